@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -97,7 +98,9 @@ class HvdMagics(Magics):  # type: ignore[misc]
         """Remember with which random numbers a cell begins: ranks that share each batch run it so, too."""
         from .runtime.sharing.random_state import random_state
 
-        self.drawn[CURRENT] = random_state()
+        self.drawn.pop(CURRENT, None)
+        with suppress(AttributeError, ImportError):  # of a TensorFlow that has other names
+            self.drawn[CURRENT] = random_state()
 
     def note_end(self, result: Any) -> None:
         """Remember which cells failed: nothing can need them."""

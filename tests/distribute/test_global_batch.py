@@ -66,6 +66,11 @@ def test_a_cell_does_what_it_does_in_the_kernel(open_notebook: Callable[..., Not
     failed = shared.run("%%distribute\nnp.random.rand()\n1 / 0")
     assert "ZeroDivisionError" in failed.traceback
     assert "restarted" not in failed.traceback
+    # Every rank has the files that the notebook has, and no rank but 0 has written there.
+    files = "%%distribute\nimport horovod.tensorflow as hvd\nfound = hvd.allgather_object(open('runs.txt').read())\nprint(found)"
+    told = alone.good("print([open('runs.txt').read()] * 2)").stdout
+    shared.good("open('runs.txt', 'a').write('later ')")
+    assert shared.good(files).stdout == told.replace("trained '", "trained later '")
     inside = "%%distribute\nfrom jupyter_hvd.runtime.sharing.context import sharing\nprint(sharing.size, sharing.has_shared)"
     assert shared.good(inside).stdout.strip() == "2 True"
 

@@ -37,6 +37,7 @@ import numpy as np
 
 x = np.random.rand(14, 3).astype("float32")
 Path("drawn.txt").write_text(f"{random.random()}")
+Path(f"process-{os.getpid()}").touch()
 import tensorflow as tf
 
 model = tf.keras.Sequential(
@@ -47,7 +48,7 @@ model.fit(x, x[:, :1], batch_size=5, epochs=2, verbose=0)
 model.save("model.keras")
 from jupyter_hvd.runtime.sharing.context import sharing
 
-print("shared", sharing.has_shared, "of", sharing.size, sorted(p.name for p in Path().iterdir()))
+print("shared", sharing.has_shared, "of", sharing.size, sorted(p.name for p in Path().glob("*.*")))
 """
 
 
@@ -128,6 +129,7 @@ def test_started_by_horovodrun(tmp_path: Path) -> None:
     ]
     assert "[1]<stdout>" not in printed
     assert (tmp_path / "drawn.txt").read_text() != first
+    assert len([*tmp_path.glob("process-*")]) == 2, "one of the program alone, and one of rank 0"
 
 
 @pytest.mark.skipif(not HOROVODRUN.exists(), reason="no horovodrun")

@@ -30,9 +30,9 @@ def random_state(unset: int | None = None) -> RandomState:
     Args:
         unset: a seed that stands for none.
     """
-    numpy = sys.modules.get("numpy")
-    drawn = None if numpy is None else numpy.random.get_state()
-    if "tensorflow" not in sys.modules:
+    numpy = getattr(sys.modules.get("numpy"), "random", None)
+    drawn = None if numpy is None else numpy.get_state()
+    if sys.modules.get("tensorflow") is None:
         return RandomState(random.getstate(), drawn)
     from .keras_versions import eager_draws, eager_seed, global_generator
 
