@@ -93,7 +93,9 @@ export class PanelRenderer extends PanelWidget implements IRenderMime.IRenderer 
     const report: unknown = mime.data[MIME];
     const { trans } = this.surroundings;
     if (!isReport(report)) {
-      this.refuse(trans.__('This panel was made by another version: run the cell again.'));
+      this.refuse(
+        trans.__('This panel was made by another version: run the cell again.')
+      );
     } else if (this.model?.report?.id === report.id) {
       this.model.saved = report;
     } else {
