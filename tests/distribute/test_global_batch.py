@@ -25,13 +25,14 @@ open("runs.txt", "w").write("made ")
 """
 TRAIN = """
 losses = model.fit(x, y, batch_size=8, epochs=2, verbose=0).history["loss"]
-drawn = [float(np.random.rand()), float(tf.random.normal(()))]
+drawn = [float(np.random.rand()), float(tf.random.normal(())), float(tf.keras.random.normal(()))]
 open("runs.txt", "a").write("trained ")
 print("in the cell", losses, drawn, open("runs.txt").read())
 """
 AFTER = """
 model.fit(x, y, batch_size=8, epochs=1, verbose=0)
-print("after", losses, drawn, np.random.rand(), float(tf.random.normal(())), model.evaluate(x, y, verbose=0),
+print("after", losses, drawn, np.random.rand(), float(tf.random.normal(())), float(tf.keras.random.normal(())),
+      model.evaluate(x, y, verbose=0),
       *[float(np.sum(w)) for w in model.get_weights()], open("runs.txt").read())
 """
 DRAW = "z = np.random.rand(6, 4).astype('float32')\ndata = tf.data.Dataset.from_tensor_slices(z)"

@@ -95,3 +95,13 @@ def test_what_is_refused(hvd, tmp_path: Path, source: str, options: tuple, said:
     done = hvd("run", path, "-n", 2, "--batch", "global", *options)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_settings_choose_the_batch(hvd, tmp_path: Path) -> None:
+    """As refused as with --batch global; the command line goes before them."""
+    (tmp_path / "pyproject.toml").write_text('[tool.jupyter-hvd]\nbatch = "global"\n')
+    (tmp_path / "program.py").write_text("import horovod.tensorflow as hvd\n")
+    done = hvd("run", "program.py", "-n", 1)
+    assert (done.returncode, "it uses Horovod itself" in done.stderr) == (2, True)
+    done = hvd("run", "program.py", "-n", 1, "--batch", "per-rank", "--no-log")
+    assert (done.returncode, "HVD901" in done.stderr) == (1, True)

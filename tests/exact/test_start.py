@@ -51,13 +51,19 @@ tf.random.set_seed(7)
 assert random_state(unset=7).seed is None
 tf.random.normal(())
 tf.random.get_global_generator().normal(())
-state = random_state()
-draw = lambda: [float(tf.random.normal(())), float(tf.random.get_global_generator().normal(()))]
+import keras
+fresh = random_state()
+draw = lambda: [
+    float(v) for v in (tf.random.normal(()), tf.random.get_global_generator().normal(()), keras.random.normal(()))
+]
+first, state = draw(), random_state()
 expected = draw()
 tf.random.set_seed(8)
 draw()
 set_random_state(state)
 assert draw() == expected, expected
+set_random_state(fresh)
+assert draw() == first, first
 """
 
 

@@ -204,6 +204,28 @@ def global_generator() -> Any:
     return raw_operations("stateful_random_ops").global_generator
 
 
+def keras_draws(make: bool = False) -> Any:
+    """What operations of Keras 3 without a seed draw from; None where none was used yet.
+
+    Args:
+        make: make it where there is none.
+    """
+    seeds = importlib.import_module("keras.src.random.seed_generator")
+    if make:
+        return seeds.global_seed_generator()
+    return _keras_state().get_global_attribute(seeds.GLOBAL_SEED_GENERATOR)
+
+
+def forget_keras_draws() -> None:
+    """Let Keras make it anew, from Python's random numbers, when it is used next."""
+    seeds = importlib.import_module("keras.src.random.seed_generator")
+    _keras_state().set_global_attribute(seeds.GLOBAL_SEED_GENERATOR, None)
+
+
+def _keras_state() -> Any:
+    return importlib.import_module("keras.src.backend.common.global_state")
+
+
 def seed_states(layer: Any) -> list[Any]:
     """The variables from which a layer of Keras 3, and all that it consists of, draw random numbers."""
     return [

@@ -15,6 +15,7 @@ class RandomState:
     Attributes:
         seed: that of `tf.random.set_seed`. eager: from what eager operations then draw their seeds.
         generator: the state of TensorFlow's global generator.
+        keras: what Keras 3 draws from; empty where it has drawn nothing yet.
     """
 
     python: Any
@@ -22,6 +23,7 @@ class RandomState:
     seed: int | None = None
     eager: Any = None
     generator: Any = None
+    keras: Any = None
 
 
 def random_state(unset: int | None = None) -> RandomState:
@@ -43,11 +45,29 @@ def random_state(unset: int | None = None) -> RandomState:
         None if seed == unset else seed,
         None if seed in (None, unset) else eager_draws().getstate(),
         None if generator is None else generator.state.numpy(),
+        keras_state(),
     )
+
+
+def keras_state() -> Any:
+    """What Keras 3 draws from, as `RandomState` has it."""
+    if not getattr(sys.modules.get("keras"), "__version__", "").startswith("3."):
+        return None
+    from .keras_versions import keras_draws
+
+    draws = keras_draws()
+    return [] if draws is None else draws.state.numpy()
 
 
 def set_random_state(state: RandomState) -> None:
     """Go on from another process's, as far as that has one."""
+    if state.keras is not None:
+        from .keras_versions import forget_keras_draws, keras_draws
+
+        if len(state.keras):
+            keras_draws(make=True).state.assign(state.keras)
+        else:
+            forget_keras_draws()
     random.setstate(state.python)
     if state.numpy is not None:
         import numpy as np
