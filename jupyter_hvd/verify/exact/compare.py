@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,13 +135,20 @@ def compare_steps(one: Record, two: Record, tolerance: float) -> tuple[Compariso
     def note(aspect: str, key: str, detail: str, step: int, site: Site) -> None:
         found[aspect].setdefault(key, Difference(key, detail, step, site.line))
 
-    for ours, theirs in zip(one.events, two.events, strict=False):
-        site, other = one.sites[ours.site], two.sites[theirs.site]
+    others = events_by_site(two)
+    for ours in one.events:
+        site = one.sites[ours.site]
         step = counts[by] + 1
-        if not same_site(site, other, ours, theirs):
-            detail = f"it comes to {told(other)}; one process to {told(site)}"
-            note(STEPS, "path", detail, step, site)
-            break
+        theirs = next(others[place_of(site)], None)
+        if theirs is None:
+            note(
+                STEPS,
+                place_of(site),
+                f"{told(site)} does not run any more; it does in one process",
+                step,
+                site,
+            )
+            continue
         counts[site.kind] += 1
         a, b = ours.value, theirs.value
         if site.kind == "gradient":
@@ -162,10 +169,14 @@ def compare_steps(one: Record, two: Record, tolerance: float) -> tuple[Compariso
             apart = max(abs(x - y) for x, y in zip(mine, yours, strict=True)) / (scale or 1.0)
             detail = f"{what} `{name}` differs by {apart:.2g} of its size"
             note(UPDATES, f"{site.kind} {site.line} {place}", detail, step, site)
-    lengths = (one.steps, two.steps)
-    if not found[STEPS] and len(one.events) != len(two.events):
-        detail = f"it makes {lengths[1]} steps; one process {lengths[0]}"
-        found[STEPS]["path"] = Difference("path", detail, min(lengths) + 1)
+    if one.steps != two.steps:
+        detail = f"it makes {two.steps} steps; one process {one.steps}"
+        count = Difference("count", detail, min(one.steps, two.steps) + 1)
+        found[STEPS] = {"count": count, **found[STEPS]}
+    for key, rest in others.items():
+        if (more := next(rest, None)) is not None:
+            site = two.sites[more.site]
+            note(STEPS, key, f"{told(site)} runs more often than in one process", one.steps, site)
     epochs = [sum(fit.epochs for fit in record.fits) for record in (one, two)]
     if epochs[0] != epochs[1]:
         detail = f"`fit` makes {epochs[1]} epochs; {epochs[0]} in one process"
@@ -192,19 +203,29 @@ def number_of(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}" if count else ""
 
 
-def same_site(site: Site, other: Site, ours: Event, theirs: Event) -> bool:
-    same = (site.kind, site.line, len(site.names)) == (other.kind, other.line, len(other.names))
-    return same and len(ours.measures) == len(theirs.measures)
+def place_of(site: Site) -> str:
+    """What tells sites apart: a statement that is compiled anew is the same one."""
+    return f"{site.kind} {site.line} {len(site.names)}"
+
+
+def events_by_site(record: Record) -> dict[str, Iterator[Event]]:
+    """The events of each site, in their order; that of several sites in one compiled step is not certain."""
+    found: dict[str, list[Event]] = {}
+    for event in record.events:
+        found.setdefault(place_of(record.sites[event.site]), []).append(event)
+    return defaultdict(lambda: iter(()), {place: iter(events) for place, events in found.items()})
 
 
 def told(site: Site) -> str:
-    return f"{'a gradient' if site.kind == 'gradient' else 'an update'} at {site.line}"
+    return f"the {site.kind}"
 
 
 def pairs_of(
     ours: Event, theirs: Event
 ) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
-    """Projection and norm of each variable in both; a sparse gradient's norm goes by how it is stored, so not by it alone."""
+    """Projection and norm of each variable in both."""
+    if len(ours.measures) != len(theirs.measures):  # there was no room
+        return
     for a, b in zip(ours.measures.reshape(-1, 2), theirs.measures.reshape(-1, 2), strict=True):
         yield (float(a[0]), float(a[1])), (float(b[0]), float(b[1]))
 
