@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -124,89 +124,121 @@ def is_close(a: float, b: float, allowed: float) -> bool:
     return a == b or abs(a - b) <= allowed or (np.isnan(a) and np.isnan(b))
 
 
+@dataclass(frozen=True)
+class Scales:
+    """The largest loss, rate and gradient of each statement until now, and the largest value of each variable."""
+
+    losses: Scale = field(default_factory=lambda: Scale(LEAST))
+    rates: Scale = field(default_factory=lambda: Scale(0.0))
+    gradients: Scale = field(default_factory=lambda: Scale(0.0))
+    values: Scale = field(default_factory=lambda: Scale(1.0))
+
+
 def compare_steps(one: Record, two: Record, tolerance: float) -> tuple[Comparison, ...]:
     """The way of both programs through their steps, losses, learning rates, and each variable's gradient and value."""
-    found: dict[str, dict[str, Difference]] = {a: {} for a in (STEPS, LOSSES, RATES, UPDATES)}
-    losses, rates, gradients, values = (Scale(LEAST), Scale(0.0), Scale(0.0), Scale(1.0))
+    found: dict[str, dict[str, Difference]] = {a: {} for a in (STEPS, *BY_STEP)}
     by = "update" if any(site.kind == "update" for site in one.sites) else "gradient"
     counts: Counter[str] = Counter()
+    scales, others = Scales(), events_by_site(two)
     measured = 0
-
-    def note(aspect: str, key: str, detail: str, step: int, site: Site) -> None:
-        found[aspect].setdefault(key, Difference(key, detail, step, site.line))
-
-    for ours, theirs in zip(one.events, two.events, strict=False):
-        site, other = one.sites[ours.site], two.sites[theirs.site]
+    for ours in one.events:
+        site = one.sites[ours.site]
         step = counts[by] + 1
-        if not same_site(site, other, ours, theirs):
-            detail = f"it comes to {told(other)}; one process to {told(site)}"
-            note(STEPS, "path", detail, step, site)
-            break
+        theirs = next(others[place_of(site)], None)
+        if theirs is None:
+            detail = f"the {site.kind} does not run any more; it does in one process"
+            found[STEPS].setdefault(place_of(site), Difference(place_of(site), detail, step, site.line))  # fmt: skip
+            continue
         counts[site.kind] += 1
-        a, b = ours.value, theirs.value
-        if site.kind == "gradient":
-            if not is_close(a, b, tolerance * losses.of(site, a)):
-                note(LOSSES, site.line, f"the loss is {b:.6g}; {a:.6g} in one process", step, site)
-        elif not is_close(a, b, tolerance * rates.of(site, a)):
-            detail = f"the learning rate is {b:.6g}; {a:.6g} in one process"
-            note(RATES, site.line, detail, step, site)
-        measured += len(ours.measures) // 2
-        norms = ours.measures[1::2]
-        largest = gradients.of(site, *norms) if site.kind == "gradient" else 0.0
-        for place, (mine, yours) in enumerate(pairs_of(ours, theirs)):
-            scale = largest or values.of((site, place), mine[1])
-            if all(is_close(x, y, tolerance * scale) for x, y in zip(mine, yours, strict=True)):
-                continue
-            name = site.names[place] if place < len(site.names) else "a variable"
-            what = "the gradient for" if site.kind == "gradient" else "after the update,"
-            apart = max(abs(x - y) for x, y in zip(mine, yours, strict=True)) / (scale or 1.0)
-            detail = f"{what} `{name}` differs by {apart:.2g} of its size"
-            note(UPDATES, f"{site.kind} {site.line} {place}", detail, step, site)
-    lengths = (one.steps, two.steps)
-    if not found[STEPS] and len(one.events) != len(two.events):
-        detail = f"it makes {lengths[1]} steps; one process {lengths[0]}"
-        found[STEPS]["path"] = Difference("path", detail, min(lengths) + 1)
-    epochs = [sum(fit.epochs for fit in record.fits) for record in (one, two)]
-    if epochs[0] != epochs[1]:
-        detail = f"`fit` makes {epochs[1]} epochs; {epochs[0]} in one process"
-        found[STEPS]["epochs"] = Difference(
-            "epochs", detail, line=one.fits[-1].line if one.fits else ""
-        )
-    both = f"{one.steps} steps" + (f", {epochs[0]} epochs of fit" if epochs[0] else "")
+        measured += len(pairs_of(ours, theirs))
+        for aspect, key, detail in compare_events(site, ours, theirs, scales, tolerance):
+            found[aspect].setdefault(key, Difference(key, detail, step, site.line))
+    for key, rest in others.items():
+        if (more := next(rest, None)) is not None:
+            site = two.sites[more.site]
+            detail = f"the {site.kind} runs more often than in one process"
+            found[STEPS][key] = Difference(key, detail, one.steps, site.line)
     tensors = number_of(measured, "tensor", "tensors")
     if tensors and any(one.sites[e.site].names and not len(e.measures) for e in one.events[-1:]):
         tensors += "; later ones are not observed, for want of room"
-    sizes = {
-        STEPS: (both if one.events or epochs[0] else "", one.steps + epochs[0]),
-        LOSSES: (number_of(counts["gradient"], "loss", "losses"), counts["gradient"]),
-        RATES: (number_of(counts["update"], "rate", "rates"), counts["update"]),
-        UPDATES: (tensors, measured),
-    }
-    return tuple(
-        Comparison(aspect, *sizes[aspect], tuple(found[aspect].values()))
-        for aspect in (STEPS, LOSSES, RATES, UPDATES)
+    return (
+        compare_counts(one, two, found[STEPS].values()),
+        *(
+            Comparison(aspect, observed, count, tuple(found[aspect].values()))
+            for aspect, observed, count in (
+                (LOSSES, number_of(counts["gradient"], "loss", "losses"), counts["gradient"]),
+                (RATES, number_of(counts["update"], "rate", "rates"), counts["update"]),
+                (UPDATES, tensors, measured),
+            )
+        ),
     )
+
+
+def compare_events(
+    site: Site, ours: Event, theirs: Event, scales: Scales, tolerance: float
+) -> Iterator[tuple[str, str, str]]:
+    """Aspect, key and detail of each difference between one time that a statement ran and the same time in the other record."""
+    a, b = ours.value, theirs.value
+    if site.kind == "gradient":
+        if not is_close(a, b, tolerance * scales.losses.of(site, a)):
+            yield LOSSES, site.line, f"the loss is {b:.6g}; {a:.6g} in one process"
+    elif not is_close(a, b, tolerance * scales.rates.of(site, a)):
+        yield RATES, site.line, f"the learning rate is {b:.6g}; {a:.6g} in one process"
+    largest = scales.gradients.of(site, *ours.measures[1::2]) if site.kind == "gradient" else 0.0
+    for place, (mine, yours) in enumerate(pairs_of(ours, theirs)):
+        scale = largest or scales.values.of((site, place), mine[1])
+        if all(is_close(x, y, tolerance * scale) for x, y in zip(mine, yours, strict=True)):
+            continue
+        name = site.names[place] if place < len(site.names) else "a variable"
+        what = "the gradient for" if site.kind == "gradient" else "after the update,"
+        apart = max(abs(x - y) for x, y in zip(mine, yours, strict=True)) / scale
+        detail = f"{what} `{name}` differs by {apart:.2g} of its size"
+        yield UPDATES, f"{site.kind} {site.line} {place}", detail
+
+
+def compare_counts(one: Record, two: Record, others: Iterable[Difference]) -> Comparison:
+    """How many steps and epochs there are.
+
+    Args:
+        others: statements that run more or less often.
+    """
+    found = list(others)
+    epochs = [sum(fit.epochs for fit in record.fits) for record in (one, two)]
+    if one.steps != two.steps:
+        detail = f"it makes {two.steps} steps; one process {one.steps}"
+        found.insert(0, Difference("count", detail, min(one.steps, two.steps) + 1))
+    if epochs[0] != epochs[1]:
+        detail = f"`fit` makes {epochs[1]} epochs; {epochs[0]} in one process"
+        line = one.fits[-1].line if one.fits else ""
+        found.append(Difference("epochs", detail, line=line))
+    observed = f"{one.steps} steps" + (f", {epochs[0]} epochs of fit" if epochs[0] else "")
+    count = one.steps + epochs[0]
+    return Comparison(STEPS, observed if one.events or epochs[0] else "", count, tuple(found))
 
 
 def number_of(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}" if count else ""
 
 
-def same_site(site: Site, other: Site, ours: Event, theirs: Event) -> bool:
-    same = (site.kind, site.line, len(site.names)) == (other.kind, other.line, len(other.names))
-    return same and len(ours.measures) == len(theirs.measures)
+def place_of(site: Site) -> str:
+    """What tells sites apart: a statement that is compiled anew is the same one."""
+    return f"{site.kind} {site.line} {len(site.names)}"
 
 
-def told(site: Site) -> str:
-    return f"{'a gradient' if site.kind == 'gradient' else 'an update'} at {site.line}"
+def events_by_site(record: Record) -> dict[str, Iterator[Event]]:
+    """The events of each site, in their order; that of several sites in one compiled step is not certain."""
+    found: dict[str, list[Event]] = {}
+    for event in record.events:
+        found.setdefault(place_of(record.sites[event.site]), []).append(event)
+    return defaultdict(lambda: iter(()), {place: iter(events) for place, events in found.items()})
 
 
-def pairs_of(
-    ours: Event, theirs: Event
-) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
-    """Projection and norm of each variable in both; a sparse gradient's norm goes by how it is stored, so not by it alone."""
-    for a, b in zip(ours.measures.reshape(-1, 2), theirs.measures.reshape(-1, 2), strict=True):
-        yield (float(a[0]), float(a[1])), (float(b[0]), float(b[1]))
+def pairs_of(ours: Event, theirs: Event) -> list[tuple[list[float], list[float]]]:
+    """Projection and norm of each variable in both; none where there was no room for those of one."""
+    if len(ours.measures) != len(theirs.measures):
+        return []
+    both = (event.measures.reshape(-1, 2).tolist() for event in (ours, theirs))
+    return list(zip(*both, strict=True))
 
 
 # After the steps

@@ -190,11 +190,8 @@ class Observer:
                 gradients = rounded_otherwise(gradients)
                 found = tf.nest.pack_sequence_as(found, gradients)
             names = tuple(map(name_of, flat))
-            noted = self._note("gradient", names, total(target), gradients)
-            # What uses the gradient comes after the note of it, also in a branch.
-            with tf.control_dependencies(noted):
-                later = [g if g is None or not noted else tf.identity(g) for g in gradients]
-            return tf.nest.pack_sequence_as(found, later)
+            self._note("gradient", names, total(target), gradients)
+            return found
 
         return observed
 
@@ -241,14 +238,8 @@ class Observer:
             or in_dataset()
         )
 
-    def _note(
-        self, kind: Any, names: tuple[str, ...], value: Any, tensors: Sequence[Any]
-    ) -> list[Any]:
-        """Note a value and the measures of some tensors, now or whenever the compiled step runs.
-
-        Returns:
-            the operation that does so, where there is one.
-        """
+    def _note(self, kind: Any, names: tuple[str, ...], value: Any, tensors: Sequence[Any]) -> None:
+        """Note a value and the measures of some tensors, now or whenever the compiled step runs."""
         import tensorflow as tf
 
         numbers = [value]
@@ -257,14 +248,13 @@ class Observer:
         stacked = tf.stack([tf.cast(number, tf.float64) for number in numbers])
         if tf.executing_eagerly():
             self._add(self._site(kind, line_now(), names), stacked.numpy())
-            return []
+            return
         site = self._site(kind, line_of(stacked.op), names)
         # TensorFlow would run the notes of a graph in any order.
         graph = stacked.graph
         with tf.control_dependencies(getattr(graph, LAST_NOTE, [])):
             note = tf.numpy_function(functools.partial(self._add, site), [stacked], [])
         setattr(graph, LAST_NOTE, [note])
-        return [note]
 
     def _site(self, kind: Any, line: str, names: tuple[str, ...]) -> int:
         site = Site(kind, line, names)
