@@ -75,7 +75,7 @@ RECURRENCES = {
     ),
     "pendulum": Recurrence(
         {"y": ("x[0]",), "p": ("1.0",)},
-        {"y": "{y1} + 0.1 * {p1}", "p": "0.99 * {p1} - 0.1 * np.sin({y1}) + 0.1 * x[i]"},
+        {"y": "{y1} + 0.1 * {p1}", "p": "0.8 * {p1} - 0.1 * np.sin({y1}) + 0.01 * x[i]"},
         "np.sum(y * y) + np.sum(p * p)",
     ),
     "Kalman": Recurrence(
