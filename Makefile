@@ -111,9 +111,9 @@ test-thorough: env env-tf215 env-tf218
 test-distribute: env
 	$(BIN)/pytest -q --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/distribute
 
-# Golden conversions as they come out now: read the diff before you commit it.
+# The conversions of tests/programs as they come out now: read the diff before you commit it.
 accept: env
-	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/convert/test_golden.py
+	ACCEPT=1 $(BIN)/pytest -q tests/convert/test_expected.py
 
 lint: env lint-ts
 	$(BIN)/ruff check .
@@ -198,7 +198,7 @@ docs: env
 
 # Packages
 
-.PHONY: release try-wheel
+.PHONY: release translations try-wheel
 
 $(VENV)-release/.ready: requirements/release.txt
 	$(PYTHON) -m venv $(VENV)-release
@@ -214,6 +214,10 @@ release: $(VENV)-release/.ready
 	$(VENV)-release/bin/check-manifest
 	$(VENV)-release/bin/python scripts/check_distributions.py dist
 	@echo "dist/ is ready. Nothing is uploaded; RELEASE.md says how."
+
+# The strings of the panels and settings, for translators: after a change of one.
+translations: $(VENV)-release/.ready
+	scripts/translations
 
 # The wheel in a fresh environment, without Node, used in JupyterLab by a browser.
 try-wheel: release node_modules/.yarn-state.yml

@@ -159,25 +159,20 @@ def hvd_process(tmp_path: Path) -> Command:
 
 # One pool of workers (`pytest -n 3 --dist=loadgroup`)
 
-#: Files whose tests share what is expensive to make, for all of the file, or for the tests of one parameter.
-SHARED_BY_FILE = (
-    "tests/distribute/test_faults.py",
-    "tests/gradcost/test_tour.py",
-    "tests/test_forks.py",
-)
-#: Folders whose other files follow one another: not all of a machine's processes are to be living ranks at once.
-SHARED_BY_FOLDER = ("tests/distribute/",)
+#: Files, or folders of files, whose tests share what is expensive to make.
+SHARED_BY_FILE = ("tests/distribute/", "tests/gradcost/test_tour.py", "tests/test_forks.py")
+#: Files of which the tests of one parameter share it.
 SHARED_BY_PARAMETER = ("tests/test_examples.py",)
 
 
 def work_unit(nodeid: str) -> str:
     """The tests with the same are run by the same worker, one after the other."""
     file, _, test = nodeid.partition("::")
-    if file in SHARED_BY_FILE:
+    if file.startswith(SHARED_BY_FILE):
         return file
-    if file in SHARED_BY_PARAMETER and "[" in test:
+    if file.startswith(SHARED_BY_PARAMETER) and "[" in test:
         return f"{file}[{test.partition('[')[2]}"
-    return next((folder for folder in SHARED_BY_FOLDER if file.startswith(folder)), nodeid)
+    return nodeid
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -208,3 +203,23 @@ def pytest_terminal_summary(terminalreporter) -> None:
         terminalreporter.section("conversions, verified on two ranks")
         for row in sorted(rows):
             terminalreporter.write_line(row)
+    for kind, found, planted in mutation_scores(terminalreporter):
+        terminalreporter.write_line(f"mutants, {kind}: {found} of {planted} found")
+
+
+def mutation_scores(terminalreporter: pytest.TerminalReporter) -> list[tuple[str, int, int]]:
+    """Of each kind of mutant, how many were found and how many planted (a test's property `mutant`)."""
+    planted = {
+        outcome: [
+            value
+            for report in terminalreporter.getreports(outcome)
+            for key, value in report.user_properties
+            if key == "mutant"
+        ]
+        for outcome in ("passed", "failed")
+    }
+    kinds = sorted({*planted["passed"], *planted["failed"]})
+    return [
+        (kind, (found := planted["passed"].count(kind)), found + planted["failed"].count(kind))
+        for kind in kinds
+    ]

@@ -176,6 +176,18 @@ def test_the_recipe(hvd, tmp_path: Path) -> None:
     assert "StrictHostKeyChecking yes" in text
 
 
+def test_what_pip_left_of_a_package_is_not_installed(hvd, tmp_path: Path, monkeypatch) -> None:
+    left = tmp_path / "site" / "~alf-1.0.dist-info"
+    left.mkdir(parents=True)
+    (left / "METADATA").write_text("Metadata-Version: 2.1\nName: half\nVersion: 1.0\n")
+    (left / "top_level.txt").write_text("half\n")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    (tmp_path / "train.py").write_text(f"import half\n{FIT}")
+    done = hvd("job", "train.py", "--kubernetes", "-n", 2)
+    assert done.returncode == 0, done.stderr
+    assert "half==" not in (tmp_path / "train_hvd.Dockerfile").read_text()
+
+
 def test_nothing_is_overwritten(hvd, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(FIT)
     (tmp_path / "elsewhere").write_text("mine")

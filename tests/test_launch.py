@@ -75,6 +75,7 @@ def test_exit_code_of_the_rank(hvd, tmp_path: Path) -> None:
     assert "rank 1 failed with exit code 3" in done.stderr
 
 
+@pytest.mark.own_forks
 def test_traceback_once(hvd, tmp_path: Path) -> None:
     path = program(
         tmp_path,
@@ -88,6 +89,7 @@ def test_traceback_once(hvd, tmp_path: Path) -> None:
     assert "rank/batch.py" not in done.stderr
 
 
+@pytest.mark.own_forks
 def test_killed_rank(hvd, tmp_path: Path) -> None:
     path = program(
         tmp_path,
@@ -99,6 +101,7 @@ def test_killed_rank(hvd, tmp_path: Path) -> None:
     assert "killed" in done.stderr
 
 
+@pytest.mark.own_forks
 def test_timeout(hvd, tmp_path: Path) -> None:
     done = hvd("run", program(tmp_path, "import time; time.sleep(300)\n"), "-n", 2, "--timeout", 8)
     assert done.returncode == 124

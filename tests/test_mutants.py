@@ -84,7 +84,8 @@ def case(code: str, others: Collection[str]):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("code", [case(code, SHOWN_ELSEWHERE) for code in MUTANTS])
-def test_mutant_is_found_out(code: str, monkeypatch) -> None:
+def test_mutant_is_found_out(code: str, monkeypatch, record_property) -> None:
+    record_property("mutant", "a rule left out, for verify")
     name, caught_by = MUTANTS[code]
     path = Path(__file__).parent / "programs" / f"{name}.py"
     steps = (
@@ -128,7 +129,8 @@ STOPPED = ("HVD202", "HVD301", "HVD302", "HVD303", "HVD401")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("code", [case(code, ("HVD202", "HVD302")) for code in STOPPED])
-def test_mutant_is_stopped_by_the_guard(code: str, tmp_path: Path) -> None:
+def test_mutant_is_stopped_by_the_guard(code: str, tmp_path: Path, record_property) -> None:
+    record_property("mutant", "a rule left out, for the guard")
     text = (Path(__file__).parent / "programs" / f"{MUTANTS[code][0]}.py").read_text()
     if code == "HVD303":  # with losses of their own, ranks may leave the loop together by chance
         small = "loss * 10 ** int(__import__('os').environ['HOROVOD_RANK']) < 5"

@@ -1,9 +1,7 @@
-"""The programs of `tests/programs/`: each is converted and verified by running it, or refused by name.
+"""The programs of `tests/programs/` (`tests/suite.py`): each is converted and verified by running it, or refused by name.
 
-The first line of a program says which: `# holds`, or `# refused HVD902`. A second comment names what a
-program is for, or not for, where another Keras cannot run it as it is written: `# Keras 2 alone: …`,
-`# Not tf-keras: …`. The table is printed at the end of the run and stands in `docs/coverage.md`:
-`UPDATE_COVERAGE=1` writes the column of the Keras that runs.
+The table is printed at the end of the run and stands in `docs/coverage.md`: `UPDATE_COVERAGE=1` writes the column of the
+Keras that runs.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from __future__ import annotations
 import ast
 import fcntl
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,10 +19,10 @@ from jupyter_hvd.convert import Conversion
 
 from . import data
 from .ledger import verify
-from .stacks import KERAS_2, LEGACY, STACKS, present_keras
+from .stacks import STACKS, present_keras
+from .suite import REFUSED, RUN, Program
 
-PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
-PROGRAMS_BY_NAME = {path.stem: path for path in PROGRAMS}
+PROGRAMS_BY_NAME = {program.name: program for program in RUN}
 PAGE = Path(__file__).parents[1] / "docs" / "coverage.md"
 STEPS = 8
 KERASES = tuple(stack.keras for stack in STACKS)
@@ -33,25 +30,11 @@ KERASES = tuple(stack.keras for stack in STACKS)
 OUTCOMES: dict[str, str] = {}
 HEAD = (
     "# What is covered\n\n"
-    "Every program of `tests/programs/` is converted and run: the original on one process, the conversion on one\n"
-    "rank and on two ranks with different seeds, on TensorFlow 2.21 with Keras 3, on 2.15 with Keras 2, and on 2.18 with\n"
-    "`tf-keras`. Made by `UPDATE_COVERAGE=1 pytest tests/test_programs.py` in each environment.\n\n"
+    "Every program of `tests/programs/` that is no fragment is converted and run: the original on one process, the\n"
+    "conversion on one rank and on two ranks with different seeds, on TensorFlow 2.21 with Keras 3, on 2.15 with Keras 2,\n"
+    "and on 2.18 with `tf-keras`. Made by `UPDATE_COVERAGE=1 pytest tests/test_programs.py` in each environment.\n\n"
     f"| program | what it shows | {' | '.join(KERASES)} | changed by |\n|{'---|' * (3 + len(KERASES))}\n"
 )
-
-
-def expected(path: Path) -> list[str]:
-    return path.read_text().splitlines()[0].removeprefix("# ").split()
-
-
-def cannot_run(path: Path, keras: str) -> str | None:
-    """Why a program, as it is written, is for another Keras than this; None where it is for this one."""
-    second = path.read_text().splitlines()[1]
-    if found := re.fullmatch(r"# Not (.+?): (.+)", second):
-        return found[2] if found[1] == keras else None
-    found = re.fullmatch(r"# (Keras [23]) alone: (.+)", second)
-    family = KERAS_2.keras if keras == LEGACY.keras else keras
-    return found[2] if found and found[1] != family else None
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,11 +46,11 @@ def table():
             fcntl.flock(page, fcntl.LOCK_EX)  # of several workers, one after the other
             before = outcomes_on_the_page()
             lines = []
-            for path in PROGRAMS:
-                outcomes = before.get(path.stem, dict.fromkeys(KERASES, "not run"))
-                if path.stem in OUTCOMES:
-                    outcomes = outcomes | {present_keras(): OUTCOMES[path.stem]}
-                lines.append(row(path, convert_source(path.read_text()), outcomes))
+            for program in RUN:
+                outcomes = before.get(program.name, dict.fromkeys(KERASES, "not run"))
+                if program.name in OUTCOMES:
+                    outcomes = outcomes | {present_keras(): OUTCOMES[program.name]}
+                lines.append(row(program, convert_source(program.source), outcomes))
             PAGE.write_text(HEAD + "".join(line + "\n" for line in lines))
 
 
@@ -117,22 +100,22 @@ SPELLINGS = (
 )
 
 
-def case(path: Path):
+def case(program: Program):
     """A program of the suite; other spellings, and steps over one restriction each, are run by `make test-thorough`."""
-    again = path.stem in (*SPELLINGS, *ORDERED) or path.stem.startswith("restriction_")
-    return pytest.param(path, id=path.stem, marks=[pytest.mark.thorough] if again else [])
+    again = program.name in (*SPELLINGS, *ORDERED) or program.name.startswith("restriction_")
+    return pytest.param(program, id=program.name, marks=[pytest.mark.thorough] if again else [])
 
 
-def row(path: Path, conversion: Conversion, outcomes: Mapping[str, str]) -> str:
+def row(program: Program, conversion: Conversion, outcomes: Mapping[str, str]) -> str:
     """A program's line in the page: what it shows, what becomes of it, which rules take part."""
-    _, *codes = expected(path)
     said = []
     for keras in KERASES:
-        reason = cannot_run(path, keras)
+        reason = program.cannot_run(keras)
         said.append(f"cannot run it: {reason}" if reason else outcomes[keras])
-    rules = " ".join(sorted({change.rule for change in conversion.changes})) or " ".join(codes)
-    says = ast.get_docstring(ast.parse(path.read_text()))
-    return f"| `{path.stem}` | {says} | {' | '.join(said)} | {rules} |"
+    codes = [code for code in program.expected if code != REFUSED]
+    rules = " ".join(sorted({change.rule for change in conversion.changes}) or codes)
+    says = ast.get_docstring(ast.parse(program.source))
+    return f"| `{program.name}` | {says} | {' | '.join(said)} | {rules} |"
 
 
 def refusal(conversion: Conversion) -> str | None:
@@ -148,27 +131,22 @@ def written(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def beside(written: Path, path: Path, tmp_path: Path) -> Path:
+def beside(written: Path, program: Program, tmp_path: Path) -> Path:
     """That folder for a program that names one of its files; verified, each rank has a copy. Else an empty one."""
-    source = path.read_text()
-    named = any(f'"{each.name}' in source for each in written.iterdir())
+    named = any(f'"{each.name}' in program.source for each in written.iterdir())
     return written if named else tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", [case(path) for path in PROGRAMS])
-def test_program(path: Path, beside: Path, record_property) -> None:
-    if reason := cannot_run(path, present_keras()):
+@pytest.mark.parametrize("program", [case(program) for program in RUN])
+def test_program(program: Program, beside: Path, record_property) -> None:
+    if reason := program.cannot_run(present_keras()):
         pytest.skip(reason)
-    verification = verify(path, 2, steps=STEPS, beside=beside)
-    outcome, *codes = expected(path)
+    verification = verify(program.path, 2, steps=STEPS, beside=beside)
     conversion, checks = verification.conversion, verification.checks
     unknown = [f"{c.check}: {c.detail}" for c in checks if c.status == "unknown"]
-    if outcome == "refused":
-        errors = [d for d in conversion.diagnostics if d.severity == "error"]
+    if program.is_refused:
         assert conversion.status == "refused"
-        assert {d.code for d in errors} == set(codes)
-        assert all(d.help for d in errors)
         result = said = str(refusal(conversion))
     else:
         assert conversion.status == "converted", conversion.diagnostics
@@ -176,23 +154,23 @@ def test_program(path: Path, beside: Path, record_property) -> None:
         passed = sum(check.status == "pass" for check in checks)
         result = "; ".join([f"holds, {passed} of {len(checks)} checks", *unknown])
         said = "; ".join(["holds", *unknown])
-    OUTCOMES[path.stem] = said
-    record_property("hvd-row", f"{path.stem:<28} {result}")
+    OUTCOMES[program.name] = said
+    record_property("hvd-row", f"{program.name:<28} {result}")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", [PROGRAMS_BY_NAME[name] for name in ORDERED], ids=ORDERED)
-def test_program_on_three_ranks(path: Path, beside: Path) -> None:
-    checks = verify(path, 3, steps=STEPS, beside=beside).checks
+@pytest.mark.parametrize("program", [PROGRAMS_BY_NAME[name] for name in ORDERED], ids=ORDERED)
+def test_program_on_three_ranks(program: Program, beside: Path) -> None:
+    checks = verify(program.path, 3, steps=STEPS, beside=beside).checks
     assert not [check for check in checks if check.status == "fail"], checks
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
-def test_the_page_is_current(path: Path) -> None:
+@pytest.mark.parametrize("program", RUN, ids=lambda program: program.name)
+def test_the_page_is_current(program: Program) -> None:
     """All of a row but what only a run can tell."""
-    conversion = convert_source(path.read_text())
-    outcomes = outcomes_on_the_page()[path.stem]
-    assert row(path, conversion, outcomes) in PAGE.read_text().splitlines()
+    conversion = convert_source(program.source)
+    outcomes = outcomes_on_the_page()[program.name]
+    assert row(program, conversion, outcomes) in PAGE.read_text().splitlines()
     start = refusal(conversion) or "holds"
     assert all(
         outcome.startswith((start, "cannot run it", "not run")) for outcome in outcomes.values()

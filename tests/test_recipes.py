@@ -37,7 +37,7 @@ def test_all_are_found():
 @pytest.mark.needs("node")
 @pytest.mark.parametrize("title", RECIPES)
 def test_its_commands_pass(title: str, tmp_path: Path) -> None:
-    unneeded = shutil.ignore_patterns("__pycache__", "golden", "programs")
+    unneeded = shutil.ignore_patterns("__pycache__", "programs")
     for name in NEEDED:
         shutil.copytree(ROOT / name, tmp_path / name, ignore=unneeded)
     for name in FILES:

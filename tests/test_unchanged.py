@@ -23,7 +23,7 @@ def depends(test: str, on: str) -> bool:
         ("convert/test_rules.py", "jupyter_hvd/analysis/flow.py", True),  # by what it imports
         ("convert/test_rules.py", "jupyter_hvd/tensor/ssa/simplify.py", False),
         ("convert/test_rules.py", "docs/rules.md", True),
-        ("convert/test_golden.py", "tests/convert/golden/apply_in_method.py", True),
+        ("convert/test_expected.py", "tests/programs/apply_in_method.py", True),
         ("tensor/test_theorems.py", "jupyter_hvd/tensor/ssa/simplify.py", True),
         ("tensor/test_theorems.py", "tests/tensor/random_programs.py", True),
         ("tensor/test_theorems.py", "tests/tensor/conftest.py", True),

@@ -16,6 +16,7 @@ from .program_copy import program_copy
 
 if TYPE_CHECKING:
     from ..convert import Options
+    from ..documents import Document
     from ..launchers.diagnosis import Locate
     from ..launchers.reaper import PrivateFolder
 
@@ -49,21 +50,35 @@ def program_as_it_is(
     Raises:
         UnusableInputError: the file cannot be shared.
     """
+    document = load_as_it_is(path)
+    with program_copy(path, path.name, document, document, shared) as copy:
+        yield copy
+
+
+def load_as_it_is(path: Path) -> Document:
+    """A program for one process.
+
+    Raises:
+        UnusableInputError: the file cannot be shared.
+    """
     document = load(path)
     if any(USES_HOROVOD.search(text) for text in document.sources.values()):
         raise UnusableInputError(
             f"{path}: it uses Horovod itself, and --batch global shares programs for one process; "
             "run it with horovodrun"
         )
-    with program_copy(path, path.name, document, document, shared) as copy:
-        yield copy
+    return document
 
 
-def rank_environment(options: Options) -> Mapping[str, str]:
-    """What all ranks have in common: a seed, another one for each run as for a program that sets none."""
+def rank_environment(options: Options, seed: int | None = None) -> Mapping[str, str]:
+    """What all ranks have in common: a seed, another one for each run as for a program that sets none.
+
+    Args:
+        seed: the seed, where it is given.
+    """
     from ..runtime.sharing.program import GUARD_VARIABLE, SEED_VARIABLE
 
     return {
-        SEED_VARIABLE: str(secrets.randbelow(2**31)),
+        SEED_VARIABLE: str(secrets.randbelow(2**31) if seed is None else seed),
         GUARD_VARIABLE: "1" if options.guard else "0",
     }

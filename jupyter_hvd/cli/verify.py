@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..files import UnusableInputError
 from .codes import OK, REFUSED, UNUSABLE
+from .global_batch import load_as_it_is, rank_environment, refuse_other_options
 from .options import add_options, options_for
 from .show import make_consoles, print_diagnostics
 
@@ -18,16 +20,42 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..verify import Check, Verification
+    from ..verify.exact.verification import ExactVerification
 
 
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
-        "verify", help="check a conversion by running it on 1 and N processes"
+        "verify",
+        help="check a conversion, or a training on N ranks, by running it beside one process",
     )
     add = parser.add_argument
     add("file", type=Path, metavar="FILE")
-    add("-n", type=int, default=2, metavar="N", dest="size", help="how many ranks (2)")
-    add("--steps", type=int, default=20, metavar="K", help="training steps in each run (20)")
+    add(
+        "--batch",
+        choices=("per-rank", "global"),
+        default="per-rank",
+        help="per-rank: check the conversion (default). global: check that the program as it is gives on N ranks what it "
+        "gives in one process, to its end",
+    )
+    add(
+        "-n",
+        type=int,
+        metavar="N",
+        dest="size",
+        help="how many ranks (2; with --batch global 2, then 3)",
+    )
+    add(
+        "--steps",
+        type=int,
+        metavar="K",
+        help="training steps in each run (20; with --batch global all)",
+    )
+    add(
+        "--tolerance",
+        type=float,
+        metavar="T",
+        help="with --batch global: the part of the largest number of its kind by which a number may differ (0.0001)",
+    )
     add("--timeout", type=float, default=300, metavar="S", help="seconds for each run (300)")
     add(
         "--beside",
@@ -58,31 +86,51 @@ def run_verify(arguments: argparse.Namespace) -> int:
     from ..launchers.signals import ended_by_signals
     from ..verify import UnconfirmedError
 
+    check_options(arguments)
+    run = run_exact_checks if arguments.batch == "global" else run_checks
+    verification: Any
     try:
         with ended_by_signals():
             try:
-                verification = run_checks(arguments, confirmed=arguments.yes)
+                verification = run(arguments, confirmed=arguments.yes)
             except UnconfirmedError as error:
                 if not confirm(str(error), arguments):
                     raise UnusableInputError(f"{error}; say --yes if that is meant") from None
-                verification = run_checks(arguments, confirmed=True)
+                verification = run(arguments, confirmed=True)
     except (LaunchError, NotPythonError) as error:
         raise UnusableInputError(str(error)) from None
     if arguments.events:
         print(json.dumps({"done": True, **verification.as_json()}), flush=True)
     elif arguments.json:
         print(json.dumps(verification.as_json(), indent=2))
+    elif arguments.batch == "global":
+        print_exact_verdict(verification)
     else:
         print_verdict(arguments.file, verification)
+    if arguments.batch == "global":
+        return OK if verification.holds else REFUSED
     if verification.conversion.status == "invalid":
         return UNUSABLE
     unchanged = verification.conversion.status == "unchanged"
     return OK if verification.holds or unchanged else REFUSED
 
 
-def run_checks(arguments: argparse.Namespace, *, confirmed: bool) -> Verification:
-    from ..verify import verify
+def check_options(arguments: argparse.Namespace) -> None:
+    """
+    Raises:
+        UnusableInputError: an option was given that is for the other kind of batch.
+    """
+    if arguments.batch == "global":
+        refuse_other_options(arguments)
+        if arguments.tolerance is not None and not 0 < arguments.tolerance < 1:
+            raise UnusableInputError("--tolerance: must be between 0 and 1")
+    elif arguments.tolerance is not None:
+        raise UnusableInputError("--tolerance is for --batch global")
 
+
+@contextmanager
+def shown_checks(arguments: argparse.Namespace) -> Iterator[Callable[[Check], None]]:
+    """What shows each check as it begins and ends: as a line, an event, or not at all where the outcome is JSON."""
     console, _ = make_consoles(arguments.json or arguments.events)
     options = options_for(arguments, arguments.file, arguments.beside)
     if options.batch == "global":
@@ -99,16 +147,48 @@ def run_checks(arguments: argparse.Namespace, *, confirmed: bool) -> Verificatio
             elif status is not None:
                 print_check(console, check)
 
+        yield print_event if arguments.events else show
+
+
+def run_checks(arguments: argparse.Namespace, *, confirmed: bool) -> Verification:
+    from ..verify import verify
+
+    options = options_for(arguments, arguments.file, arguments.beside)
+    if options.batch == "global":
+        raise UnusableInputError(
+            f"{arguments.file}: its settings choose batch global; say --batch global, too"
+        )
+    with shown_checks(arguments) as show:
         return verify(
             arguments.file,
-            arguments.size,
-            steps=arguments.steps,
+            2 if arguments.size is None else arguments.size,
+            steps=20 if arguments.steps is None else arguments.steps,
             timeout=arguments.timeout,
             options=options,
             beside=arguments.beside,
             confirmed=confirmed,
-            listener=print_event if arguments.events else show,
+            listener=show,
             conversion_seconds=arguments.conversion_limit,
+        )
+
+
+def run_exact_checks(arguments: argparse.Namespace, *, confirmed: bool) -> ExactVerification:
+    from ..verify.exact.compare import TOLERANCE
+    from ..verify.exact.verification import SEED, SIZES, verify_exact
+
+    options = options_for(arguments, arguments.file, arguments.beside)
+    with shown_checks(arguments) as show:
+        return verify_exact(
+            arguments.file,
+            load_as_it_is(arguments.file),
+            SIZES if arguments.size is None else (arguments.size,),
+            variables=rank_environment(options, SEED),
+            steps=arguments.steps,
+            timeout=arguments.timeout,
+            tolerance=arguments.tolerance or TOLERANCE,
+            beside=arguments.beside,
+            confirmed=confirmed,
+            listener=show,
         )
 
 
@@ -133,6 +213,19 @@ def print_verdict(path: Path, verification: Verification) -> None:
         return
     print_diagnostics(errors, path, verification.conversion.diagnostics)
     console.print(f"{path}: {verification.conversion.status}, there is no conversion to verify")
+
+
+def print_exact_verdict(verification: ExactVerification) -> None:
+    console, _ = make_consoles(False)
+    sizes = " and ".join(map(str, verification.sizes))
+    if verification.holds:
+        text = f"On {sizes} ranks the program gives one process's results, as far as they were observed."
+    elif verification.fails:
+        first = f" First: {verification.first}." if verification.first is not None else ""
+        text = f"The ranks do not give one process's results.{first}"
+    else:
+        text = "This training cannot be judged: no result of it was observed that one process gives twice."
+    console.print(text, markup=False, soft_wrap=True)
 
 
 def print_check(console: Console, check: Check) -> None:

@@ -6,8 +6,9 @@ import ast
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import packages_distributions, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 
 from ..documents import Document, Script
@@ -146,10 +147,16 @@ def _python(file: Path) -> str | None:
 
 
 def distributions(names: set[str]) -> dict[str, str]:
-    """The packages that modules come from, each with the version that is installed here."""
+    """The packages that modules come from, each with the version that is installed here.
+
+    What pip has left of a package that it removed, or is about to replace (`~name-1.0.dist-info`), is not installed.
+    """
     known = packages_distributions()
-    found = {package for name in names for package in known.get(name, ())}
-    return {package.replace("_", "-").lower(): version(package) for package in sorted(found)}
+    found: dict[str, str] = {}
+    for package in sorted({package for name in names for package in known.get(name, ())}):
+        with suppress(PackageNotFoundError):
+            found[package.replace("_", "-").lower()] = version(package)
+    return found
 
 
 def outside(names: set[str], beside: tuple[Path, ...]) -> set[str]:

@@ -23,10 +23,11 @@ from ..files import is_notebook, write_atomically
 from ..launchers.lifeline import LifelineClient
 from ..launchers.temporary_files import note_temporary_files
 from ..launchers.whereabouts import own_files, threads
+from .forks import run_forked
 from .shell_lines import ShellLines
 
 
-def main(
+def run_program(
     program: Path,
     status: Path,
     original: Path,
@@ -208,9 +209,15 @@ def run(
 ) -> int:
     """What follows the module's name on the command line, run."""
     program, status, original, *args = arguments
-    return main(Path(program), Path(status), Path(original), args, finish, explain)
+    return run_program(Path(program), Path(status), Path(original), args, finish, explain)
+
+
+def main() -> int:
+    """Run what the command line says; the exit code."""
+    hold_lifeline()
+    return run(sys.argv[1:])
 
 
 if __name__ == "__main__":
-    hold_lifeline()
-    sys.exit(run(sys.argv[1:]))
+    code = run_forked("jupyter_hvd.rank.batch", sys.argv[1:])
+    sys.exit(main() if code is None else code)

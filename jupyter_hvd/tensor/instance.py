@@ -11,6 +11,7 @@ from .language.depth import deep
 from .language.provenance import Origin, carrying
 from .language.terms import Lambda
 from .language.types import Layout, Parameter, Type
+from .ssa.array_contraction import contracted
 from .ssa.convert import to_ssa
 from .ssa.normalize import normalize
 from .ssa.program import Program
@@ -79,7 +80,7 @@ class Instance:
             return self.derived
         places = {term: Origin(place=place) for term, place in self.traced.places.items()}
         with carrying(places):
-            return simplify(to_ssa(normalize(self.traced.function.body)))
+            return contracted(simplify(to_ssa(normalize(self.traced.function.body))))
 
     @cached_property
     @deep()

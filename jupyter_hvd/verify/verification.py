@@ -187,7 +187,9 @@ def verify(
             for name in changed(untouched, state_beside(beside, folder.path))
             if beside / name != path.resolve()  # which an editor may save meanwhile
         ]
-        tell(checks.files_untouched((before, single, job), changes))
+        records = [record for run in (before, single, job) for record in run.records]
+        refused = [name for record in records for name in record.refused]
+        tell(checks.files_untouched(refused, changes))
         if lost is not None:
             tell(checks.goes_on(*lost))
         tell(checks.step_time(single, job))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,13 +16,9 @@ from hypothesis import strategies as st
 from jupyter_hvd import convert_source
 from jupyter_hvd.convert.engine import syntax_error
 
-FOLDERS = ("programs", "convert/golden")
-PROGRAMS = sorted(
-    path.read_text()
-    for folder in FOLDERS
-    for path in (Path(__file__).parents[1] / folder).glob("*.py")
-    if ".hvd" not in path.name
-)
+from ..suite import PROGRAMS
+
+SOURCES = sorted(program.source for program in PROGRAMS)
 NAMES = ("tf", "model", "opt", "tape", "ds", "loss", "x", "hvd", "gpus", "print", "keras")
 FRAGMENTS = (
     "",
@@ -43,7 +38,7 @@ FRAGMENTS = (
 
 @st.composite
 def mutated(draw: st.DrawFn) -> str:
-    lines = draw(st.sampled_from(PROGRAMS)).split("\n")
+    lines = draw(st.sampled_from(SOURCES)).split("\n")
     for _ in range(draw(st.integers(1, 5))):
         at = draw(st.integers(0, len(lines) - 1))
         other = draw(st.integers(0, len(lines) - 1))

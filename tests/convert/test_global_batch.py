@@ -17,10 +17,12 @@ from jupyter_hvd.jobfiles.shared_runtime import runtime_file
 from jupyter_hvd.rules.tensorflow_horovod import RULES
 from jupyter_hvd.settings import OptionError
 
+from ..suite import PROGRAMS as SUITE
+
 HERE = Path(__file__).parent
 FOUND = [
     *sorted((HERE.parent / "exact" / "programs").glob("*.py")),
-    *sorted(p for p in (HERE / "golden").glob("*.py") if ".hvd" not in p.name),
+    *(program.path for program in SUITE if not program.is_run),
 ]
 GLOBAL = Options(batch="global")
 ADDED = (

@@ -15,11 +15,9 @@ from jupyter_hvd.convert import Change
 from jupyter_hvd.rules.tensorflow_horovod.standalone import definitions
 from jupyter_hvd.source.edits import Layer, apply_edits
 
-TESTS = Path(__file__).parents[1]
-PROGRAMS = sorted(
-    [p for p in (TESTS / "convert" / "golden").glob("*.py") if ".hvd" not in p.name]
-    + [p for p in (TESTS / "programs").glob("*.py") if p.read_text().startswith("# holds")]
-)
+from ..suite import FOLDER, PROGRAMS
+
+CONVERTED = [program.path for program in PROGRAMS if not program.is_refused]
 FORMS = (Options(), Options(standalone=True))
 FIT = """import tensorflow as tf
 
@@ -52,7 +50,7 @@ def unbound(source: str) -> set[str]:
     return used - bound - set(dir(builtins))
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CONVERTED, ids=lambda path: path.stem)
 def test_every_change_alone_all_and_none(path: Path) -> None:
     source = path.read_text()
     missing = unbound(source)
@@ -216,7 +214,7 @@ def test_only_what_is_needed_is_written_in() -> None:
 
 def test_names_of_the_program_are_kept() -> None:
     taken = "WeakKeyDictionary = hvd_broadcast_once = None\n"
-    source = (TESTS / "programs" / "tape_tf_function.py").read_text() + taken
+    source = (FOLDER / "tape_tf_function.py").read_text() + taken
     code = convert_source(source, options=Options(standalone=True)).code
     assert "from weakref import WeakKeyDictionary as hvd_WeakKeyDictionary\n" in code
     assert "hvd_broadcast = hvd_WeakKeyDictionary()\n" in code

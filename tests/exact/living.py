@@ -1,7 +1,7 @@
 """A process that runs one program after another: a rank that shares, or one process beside them.
 
 `living.py ADDRESS [SEED]`, started once by the project's own launchers. It is told over a socket what to run, and answers
-with what the program printed, its histories and its weights.
+with the record of each run, as `jupyter hvd verify --batch global` makes it.
 """
 
 from __future__ import annotations
@@ -20,57 +20,14 @@ import types
 from multiprocessing.connection import Client
 from pathlib import Path
 
+from jupyter_hvd.rank.shared import explain
+from jupyter_hvd.verify.exact import observer as observing
+from jupyter_hvd.verify.exact.rank import last_line
+from jupyter_hvd.verify.exact.records import Record
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 RANK = int(os.environ.get("HOROVOD_RANK", "-1"))
-#: Reads of a variable, and variables that are saved in or loaded from a SavedModel.
-OTHERS = ("_UnreadVariable", "UninitializedVariable")
-variables: list = []
-histories: list = []
-
-
-def keep_variables(tf) -> None:
-    from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
-
-    original = BaseResourceVariable.__init__
-
-    def made(self, *args, **kw):
-        original(self, *args, **kw)
-        variables.append(self)
-
-    BaseResourceVariable.__init__ = made
-    load = tf.saved_model.load
-
-    def loaded(*args, **kw):
-        """A SavedModel's variables come in the order of a set: what is computed with them is compared where it is printed."""
-        before = len(variables)
-        try:
-            return load(*args, **kw)
-        finally:
-            del variables[before:]
-
-    tf.saved_model.load = loaded
-    fit = tf.keras.Model.fit
-
-    def kept(self, *args, **kw):
-        history = fit(self, *args, **kw)
-        histories.append({k: [float(x) for x in v] for k, v in history.history.items()})
-        return history
-
-    tf.keras.Model.fit = kept
-
-
-def values() -> list:
-    """Of what is trained and no metric; those of a dataset's graph have none.
-
-    A SavedModel's variables come in the order of a set, so they are compared by what the program prints of them.
-    """
-    found = []
-    for variable in variables:
-        if variable.trainable and type(variable).__name__ not in OTHERS:
-            with contextlib.suppress(Exception):
-                found.append(variable.numpy())
-    return found
 
 
 def begin(tf, seed: int) -> None:
@@ -81,8 +38,6 @@ def begin(tf, seed: int) -> None:
     ]:
         with contextlib.suppress(AttributeError):
             module.mixed_precision.set_global_policy("float32")
-    variables.clear()
-    histories.clear()
     gc.collect()
     np = importlib.import_module("numpy")
     random.seed(seed)
@@ -92,10 +47,11 @@ def begin(tf, seed: int) -> None:
     tf.random.set_global_generator(tf.random.Generator.from_seed(seed))
 
 
-def run(tf, order: dict) -> dict:
+def run(tf, observer: observing.Observer, order: dict) -> Record:
     from jupyter_hvd.runtime.sharing import report
     from jupyter_hvd.runtime.sharing.context import sharing
 
+    observer.begin()
     begin(tf, order["seed"])
     sharing.has_shared = False
     report._told.clear()
@@ -115,14 +71,16 @@ def run(tf, order: dict) -> dict:
             exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)
         except BaseException:
             error = traceback.format_exc()
-    return {
-        "error": error,
-        "printed": printed.getvalue(),
-        "histories": list(histories),
-        "weights": values(),
-        "told": [line for line in told.getvalue().splitlines() if line.startswith("jupyter_hvd:")],
-        "shared": sharing.has_shared,
-    }
+    told_lines = told.getvalue().splitlines()
+    return observer.record(
+        rank=max(RANK, 0),
+        error=last_line(explain(error)),
+        code=int(bool(error)),
+        printed=tuple(printed.getvalue().splitlines()),
+        folder=str(folder),
+        files=tuple(str(f.relative_to(folder)) for f in sorted(folder.rglob("*")) if f.is_file()),
+        told=tuple(line for line in told_lines if line.startswith("jupyter_hvd:")),
+    )
 
 
 def main(address: str) -> None:
@@ -135,7 +93,10 @@ def main(address: str) -> None:
         from jupyter_hvd.runtime.sharing.program import start_sharing
 
         start_sharing()
-    keep_variables(tf)
+    # What a fault replaces is no line of a program.
+    observing.INSTALLED += (str(Path(__file__).parent / "sharing_mutants.py"),)
+    observer = observing.Observer()
+    observer.install()
     stacks = (Path(address).parent / f"stack-{os.environ.get('HOROVOD_SIZE', 1)}-{RANK}").open("w")
     faulthandler.register(signal.SIGUSR1, file=stacks)
     gc.collect()
@@ -146,7 +107,7 @@ def main(address: str) -> None:
             order = connection.recv()
         except EOFError:
             return
-        connection.send(run(tf, order))
+        connection.send(run(tf, observer, order))
 
 
 if __name__ == "__main__":

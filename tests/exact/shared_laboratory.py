@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import signal
 import sys
 import threading
@@ -17,12 +16,12 @@ from contextlib import suppress
 from multiprocessing.connection import Listener, wait
 from pathlib import Path
 
-import numpy as np
-
 from jupyter_hvd.launchers.job import Program, run_job, run_single
 from jupyter_hvd.launchers.places import place
 from jupyter_hvd.launchers.processes import end_processes
 from jupyter_hvd.launchers.reaper import PrivateFolder
+from jupyter_hvd.verify.exact.compare import compare, first_difference
+from jupyter_hvd.verify.exact.records import Record
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "programs"
@@ -33,8 +32,6 @@ ENVIRONMENT = {
     "TF_ENABLE_ONEDNN_OPTS": "0",
     "PYTHONHASHSEED": "0",
 }
-NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?|nan|inf")
-TOLERANCE = 1e-4
 
 
 class StuckError(Exception):
@@ -106,18 +103,18 @@ class Ranks:
         for connection in self._connections.values():
             connection.send(order)
 
-    def receive(self, timeout: float = 120.0) -> list[dict]:
+    def receive(self, timeout: float = 120.0) -> list[Record]:
         """What each rank saw of it, by rank.
 
         Raises:
             StuckError: not all have answered in time.
         """
-        answers: dict[int, dict] = {}
+        answers: dict[int, Record] = {}
         end = time.monotonic() + timeout
         while len(answers) < self.size:
             open_ones = {c: r for r, c in self._connections.items() if r not in answers}
             ready = wait(list(open_ones), max(0.0, end - time.monotonic()))
-            if answers and any(a["error"] for a in answers.values()):
+            if answers and any(a.error for a in answers.values()):
                 end = min(end, time.monotonic() + 5)
             try:
                 for connection in ready:
@@ -130,11 +127,11 @@ class Ranks:
                 raise StuckError(message)
         return [answers[rank] for rank in sorted(answers)]
 
-    def where(self, answers: dict[int, dict]) -> str:
+    def where(self, answers: dict[int, Record]) -> str:
         lines = []
         for rank, pid in self._pids.items():
             if rank in answers:
-                lines.append(f"rank {rank}: {answers[rank]['error'].strip()[-600:] or 'is done'}")
+                lines.append(f"rank {rank}: {answers[rank].error[-600:] or 'is done'}")
                 continue
             with suppress(OSError):
                 os.kill(pid, signal.SIGUSR1)
@@ -148,54 +145,19 @@ class Ranks:
         return "\n".join([*lines, *self._said[-5:]])
 
 
-def difference(one: dict, rank: dict) -> str:
-    """Where a rank first differs from one process; "" where it does not."""
-    if one["error"] or rank["error"]:
-        if one["error"] and rank["error"]:
-            return ""
-        return (
-            "it fails: " + (rank["error"] or "only in one process").strip().splitlines()[-1][:300]
-        )
-    mine, yours = one["printed"], rank["printed"]
-    if re.sub(r"\s", "", NUMBER.sub("#", mine)) != re.sub(r"\s", "", NUMBER.sub("#", yours)):
-        return f"prints {yours[-300:]!r} for {mine[-300:]!r}"
-    for a, b in zip(NUMBER.findall(mine), NUMBER.findall(yours), strict=True):
-        if not close(float(a), float(b)):
-            return f"prints {b} for {a}"
-    if len(one["histories"]) != len(rank["histories"]):
-        return "other histories"
-    for a, b in zip(one["histories"], rank["histories"], strict=True):
-        for name in a:
-            if len(a[name]) != len(b.get(name, ())) or not all(map(close, a[name], b[name])):
-                return f"history of {name}: {b.get(name)} for {a[name]}"
-    if [w.shape for w in one["weights"]] != [w.shape for w in rank["weights"]]:
-        return "other weights"
-    for number, (a, b) in enumerate(zip(one["weights"], rank["weights"], strict=True)):
-        if a.size and not np.allclose(
-            a, b, rtol=0, atol=TOLERANCE * max(1.0, float(np.max(np.abs(a)))), equal_nan=True
-        ):
-            return f"weight {number} {a.shape} by {float(np.max(np.abs(a.astype(float) - b))):.2g}"
-    return ""
-
-
-def close(a: float, b: float) -> bool:
-    return bool(np.isclose(a, b, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True))
-
-
-def judge(one: dict, ranks: list[dict]) -> tuple[str, str]:
+def judge(one: Record, ranks: list[Record]) -> tuple[str, str]:
     """equal, whole, refused or wrong, and why."""
-    if one["error"]:
-        return ("fails alone", one["error"].strip().splitlines()[-1])
-    errors = [r["error"] for r in ranks if r["error"]]
-    if errors and any("jupyter_hvd:" in e for e in errors):
-        text = next(e for e in errors if "jupyter_hvd:" in e)
-        return "refused", text[text.index("jupyter_hvd:") :][:300]
-    for number, rank in enumerate(ranks):
-        found = difference(one, rank)
-        if found:
-            return "wrong", f"rank {number} {found}"
-    told = "; ".join(line.removeprefix("jupyter_hvd: ") for line in ranks[0]["told"])
-    return ("equal" if ranks[0]["shared"] else "whole"), told
+    if one.error:
+        return "fails alone", one.error
+    for rank in ranks:
+        if "ranks computed on different data" in rank.error or "different sizes" in rank.error:
+            return "refused", rank.error[:300]
+    for rank in ranks:
+        first = first_difference(compare(one, rank))
+        if first is not None:
+            return "wrong", f"rank {rank.rank} {first}"
+    told = "; ".join(line.removeprefix("jupyter_hvd: ") for line in ranks[0].told)
+    return ("equal" if ranks[0].shared else "whole"), told
 
 
 #: What becomes of programs that are not shared and equal.
@@ -211,13 +173,13 @@ class Laboratory:
 
     def __init__(self) -> None:
         self._ranks: dict[int, Ranks] = {}
-        self._alone: dict[str, dict] = {}
+        self._alone: dict[str, Record] = {}
 
     def close(self) -> None:
         for ranks in self._ranks.values():
             ranks.close()
 
-    def run(self, program: Path, size: int, mutant: str = "") -> list[dict]:
+    def run(self, program: Path, size: int, mutant: str = "") -> list[Record]:
         # Idle ranks are ended: Horovod's exchange messages every millisecond, and several sizes at once slow each other down.
         if size > 1:
             for other in set(self._ranks) - {1, size}:

@@ -215,6 +215,183 @@ def states_not_put_back(rank: int) -> Iterator[None]:
         yield
 
 
+@mutant
+def sum_of_gradients(rank: int) -> Iterator[None]:
+    """Gradients are summed, not averaged."""
+    from jupyter_hvd.runtime.sharing import gradients
+
+    original = gradients.hvd.grouped_allreduce
+
+    def summed(tensors: Any, op: Any) -> Any:
+        return original(tensors, op=gradients.hvd.Sum)
+
+    with blind(), mock.patch.object(gradients.hvd, "grouped_allreduce", summed):
+        yield
+
+
+@mutant
+def averaged_twice(rank: int) -> Iterator[None]:
+    from jupyter_hvd.runtime.sharing import gradients
+
+    original = gradients.average_group
+
+    def halved(tensors: Any) -> Any:
+        return [mean / 2 for mean in original(tensors)]
+
+    with blind(), mock.patch.object(gradients, "average_group", halved):
+        yield
+
+
+@mutant
+def sparse_not_averaged(rank: int) -> Iterator[None]:
+    """Each rank keeps the rows of a sparse gradient that it looked up."""
+    with blind(), mock.patch(f"{FOLDER}.gradients.average_slices", lambda slices: slices):
+        yield
+
+
+@mutant
+def jacobian_not_averaged(rank: int) -> Iterator[None]:
+    from jupyter_hvd.runtime.sharing import gradients
+
+    average, leave = gradients.average, gradients.sharing_nothing_more.__exit__
+    left: list[bool] = []
+
+    def left_block(block: Any, *error: object) -> None:
+        leave(block, *error)
+        left.append(True)
+
+    def averaged(found: Any) -> Any:
+        return found if left and left.pop() else average(found)
+
+    with (
+        blind(),
+        mock.patch.object(gradients.sharing_nothing_more, "__exit__", left_block),
+        mock.patch.object(gradients, "average", averaged),
+    ):
+        yield
+
+
+@mutant
+def moments_without_gradient(rank: int) -> Iterator[None]:
+    """Moments of batch normalisation count as constants in the gradient."""
+    from jupyter_hvd.runtime.sharing import batch_norm
+
+    original = batch_norm.gather_statistic
+
+    def constant(t: Any) -> Any:
+        import tensorflow as tf
+
+        return tf.stop_gradient(original(t))
+
+    with blind(), mock.patch.object(batch_norm, "gather_statistic", constant):
+        yield
+
+
+@mutant
+def second_input_not_split(rank: int) -> Iterator[None]:
+    """All ranks take the first rows of what is not the first input, as of sample weights that are not split."""
+    from jupyter_hvd.runtime.sharing import calls
+
+    original, first = calls.split, []
+
+    def split(x: Any, rows: Any) -> Any:
+        if not first or first[0] is not rows:
+            first[:] = [rows]
+            return original(x, rows)
+        own = (rows + calls.sharing.size - 1) // calls.sharing.size
+        return x[:own]
+
+    with blind(), mock.patch.object(calls, "split", split):
+        yield
+
+
+@mutant
+def ranks_in_reverse(rank: int) -> Iterator[None]:
+    """Rows come back in the order of the last rank first."""
+    from jupyter_hvd.runtime.sharing import split_gather
+
+    original = split_gather.hvd.allgather
+
+    def reversed_gather(t: Any) -> Any:
+        import tensorflow as tf
+
+        return tf.reverse(original(t), [0])
+
+    hvd = mock.Mock(
+        wraps=split_gather.hvd, Average=split_gather.hvd.Average, Sum=split_gather.hvd.Sum
+    )
+    hvd.allgather = reversed_gather
+    with blind(), mock.patch.object(split_gather, "hvd", hvd):
+        yield
+
+
+@mutant
+def stale_optimizer_state(rank: int) -> Iterator[None]:
+    """The optimizer of the last rank has made five steps more than that of the first."""
+    import tensorflow as tf
+
+    original = tf.keras.optimizers.Optimizer.build
+
+    def built(optimizer: Any, variables: Any) -> Any:
+        result = original(optimizer, variables)
+        if rank == 1:
+            with tf.init_scope():
+                optimizer.iterations.assign(5)
+        return result
+
+    with mock.patch.object(tf.keras.optimizers.Optimizer, "build", built):
+        yield
+
+
+@mutant
+def other_learning_rate(rank: int) -> Iterator[None]:
+    """One rank has another learning rate."""
+    import tensorflow as tf
+
+    original = tf.keras.optimizers.Optimizer.apply
+
+    def applied(optimizer: Any, *args: Any, **options: Any) -> Any:
+        if rank == 1 and not getattr(optimizer, "doubled", False):
+            optimizer.doubled = True
+            with tf.init_scope():
+                optimizer.learning_rate.assign(2.0 * optimizer.learning_rate)
+        return original(optimizer, *args, **options)
+
+    with mock.patch.object(tf.keras.optimizers.Optimizer, "apply", applied):
+        yield
+
+
+@mutant
+def update_left_out(rank: int) -> Iterator[None]:
+    """One rank leaves out an update of its last variable."""
+    import tensorflow as tf
+
+    original = tf.keras.optimizers.Optimizer.apply
+
+    def applied(optimizer: Any, grads: Any, trainable_variables: Any = None) -> Any:
+        grads = list(grads)
+        if rank == 1:
+            grads[-1] = tf.zeros_like(grads[-1])
+        return original(optimizer, grads, trainable_variables)
+
+    with mock.patch.object(tf.keras.optimizers.Optimizer, "apply", applied):
+        yield
+
+
+@mutant
+def early_exit_on_a_rank(rank: int) -> Iterator[None]:
+    """One rank's `fit` ends after its first epoch."""
+    import tensorflow as tf
+
+    original = tf.keras.Model.fit
+
+    def fit(model: Any, *args: Any, **options: Any) -> Any:
+        return original(model, *args, **({**options, "epochs": 1} if rank == 1 else options))
+
+    with mock.patch.object(tf.keras.Model, "fit", fit):
+        yield
+
+
 #: For each mutant a program that finds it.
 FOUND_BY = {
     "no_average": "train_step_ema",
@@ -235,4 +412,15 @@ FOUND_BY = {
     "check_outputs_only": "not_by_rows",
     "draws_not_put_back": "eager_draws",
     "states_not_put_back": "eager_draws",
+    "sum_of_gradients": "train_step_ema",
+    "averaged_twice": "train_step_ema",
+    "sparse_not_averaged": "lstm_masks",
+    "jacobian_not_averaged": "jacobians",
+    "moments_without_gradient": "fit_batch_norm_dropout",
+    "second_input_not_split": "several_inputs",
+    "ranks_in_reverse": "lbfgs_scipy",
+    "stale_optimizer_state": "compiled_loop",
+    "other_learning_rate": "train_step_ema",
+    "update_left_out": "compiled_loop",
+    "early_exit_on_a_rank": "train_step_ema",
 }

@@ -51,8 +51,9 @@ def test_program(seed: int, laboratory: Laboratory) -> None:
 @pytest.mark.slow
 @pytest.mark.xdist_group("living ranks")
 @pytest.mark.parametrize("code", MUTANTS)
-def test_mutant_is_found(code: str, laboratory: Laboratory) -> None:
+def test_mutant_is_found(code: str, laboratory: Laboratory, record_property) -> None:
     """The harness finds what a rule that is switched off leaves wrong."""
+    record_property("mutant", "a rule left out, for generated programs")
     program, check = MUTANTS[code]
     assert code in {change.rule for change in converted(text(program)).changes}
     conversion = converted(text(program), Options(ignore=(code,)))

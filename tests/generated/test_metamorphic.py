@@ -19,7 +19,11 @@ from grammar import DIMENSIONS, Program, draw, is_sound, text
 
 from jupyter_hvd import convert_notebook, convert_source
 
-PROGRAMS = sorted((Path(__file__).parents[1] / "programs").glob("*.py"))
+PROGRAMS = sorted(
+    path
+    for path in (Path(__file__).parents[1] / "programs").glob("*.py")
+    if "# Not run: " not in path.read_text()
+)
 GENERATED = range(6)
 Verdict = tuple[str, tuple[str, ...], tuple[str, ...]]
 

@@ -16,7 +16,7 @@ import pytest
 
 from .conftest import Aftermath
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.own_forks]
 
 SECRET = "secret-that-nobody-else-may-read"
 SLEEPER = """\

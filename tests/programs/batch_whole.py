@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD302 HVD504 HVD601
 """train_on_batch on all the data at each step: every rank takes it as one process would, at one process's rate"""
 
 import numpy as np

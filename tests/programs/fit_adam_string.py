@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD403 HVD503 HVD601
 """compile('adam') and fit of arrays, the history kept"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD403 HVD502
 """layers adapted to the data before training: a vocabulary and a normalisation, of all the examples"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD103 HVD202 HVD401 HVD403 HVD506
 """folders of sounds, both parts of a split at once, shuffled twice; a layer adapted to what training sees"""
 
 import tensorflow as tf

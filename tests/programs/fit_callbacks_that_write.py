@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD402 HVD403 HVD503
 """checkpoints, TensorBoard and a log on rank 0 alone"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD503 HVD602 HVD603 HVD604 HVD608
 """folders made, emptied and removed, files renamed and unpacked, before and after training"""
 
 import os

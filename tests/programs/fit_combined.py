@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD403 HVD502
 """datasets sampled from in turn, and one put after another"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD202 HVD203 HVD401 HVD403 HVD502
 """a schedule whose steps are counted from the data, once from the arrays and once from the dataset"""
 
 import numpy as np

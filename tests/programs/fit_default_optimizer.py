@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD403 HVD503
 """compile without an optimizer, fit with default batches"""
 
 import numpy as np

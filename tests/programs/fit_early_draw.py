@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD103 HVD202 HVD401 HVD403 HVD503
 """rows drawn at random before TensorFlow is imported, so Horovod starts before"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD403 HVD501 HVD502 HVD601
 """an endless dataset with `steps_per_epoch`, augmented, pictures shown by a callback"""
 
 import numpy as np

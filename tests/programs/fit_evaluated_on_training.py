@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD103 HVD201 HVD202 HVD401 HVD506 HVD601
 """the training data evaluated, predicted, counted and collected as a whole, shuffled as they are, and a loop beside them"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD403 HVD503
 """a functional model with two inputs, made by a function"""
 
 import numpy as np

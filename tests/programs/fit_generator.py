@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD103 HVD202 HVD401 HVD403 HVD501 HVD505
 """a generator that shuffles with NumPy's own random numbers, endless, its steps counted"""
 
 import numpy as np

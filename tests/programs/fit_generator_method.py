@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD403 HVD501 HVD505
 # Keras 2 alone: Keras 3 has no `fit_generator`
 """the older fit_generator, its arguments by position"""
 

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD103 HVD202 HVD401 HVD403 HVD501 HVD505
 """a generator of batches that draws from a random generator of its own, made without a seed"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD202 HVD404
 """a fit and a compile whose arguments are put together elsewhere, with a batch size among them"""
 
 import numpy as np

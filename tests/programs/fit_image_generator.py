@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD103 HVD202 HVD401 HVD403 HVD501 HVD505
 """`ImageDataGenerator.flow`, and its batches counted by hand"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD503 HVD602 HVD604
 """a model that was saved, loaded and compiled again"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD503 HVD601
 """a model of a part of the first is made only to print something, before a second is trained"""
 
 import numpy as np

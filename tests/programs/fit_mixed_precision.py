@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD202 HVD401 HVD403 HVD503
 """mixed precision as a policy: Keras wraps the optimizer by itself"""
 
 import numpy as np

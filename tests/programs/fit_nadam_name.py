@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD202 HVD401 HVD503 HVD601
 """an optimizer in a name, its rate by position, from tensorflow.keras.optimizers"""
 
 import numpy as np

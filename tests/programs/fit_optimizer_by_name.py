@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD403 HVD503
 """an optimizer whose name is chosen elsewhere"""
 
 import numpy as np

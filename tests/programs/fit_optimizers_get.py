@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD202 HVD401 HVD403 HVD503
 """an optimizer by its name, from `optimizers.get`"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD503 HVD601 HVD602 HVD603 HVD604
 """What other libraries write: pictures, arrays, pickles, tables of text, a path that opens itself, a mode that is handed on, a buffer, which every rank reads itself."""
 
 import io

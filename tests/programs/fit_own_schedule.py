@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD204 HVD401 HVD403 HVD503
 """a schedule class of the program's own, warm-up and decay in one"""
 
 import numpy as np

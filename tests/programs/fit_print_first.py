@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD503 HVD601 HVD602 HVD603
 """printing, and writing a file, before TensorFlow is imported"""
 import json
 

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD202 HVD401 HVD503 HVD509
 """a model with batch normalisation chooses, by its own predictions, what it is trained on next"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD202 HVD206 HVD401 HVD503
 """transfer by stages: an optimizer made anew by the rate of the one before, one set by the rate of the program's options"""
 
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD202 HVD205 HVD401 HVD403 HVD503
 """`LearningRateScheduler`: one function answers for the epoch, one from the present rate"""
 
 import numpy as np

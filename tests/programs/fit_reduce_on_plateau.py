@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD403 HVD503
 """ReduceLROnPlateau on all ranks, with averaged metrics"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD403 HVD503 HVD602
 """save, save_weights and load_weights"""
 
 import numpy as np

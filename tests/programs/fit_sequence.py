@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD103 HVD202 HVD401 HVD403 HVD505
 """a `Sequence` that shuffles its rows when it is made and after every epoch"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD202 HVD401 HVD403 HVD503
 """an optimizer call with momentum, its rate by keyword"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD403 HVD501 HVD502
 """an endless dataset and steps_per_epoch"""
 
 import numpy as np

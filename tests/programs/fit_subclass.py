@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD202 HVD401 HVD403 HVD503
 """a subclassed model"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD202 HVD301 HVD302 HVD401 HVD502 HVD503 HVD601
 """a loss written in the tensor language: `TensorLoss` in `fit`, and the same function as an op in a loop of one's own"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD202 HVD301 HVD401 HVD403 HVD503
 """a model with a train_step of its own, which uses the compiled optimizer"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD301 HVD401 HVD503
 """a `train_step` that adds up gradients and applies them every fourth time, by `tf.cond`"""
 
 import numpy as np

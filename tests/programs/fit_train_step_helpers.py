@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD401 HVD403 HVD502
 """a `train_step` whose updates stand in methods that it calls"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD202 HVD401 HVD403 HVD404 HVD405 HVD503 HVD601 HVD602
 # Not tf-keras: Keras Tuner builds models of Keras 3 wherever that is installed
 """a tuner that builds, fits and compares models, the best of which is built again and trained"""
 

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD403 HVD503 HVD509
 """two models in one file, one trained after the other"""
 
 import numpy as np

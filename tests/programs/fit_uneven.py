@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD403 HVD503
 """201 examples and batches of 4: an odd example that would give one rank a batch more"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD202 HVD401 HVD403 HVD502
 """a dataset whose shares make unequal numbers of batches"""
 
 import numpy as np

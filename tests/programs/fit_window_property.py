@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD103 HVD202 HVD401 HVD403 HVD506 HVD601
 """windows of a series by a property that is put into the class later, made anew at each use"""
 
 import numpy as np

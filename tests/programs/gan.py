@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD601 HVD602
 """two models, two optimizers, one step, checkpoints by a manager"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD202 HVD401 HVD402 HVD403 HVD406 HVD503
 # Keras 3 alone: Keras 2 has no `SwapEMAWeights`
 """`BackupAndRestore`, averaged weights swapped in by `SwapEMAWeights`, several steps an execution"""
 

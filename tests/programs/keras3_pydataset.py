@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD202 HVD401 HVD403 HVD505
 # Keras 3 alone: Keras 2 has no `PyDataset`
 """batches by number from a `PyDataset` with workers"""
 

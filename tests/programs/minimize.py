@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD202 HVD302 HVD502 HVD601
 # Keras 2 alone: optimizers of Keras 3 have no `minimize`
 """optimizer.minimize of a loss function"""
 

@@ -1,4 +1,4 @@
-# refused HVD904
+# expect: refused HVD904
 """an Estimator"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# refused HVD901
+# expect: refused HVD901
 """Horovod already, by another hand"""
 
 import horovod.tensorflow.keras as hvd

@@ -1,4 +1,4 @@
-# refused HVD902
+# expect: refused HVD902
 """MultiWorkerMirroredStrategy"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# refused HVD303
+# expect: refused HVD303
 """two trainings, one of which plays episodes that decide how many updates there are: what it finds is what the other learns, so no rank may do it alone"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# refused HVD303
+# expect: refused HVD303
 """two trainings, one of which plays episodes that decide how many updates there are: both change one model"""
 
 import numpy as np

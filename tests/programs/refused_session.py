@@ -1,4 +1,4 @@
-# refused HVD903
+# expect: refused HVD903
 """a session of TensorFlow 1"""
 
 import tensorflow.compat.v1 as tf

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD202 HVD401 HVD403 HVD503
 """imports in the middle of the program, and inside a function"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD202 HVD401 HVD403 HVD503
 """tensorflow bound by an assignment, and by importlib"""
 
 import numpy as np

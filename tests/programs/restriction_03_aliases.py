@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502
 """members of tensorflow under names of their own"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD601
 """an argument of print that draws the next batch and counts"""
 
 import numpy as np

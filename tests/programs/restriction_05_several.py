@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502
 """datasets and optimizers made several times, in a dict, and under second names"""
 
 import numpy as np

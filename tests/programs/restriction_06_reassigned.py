@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD601
 """the names of a dataset and an optimizer hold other things first and afterwards"""
 
 import numpy as np

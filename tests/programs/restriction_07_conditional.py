@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502
 """a dataset and an optimizer that are made on one of two ways"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502
 """`apply_gradients` inside a larger expression"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502
 """a global optimizer that is made after the function that uses it, and made anew later"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD602
 """checkpoints made in a loop, saved under a second name and through a manager"""
 
 import numpy as np

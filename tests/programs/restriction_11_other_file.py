@@ -1,4 +1,4 @@
-# refused HVD906
+# expect: refused HVD906
 """a step that another file defines"""
 
 import numpy as np

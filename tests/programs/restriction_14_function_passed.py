@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502
 """a step that is passed to the loop as an argument, and kept under another name"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD303 HVD502 HVD602
 """a training loop under a condition that all ranks decide alike"""
 
 import numpy as np

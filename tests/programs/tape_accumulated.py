@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD601
 """gradients added up in variables over four batches, then applied"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD601
 """a trainer and an evaluator that both keep their data as `self.data`: the test set stays whole"""
 
 import numpy as np

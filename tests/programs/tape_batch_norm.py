@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD601
 """batch normalisation, whose statistics are broadcast but not trained"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD303 HVD502
 """a loop that ends when one rank's own loss is small"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502
 """steps inside a comprehension"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD103 HVD201 HVD301 HVD302 HVD507
 """batches that the loop cuts out of shuffled arrays, in two ways, or has kept in a list"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD103 HVD201 HVD301 HVD302 HVD501 HVD507 HVD601
 """batches of rows that are drawn at random, each rank its own; a split that all make alike"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502
 """gradients come from a function, through clipping"""
 
 import numpy as np

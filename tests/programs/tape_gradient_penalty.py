@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD601
 """a gradient penalty, whose tape must not be averaged"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502
 """the gradient is asked for inside the with"""
 
 import numpy as np

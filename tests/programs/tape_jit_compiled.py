@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD306 HVD502 HVD601
 """steps that XLA compiles: one decorated, one passed to `tf.function`, and a forward pass that stays with XLA"""
 
 import numpy as np

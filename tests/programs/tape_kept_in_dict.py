@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD302 HVD305 HVD502 HVD601
 """gradients kept in a dictionary, and clipped before they are applied"""
 
 import numpy as np

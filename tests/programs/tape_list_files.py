@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD103 HVD201 HVD301 HVD302 HVD502
 """`list_files`, which shuffles, read and decoded one by one"""
 
 import tensorflow as tf

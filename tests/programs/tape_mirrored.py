@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD104 HVD201 HVD301 HVD302 HVD502 HVD601
 """a training loop of its own under MirroredStrategy, its dataset distributed, its losses reduced"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD501 HVD505 HVD601
 """batches drawn with `next` from a generator without end, in a loop over a count of steps"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD601
 """an optimizer class of the program's own, in a compiled step"""
 
 import numpy as np

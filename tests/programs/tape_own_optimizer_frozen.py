@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD601
 """an optimizer class of one's own, which is given the trainable variables of a model with a frozen layer"""
 
 import numpy as np

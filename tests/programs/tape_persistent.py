@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502
 """a persistent tape asked twice, once for training"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD501 HVD502 HVD601 HVD602
 """`repeat().take(steps).enumerate()`, with checkpoints and summaries at some of the steps"""
 
 import time

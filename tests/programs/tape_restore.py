@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD601
 """restoring from a checkpoint on all ranks"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD103 HVD201 HVD301 HVD302 HVD501 HVD502 HVD505
 """one step that several loops call, each with data of its own kind"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502
 """one variable as the source of a gradient, pairs in a list"""
 
 import numpy as np

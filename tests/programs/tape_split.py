@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD601
 """take and skip divide one dataset into training and test data"""
 
 import numpy as np

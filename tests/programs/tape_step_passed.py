@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD501 HVD502 HVD601
 """One loop for training and for the test, which is passed the step to take: the test sees all its data."""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD602
 """a summary writer, tqdm and a learning-rate variable"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD501 HVD502 HVD601
 """an endless dataset and take"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD601
 """a compiled step, tf.optimizers, lr by its old name"""
 
 import numpy as np

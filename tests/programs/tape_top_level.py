@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD601
 """a loop at top level, apply_gradients of a zip"""
 
 import numpy as np

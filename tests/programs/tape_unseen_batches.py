@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD103 HVD201 HVD301 HVD302 HVD506
 """batches that an attribute holds, whose name is known when the program runs"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD303 HVD502 HVD601
 """a step in a function of its own, around which a clock and a list kept on `self` decide how long it goes on"""
 
 import time

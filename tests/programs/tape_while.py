@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD501 HVD502 HVD601
 """batches drawn with `next` from an endless dataset until a counter of steps"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD303 HVD501 HVD502 HVD601
 """a loop that ends by a flag, set where a rank's own loss is small"""
 
 import numpy as np

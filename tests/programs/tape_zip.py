@@ -1,4 +1,4 @@
-# holds
+# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD601
 """two shuffled datasets zipped, as for a CycleGAN"""
 
 import numpy as np

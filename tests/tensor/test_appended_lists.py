@@ -74,7 +74,30 @@ def read_in_an_inner_loop_and_a_branch(x):
     return total + sum(v * v for v in y)
 
 
+def two_before(x):
+    y = [1.0, x[0]]
+    for v in x[1:]:
+        y.append(0.5 * y[-1] + 0.1 * y[-2] * v)
+    return sum(v * v for v in y)
+
+
+def two_before_by_index(x):
+    y = [x[0], x[1]]
+    for i in range(2, len(x)):
+        y.append(0.5 * y[i - 1] - 0.3 * y[i - 2] + x[i])
+    return sum(v * v for v in y)
+
+
+def one_before_what_is_appended(x):
+    y, total = [x[0]], 0.0
+    for v in x[1:]:
+        y.append(0.5 * y[-1] * v)
+        total = 0.9 * total + y[-1] * y[-2]
+    return total + sum(v * v for v in y)
+
+
 PROGRAMS = [last_entry, entry_before, after_appending, rows, beside_another]
+PROGRAMS = [*PROGRAMS, two_before, two_before_by_index, one_before_what_is_appended]
 PROGRAMS = [*PROGRAMS, first_entries_stay, several_loops, read_in_an_inner_loop_and_a_branch]
 
 
@@ -112,11 +135,22 @@ def test_an_entry_that_is_changed_in_place_is_refused():
         tensor(f)(np.ones(4))
 
 
-def test_what_is_read_further_back_is_refused():
+def test_what_is_not_there_in_the_first_turn_is_refused():
     def f(x):
         y = [x[0], x[1]]
         for v in x:
-            y.append(y[-1] + y[-2] * v)
+            y.append(y[-1] + y[-3] * v)
+        return sum(y)
+
+    with pytest.raises(TensorError, match="`y` has too few entries before the loop"):
+        tensor(f)(np.ones(4))
+
+
+def test_what_is_read_at_distances_that_grow_is_refused():
+    def f(x):
+        y = [x[0], x[1]]
+        for i in range(2, len(x)):
+            y.append(y[-1] + y[i // 2])
         return sum(y)
 
     with pytest.raises(TensorError, match="`y` is a list that this loop appends to"):

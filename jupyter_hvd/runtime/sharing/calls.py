@@ -178,6 +178,8 @@ def compute_shared(
     checksum = None
     if sharing.guarded:
         checksum = Checksum(tensors, "" if tf.executing_eagerly() else call_site())
+    if sharing.listener is not None and not sharing.checking:
+        sharing.listener(rows)
     region = Region(rows, sharing.size)
     own = []
     for leaf, value, has_rows in zip(leaves, values, batch.divided, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -65,6 +65,7 @@ class Sharing:
         region: the call that is being shared now. whole: depth of calls that run whole.
         checking: a call is only checked; what has a state that cannot be put back must not run.
         draws: of random numbers in a call that is checked.
+        listener: hears of the number of rows of each shared call, a number or a tensor.
     """
 
     def __init__(self) -> None:
@@ -77,6 +78,7 @@ class Sharing:
         self.whole = 0
         self.checking = False
         self.draws = 0
+        self.listener: Callable[[Any], None] | None = None
         self._threads: set[int] = set()
 
     def begin(self, rank: int, size: int) -> None:

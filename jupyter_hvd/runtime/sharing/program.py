@@ -102,11 +102,18 @@ def start_sharing() -> None:
     sharing.begin(hvd.rank(), hvd.size())
     if sharing.active:
         install(tf.keras)
+    seed_tensorflow()
+    random.setstate(state)
+
+
+def seed_tensorflow() -> None:
+    """Let TensorFlow's generators draw the same on all ranks."""
+    import tensorflow as tf
+
     seed = os.environ.get(SEED_VARIABLE)
     if seed is not None:
         tf.random.set_seed(int(seed))
         tf.random.set_global_generator(tf.random.Generator.from_seed(int(seed)))
-    random.setstate(state)
 
 
 def require_equal_starts() -> None:

@@ -76,6 +76,11 @@ def spelling(binders: Binders, p: Predicate) -> dict[str, str]:
     return spelt
 
 
+def _name(text: str) -> str:
+    """The name that isl calls so, where it is no binder's."""
+    return text[2:] if text.startswith("p_") else bytes.fromhex(text[2:]).decode()
+
+
 def _text(p: Predicate, spelt: dict[str, str], depth: int = 0) -> str:
     match p:
         case Compare(op, left, right):
@@ -251,6 +256,52 @@ def complement(p: Predicate, binders: Binders) -> Predicate | None:
         return None
     whole = integer_set(binders, TRUE).subtract(integer_set(binders, p))
     return predicate(whole.coalesce().gist(integer_set(binders, TRUE)), spelling(binders, p))
+
+
+def determined(binders: Binders, set_: islpy.Set, index: str) -> Affine | None:
+    """What an index is everywhere in a set, as an affine expression of others and of sizes; None where there is
+    no such expression.
+    """
+    kind = dims().param
+    spelt = spelling(binders, TRUE)
+    for k in range(set_.dim(kind)):
+        text = set_.get_dim_name(kind, k)
+        spelt.setdefault(_name(text), text)
+    hull = predicate(set_.affine_hull(), spelt)
+    parts = () if hull is None else conjuncts(hull)
+    equations = (p.difference for p in parts if isinstance(p, Compare) and p.op == "=")
+    return next((a for e in equations if (a := e.solve(index)) is not None), None)
+
+
+def upper_bounds(binders: Binders, p: Predicate, a: Affine) -> tuple[Affine, ...]:
+    """Affine expressions of the sizes that `a` does not exceed where `p` holds, and reaches at some sizes."""
+    import islpy
+
+    spelt = spelling(binders, conj(p, Compare("=", a, Affine.of(0))))
+    meant = {text: name for name, text in spelt.items()}
+    variables = [spelt[i] for i in index_names(binders)]
+    parameters = ",".join(x for x in meant if x not in variables)
+    value = f"[{parameters}] -> {{ [{','.join(variables)}] -> [{text(a, spelt)}] }}"
+    values = integer_set(binders, p).apply(islpy.Map(value))
+    if values.is_empty() or not values.dim_has_any_upper_bound(dims().set, 0):
+        return ()
+    pieces: list[islpy.Aff] = []
+    values.dim_max(0).foreach_piece(lambda _, piece: pieces.append(piece))
+    found = [_affine(piece, meant) for piece in pieces]
+    return tuple([b for b in found if b and impossible(binders, conj(p, compare("<", b, a)))])
+
+
+def _affine(value: islpy.Aff, meant: Mapping[str, str]) -> Affine | None:
+    """isl's affine expression of parameters; None where it has fractions."""
+    kind = dims().param
+    count = value.dim(kind)
+    numbers = [value.get_coefficient_val(kind, k) for k in range(count)]
+    constant = value.get_constant_val()
+    if value.dim(dims().div) or not all(x.is_int() for x in (*numbers, constant)):
+        return None
+    terms = [Affine.of(meant[value.get_dim_name(kind, k)]) for k in range(count)]
+    scaled = (x * int(k.to_python()) for x, k in zip(terms, numbers, strict=True))
+    return sum(scaled, Affine.of(int(constant.to_python())))
 
 
 def sample(binders: Binders, p: Predicate, sizes: dict[str, int]) -> dict[str, int] | None:

@@ -87,8 +87,9 @@ def _loop(rhs: Recurrence, builder: Builder) -> Rhs:
         read = inputs.get(factor.name)
         if read is None or read.parameter[0] != "c":
             return factor
-        row = next((j for j, a in enumerate(factor.indices) if a.names == turn), None)
-        fixed = {j for j, a in enumerate(factor.indices) if not a.names & (own | turn)}
+        same = [not a.names & own for a in factor.indices]
+        row = next((j for j, a in enumerate(factor.indices) if same[j] and turn <= a.names), None)
+        fixed = {j for j, a in enumerate(factor.indices) if same[j] and not turn <= a.names}
         if row is None and not fixed:
             return factor
         gone = fixed if row is None else fixed | {row}

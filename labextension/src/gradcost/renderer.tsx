@@ -91,11 +91,10 @@ export class PanelRenderer extends PanelWidget implements IRenderMime.IRenderer 
   renderModel(mime: IRenderMime.IMimeModel): Promise<void> {
     this._mime = mime;
     const report: unknown = mime.data[MIME];
+    const { trans } = this.surroundings;
     if (!isReport(report)) {
       this.refuse(
-        this.surroundings.trans.__(
-          'This panel was made by another version: run the cell again.'
-        )
+        trans.__('This panel was made by another version: run the cell again.')
       );
     } else if (this.model?.report?.id === report.id) {
       this.model.saved = report;

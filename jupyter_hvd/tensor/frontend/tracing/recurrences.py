@@ -105,8 +105,8 @@ class Carried(Barred):
     def __getattr__(self, name: str) -> Any:
         if name in ("shape", "ndim", "size"):  # no turn changes these
             return getattr(self.start, name)
-        if name == "at":
-            raise TensorError(
+        if name == "at":  # of `y = y.at[i].set(e)` a loop that carries y makes the new array
+            raise (InOrder if self.plain else TensorError)(
                 f"`{self.name}.at[…]` in a loop",
                 f"write `{self.name}[i] = …` or `{self.name}[i] += …`: here that defines an array",
             )
@@ -115,8 +115,8 @@ class Carried(Barred):
 
 class Appended(Barred):
     """A list that a loop which carries values appends to, while it is traced: `first` is the array of
-    its entries before, if any, and `value` what the turn appends. `index` counts the turns. The loop carries `last`, the last
-    entry, where a turn reads it.
+    its entries before, if any, and `value` what the turn appends. `index` counts the turns. The loop carries `lasts`, the last
+    entries that a turn reads, the very last first.
     """
 
     def __init__(
@@ -132,16 +132,19 @@ class Appended(Barred):
         self.masked = masked
         self.index = index
         self.value: Value | None = None
-        self.last: State | None = None
+        self.lasts: list[State] = []
 
-    def is_last(self, place: Any) -> bool:
-        """Whether a place is that of the last entry so far: `y[-1]`, or `y[i - 1]` where that says the same."""
-        if isinstance(place, int) and place == -1:
-            return self.first is not None or self.value is not None
+    def from_the_end(self, place: Any) -> int | None:
+        """Which entry from the end so far is at a place, 1 for the last: of `y[-2]`, or of `y[i - 2]` where that says
+        the same; None where that is not constant.
+        """
+        if isinstance(place, int) and place < 0:
+            return -place
         if not isinstance(place, Index) or self.first is None:
-            return False
+            return None
         count = len(self.first.written or ()) + (self.value is not None)
-        return bool(place.affine == Affine.of(self.index) + (count - 1))
+        back = Affine.of(self.index) + count - place.affine
+        return back.constant if back.is_constant else None
 
 
 @dataclass(frozen=True)
@@ -221,8 +224,10 @@ class Recurrences(Entries):
         count = len(left)
         begun = (*begun, *left[len(begun) :])
         names = (*names, *(x.name for x in left[len(names) :]))
-        for list_ in [x for x in left if isinstance(x, Appended) and x.last is not None]:
-            names, begun, left = (*names, list_.name), (*begun, list_.last), (*left, list_.value)
+        for list_ in [x for x in left if isinstance(x, Appended)]:
+            older = [self._during(one, None) for one in list_.lasts[:-1]]
+            left = (*left, *[list_.value, *older][: len(list_.lasts)])
+            begun, names = (*begun, *list_.lasts), (*names, *(x.name for x in list_.lasts))
         ranges += [None] * (len(left) - len(ranges))
         outer = (*values, *[None] * (len(left) - len(values)))
         changed = {a for a, at in self.memory.changes.items() if before.get(a) != at}
@@ -266,23 +271,33 @@ class Recurrences(Entries):
         return after[:count]
 
     def entry(self, k: int, array: Any, *places: Any) -> Any:
-        """As any entry; the last one of a list that the loop appends to is carried on."""
+        """As any entry; the last ones of a list that the loop appends to are carried on."""
         of_variable = isinstance(array, Value) and isinstance(array.unchecked, Var)
         list_ = self.lists.get(array.unchecked.name) if of_variable else array
-        if isinstance(list_, Appended) and len(places) == 1 and list_.is_last(places[0]):
-            self.at(k)
-            return self._last_of(list_)
+        if isinstance(list_, Appended) and len(places) == 1:
+            back = list_.from_the_end(places[0])
+            if back is not None:
+                self.at(k)
+                return self._entry_before(list_, back)
         return super().entry(k, array, *places)
 
-    def _last_of(self, list_: Appended) -> Any:
+    def _entry_before(self, list_: Appended, back: int) -> Any:
+        """An entry of a list that a loop appends to, so many from the end."""
         if list_.value is not None:
-            return list_.value
+            if back == 1:
+                return list_.value
+            back -= 1
         written = list_.first.written if list_.first is not None else None
-        if list_.last is None and written:
-            start, layout = self.pack(written[-1])
-            last = self._state(list_.name, start, layout)
-            list_.last = replace(last, name=f"{list_.name}[-1]")
-        return self._during(list_.last, None)
+        if not 1 <= back <= len(written or ()):
+            raise self.error(
+                f"`{list_.name}` has too few entries before the loop for this one to be there in its first turn",
+                f"begin with as many: `{list_.name} = [first, second]`",
+            )
+        assert written is not None
+        for j in range(len(list_.lasts), back):
+            state = self._state(list_.name, *self.pack(written[-1 - j]))
+            list_.lasts.append(replace(state, name=f"{list_.name}[{-1 - j}]"))
+        return self._during(list_.lasts[back - 1], None)
 
     def _changed_by_one_name(
         self,

@@ -1,0 +1,564 @@
+"""Array contraction: a loop that fills an array carries the rows that its turns read, not the array.
+
+Where turn k changes of an array only the row at e(k), e is injective, and a turn reads of what others have
+left the rows at e(k - l) with 0 < l ≤ L, the loop carries the last L rows and leaves one. What it reads
+elsewhere is what the array begins with. After the loop the array is the history of the rows, put together
+with that. docs/recurrences.md has the rule and its proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import starmap
+from typing import TYPE_CHECKING, TypeVar
+
+from ..language.affine import Affine
+from ..language.predicates import (
+    FALSE,
+    TRUE,
+    Predicate,
+    compare,
+    conj,
+    disj,
+    exists_all,
+    in_range,
+    negate,
+    substitute,
+)
+from ..language.terms import Binder, Binders, index_names, numbered, put, ranges
+from ..language.types import array
+from ..polyhedral import sets
+from .builder import Builder
+from .program import (
+    Addition,
+    Contraction,
+    Factor,
+    Input,
+    Map,
+    Part,
+    Program,
+    Recurrence,
+    Rhs,
+    Statement,
+    flat,
+    operands,
+    pointwise,
+    rename,
+    renamed_output,
+    support,
+    tree,
+)
+from .simplify import simplify
+
+if TYPE_CHECKING:
+    import islpy
+
+FEW = 4  # rows up to which each is carried by itself
+_NOTHING: frozenset[str] = frozenset()
+T = TypeVar("T")
+
+
+class _NotFilled(Exception):  # noqa: N818 - then the loop carries the array
+    """A loop takes more of an array than its last rows."""
+
+
+def contracted(program: Program, around: frozenset[str] = _NOTHING) -> Program:
+    """The program, its loops carrying rows of the arrays that they fill; inner loops first. `around` are the
+    indices of the loops that it is in.
+    """
+    program = _inside(program, around)
+    while (found := next(_contractions(program, around), None)) is not None:
+        program = _inside(simplify(found), around)
+    return program
+
+
+def _inside(program: Program, around: frozenset[str]) -> Program:
+    """The program with such bodies of its loops."""
+
+    def body(rhs: Rhs) -> Rhs:
+        if not isinstance(rhs, Recurrence):
+            return rhs
+        made = contracted(rhs.body, around | {rhs.index})
+        return rhs if made is rhs.body else replace(rhs, body=made)
+
+    made = tuple([replace(s, rhs=body(s.rhs)) for s in program.statements])
+    if all(s.rhs is t.rhs for s, t in zip(made, program.statements, strict=True)):
+        return program
+    return simplify(Program(made, program.output))
+
+
+def _contractions(program: Program, around: frozenset[str]) -> Iterator[Program]:
+    """The program with one array that a loop carries contracted, for each that can be."""
+    for s in program.statements:
+        if not isinstance(s.rhs, Recurrence):
+            continue
+        for place, gens in enumerate(s.rhs.carried):
+            filled = _filled(s.rhs, place) if gens else None
+            if filled is not None:
+                try:
+                    yield _contracted(program, s, s.rhs, filled, around)
+                except _NotFilled:
+                    continue
+
+
+# The row that a turn changes
+
+
+@dataclass(frozen=True)
+class _Filled:
+    """That a turn changes, of the array at a place among what a loop over `index` carries, only entries whose
+    indices on some axes are `at`, which on the axis `lead` is another in every turn; it is the same row in all of
+    them where there is no such axis. `versions` are the variables of the body that are the array, as far as the
+    turn has changed it.
+    """
+
+    index: str
+    place: int
+    at: Mapping[int, Affine]
+    lead: int | None
+    versions: frozenset[str]
+
+    def others(self, axes: Iterable[T]) -> tuple[T, ...]:
+        """What belongs to the other axes."""
+        return tuple([x for j, x in enumerate(axes) if j not in self.at])
+
+    def entry(self, others: Sequence[Affine], turn: Affine) -> tuple[Affine, ...]:
+        """The place of an entry of the row that a turn changes, given its indices on the other axes."""
+        row = {j: a.substitute({self.index: turn}) for j, a in self.at.items()}
+        rest = iter(others)
+        return tuple([row[j] if j in row else next(rest) for j in range(len(row) + len(others))])
+
+    def is_row(self, indices: Sequence[Affine], turn: Affine) -> Predicate:
+        """That a place is in the row that a turn changes."""
+        row = {j: a.substitute({self.index: turn}) for j, a in self.at.items()}
+        return conj(*(compare("=", indices[j], a) for j, a in row.items()))
+
+
+def _filled(loop: Recurrence, place: int) -> _Filled | None:
+    """The row of a value that each turn of a loop changes, if it changes no more than one."""
+    output, gens = flat(loop.body.output)[place], loop.carried[place]
+    binders = (Binder(loop.index, loop.size), *gens)
+    unchanged = _unchanged(loop.body, f"s{place}", binders)
+    if output not in unchanged:
+        return None
+    changed = sets.integer_set(binders, _sizes(loop.body)).subtract(unchanged[output])
+    names = {*index_names(gens)}
+    found = ((j, sets.determined(binders, changed, g)) for j, (g, _) in enumerate(gens))
+    at = {j: a for j, a in found if a is not None and not a.names & names}
+    lead = next((j for j, a in at.items() if a.coefficient(loop.index)), None)
+    return _Filled(loop.index, place, at, lead, frozenset(unchanged)) if at else None
+
+
+def _sizes(body: Program) -> Predicate:
+    """That no size is below 0; of loops each call sees to that."""
+    loops = {s.rhs.size for s in body.statements if isinstance(s.rhs, Recurrence)}
+    sizes = loops.union(*(ranges(s.rhs.gens) for s in body.statements))
+    return conj(*(compare("≤", 0, n) for n in sorted(sizes, key=str)))
+
+
+def _unchanged(body: Program, parameter: str, binders: Binders) -> dict[str, islpy.Set]:
+    """The variables of a body that have entries which are those of a parameter, and where."""
+    defined = {s.name: s.rhs for s in body.statements}
+    found: dict[str, islpy.Set] = {}
+
+    def side(p: Predicate, x: str, q: Predicate, y: str) -> islpy.Set | None:
+        """Where `[p]·X + [q]·Y` is the parameter because X is, and the other addend is zero."""
+        if x not in found or p.relations:
+            return None
+        beside = sets.integer_set(binders, conj(q, support(defined[y])))
+        return found[x].intersect(sets.integer_set(binders, p)).subtract(beside)
+
+    def chosen(p: Predicate, x: str, q: Predicate, y: str) -> islpy.Set | None:
+        """Where `[p]·X + [q]·Y` is the parameter because X and Y are, one of which a condition on data chooses."""
+        match defined[x], defined[y]:
+            case Map(_, m, kept, (c, one)), Map(_, n, dropped, (d, other)) if c == d:
+                names, within = {kept.name, dropped.name}, conj(p, q, m, n)
+                both = one in found and other in found
+                if names == {"kept", "dropped"} and both and not within.relations:
+                    where = sets.integer_set(binders, within)
+                    return where.intersect(found[one]).intersect(found[other])
+        return None
+
+    for name, rhs in defined.items():
+        where: list[islpy.Set | None] = []
+        match rhs:
+            case Input(own) if own == parameter:
+                where = [sets.integer_set(binders, TRUE)]
+            case Contraction(gens, (), p, (Factor(x, indices),)) if indices == pointwise(gens):
+                where = [found[x].intersect(sets.integer_set(binders, p)) if x in found else None]
+                where = [] if p.relations else where
+            case Addition(_, p0, x0, p1, x1):
+                sides = (p0, x0, p1, x1), (p1, x1, p0, x0)
+                where = [*starmap(side, sides), chosen(p0, x0, p1, x1)]
+        for one in where:
+            if one is not None and not one.is_empty():
+                found[name] = one.union(found[name]) if name in found else one
+    return found
+
+
+# The rows that a turn reads
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """What a loop carries of an array: its last rows, `single` of them by themselves and, where turns read as
+    many as sizes say, `window` of them as an array.
+    """
+
+    single: int = 1
+    window: Affine | None = None
+
+
+class _Body:
+    """The body of a loop over the last rows of an array that it fills, as far as what the turn leaves needs it:
+    `variable` is a variable of the old body in the new one, `row` its row that the turn changes. `lags` are how
+    far back the rows lie that it reads, and which are constant.
+    """
+
+    def __init__(
+        self, loop: Recurrence, filled: _Filled, carried: _Carried, around: frozenset[str]
+    ) -> None:
+        self.loop, self.filled, self.carried, self.around = loop, filled, carried, around
+        self.defined = {s.name: s.rhs for s in loop.body.statements}
+        self.origins = {s.name: s.origin for s in loop.body.statements}
+        self.gens = loop.carried[filled.place]
+        self.rest = filled.others(self.gens)
+        self.turn = Affine.of(loop.index)
+        self.state = f"s{filled.place}"
+        self.builder = Builder(prefix="B")
+        self.variables: dict[str, str] = {}
+        self.rows: dict[str, str] = {}
+        self.reading = self._reading()
+        self.read = _Carried()
+
+    def _reading(self) -> frozenset[str]:
+        """The variables that depend on the array."""
+        found = set[str]()
+        for name, rhs in self.defined.items():
+            own = isinstance(rhs, Input) and rhs.parameter == self.state
+            if own or not found.isdisjoint(operands(rhs)):
+                found.add(name)
+        return frozenset(found)
+
+    def made(self) -> Program:
+        """The body: what the other values are, the row, and the rows that are carried on."""
+        outputs = flat(self.loop.body.output)
+        left = [
+            self.row(x) if j == self.filled.place else self.variable(x)
+            for j, x in enumerate(outputs)
+        ]
+        left += [self.single(lag) for lag in range(1, self.carried.single)]
+        if self.carried.window is not None:
+            left.append(self._next_window(self.carried.window, left[self.filled.place]))
+        twice = self.variables.keys() & self.rows.keys()
+        if any(_computes(self.defined[x]) for x in twice):
+            raise _NotFilled
+        return self.builder.program(tree(left))
+
+    # Variables
+
+    def variable(self, name: str) -> str:
+        """A variable of the old body in the new one."""
+        if name not in self.variables:
+            rhs = self.defined[name]
+            if isinstance(rhs, Input) and rhs.parameter == self.state:
+                raise _NotFilled
+            made = self._over(rhs, self.variable)
+            self.builder.origin = self.origins[name]
+            self.variables[name] = self.builder.add(made)
+        return self.variables[name]
+
+    def row(self, name: str) -> str:
+        """The row of an array that the turn changes."""
+        if name not in self.rows:
+            made = self._row(name, self.defined[name])
+            self.builder.origin = self.origins[name]
+            self.rows[name] = self.builder.add(made)
+        return self.rows[name]
+
+    def _row(self, name: str, rhs: Rhs) -> Rhs:
+        here = self.filled.entry(pointwise(self.rest), self.turn)
+        within = conj(*(in_range(here[j], self.gens[j].size) for j in self.filled.at))
+        at = put(rhs.gens, here)
+
+        def restricted(p: Predicate) -> Predicate:
+            return conj(within, substitute(p, at))
+
+        match rhs if name in self.reading else None:
+            case Addition(_, p, x, q, y):
+                rhs = Addition(self.rest, restricted(p), x, restricted(q), y)
+                return self._over(rhs, self.row)
+            case Map(_, p, function, arguments):
+                return self._over(Map(self.rest, restricted(p), function, arguments), self.row)
+            case Contraction(_, sums, p, factors):
+                sums_ = numbered("σ", ranges(sums))
+                at |= put(sums, pointwise(sums_))
+                read = tuple([f.substitute(at) for f in factors])
+                return self._over(Contraction(self.rest, sums_, restricted(p), read), self.row)
+            case Input() if self.filled.lead is not None:
+                return Contraction(self.rest, (), within, (Factor(self.begun, here),))
+            case Input():
+                row = Factor(self.single(1), pointwise(self.rest))
+                return Contraction(self.rest, (), TRUE, (row,))
+        return Contraction(self.rest, (), within, (Factor(self.variable(name), here),))
+
+    def _over(self, rhs: Rhs, of: Callable[[str], str]) -> Rhs:
+        if not isinstance(rhs, Contraction):
+            return rename(rhs, {x: of(x) for x in operands(rhs)})
+        binders = (*rhs.gens, *rhs.sums)
+        return replace(rhs, factors=tuple([self._read(f, binders, rhs.mask) for f in rhs.factors]))
+
+    # Reads
+
+    @property
+    def begun(self) -> str:
+        """What the array begins with."""
+        start = self.loop.starts[self.filled.place]
+        known = (p for p, x in self.loop.arguments.items() if p[0] == "c" and x == start)
+        return self._input(next(known, f"c{len(self.loop.wholes)}"), self.gens)
+
+    def single(self, lag: int) -> str:
+        """The row of the turn that many turns before."""
+        place = self.filled.place if lag == 1 else len(self.loop.starts) + lag - 2
+        return self._input(f"s{place}", self.rest)
+
+    def _windowed(self, length: Affine) -> tuple[str, Binders]:
+        """The rows that are carried as an array, the last first."""
+        gens = numbered("g", (length, *ranges(self.rest)))
+        return self._input(f"s{len(self.loop.starts) + self.carried.single - 1}", gens), gens
+
+    def _input(self, parameter: str, gens: Binders) -> str:
+        return self.builder.add(Input(parameter, array(ranges(gens)), (), gens))
+
+    def _next_window(self, length: Affine, row: str) -> str:
+        window, gens = self._windowed(length)
+        first, *rest = pointwise(gens)
+        new = Contraction(gens, (), compare("=", first, 0), (Factor(row, tuple(rest)),))
+        older = Factor(window, (first - 1, *rest))
+        old = Contraction(gens, (), compare("≤", 1, first), (older,))
+        p, q = new.mask, old.mask
+        return self.builder.add(Addition(gens, p, self.builder.add(new), q, self.builder.add(old)))
+
+    def _read(self, f: Factor, binders: Binders, p: Predicate) -> Factor:
+        """A read of a variable of the old body, where `p` holds."""
+        if f.name in self.filled.versions:
+            return self._read_of_array(f, binders, p)
+        like_it = f.name in self.reading and len(f.indices) == len(self.gens)
+        if like_it and all(f.indices[j] == a for j, a in self.filled.at.items()):
+            return Factor(self.row(f.name), self.filled.others(f.indices))
+        return Factor(self.variable(f.name), f.indices)
+
+    def _read_of_array(self, f: Factor, binders: Binders, p: Predicate) -> Factor:
+        """An entry of the row of this turn, or of one before, or of what the array begins with."""
+        sizes = ranges(self.gens)
+        inside = conj(*(in_range(a, n) for a, n in zip(f.indices, sizes, strict=True)))
+        reached = conj(p, inside)
+        turns = (Binder(self.loop.index, self.loop.size), *binders)
+        first = isinstance(self.defined[f.name], Input) and self.filled.lead is not None
+        here = FALSE if first else self.filled.is_row(f.indices, self.turn)
+        lag = self._lag(f.indices)
+        before = FALSE
+        if lag is not None:
+            before = conj(compare("≤", 1, lag), self.filled.is_row(f.indices, self.turn - lag))
+        elsewhere = negate(disj(here, before))
+        assert elsewhere is not None
+        rest = self.filled.others(f.indices)
+        ways: list[tuple[Predicate, Factor]] = []
+        if not sets.impossible(turns, conj(reached, here)):
+            ways.append((here, Factor(self.row(f.name), rest)))
+        if lag is not None and not sets.impossible(turns, conj(reached, before)):
+            ways.append((before, self._row_before(lag, rest, turns, conj(reached, before))))
+        if not ways or not sets.impossible(turns, conj(reached, elsewhere)):
+            ways.append((elsewhere, Factor(self.begun, f.indices)))
+        return ways[0][1] if len(ways) == 1 else self._one_of(ways, binders, inside)
+
+    def _lag(self, indices: tuple[Affine, ...]) -> Affine | None:
+        """How many turns before the row at these indices is changed; None where none changes it."""
+        if self.filled.lead is None:
+            return None
+        at = self.filled.at[self.filled.lead]
+        step, apart = at.coefficient(self.loop.index), at - indices[self.filled.lead]
+        if any(k % step for _, k in apart.terms):
+            raise _NotFilled
+        if apart.constant % step:
+            return None
+        terms = tuple([(name, k // step) for name, k in apart.terms])
+        return Affine(terms, apart.constant // step)
+
+    def _row_before(
+        self, lag: Affine, rest: tuple[Affine, ...], turns: Binders, p: Predicate
+    ) -> Factor:
+        """An entry of the row of the turn so many turns before, where `p` holds."""
+        if lag.is_constant and lag.constant <= FEW:
+            single = max(self.read.single, lag.constant)
+            self.read = replace(self.read, single=single)
+            return Factor(self.single(lag.constant), rest)
+        length = self._bound(lag, turns, p)
+        if self.read.window is not None and self.read.window != length:
+            length = self._larger(self.read.window, length)
+        self.read = replace(self.read, window=length)
+        return Factor(self._windowed(self.carried.window or length)[0], (lag - 1, *rest))
+
+    def _bound(self, lag: Affine, turns: Binders, p: Predicate) -> Affine:
+        """How far back turns read at most, where that does not grow with the number of turns."""
+        if lag.is_constant:
+            return lag
+        size = self.loop.size
+        for bound in sets.upper_bounds(turns, p, lag):
+            grows = any(k > 0 and size.coefficient(x) > 0 for x, k in bound.terms)
+            many = bound.is_constant and size.is_constant and 2 * bound.constant > size.constant
+            if not (grows or many or bound.names & self.around):
+                return bound
+        raise _NotFilled
+
+    @staticmethod
+    def _larger(one: Affine, other: Affine) -> Affine:
+        if not (one - other).is_constant:
+            raise _NotFilled
+        return one if (one - other).constant > 0 else other
+
+    def _one_of(
+        self, ways: list[tuple[Predicate, Factor]], binders: Binders, inside: Predicate
+    ) -> Factor:
+        """An entry that is another where other conditions hold, as an array over the indices of its reader."""
+        names = inside.names.union(*(p.names for p, _ in ways))
+        used = tuple([b for b in binders if b.name in names])
+        whole, held = "", FALSE
+        for p, factor in ways:
+            p = conj(p, inside)
+            view = self.builder.add(Contraction(used, (), p, (factor,)))
+            both = Addition(used, held, whole, p, view)
+            whole, held = (self.builder.add(both) if whole else view), disj(held, p)
+        return Factor(whole, pointwise(used))
+
+
+def _computes(rhs: Rhs) -> bool:
+    """Whether a variable takes an operation, and is not only read from others."""
+    if isinstance(rhs, Contraction):
+        return len(rhs.factors) > 1 or bool(rhs.sums)
+    if isinstance(rhs, Addition):
+        return not sets.impossible(rhs.gens, conj(rhs.left_mask, rhs.right_mask))
+    return isinstance(rhs, Map | Recurrence)
+
+
+# The loop, and the array after it
+
+
+def _contracted(
+    program: Program, s: Statement, loop: Recurrence, filled: _Filled, around: frozenset[str]
+) -> Program:
+    """The program with rows in place of an array that a loop carries."""
+    first = _Body(loop, filled, _Carried(), around)
+    body, carried = first.made(), first.read
+    if carried != _Carried():
+        body = _Body(loop, filled, carried, around).made()
+    outside = _Outside(Builder(), loop, filled, carried, {})
+    for t in program.statements:
+        outside.builder.origin = t.origin
+        if t.name == s.name:
+            outside.made[t.name] = outside.loop_over(body)
+        elif isinstance(t.rhs, Part) and t.rhs.source == s.name:
+            outside.history(t.name, t.rhs)
+        else:
+            outside.statement(t)
+    made = outside.made
+    if not made.keys() >= {*flat(program.output)}:
+        raise _NotFilled
+    return outside.builder.program(renamed_output(program.output, made))
+
+
+@dataclass
+class _Outside:
+    """What is around a loop, once it carries rows: `made` are the variables in the new program."""
+
+    builder: Builder
+    loop: Recurrence
+    filled: _Filled
+    carried: _Carried
+    made: dict[str, str]
+    count: int = 0  # of what it carries
+    array: str = ""
+    histories: frozenset[str] = _NOTHING  # of the array, in the old program
+
+    @property
+    def gens(self) -> Binders:
+        return self.loop.carried[self.filled.place]
+
+    def loop_over(self, body: Program) -> str:
+        """The loop with another body."""
+        start, wholes = self.loop.starts[self.filled.place], self.loop.wholes
+        rest = self.filled.others(self.gens)
+        begun = [self._begun(rest, Affine.of(-lag)) for lag in range(1, self.carried.single + 1)]
+        if self.carried.window is not None:
+            gens = numbered("g", (self.carried.window, *ranges(rest)))
+            lag, *_ = pointwise(gens)
+            begun.append(self._begun(gens, lag * -1 - 1))
+        starts = [self.made[x] for x in self.loop.starts]
+        starts[self.filled.place], *more = begun
+        self.count = len(starts) + len(more)
+        loop = replace(
+            self.loop,
+            starts=(*starts, *more),
+            rows=tuple([self.made[x] for x in self.loop.rows]),
+            wholes=tuple([self.made[x] for x in dict.fromkeys((*wholes, start))]),
+            body=body,
+        )
+        return self.builder.add(loop)
+
+    def _begun(self, gens: Binders, turn: Affine) -> str:
+        """The row of a turn before the first: it is as the array begins."""
+        inner = pointwise(gens)
+        rest = inner[len(gens) - (len(self.gens) - len(self.filled.at)) :]
+        at = self.filled.entry(rest, turn)
+        within = conj(*(in_range(at[j], self.gens[j].size) for j in self.filled.at))
+        start = self.made[self.loop.starts[self.filled.place]]
+        return self.builder.add(Contraction(gens, (), within, (Factor(start, at),)))
+
+    def history(self, name: str, part: Part) -> None:
+        """The history of a value; of the array, the array after the loop."""
+        if part.place != self.filled.place:
+            self.made[name] = self.builder.add(
+                replace(part, source=self.made[part.source], count=self.count)
+            )
+            return
+        self.histories = self.histories | {name}
+        self.array = self._filled_array(self.made[part.source])
+
+    def _filled_array(self, loop: str) -> str:
+        """The rows that the loop carried, the one that it began with among them, and what the array begins with
+        elsewhere.
+        """
+        size, place = self.loop.size, self.filled.place
+        rows = numbered("g", (size + 1, *ranges(self.filled.others(self.gens))))
+        history = self.builder.add(Part(loop, place, self.count, rows))
+        gens, here, then = self.gens, pointwise(self.gens), Affine.of("σ0")
+        turns = (Binder("σ0", size + 1),) if self.filled.lead is not None else ()
+        row = self.filled.is_row(here, then - 1)
+        changed = exists_all(turns, row)
+        unchanged = negate(changed) or sets.complement(changed, gens)
+        if unchanged is None:
+            raise _NotFilled
+        read = Factor(history, (then if turns else size, *self.filled.others(here)))
+        new = self.builder.add(Contraction(gens, turns, row, (read,)))
+        start = self.made[self.loop.starts[place]]
+        old = self.builder.view(start, gens, unchanged)
+        return self.builder.add(Addition(gens, changed, new, unchanged, old))
+
+    def statement(self, t: Statement) -> None:
+        """Another statement, which reads the array instead of what is left of it after the last turn."""
+        rhs = t.rhs
+        if isinstance(rhs, Contraction):
+            rhs = replace(rhs, factors=tuple(map(self._read, rhs.factors)))
+        elif not self.histories.isdisjoint(operands(rhs)):
+            raise _NotFilled
+        else:
+            rhs = rename(rhs, self.made)
+        self.made[t.name] = self.builder.add(rhs)
+
+    def _read(self, f: Factor) -> Factor:
+        if f.name not in self.histories:
+            return Factor(self.made[f.name], f.indices)
+        if f.indices[0] != self.loop.size:
+            raise _NotFilled
+        return Factor(self.array, f.indices[1:])

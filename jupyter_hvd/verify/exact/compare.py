@@ -1,0 +1,374 @@
+"""Where two records differ. Pure functions, which do not know how the programs were distributed."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .contents import Content, read_contents
+from .records import Event, Record, Site, Variable
+from .texts import compare_texts, compared_lines
+
+#: Numbers are equal when they differ by no more than this part of the largest number of their kind until then.
+TOLERANCE = 1e-4
+#: The largest number is taken to be at least this for curves and losses; for variables, at least 1. Adam moves a variable
+#: whose true gradient is 0, such as a bias before a normalisation, by what rounding leaves of that gradient.
+LEAST = 1e-3
+#: Aspects that say how a training went, in the order in which a difference shows.
+ENDING, STEPS, LOSSES, RATES, UPDATES, HISTORY, PRINTED, FILES, WEIGHTS = (
+    "ending", "steps", "losses", "learning rates", "gradients, updates", "history", "printed output", "files",
+    "final weights",
+)  # fmt: skip
+ASPECTS = (ENDING, STEPS, LOSSES, RATES, UPDATES, HISTORY, PRINTED, FILES, WEIGHTS)
+#: Aspects that are compared step by step.
+BY_STEP = (LOSSES, RATES, UPDATES)
+#: Aspects of which single entries may vary from run to run, such as a time that is printed.
+BY_ENTRY = (PRINTED, FILES)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing in which two records differ.
+
+    Attributes:
+        key: names the thing, the same for any two records.
+        detail: what it is in both. step: at which it shows first, 0 where that is not known. line: of the program.
+        ends: whether nothing after it could be compared.
+    """
+
+    key: str
+    detail: str
+    step: int = 0
+    line: str = ""
+    ends: bool = False
+
+    def __str__(self) -> str:
+        at = [f"at step {self.step}"] * bool(self.step) + [self.line] * bool(self.line)
+        return f"{', '.join(at)}: {self.detail}" if at else self.detail
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One aspect of two records.
+
+    Attributes:
+        observed: what was compared, "" where there was nothing. count: how many things that were.
+        differences: in the order in which they show.
+    """
+
+    aspect: str
+    observed: str
+    count: int = 0
+    differences: tuple[Difference, ...] = ()
+
+
+def compare(one: Record, two: Record, tolerance: float = TOLERANCE) -> tuple[Comparison, ...]:
+    """Compare two records of one program, aspect by aspect; the first one is what it should be."""
+    return (
+        compare_endings(one, two),
+        *compare_steps(one, two, tolerance),
+        compare_histories(one, two, tolerance),
+        compare_printed(one, two, tolerance),
+        compare_files(one, two, tolerance),
+        compare_weights(one, two, tolerance),
+    )
+
+
+def first_difference(comparisons: Iterable[Comparison]) -> Difference | None:
+    """The difference that shows at the first step; of several, that of the first aspect."""
+    found = [d for comparison in comparisons for d in comparison.differences]
+    return min(found, key=lambda d: d.step or float("inf"), default=None)
+
+
+def ending(record: Record) -> str:
+    if record.error:
+        return f"ends with {record.error[:200]}"
+    return f"ends with exit code {record.code}" if record.code else "ends without an error"
+
+
+def compare_endings(one: Record, two: Record) -> Comparison:
+    """Both come to the end, or fail with the same error."""
+    _, differing = compare_texts(
+        compared_lines([ending(one)]), compared_lines([ending(two)]), TOLERANCE
+    )
+    found = (Difference("ending", f"it {ending(two)}; one process {ending(one)}"),)
+    observed = "both end without an error" if ending(one) == "ends without an error" else ""
+    observed = observed or f"both: {ending(one).removeprefix('ends with ')}"
+    return Comparison(ENDING, observed, 1, found if differing else ())
+
+
+# Step by step
+
+
+class Scale:
+    """The largest number of each kind until now."""
+
+    def __init__(self, least: float) -> None:
+        self._least = least
+        self._largest: dict[Any, float] = {}
+
+    def of(self, key: Any, *values: float) -> float:
+        finite = [abs(v) for v in values if np.isfinite(v)]
+        known = max([self._largest.get(key, self._least), *finite])
+        self._largest[key] = known
+        return known
+
+
+def is_close(a: float, b: float, allowed: float) -> bool:
+    return a == b or abs(a - b) <= allowed or (np.isnan(a) and np.isnan(b))
+
+
+@dataclass(frozen=True)
+class Scales:
+    """The largest loss, rate and gradient of each statement until now, and the largest value of each variable."""
+
+    losses: Scale = field(default_factory=lambda: Scale(LEAST))
+    rates: Scale = field(default_factory=lambda: Scale(0.0))
+    gradients: Scale = field(default_factory=lambda: Scale(0.0))
+    values: Scale = field(default_factory=lambda: Scale(1.0))
+
+
+def compare_steps(one: Record, two: Record, tolerance: float) -> tuple[Comparison, ...]:
+    """The way of both programs through their steps, losses, learning rates, and each variable's gradient and value."""
+    found: dict[str, dict[str, Difference]] = {a: {} for a in (STEPS, *BY_STEP)}
+    by = "update" if any(site.kind == "update" for site in one.sites) else "gradient"
+    counts: Counter[str] = Counter()
+    scales, others = Scales(), events_by_site(two)
+    measured = 0
+    for ours in one.events:
+        site = one.sites[ours.site]
+        step = counts[by] + 1
+        theirs = next(others[place_of(site)], None)
+        if theirs is None:
+            detail = f"the {site.kind} does not run any more; it does in one process"
+            found[STEPS].setdefault(place_of(site), Difference(place_of(site), detail, step, site.line))  # fmt: skip
+            continue
+        counts[site.kind] += 1
+        measured += len(pairs_of(ours, theirs))
+        for aspect, key, detail in compare_events(site, ours, theirs, scales, tolerance):
+            found[aspect].setdefault(key, Difference(key, detail, step, site.line))
+    for key, rest in others.items():
+        if (more := next(rest, None)) is not None:
+            site = two.sites[more.site]
+            detail = f"the {site.kind} runs more often than in one process"
+            found[STEPS][key] = Difference(key, detail, one.steps, site.line)
+    tensors = number_of(measured, "tensor", "tensors")
+    if tensors and any(one.sites[e.site].names and not len(e.measures) for e in one.events[-1:]):
+        tensors += "; later ones are not observed, for want of room"
+    return (
+        compare_counts(one, two, found[STEPS].values()),
+        *(
+            Comparison(aspect, observed, count, tuple(found[aspect].values()))
+            for aspect, observed, count in (
+                (LOSSES, number_of(counts["gradient"], "loss", "losses"), counts["gradient"]),
+                (RATES, number_of(counts["update"], "rate", "rates"), counts["update"]),
+                (UPDATES, tensors, measured),
+            )
+        ),
+    )
+
+
+def compare_events(
+    site: Site, ours: Event, theirs: Event, scales: Scales, tolerance: float
+) -> Iterator[tuple[str, str, str]]:
+    """Aspect, key and detail of each difference between one time that a statement ran and the same time in the other record."""
+    a, b = ours.value, theirs.value
+    if site.kind == "gradient":
+        if not is_close(a, b, tolerance * scales.losses.of(site, a)):
+            yield LOSSES, site.line, f"the loss is {b:.6g}; {a:.6g} in one process"
+    elif not is_close(a, b, tolerance * scales.rates.of(site, a)):
+        yield RATES, site.line, f"the learning rate is {b:.6g}; {a:.6g} in one process"
+    largest = scales.gradients.of(site, *ours.measures[1::2]) if site.kind == "gradient" else 0.0
+    for place, (mine, yours) in enumerate(pairs_of(ours, theirs)):
+        scale = largest or scales.values.of((site, place), mine[1])
+        if all(is_close(x, y, tolerance * scale) for x, y in zip(mine, yours, strict=True)):
+            continue
+        name = site.names[place] if place < len(site.names) else "a variable"
+        what = "the gradient for" if site.kind == "gradient" else "after the update,"
+        apart = max(abs(x - y) for x, y in zip(mine, yours, strict=True)) / scale
+        detail = f"{what} `{name}` differs by {apart:.2g} of its size"
+        yield UPDATES, f"{site.kind} {site.line} {place}", detail
+
+
+def compare_counts(one: Record, two: Record, others: Iterable[Difference]) -> Comparison:
+    """How many steps and epochs there are.
+
+    Args:
+        others: statements that run more or less often.
+    """
+    found = list(others)
+    epochs = [sum(fit.epochs for fit in record.fits) for record in (one, two)]
+    if one.steps != two.steps:
+        detail = f"it makes {two.steps} steps; one process {one.steps}"
+        found.insert(0, Difference("count", detail, min(one.steps, two.steps) + 1))
+    if epochs[0] != epochs[1]:
+        detail = f"`fit` makes {epochs[1]} epochs; {epochs[0]} in one process"
+        line = one.fits[-1].line if one.fits else ""
+        found.append(Difference("epochs", detail, line=line))
+    observed = f"{one.steps} steps" + (f", {epochs[0]} epochs of fit" if epochs[0] else "")
+    count = one.steps + epochs[0]
+    return Comparison(STEPS, observed if one.events or epochs[0] else "", count, tuple(found))
+
+
+def number_of(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}" if count else ""
+
+
+def place_of(site: Site) -> str:
+    """What tells sites apart: a statement that is compiled anew is the same one."""
+    return f"{site.kind} {site.line} {len(site.names)}"
+
+
+def events_by_site(record: Record) -> dict[str, Iterator[Event]]:
+    """The events of each site, in their order; that of several sites in one compiled step is not certain."""
+    found: dict[str, list[Event]] = {}
+    for event in record.events:
+        found.setdefault(place_of(record.sites[event.site]), []).append(event)
+    return defaultdict(lambda: iter(()), {place: iter(events) for place, events in found.items()})
+
+
+def pairs_of(ours: Event, theirs: Event) -> list[tuple[list[float], list[float]]]:
+    """Projection and norm of each variable in both; none where there was no room for those of one."""
+    if len(ours.measures) != len(theirs.measures):
+        return []
+    both = (event.measures.reshape(-1, 2).tolist() for event in (ours, theirs))
+    return list(zip(*both, strict=True))
+
+
+# After the steps
+
+
+def compare_histories(one: Record, two: Record, tolerance: float) -> Comparison:
+    """Every curve of every History."""
+    found = []
+    count = 0
+    for number, fit in enumerate(one.fits):
+        other = two.fits[number] if number < len(two.fits) else None
+        for name, curve in fit.curves.items():
+            count += len(curve)
+            theirs = other.curves.get(name) if other is not None else None
+            key = f"{number} {name}"
+            if theirs is None or len(theirs) != len(curve):
+                have = "none" if theirs is None else f"{len(theirs)} epochs"
+                detail = f"`{name}` has {have}; {len(curve)} epochs in one process"
+                found.append(Difference(key, detail, line=fit.line))
+                continue
+            scale = max([LEAST, *(abs(v) for v in curve if np.isfinite(v))])
+            for epoch, (a, b) in enumerate(zip(curve, theirs, strict=True)):
+                if not is_close(a, b, tolerance * scale):
+                    detail = f"`{name}` of epoch {epoch + 1} is {b:.6g}; {a:.6g} in one process"
+                    found.append(Difference(key, detail, line=fit.line))
+                    break
+    return Comparison(HISTORY, number_of(count, "value", "values"), count, tuple(found))
+
+
+def compare_printed(one: Record, two: Record, tolerance: float) -> Comparison:
+    ours, theirs = (
+        compared_lines(line.replace(r.folder, "") if r.folder else line for line in r.printed)
+        for r in (one, two)
+    )
+    count, differing = compare_texts(ours, theirs, tolerance)
+    lines = {text: line for text, line in reversed(one.prints) for text in compared_lines([text])}
+    found = tuple(Difference(d.key, d.detail, 0, lines.get(d.ours, ""), d.ends) for d in differing)
+    observed = number_of(count, "line", "lines")
+    return Comparison(PRINTED, observed or ("1 line" if found else ""), count, found)
+
+
+def compare_files(one: Record, two: Record, tolerance: float) -> Comparison:
+    """Files that were written: arrays and numbers within the tolerance, others by their size."""
+    ours, theirs = (read_contents(Path(r.folder), r.files) if r.folder else {} for r in (one, two))
+    found = []
+    for name in sorted({*ours, *theirs}):
+        if name not in theirs or name not in ours:
+            what = "is missing" if name in ours else "is written, and not in one process"
+            found.append(Difference(name, f"{name} {what}"))
+        else:
+            found += compare_content(name, ours[name], theirs[name], tolerance)
+    observed = number_of(len(ours), "file", "files") or ("1 file" if found else "")
+    return Comparison(FILES, observed, len(ours), tuple(found))
+
+
+def compare_content(name: str, one: Content, two: Content, tolerance: float) -> list[Difference]:
+    if (one.lines is None) != (two.lines is None) or one.size != two.size:
+        sizes = f"{two.size} bytes; {one.size} in one process"
+        return [Difference(name, f"{name} has {sizes if one.size != two.size else 'another form'}")]
+    _, differing = compare_texts(one.lines or (), two.lines or (), tolerance)
+    found = [Difference(f"{name} {d.key}", f"{name}: {d.detail}", ends=d.ends) for d in differing]
+    for key in sorted({*one.arrays, *two.arrays}):
+        a, b = one.arrays.get(key), two.arrays.get(key)
+        apart = "it is missing" if a is None or b is None else difference(a, b, tolerance)
+        if apart:
+            found.append(Difference(f"{name} {key}", f"{name}{f', `{key}`' * bool(key)}: {apart}"))
+    return found
+
+
+def difference(one: NDArray[Any], two: NDArray[Any], tolerance: float) -> str:
+    """In what two arrays differ, "" where they do not: whole numbers are compared to the digit."""
+    if one.shape != two.shape:
+        return f"its shape is {two.shape}; {one.shape} in one process"
+    if one.dtype.kind not in "fc" or two.dtype.kind not in "fc":
+        differing = int(np.sum(one != two))
+        return f"{differing} of {one.size} entries differ" if differing else ""
+    wide = np.complex128 if "c" in (one.dtype.kind, two.dtype.kind) else np.float64
+    a, b = one.astype(wide), two.astype(wide)
+    largest = float(np.max(np.abs(a), initial=0.0, where=np.isfinite(a)))
+    allowed = tolerance * max(1.0, largest)
+    if np.allclose(a, b, rtol=0, atol=allowed, equal_nan=True):
+        return ""
+    return f"differs by {float(np.nanmax(np.abs(a - b))):.2g} (tolerance {allowed:.2g})"
+
+
+def compare_weights(one: Record, two: Record, tolerance: float) -> Comparison:
+    """All variables at the end, those of models and optimizers among them, in the order in which they were made."""
+    ours, theirs = numbered(one.variables), numbered(two.variables)
+    found = []
+    count = 0
+    for key, variable in ours.items():
+        other = theirs.get(key)
+        if other is None:
+            if variable.trainable:
+                found.append(Difference(f"{key}", f"`{variable.name}` is missing"))
+            continue
+        count += 1
+        if apart := difference(variable.value, other.value, tolerance):
+            found.append(Difference(f"{key}", f"`{variable.name}` {apart}"))
+    observed = number_of(count, "variable", "variables")
+    if one.unheld and observed:
+        observed += f"; {one.unheld} more are not observed, for want of room"
+    return Comparison(WEIGHTS, observed, count, tuple(found))
+
+
+def numbered(variables: Sequence[Variable]) -> dict[tuple[str, tuple[int, ...], int], Variable]:
+    """Variables by name, shape, and how many like them there were before."""
+    before: Counter[tuple[str, tuple[int, ...]]] = Counter()
+    found = {}
+    for variable in variables:
+        key = (variable.name, variable.value.shape)
+        found[(*key, before[key])] = variable
+        before[key] += 1
+    return found
+
+
+# What varies in one process, too
+
+
+def without(
+    comparison: Comparison, noise: Comparison, is_noise: Callable[[Difference, Difference], bool]
+) -> Comparison:
+    """A comparison without the differences that two runs in one process have, too.
+
+    Args:
+        noise: the same aspect of two runs in one process. is_noise: whether a difference is explained by one of those.
+    """
+    kept = tuple(
+        d
+        for d in comparison.differences
+        if not any(n.key == d.key and is_noise(d, n) for n in noise.differences)
+    )
+    return Comparison(comparison.aspect, comparison.observed, comparison.count, kept)

@@ -1,0 +1,123 @@
+"""What is in the files that a program has written: text, arrays, or nothing that can be compared but its size."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import zipfile
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .texts import compared_lines
+
+#: Text files up to this size are compared line by line.
+LARGEST_TEXT = 20_000_000
+#: Files whose bytes say how they were made: only that they are there is compared.
+BY_EXISTENCE = re.compile(
+    r"(^|/)(saved_model\.pb|fingerprint\.pb|keras_metadata\.pb|events\.out\.tfevents[^/]*)$|\.data-\d+-of-\d+$|\.pyc$"
+)
+#: Where an object of a configuration was in memory.
+SHARED_OBJECT = re.compile(rb'"shared_object_id": \d+')
+UNORDERED = re.compile(r"(^|/)_all_variables/\d+/")
+#: The size of a file that was removed.
+REMOVED = -1
+#: A long number in a name is a date, a time or a process; of TensorBoard's files, all that follows is.
+LONG_NUMBER = re.compile(r"\d{6,}|(?<=events\.out\.tfevents\.).*")
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a file holds.
+
+    Attributes:
+        lines: of text. arrays: by name. size: of what is neither; None where the size is not compared.
+    """
+
+    lines: tuple[str, ...] | None = None
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    size: int | None = None
+
+
+def read_contents(folder: Path, names: Iterable[str]) -> dict[str, Content]:
+    """What files of a folder hold, by their names, with `#` for long numbers."""
+    return {LONG_NUMBER.sub("#", name): read_content(folder, name) for name in names}
+
+
+def read_content(folder: Path, name: str) -> Content:
+    path = folder / name
+    with suppress(Exception):  # it is not what its name says
+        if BY_EXISTENCE.search(name):
+            return Content()
+        if name.endswith((".npy", ".npz")):
+            return Content(arrays=numpy_arrays(path))
+        if name.endswith(".index"):
+            return Content(arrays=checkpoint_arrays(path))
+        if name.endswith((".h5", ".hdf5")):
+            return Content(arrays=hdf5_arrays(path))
+        if name.endswith(".keras"):
+            return keras_content(path, folder)
+        if (lines := text_lines(path.read_bytes(), folder)) is not None:
+            return Content(lines=lines)
+    return Content(size=path.stat().st_size if path.exists() else REMOVED)
+
+
+def text_lines(data: bytes, folder: Path) -> tuple[str, ...] | None:
+    """The lines of a text, without the path of the folder; None where it is none."""
+    if len(data) > LARGEST_TEXT or b"\0" in data:
+        return None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return tuple(compared_lines(text.replace(str(folder), "").splitlines()))
+
+
+def numpy_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    found = np.load(path)
+    if isinstance(found, np.ndarray):
+        return {"": found}
+    with found:
+        return {name: found[name] for name in found.files}
+
+
+def hdf5_arrays(file: Any) -> dict[str, NDArray[Any]]:
+    import h5py
+
+    arrays: dict[str, NDArray[Any]] = {}
+
+    def keep(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            arrays[name] = np.asarray(item[()])
+
+    with h5py.File(file) as opened:
+        opened.visititems(keep)
+    return arrays
+
+
+def keras_content(path: Path, folder: Path) -> Content:
+    """The configuration and the weights of a `.keras` file; its date is left out."""
+    with zipfile.ZipFile(path) as archive:
+        lines = text_lines(SHARED_OBJECT.sub(b"", archive.read("config.json")), folder)
+        return Content(lines, hdf5_arrays(io.BytesIO(archive.read("model.weights.h5"))))
+
+
+def checkpoint_arrays(index: Path) -> dict[str, NDArray[Any]]:
+    """The variables of a checkpoint of TensorFlow's, whose table of contents this is."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # it would describe the machine
+    import tensorflow as tf
+
+    reader = tf.train.load_checkpoint(str(index.with_suffix("")))
+    names = reader.get_variable_to_shape_map()
+    arrays = {name: np.asarray(reader.get_tensor(name)) for name in sorted(names)}
+    arrays = {name: array for name, array in arrays.items() if array.dtype.kind in "biufc"}
+    # A SavedModel numbers these in the order of a set.
+    unordered = [name for name in arrays if UNORDERED.search(name)]
+    values = sorted((arrays[name] for name in unordered), key=lambda a: (a.shape, np.sum(a)))
+    return {**arrays, **dict(zip(unordered, values, strict=True))}

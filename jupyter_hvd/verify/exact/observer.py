@@ -1,0 +1,510 @@
+"""Watches one process while it trains, and makes a record of it. The only module that replaces functions for that.
+
+Each replaced function calls the one that it stands for. A compiled step is observed, too: it calls back with a few numbers
+for each variable. Nothing is drawn from any generator, so that a program computes what it computes unobserved.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import random
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...launchers.whereabouts import own_files
+from ...runtime.sharing.context import sharing
+from ...runtime.sharing.program import without_xla
+from .records import Event, Fit, Record, Site, Variable
+
+#: What is replaced. All but the last two are public; all were tested with `keras_versions.TESTED`.
+HOOKS = (
+    "tf.GradientTape.gradient",
+    "tf.GradientTape.jacobian",
+    "tf.GradientTape.batch_jacobian",
+    "tf.vectorized_map",
+    "tf.saved_model.load",
+    "tf.function",
+    "keras.optimizers.Optimizer.apply",
+    "keras.optimizers.LossScaleOptimizer.apply",
+    "keras.Model.fit",
+    "keras.Variable.__init__",
+    "builtins.print",
+    "type(tf.function(…)).__call__",
+    "tensorflow.python.ops.resource_variable_ops.BaseResourceVariable.__init__",
+)
+#: So many numbers about variables are stored for each process; losses and rates are stored after that, too.
+MOST_MEASURES = 2**22
+#: Bytes of variables that are held until the end of the program, in the order in which they were made.
+MOST_BYTES = 2**30
+MOST_PRINTS = 20_000
+#: How much a gradient is changed where it is to be rounded otherwise, relative to the largest of its entries.
+LAST_BIT = 2.0**-22
+#: The attribute of a graph that holds the last operation that calls back.
+LAST_NOTE = "_jupyter_hvd_last_note"
+#: Reads of a variable, and variables that a compiled function makes later.
+OTHERS = ("_UnreadVariable", "UninitializedVariable")
+#: What is no line of the user's.
+INSTALLED = tuple({*sysconfig.get_paths().values(), str(Path(__file__).parents[2])})
+#: Seconds between two reports of the number of steps.
+REPORTED_EACH = 0.5
+
+
+class EnoughStepsError(SystemExit):
+    """Ends the program, in order, when it has made the steps that were asked for."""
+
+
+class Observer:
+    """Makes the record of this process.
+
+    Args:
+        steps: the program ends, in order, after so many training steps. seconds: or after this time.
+        rounding: gradients are changed in their last bit, which shows what rounding makes of the training.
+        report: a file that gets the number of steps.
+    """
+
+    def __init__(
+        self,
+        steps: int = sys.maxsize,
+        seconds: float = float("inf"),
+        rounding: bool = False,
+        report: Path | None = None,
+    ) -> None:
+        self._most_steps, self._most_seconds, self._rounding = steps, seconds, rounding
+        self._report = report
+        self._thread = threading.get_ident()
+        self._replaced: list[tuple[Any, str, Any]] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what was observed: another program begins."""
+        self._sites: dict[Site, int] = {}
+        self._kinds: list[str] = []
+        self._events: list[Event] = []
+        self._counts = {"gradient": 0, "update": 0}
+        self._measured = 0
+        self._variables: list[Any] = []
+        self._bytes = self._unheld = 0
+        self._keras_variables: list[Any] = []
+        self._fits: list[Fit] = []
+        self._prints: list[tuple[str, str]] = []
+        self._rows: set[int] = set()
+        self._suspended = 0
+        self._depth = 0
+        self._seen_steps = 0
+        self._stopped = ""
+        self._began = self._reported = time.monotonic()
+
+    def install(self) -> None:
+        """Begin to watch.
+
+        Raises:
+            UntestedVersionError: the names that are replaced were not tested with this TensorFlow or Keras.
+        """
+        import tensorflow as tf
+
+        from ...runtime.sharing.keras_versions import Keras, compiled_function, variable_classes
+
+        Keras(tf.keras)
+        state = random.getstate()
+        tape = tf.GradientTape
+        self._replace(tape, "gradient", self._observe_gradient(tape.gradient))
+        for owner, name in ((tape, "jacobian"), (tape, "batch_jacobian"), (tf, "vectorized_map")):
+            self._replace(owner, name, self._suspending(getattr(owner, name)))
+        for kind in (tf.keras.optimizers.Optimizer, tf.keras.optimizers.LossScaleOptimizer):
+            self._replace(kind, "apply", self._observe_update(kind.apply))
+        self._replace(tf.keras.Model, "fit", self._observe_fit(tf.keras.Model.fit))
+        self._replace(builtins, "print", self._observe_print(builtins.print))
+        variable = tf.keras.Variable
+        made = self._noting(variable.__init__, self._hold_name)
+        self._replace(variable, "__init__", made)
+        resource = variable_classes()[0]
+        self._replace(resource, "__init__", self._noting(resource.__init__, self._hold))
+        self._replace(tf.saved_model, "load", self._observe_load(tf.saved_model.load))
+        kind = compiled_function()
+        self._replace(kind, "__call__", self._observe_call(kind.__call__))
+        for owner in (tf, tf.compat.v2):
+            self._replace(owner, "function", without_xla(owner.function))
+        sharing.listener = self._observe_rows
+        random.setstate(state)
+
+    def uninstall(self) -> None:
+        """Put everything back."""
+        while self._replaced:
+            owner, name, old = self._replaced.pop()
+            setattr(owner, name, old)
+        sharing.listener = None
+
+    def record(self, **known: Any) -> Record:
+        """What was observed until now.
+
+        Args:
+            known: fields of the record that others have observed.
+        """
+        return Record(
+            prints=tuple(self._prints),
+            sites=tuple(self._sites),
+            events=tuple(self._events),
+            fits=tuple(self._fits),
+            variables=tuple(self._values()),
+            unheld=self._unheld,
+            rows=tuple(sorted(self._rows)),
+            shared=sharing.has_shared,
+            stopped=self._stopped,
+            **known,
+        )
+
+    @property
+    def steps(self) -> int:
+        return self._counts["update"] or self._counts["gradient"]
+
+    def _replace(self, owner: Any, name: str, new: Any) -> None:
+        self._replaced.append((owner, name, vars(owner).get(name, getattr(owner, name))))
+        setattr(owner, name, new)
+
+    # Steps
+
+    def _observe_gradient(self, gradient: Callable[..., Any]) -> Callable[..., Any]:
+        """The loss that a gradient for variables is taken of, and the gradient; it is the ranks' average by now."""
+
+        @functools.wraps(gradient)
+        def observed(tape: Any, target: Any, sources: Any, *args: Any, **options: Any) -> Any:
+            import tensorflow as tf
+
+            flat = tf.nest.flatten(sources)
+            if not self._observes() or not any(map(is_variable, flat)):
+                return gradient(tape, target, sources, *args, **options)
+            if tf.executing_eagerly():
+                self._stop_if_enough()
+            found = gradient(tape, target, sources, *args, **options)
+            gradients = tf.nest.flatten(found)
+            if self._rounding:
+                gradients = rounded_otherwise(gradients)
+                found = tf.nest.pack_sequence_as(found, gradients)
+            names = tuple(map(name_of, flat))
+            self._note("gradient", names, total(target), gradients)
+            return found
+
+        return observed
+
+    def _observe_update(self, apply: Callable[..., Any]) -> Callable[..., Any]:
+        """The learning rate of an update, and the variables after it."""
+
+        @functools.wraps(apply)
+        def observed(optimizer: Any, grads: Any, trainable_variables: Any = None) -> Any:
+            import tensorflow as tf
+
+            if not self._observes():
+                return apply(optimizer, grads, trainable_variables)
+            variables = trainable_variables
+            if variables is not None:
+                trainable_variables = variables = list(variables)
+            rate = tf.cast(tf.convert_to_tensor(optimizer.learning_rate), tf.float64)
+            self._suspended += 1  # an optimizer may hand on to another one
+            try:
+                result = apply(optimizer, grads, trainable_variables)
+            finally:
+                self._suspended -= 1
+            if variables is None:
+                variables = optimizer._trainable_variables
+            values = [tf.convert_to_tensor(tensorflow_variable(v)) for v in variables]
+            self._note("update", tuple(map(name_of, variables)), rate, values)
+            if tf.executing_eagerly():
+                self._stop_if_enough()
+            return result
+
+        return observed
+
+    def _observes(self) -> bool:
+        """Whether what runs now also runs where nothing is shared, and can be observed."""
+        import tensorflow as tf
+
+        from ...runtime.sharing.calls import in_dataset
+
+        return not (
+            self._suspended
+            or sharing.checking
+            or sharing.region is not None
+            or threading.get_ident() != self._thread
+            or tf.distribute.has_strategy()
+            or in_dataset()
+        )
+
+    def _note(self, kind: Any, names: tuple[str, ...], value: Any, tensors: Sequence[Any]) -> None:
+        """Note a value and the measures of some tensors, now or whenever the compiled step runs."""
+        import tensorflow as tf
+
+        numbers = [value]
+        for tensor in tensors:
+            numbers += measures(tensor)
+        stacked = tf.stack([tf.cast(number, tf.float64) for number in numbers])
+        if tf.executing_eagerly():
+            self._add(self._site(kind, line_now(), names), stacked.numpy())
+            return
+        site = self._site(kind, line_of(stacked.op), names)
+        # TensorFlow would run the notes of a graph in any order.
+        graph = stacked.graph
+        with tf.control_dependencies(getattr(graph, LAST_NOTE, [])):
+            note = tf.numpy_function(functools.partial(self._add, site), [stacked], [])
+        setattr(graph, LAST_NOTE, [note])
+
+    def _site(self, kind: Any, line: str, names: tuple[str, ...]) -> int:
+        site = Site(kind, line, names)
+        if site not in self._sites:
+            self._sites[site] = len(self._sites)
+            self._kinds.append(kind)
+        return self._sites[site]
+
+    def _add(self, site: int, numbers: Any) -> None:
+        measured = numbers[1:].copy() if self._measured < MOST_MEASURES else np.zeros(0)
+        self._measured += len(measured)
+        self._events.append(Event(site, float(numbers[0]), measured))
+        self._counts[self._kinds[site]] += 1
+        now = time.monotonic()
+        if self._report is not None and now - self._reported > REPORTED_EACH:
+            self._reported = now
+            self._report.write_text(str(self.steps))
+
+    @contextmanager
+    def _nothing_observed(self) -> Iterator[None]:
+        self._suspended += 1
+        try:
+            yield
+        finally:
+            self._suspended -= 1
+
+    def _suspending(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function within which nothing is observed: it may be computed for all rows at once, or for one after another."""
+
+        @functools.wraps(function)
+        def suspended(*args: Any, **options: Any) -> Any:
+            with self._nothing_observed():
+                return function(*args, **options)
+
+        return suspended
+
+    # Early end
+
+    def _observe_call(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def observed(function: Any, *args: Any, **options: Any) -> Any:
+            if threading.get_ident() != self._thread:
+                return call(function, *args, **options)
+            self._depth += 1
+            try:
+                result = call(function, *args, **options)
+            finally:
+                self._depth -= 1
+            if not self._depth:
+                self._stop_if_enough()
+            return result
+
+        return observed
+
+    def _stop_if_enough(self) -> None:
+        """End the program where enough steps have been made, but only right after one: there all processes end alike.
+
+        Raises:
+            EnoughStepsError: they have.
+        """
+        if self.steps == self._seen_steps or threading.get_ident() != self._thread:
+            return
+        self._seen_steps = self.steps
+        if self.steps >= self._most_steps:
+            self._stopped = "steps"
+        elif time.monotonic() - self._began > self._most_seconds:
+            self._stopped = "time"
+        if self._stopped:
+            raise EnoughStepsError(0)
+
+    # What else there is
+
+    def _observe_fit(self, fit: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(fit)
+        def observed(model: Any, *args: Any, **options: Any) -> Any:
+            history = fit(model, *args, **options)
+            curves = {
+                str(name): tuple(float(np.mean(value)) for value in values)
+                for name, values in history.history.items()
+            }
+            self._fits.append(Fit(line_now(), len(history.epoch), curves))
+            return history
+
+        return observed
+
+    def _observe_print(self, write: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(write)
+        def observed(*values: Any, **options: Any) -> Any:
+            write(*values, **options)
+            if options.get("file") in (None, sys.stdout) and len(self._prints) < MOST_PRINTS:
+                with suppress(Exception):
+                    text = (options.get("sep") or " ").join(map(str, values))
+                    first = next((line for line in text.splitlines() if line.strip()), "")
+                    self._prints.append((first.strip(), line_now()))
+
+        return observed
+
+    def _observe_load(self, load: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(load)
+        def observed(*args: Any, **options: Any) -> Any:
+            """A SavedModel's variables come in the order of a set, so they are not held."""
+            before = len(self._variables)
+            try:
+                return load(*args, **options)
+            finally:
+                del self._variables[before:]
+
+        return observed
+
+    def _observe_rows(self, rows: Any) -> None:
+        import tensorflow as tf
+
+        if isinstance(rows, int):
+            self._rows.add(rows)
+        else:
+            add = lambda number: self._rows.add(int(number))  # noqa: E731
+            tf.numpy_function(add, [rows], [])
+
+    def _noting(self, init: Callable[..., None], note: Callable[[Any], None]) -> Any:
+        @functools.wraps(init)
+        def noted(made: Any, *args: Any, **options: Any) -> None:
+            init(made, *args, **options)
+            if not sharing.checking:
+                note(made)
+
+        return noted
+
+    def _hold(self, variable: Any) -> None:
+        if type(variable).__name__ in OTHERS:
+            return
+        if self._bytes > MOST_BYTES:
+            self._unheld += 1
+            return
+        self._variables.append(variable)
+        if variable.shape.is_fully_defined():
+            self._bytes += variable.shape.num_elements() * max(1, variable.dtype.size)
+
+    def _hold_name(self, variable: Any) -> None:
+        if self._bytes <= MOST_BYTES:
+            self._keras_variables.append(variable)
+
+    def _values(self) -> Iterator[Variable]:
+        """Variables and what they hold; those of a dataset's graph hold nothing here."""
+        paths = {}
+        for variable in self._keras_variables:
+            with suppress(Exception):
+                paths[id(tensorflow_variable(variable))] = variable.path
+        for variable in self._variables:
+            with suppress(Exception):
+                value = np.asarray(variable.numpy())
+                if value.dtype.kind == "V":  # bfloat16 and the like, unknown to NumPy
+                    value = value.astype(np.float32)
+                if value.dtype.kind in "biufc":
+                    name = paths.get(id(variable), variable.name.removesuffix(":0"))
+                    yield Variable(name, bool(variable.trainable), value)
+
+
+def is_variable(source: Any) -> bool:
+    return hasattr(source, "assign") and hasattr(source, "shape")
+
+
+def name_of(variable: Any) -> str:
+    name: str = getattr(variable, "path", None) or getattr(variable, "name", None) or "a tensor"
+    return name.removesuffix(":0")
+
+
+def tensorflow_variable(variable: Any) -> Any:
+    """What a variable of Keras holds; TensorFlow's own have a method of that name."""
+    value = getattr(variable, "value", None)
+    return variable if value is None or callable(value) else value
+
+
+def total(target: Any) -> Any:
+    """The sum of what a gradient is taken of, most often a loss."""
+    import tensorflow as tf
+
+    parts = [tf.convert_to_tensor(part) for part in tf.nest.flatten(target)]
+    parts = [tf.math.real(part) if part.dtype.is_complex else part for part in parts]
+    return tf.add_n([tf.reduce_sum(tf.cast(part, tf.float64)) for part in parts])
+
+
+def measures(tensor: Any) -> list[Any]:
+    """A projection and a norm of a tensor; of a sparse gradient, what its order and repeated rows do not change."""
+    import tensorflow as tf
+
+    if tensor is None:
+        return [0.0, 0.0]
+    sparse = isinstance(tensor, tf.IndexedSlices)
+    values = tensor.values if sparse else tensor
+    if not values.dtype.is_floating and not values.dtype.is_complex:
+        return [tf.reduce_sum(tf.cast(values, tf.float64)), 0.0]
+    if values.dtype.is_complex:
+        values = tf.math.real(values) + 2.0 * tf.math.imag(values)
+    values = tf.cast(values, tf.float64 if values.dtype == tf.float64 else tf.float32)
+    scalar = values.shape.rank == 0
+    rows = 1 if scalar else tf.shape(values)[0]
+    flat = tf.reshape(values, tf.stack([rows, -1]) if not scalar else [1, 1])
+    places = tensor.indices if sparse else tf.range(rows)
+    along = tf.cos(1.3 * tf.cast(places, flat.dtype) + 0.5)
+    across = tf.cos(0.7 * tf.cast(tf.range(tf.shape(flat)[1]), flat.dtype))
+    # How rows are divided among entries of a sparse gradient must not matter, so they are summed before the norm is taken.
+    rows_of = tf.linalg.matvec(flat, along, transpose_a=True) if sparse else flat
+    return [
+        tf.reduce_sum(along * tf.linalg.matvec(flat, across)),
+        tf.sqrt(tf.reduce_sum(tf.square(rows_of))),
+    ]
+
+
+def rounded_otherwise(gradients: list[Any]) -> list[Any]:
+    """Gradients with other last bits; what is exactly zero stays so."""
+    import tensorflow as tf
+
+    floats = [getattr(g, "values", g) for g in gradients if g is not None]
+    floats = [g for g in floats if g.dtype.is_floating]
+    if not floats:
+        return gradients
+    largest = tf.reduce_max([tf.reduce_max(tf.abs(tf.cast(g, tf.float32))) for g in floats])
+
+    def rounded(g: Any) -> Any:
+        if g is None or not g.dtype.is_floating:
+            return g
+        if isinstance(g, tf.IndexedSlices):
+            return tf.IndexedSlices(rounded(g.values), g.indices, g.dense_shape)
+        places = tf.reshape(tf.range(tf.size(g)), tf.shape(g))
+        sign = tf.sign(tf.cos(2.1 * tf.cast(places, tf.float32) + 0.3))
+        moved = g + tf.cast(LAST_BIT * largest * sign, g.dtype)
+        return tf.where(tf.equal(g, 0), g, moved)
+
+    return list(map(rounded, gradients))
+
+
+def line_now() -> str:
+    """The line of the user's program that runs now."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if found := user_line(frame.f_code.co_filename, frame.f_lineno):
+            return found
+        frame = frame.f_back
+    return ""
+
+
+def line_of(operation: Any) -> str:
+    """The line of the user's program that made an operation, also within a compiled function."""
+    lines = (user_line(frame.filename, frame.lineno) for frame in reversed(operation.traceback))
+    return next(filter(None, lines), "")
+
+
+def user_line(file: str, number: int) -> str:
+    """`train.py, line 12` or `cell 3, line 2`; "" for a line that is none of the user's."""
+    if file.startswith((*INSTALLED, "<frozen")) or "__autograph_generated_file" in file:
+        return ""
+    cell = own_files.get(file)
+    return f"cell {cell}, line {number}" if cell else f"{Path(file).name}, line {number}"

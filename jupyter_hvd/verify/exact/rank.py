@@ -1,0 +1,101 @@
+"""One observed process: `python -P -m jupyter_hvd.verify.exact.rank PROGRAM STATUS_DIR ORIGINAL [ARGS]`.
+
+A rank of a job shares the program, as `jupyter hvd run --batch global` does; one process without a job is the reference.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...rank.forks import run_forked
+
+#: What an observer is to do: a JSON object of arguments of `Observer`.
+LIMITS_VARIABLE = "JUPYTER_HVD_OBSERVE"
+
+
+def limits(steps: int | None = None, seconds: float = 0.0, rounding: bool = False) -> Mapping[str, str]:  # fmt: skip
+    """The variables that tell an observed process when to end.
+
+    Args:
+        steps, seconds: it ends, in order, after these; None and 0 for never. rounding: see `Observer`.
+    """
+    given = {
+        "steps": steps or sys.maxsize,
+        "seconds": seconds or float("inf"),
+        "rounding": rounding,
+    }
+    return {LIMITS_VARIABLE: json.dumps(given)}
+
+
+def record_stem(folder: Path, rank: int) -> Path:
+    """How the names of the files of a record begin."""
+    return folder / f"record-{rank}"
+
+
+def report_file(folder: Path) -> Path:
+    """Where rank 0 says how many steps it has made."""
+    return folder / "steps"
+
+
+def main() -> int:
+    """Run what the command line says, observed; the exit code."""
+    from ...rank.batch import hold_lifeline, run
+    from ...rank.shared import explain
+    from ...runtime.sharing.program import seed_early, seed_tensorflow, share_program
+    from ..guard import Guard
+    from ..probe import ORDERS_VARIABLE, working_folder
+    from ..workspace import changed, state_within
+    from .observer import Observer
+    from .records import save
+
+    hold_lifeline()
+    ordered = json.loads(os.environ[ORDERS_VARIABLE])
+    folder, rank = Path(ordered["folder"]), int(os.environ.get("HOROVOD_RANK", "0"))
+    here = working_folder(folder, rank)
+    os.chdir(here)
+    import tensorflow  # noqa: F401 — sharing and observing begin with it
+
+    if "HOROVOD_RANK" in os.environ:
+        share_program()
+    else:
+        seed_early()
+        seed_tensorflow()
+    report = report_file(folder) if rank == 0 else None
+    observer = Observer(**json.loads(os.environ[LIMITS_VARIABLE]), report=report)
+    observer.install()
+    guard = Guard(*(Path(ordered[name]) for name in ("beside", "own", "temporary")))
+    before = state_within(here)
+    sys.addaudithook(guard)
+    errors: list[str] = []
+
+    def explained(text: str) -> str:
+        errors.append(explain(text))
+        return errors[-1]
+
+    def finish() -> None:
+        files = changed(before, state_within(here))
+        record = observer.record(
+            rank=rank,
+            error=last_line(errors[-1] if errors else ""),
+            folder=str(here),
+            files=tuple(name for name in files if "__pycache__" not in name),
+            refused=tuple(guard.refused),
+        )
+        save(record, record_stem(folder, rank))
+
+    program, status, original, *arguments = sys.argv[1:]
+    # Its imports and its `__file__` belong to the copy that it works on.
+    return run([program, status, str(here / Path(original).name), *arguments], finish, explained)
+
+
+def last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+if __name__ == "__main__":
+    code = run_forked("jupyter_hvd.verify.exact.rank", sys.argv[1:])
+    sys.exit(main() if code is None else code)

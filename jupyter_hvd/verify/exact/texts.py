@@ -1,0 +1,109 @@
+"""Two texts, compared line by line: numbers within a tolerance, the rest word for word, times and progress bars not at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+NUMBER = re.compile(
+    r"(?<![\w.])[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?(?![\w])|\bnan\b|\binf\b"
+)
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+#: What marks a progress bar: of Keras, of tqdm, of rich.
+BAR = re.compile(r"[━█▏▎▍▌▋▊▉╸╺]|\d+/\d+ \[[=>.]+\]|\d+%\|")
+#: Times of day, durations and speeds, and where an object is in memory.
+VARYING = re.compile(
+    r"0x[0-9a-f]{6,}"
+    r"|\d+:\d\d(?::\d\d(?:\.\d+)?)?"
+    r"|\d+(?:\.\d*)?(?:e[-+]?\d+)?\s*(?:ns|µs|us|ms|s|sec|secs|seconds?|min|minutes?|hours?|h)(?:/\w+)?(?![\w])"
+    r"|\d+(?:\.\d*)?\s*(?:it|its|steps?|batch(?:es)?|images?|img|samples?|examples?|rows?|tokens?|epochs?)/(?:s|sec|second)\b"
+)
+#: A number that was printed with digits behind the point may be off by one in the last of them.
+LAST_DIGIT = 1.01
+
+
+@dataclass(frozen=True)
+class TextDifference:
+    """Where two texts differ.
+
+    Attributes:
+        key: `LINE` or `LINE.NUMBER`, counted from 0, among the lines that are compared.
+        ours: the line of the first text, "" where there is none. ends: whether nothing after it was compared.
+    """
+
+    key: str
+    detail: str
+    ours: str = ""
+    ends: bool = False
+
+
+def compared_lines(lines: Iterable[str]) -> list[str]:
+    """The lines that are compared, without what a terminal would not show, times and progress bars."""
+    found = []
+    for line in lines:
+        pieces = [p for p in re.split(r"[\r\x08]+", ESCAPE.sub("", line)) if not BAR.search(p)]
+        text = VARYING.sub("…", pieces[-1] if pieces else "").strip()
+        if text:
+            found.append(" ".join(text.split()))
+    return found
+
+
+def compare_texts(
+    one: Sequence[str], two: Sequence[str], tolerance: float
+) -> tuple[int, list[TextDifference]]:
+    """How many lines were compared, and where they differ.
+
+    Args:
+        one, two: lines, as `compared_lines` gives them.
+    """
+    found: list[TextDifference] = []
+    for number, (ours, theirs) in enumerate(zip(one, two, strict=False)):
+        if words(ours) != words(theirs):
+            detail = f"{shown(theirs)} instead of {shown(ours)}"
+            return number, [*found, TextDifference(str(number), detail, ours, ends=True)]
+        pairs = zip(NUMBER.findall(ours), NUMBER.findall(theirs), strict=True)
+        found += [
+            TextDifference(f"{number}.{place}", f"{b} instead of {a} in {shown(ours)}", ours)
+            for place, (a, b) in enumerate(pairs)
+            if not equal_numbers(a, b, tolerance)
+        ]
+    least = min(len(one), len(two))
+    if len(one) > least:
+        detail = f"{shown(one[least])} is missing"
+        found.append(TextDifference(str(least), detail, one[least], ends=True))
+    elif len(two) > least:
+        found.append(TextDifference(str(least), f"{shown(two[least])} is added", ends=True))
+    return least, found
+
+
+def words(line: str) -> str:
+    return re.sub(r"\s", "", NUMBER.sub("#", line))
+
+
+def shown(line: str) -> str:
+    return repr(line if len(line) <= 70 else f"{line[:69]}…")
+
+
+def equal_numbers(one: str, two: str, tolerance: float) -> bool:
+    """Whether two printed numbers are equal: whole ones to the digit, others within the tolerance or one in the last digit."""
+    if one == two:
+        return True
+    if not (is_decimal(one) or is_decimal(two)):
+        return False
+    a, b = float(one), float(two)
+    if a != a or b != b:
+        return a != a and b != b
+    allowed = max(tolerance * max(1.0, abs(a)), LAST_DIGIT * max(last_digit(one), last_digit(two)))
+    return a == b or abs(a - b) <= allowed
+
+
+def is_decimal(number: str) -> bool:
+    return any(c in number.lower() for c in ".en")
+
+
+def last_digit(number: str) -> float:
+    """The value of the last digit behind the point; 0 where there is none."""
+    digits, _, exponent = number.lower().partition("e")
+    places = len(digits.partition(".")[2])
+    return 10.0 ** (int(exponent or 0) - places) if "." in digits else 0.0

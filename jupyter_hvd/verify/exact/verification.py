@@ -1,0 +1,473 @@
+"""Runs a program in one process and, as it is, on N ranks, and shows where these differ."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...documents import Document, write
+from ...files import UnusableInputError, is_notebook
+from ...launchers.diagnosis import locate_by, report
+from ...launchers.hosts import LaunchError, hosts_for
+from ...launchers.job import TIMED_OUT, Program, run_job, run_single
+from ...launchers.places import place
+from ...launchers.progress import Stall
+from ...launchers.reaper import PrivateFolder, private_folder
+from ...rank.forks import forkservers
+from ...source.lines import origin_finder
+from .. import checks
+from ..checks import Check
+from ..probe import orders
+from ..verification import check_room
+from ..workspace import changed, state_beside
+from .compare import (
+    ASPECTS,
+    BY_ENTRY,
+    BY_STEP,
+    ENDING,
+    FILES,
+    LOSSES,
+    PRINTED,
+    TOLERANCE,
+    UPDATES,
+    WEIGHTS,
+    Comparison,
+    Difference,
+    compare,
+    first_difference,
+    without,
+)
+from .rank import last_line, limits, record_stem, report_file
+from .records import Record, read
+
+SIZES = (2, 3)
+SEED = 1
+RANK_MODULE = "jupyter_hvd.verify.exact.rank"
+PRELOADED = ("jupyter_hvd.verify.exact.observer",)
+REFERENCE = "one process"
+#: Ranks hold equal bits where nothing is wrong; sums in no fixed order, as on GPUs, are left this much.
+RANKS_TOLERANCE = 1e-6
+#: A verification that has seen none of these has seen nothing of the training's results.
+RESULTS = (LOSSES, UPDATES, PRINTED, FILES, WEIGHTS)
+#: A difference that rounding alone makes by this many times its step may be rounding.
+SLACK = 2
+
+
+@dataclass(frozen=True)
+class Run:
+    """How some processes that ran a program ended, and the record of each that left one."""
+
+    code: int
+    report: str
+    records: tuple[Record, ...]
+    stall: tuple[str, ...] = ()
+
+    @property
+    def first(self) -> Record | None:
+        """The record of one process, or of rank 0; it ends as the run does."""
+        if not self.records or self.records[0].rank:
+            return None
+        return replace(self.records[0], code=self.code, error=last_line(self.report))
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What varies in one process: from run to run, and by rounding."""
+
+    again: Mapping[str, Comparison]
+    rounded: Mapping[str, Comparison]
+
+    @property
+    def from_run_to_run(self) -> Difference | None:
+        """The first difference of two runs in one process, beyond single entries of what is printed or written."""
+        return first_difference(c for a, c in self.again.items() if a not in BY_ENTRY)
+
+
+@dataclass(frozen=True)
+class ExactVerification:
+    """The outcome of all checks.
+
+    Attributes:
+        steps: how many training steps one process made. first: where the ranks first differ from it.
+    """
+
+    checks: tuple[Check, ...]
+    sizes: tuple[int, ...]
+    steps: int = 0
+    first: Difference | None = None
+
+    @property
+    def fails(self) -> bool:
+        return any(check.status == "fail" for check in self.checks)
+
+    @property
+    def holds(self) -> bool:
+        """Whether no check fails, and on each number of ranks a result was seen to be equal."""
+        seen = {check.check for check in self.checks if check.status == "pass"}
+        return not self.fails and all(
+            any(named(size, aspect) in seen for aspect in RESULTS) for size in self.sizes
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "batch": "global",
+            "ranks": list(self.sizes),
+            "steps": self.steps,
+            "checks": [check.as_json() for check in self.checks],
+            "first_difference": None if self.first is None else asdict(self.first),
+            "holds": self.holds,
+        }
+
+
+def named(size: int, what: str) -> str:
+    return f"{size} ranks: {what}" if size > 1 else f"1 rank: {what}"
+
+
+def verify_exact(
+    path: Path,
+    document: Document,
+    sizes: Sequence[int] = SIZES,
+    *,
+    variables: Mapping[str, str],
+    steps: int | None = None,
+    timeout: float = 300.0,
+    tolerance: float = TOLERANCE,
+    beside: Path | None = None,
+    confirmed: bool = False,
+    listener: Callable[[Check], None] = lambda _: None,
+) -> ExactVerification:
+    """Check that a program gives on N ranks what it gives in one process, by running it.
+
+    Where they differ, it runs in one process again, and once more with other last bits: what differs there, too, is not
+    judged.
+
+    Args:
+        path: a notebook or script. It is only read. document: what it holds.
+        sizes: the numbers of ranks.
+        variables: the environment of all processes, the seed among them.
+        steps: each run ends after so many training steps; None for the whole program.
+        timeout: seconds for each run. One process ends, in order, early enough for the ranks to come as far.
+        tolerance: see `compare.TOLERANCE`.
+        beside: the folder whose files the programs have copies of, that of `path` if None.
+        confirmed: the user knows that there is much to copy.
+        listener: hears of each check as it begins and ends.
+
+    Raises:
+        UnusableInputError: there is no room for the copies.
+        LaunchError: the job cannot be started.
+        UnconfirmedError: there is much to copy.
+    """
+    for size in sizes:
+        hosts_for(size, None)
+    if (steps is not None and steps < 1) or not timeout > 0:
+        raise LaunchError(f"{steps} steps within {timeout:g} s: both must be more than 0")
+    beside = (beside or path.parent).resolve()
+    found: list[Check] = []
+
+    def tell(check: Check) -> None:
+        found.append(check)
+        listener(check)
+
+    with private_folder() as folder, forkservers(folder.path, folder.job, PRELOADED) as forks:
+        check_room(beside, folder.path, copies=3 + max(sizes), confirmed=confirmed)
+        untouched = state_beside(beside, folder.path)
+        environment = {**variables, **forks}
+        runner = Runner(path, document, folder, beside, timeout, environment, listener)
+        refused: list[str] = []
+        seconds = timeout / max(sizes)
+        reference = runner.alone(REFERENCE, limits(steps, seconds))
+        one = reference.first
+        if one is None:
+            tell(Check(REFERENCE, "unknown", no_reference(reference, timeout)))
+            return ExactVerification(tuple(found), tuple(sizes))
+        refused += one.refused
+        if one.stopped == "time":
+            steps = one.steps
+        tell(Check(REFERENCE, "pass" if not one.error else "unknown", said_of(one, seconds)))
+        noise: Noise | None = None
+        firsts: list[Difference] = []
+        for size in sizes:
+            job = runner.on_ranks(named(size, "training"), size, limits(steps), one.steps)
+            refused += [name for record in job.records for name in record.refused]
+            two = job.first
+            if two is None or job.code == TIMED_OUT:
+                tell(no_end(job, size, timeout))
+                continue
+            comparisons = compare(one, two, tolerance)
+            if noise is None and any(c.differences for c in comparisons):
+                noise = runner.noise(one, steps, tolerance)
+                if noise.from_run_to_run is not None:
+                    told = f"two runs in one process with equal seeds differ, so nothing can be judged: {noise.from_run_to_run}"
+                    tell(Check("reproducible", "unknown", told))
+                    break
+            judged = [judge(comparison, noise, size) for comparison in comparisons]
+            for check, _ in judged:
+                tell(check)
+            first = first_difference(
+                replace(c, differences=left)
+                for c, (_, left) in zip(comparisons, judged, strict=True)
+            )
+            firsts += [first] if first is not None else []
+            tell(ranks_equal(job, size, noise, is_notebook(path)))
+            tell(work_shared(two, size))
+            runner.forget(named(size, "training"))
+        changes = [
+            name
+            for name in changed(untouched, state_beside(beside, folder.path))
+            if beside / name != path.resolve()  # which an editor may save meanwhile
+        ]
+        tell(checks.files_untouched(refused, changes))
+    return ExactVerification(tuple(found), tuple(sizes), one.steps, firsts[0] if firsts else None)
+
+
+# What is said
+
+
+def no_reference(run: Run, timeout: float) -> str:
+    if run.code == TIMED_OUT:
+        return f"the original makes no step that ends within {timeout:g} s: allow more by --timeout"
+    return f"the original does not run: {last_line(run.report) or 'no message'}"
+
+
+def said_of(one: Record, seconds: float) -> str:
+    """How one process came through the training."""
+    text = f"{one.steps} steps"
+    if one.error:
+        text += f", ends with {one.error[:200]}"
+    elif one.stopped == "time":
+        text += (
+            f", stopped after {seconds:.0f} s so that the ranks can come as far within --timeout: "
+            "what follows is not compared"
+        )
+    elif one.stopped == "steps":
+        text += ", stopped there as --steps asks"
+    else:
+        text += ", to the end"
+    return text
+
+
+def no_end(job: Run, size: int, timeout: float) -> Check:
+    """What to say of ranks that did not come to an end by themselves."""
+    name = named(size, ENDING)
+    if job.code == TIMED_OUT and not job.stall:
+        text = f"no end within {timeout:g} s, and nothing is compared: allow more by --timeout, or limit the steps by --steps"
+        return Check(name, "unknown", text)
+    if job.code == TIMED_OUT:
+        text = f"no end within {timeout:g} s: ranks wait for one another"
+        return Check(name, "fail", "\n".join([text, *job.stall]))
+    return Check(name, "fail", f"the ranks fail: {last_line(job.report) or 'no message'}")
+
+
+def judge(
+    comparison: Comparison, noise: Noise | None, size: int
+) -> tuple[Check, tuple[Difference, ...]]:
+    """What a comparison says of the ranks, and the differences that only they have."""
+    name = named(size, comparison.aspect)
+    if not comparison.observed and not comparison.differences:
+        return Check(name, "unknown", "not observed"), ()
+    if not comparison.differences:
+        return Check(name, "pass", comparison.observed), ()
+    left = comparison
+    if noise is not None:
+        left = without(left, noise.again[comparison.aspect], lambda *_: True)
+        left = without(
+            left, noise.rounded[comparison.aspect], lambda d, n: n.step <= SLACK * d.step
+        )
+    if left.differences:
+        more = f" (and {len(left.differences) - 1} more)" if len(left.differences) > 1 else ""
+        return Check(name, "fail", f"{left.differences[0]}{more}"), left.differences
+    varying = comparison.differences
+    whole = not any(difference.ends for difference in varying)
+    if comparison.aspect in BY_ENTRY and whole and len(varying) < comparison.count:
+        also = f"{len(varying)} that vary in one process, too"
+        return Check(name, "pass", f"{comparison.observed}, but for {also}"), ()
+    begins = min(difference.step for difference in varying)
+    if comparison.aspect in BY_STEP and begins > 1:
+        also = "from there on rounding makes such differences in one process, too"
+        return Check(name, "pass", f"{comparison.observed}, equal before step {begins}; {also}"), ()
+    told = f"not judged: it varies in one process, too, or with rounding ({varying[0]})"
+    return Check(name, "unknown", told), ()
+
+
+def ranks_equal(job: Run, size: int, noise: Noise | None, quiet: bool) -> Check:
+    """All ranks do what rank 0 does.
+
+    Args:
+        quiet: ranks other than 0 show no values, as in a notebook.
+    """
+    name = named(size, "ranks agree")
+    if len(job.records) < 2:
+        return Check(name, "unknown", "not observed")
+    zero = job.records[0]
+    for record in job.records[1:]:
+        for comparison in compare(zero, record, RANKS_TOLERANCE):
+            if quiet and comparison.aspect == PRINTED:
+                continue
+            check, left = judge(comparison, noise, size)
+            if check.status == "fail":
+                text = (
+                    str(left[0])
+                    .replace("in one process", "on rank 0")
+                    .replace("one process", "rank 0")
+                )
+                return Check(
+                    name,
+                    "fail",
+                    f"rank {record.rank} differs from rank 0 in {comparison.aspect}: {text}",
+                )
+    if len(job.records) < size:
+        return Check(name, "unknown", f"only {len(job.records)} of {size} ranks left a record")
+    return Check(name, "pass", "in all of this")
+
+
+def work_shared(two: Record, size: int) -> Check:
+    """Whether ranks shared what they computed, and batches of which sizes."""
+    name = named(size, "work shared")
+    whole = "; ".join(line.removeprefix("jupyter_hvd: ") for line in two.told)
+    if not two.shared:
+        return Check(
+            name,
+            "unknown",
+            f"nothing was shared, every rank ran it all{f': {whole}' * bool(whole)}",
+        )
+    uneven = [rows for rows in two.rows if rows % size]
+    sizes = ", ".join(map(str, two.rows[:8])) + (", …" if len(two.rows) > 8 else "")
+    divided = f"not divided by {size}: {', '.join(map(str, uneven[:4]))}"
+    if not uneven:
+        divided = f"rows that {size} does not divide: not observed"
+    return Check(name, "pass", f"batches of {sizes} rows; {divided}{f'; {whole}' * bool(whole)}")
+
+
+# The runs
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs a program as it is, each process in a folder of its own with copies of the user's files."""
+
+    path: Path
+    document: Document
+    folder: PrivateFolder
+    beside: Path
+    timeout: float
+    environment: Mapping[str, str]
+    listener: Callable[[Check], None]
+
+    def prepare(self, name: str, ranks: int, limit: Mapping[str, str]) -> tuple[Path, Program, Mapping[str, str]]:  # fmt: skip
+        """A folder for a run, what it runs, and its environment.
+
+        Raises:
+            UnusableInputError: the user's files cannot be copied.
+        """
+        folder = self.folder.path / name.replace(" ", "-").replace(":", "")
+        folder.mkdir()
+        program = folder / f"{self.path.stem}{self.document.suffix}"
+        write(program, self.document)
+        try:
+            ordered = orders(folder, self.beside, ranks=ranks, seed=SEED, own=self.folder.path)
+        except OSError as error:
+            raise UnusableInputError(
+                f"{self.beside}: cannot be copied ({error.strerror})"
+            ) from None
+        environment = {**self.environment, **ordered, **limit}
+        return folder, Program(program, self.path.resolve(), module=RANK_MODULE), environment
+
+    def forget(self, name: str) -> None:
+        """Remove the folder of a run, with its copies."""
+        shutil.rmtree(
+            self.folder.path / name.replace(" ", "-").replace(":", ""), ignore_errors=True
+        )
+
+    def alone(self, name: str, limit: Mapping[str, str], most: int = 0) -> Run:
+        """One process without a launcher."""
+        folder, program, environment = self.prepare(name, 1, limit)
+        with self.reporting(folder, name, most):
+            result, printed = run_single(
+                program, self.folder, timeout=self.timeout, environment=environment
+            )
+        return Run(result.code, result.report, records_of(folder, {0: printed}, []))
+
+    def on_ranks(self, name: str, size: int, limit: Mapping[str, str], most: int) -> Run:
+        folder, program, environment = self.prepare(name, size, limit)
+        printed: dict[int, list[str]] = defaultdict(list)
+        told: list[str] = []
+        stalls: list[str] = []
+
+        def hear(rank: int, stream: str, line: str) -> None:
+            if stream == "stdout":
+                printed[rank].append(line)
+            elif rank == 0 and line.startswith("jupyter_hvd: "):
+                told.append(line)
+
+        def stalled(stall: Stall, hosts: Mapping[int, str]) -> None:
+            finder = origin_finder(self.document.sources, self.document.sources)
+            stalls[:] = report(stall, locate_by(finder, self.path.name), hosts)
+
+        with self.reporting(folder, name, most):
+            result = run_job(
+                program,
+                place(size),
+                self.folder,
+                timeout=self.timeout,
+                listener=hear,
+                stalled=stalled,
+                environment=environment,
+            )
+        records = records_of(folder, printed, told)
+        return Run(result.code, result.report, records, tuple(stalls))
+
+    def noise(self, one: Record, steps: int | None, tolerance: float) -> Noise:
+        """How two more runs in one process differ from the first: one just the same, and one that rounds otherwise."""
+        found = []
+        for name, rounding in (
+            ("one process again", False),
+            ("one process, rounded otherwise", True),
+        ):
+            two = self.alone(name, limits(steps, rounding=rounding), one.steps).first
+            compared = compare(one, two, tolerance) if two is not None else ()
+            found.append(
+                {aspect: Comparison(aspect, "") for aspect in ASPECTS}
+                | {c.aspect: c for c in compared}
+            )
+            self.forget(name)
+        return Noise(*found)
+
+    @contextmanager
+    def reporting(self, folder: Path, name: str, most: int) -> Iterator[None]:
+        """Tell how many steps a run has made, while it runs."""
+        over = threading.Event()
+
+        def follow() -> None:
+            before = ""
+            while not over.wait(1.0):
+                with suppress(OSError):
+                    steps = report_file(folder).read_text()
+                    if steps and steps != before:
+                        before = steps
+                        of = f" of {most}" if most else ""
+                        self.listener(Check(name, "running", f"step {steps}{of}"))
+
+        self.listener(Check(name, "running", "it starts"))
+        thread = threading.Thread(target=follow, name="hvd-steps", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+def records_of(folder: Path, printed: Mapping[int, Sequence[str]], told: Sequence[str]) -> tuple[Record, ...]:  # fmt: skip
+    """What the processes of a run left, by rank, with what each printed."""
+    found = []
+    for file in folder.glob("record-*.npz"):
+        record = read(record_stem(folder, int(file.stem.removeprefix("record-"))))
+        lines = tuple(printed.get(record.rank, ()))
+        found.append(replace(record, printed=lines, told=tuple(told) if record.rank == 0 else ()))
+    return tuple(sorted(found, key=lambda record: record.rank))

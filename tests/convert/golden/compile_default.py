@@ -1,6 +1,0 @@
-import tensorflow as tf
-
-x, y = load()
-model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-model.compile(loss='mse')
-model.fit(x, y)

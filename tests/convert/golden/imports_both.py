@@ -1,8 +1,0 @@
-import tensorflow as tf
-from tensorflow import keras
-from tensorflow.keras import layers
-
-x, y = load()
-model = keras.Sequential([layers.Dense(1)])
-model.compile('adam', loss='mse')
-model.fit(x, y)

@@ -1,8 +1,0 @@
-import tensorflow as flow
-
-tf = 'not what it seems'
-hvd = 3
-x, y = load()
-model = flow.keras.Sequential([flow.keras.layers.Dense(1)])
-model.compile('adam', loss='mse')
-model.fit(x, y)

@@ -1,6 +1,0 @@
-from tensorflow import keras
-
-x, y = load()
-model = keras.Sequential([keras.layers.Dense(1)])
-model.compile('adam', loss='mse')
-model.fit(x, y)

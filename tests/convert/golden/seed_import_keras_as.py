@@ -1,6 +1,0 @@
-import tensorflow.keras as k
-
-x, y = load()
-model = k.models.Sequential([k.layers.Dense(1)])
-model.compile('adam', loss='mse')
-model.fit(x, y)

@@ -1,0 +1,336 @@
+"""What tells two records apart, and what does not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jupyter_hvd.verify.checks import Check
+from jupyter_hvd.verify.exact.compare import (
+    ASPECTS,
+    ENDING,
+    FILES,
+    HISTORY,
+    LOSSES,
+    PRINTED,
+    RATES,
+    STEPS,
+    UPDATES,
+    WEIGHTS,
+    Comparison,
+    Difference,
+    compare,
+    first_difference,
+)
+from jupyter_hvd.verify.exact.records import Event, Fit, Record, Site, Variable, read, save
+from jupyter_hvd.verify.exact.texts import compare_texts, compared_lines
+from jupyter_hvd.verify.exact.verification import ExactVerification, Noise, judge
+
+NAMES = ("dense/kernel", "dense/bias")
+SITES = (Site("gradient", "train.py, line 7", NAMES), Site("update", "train.py, line 8", NAMES))
+
+
+def training(steps: int = 5) -> Record:
+    """A record in which every aspect has been observed, files apart."""
+    events = []
+    for step in range(steps):
+        events += [
+            Event(0, 1.0 / (step + 1), np.array([0.5, 1.0, 0.01, 0.02])),
+            Event(1, 0.1, np.array([0.7, 2.0, 0.1 * step, 0.3])),
+        ]
+    return Record(
+        printed=("epoch 1 loss 0.5000", "done"),
+        prints=(("epoch 1 loss 0.5000", "train.py, line 9"),),
+        sites=SITES,
+        events=tuple(events),
+        fits=(Fit("train.py, line 7", 2, {"loss": (0.9, 0.5)}),),
+        variables=(Variable("dense/kernel", True, np.ones((2, 2), np.float32)),),
+    )
+
+
+def changed(record: Record, number: int, **fields: object) -> Record:
+    events = list(record.events)
+    events[number] = replace(events[number], **fields)
+    return replace(record, events=tuple(events))
+
+
+def differing(one: Record, two: Record) -> dict[str, Difference]:
+    """The first difference of each aspect that has some."""
+    return {c.aspect: c.differences[0] for c in compare(one, two) if c.differences}
+
+
+def test_equal_records() -> None:
+    found = compare(training(), training())
+    assert [c.aspect for c in found] == list(ASPECTS)
+    assert not any(c.differences for c in found)
+    assert [c.aspect for c in found if not c.observed] == [FILES]
+
+
+def test_nothing_observed() -> None:
+    observed = [c.aspect for c in compare(Record(), Record()) if c.observed]
+    assert observed == [ENDING]
+
+
+def fit(*losses: float) -> Record:
+    return replace(training(), fits=(Fit("train.py, line 7", len(losses), {"loss": losses}),))
+
+
+def measured(number: int, *measures: float) -> Record:
+    return changed(training(), number, measures=np.array(measures))
+
+
+def kernel(value: float) -> Record:
+    array = np.full((2, 2), value, np.float32)
+    return replace(training(), variables=(Variable("dense/kernel", True, array),))
+
+
+GRADIENT, UPDATE = "train.py, line 7", "train.py, line 8"
+#: A record, the aspect in which it differs, and what is said of that.
+DIFFERENCES = [
+    (changed(training(), 4, value=0.4), LOSSES, f"at step 3, {GRADIENT}: the loss is 0.4; 0.333333"),
+    (changed(training(), 3, value=0.2), RATES, f"at step 2, {UPDATE}: the learning rate is 0.2; 0.1"),
+    (measured(2, 0.5, 1, 0.02, 0.02), UPDATES, f"at step 2, {GRADIENT}: the gradient for `dense/bias`"),
+    (measured(1, 0.71, 2, 0, 0.3), UPDATES, f"at step 1, {UPDATE}: after the update, `dense/kernel`"),
+    (training(4), STEPS, "at step 5: it makes 4 steps; one process 5"),
+    (changed(training(), 6, site=1), STEPS, "at step 6: it makes 6 steps; one process 5"),
+    (fit(0.9, 0.6), HISTORY, f"{GRADIENT}: `loss` of epoch 2 is 0.6; 0.5"),
+    (fit(0.9), HISTORY, "`loss` has 1 epochs; 2 epochs"),
+    (fit(0.9), STEPS, "`fit` makes 1 epochs; 2"),
+    (replace(training(), printed=("epoch 1 loss 0.5003", "done")), PRINTED, "line 9: 0.5003 instead of 0.5000"),
+    (replace(training(), printed=("epoch 1 loss 0.5000",)), PRINTED, "'done' is missing"),
+    (replace(training(), variables=()), WEIGHTS, "`dense/kernel` is missing"),
+    (kernel(1.001), WEIGHTS, "`dense/kernel` differs by 0.001"),
+    (replace(training(), error="ValueError: no"), ENDING, "it ends with ValueError: no; one process ends without an error"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("two", "aspect", "words"), DIFFERENCES)
+def test_what_differs(two: Record, aspect: str, words: str) -> None:
+    found = differing(training(), two)
+    assert aspect in found, found
+    assert words in str(found[aspect])
+
+
+def test_what_there_was_no_room_for_is_said() -> None:
+    one = replace(changed(training(), 9, measures=np.zeros(0)), unheld=3)
+    observed = {c.aspect: c.observed for c in compare(one, one)}
+    assert observed[UPDATES] == "18 tensors; later ones are not observed, for want of room"
+    assert observed[WEIGHTS] == "1 variable; 3 more are not observed, for want of room"
+
+
+def test_the_first_difference_is_that_of_the_first_step() -> None:
+    two = changed(changed(training(), 8, value=0.9), 3, value=0.2)
+    first = first_difference(compare(training(), two))
+    assert first is not None
+    assert first.step == 2
+
+
+def test_another_branch_is_named() -> None:
+    other = replace(training(), sites=(SITES[0], replace(SITES[1], line="train.py, line 20")))
+    found = [str(d) for c in compare(training(), other) for d in c.differences]
+    assert found == [
+        "at step 1, train.py, line 8: the update does not run any more; it does in one process",
+        "at step 5, train.py, line 20: the update runs more often than in one process",
+    ]
+
+
+def test_the_order_of_notes_in_a_compiled_step_is_no_difference() -> None:
+    events = list(training().events)
+    events[2:4] = reversed(events[2:4])
+    assert not differing(training(), replace(training(), events=tuple(events)))
+
+
+def test_rounding_is_no_difference() -> None:
+    two = changed(
+        training(), 4, value=1 / 3 + 1e-5, measures=np.array([0.50005, 1.0, 0.0101, 0.02])
+    )
+    assert not differing(training(), two)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "equal"),
+    [
+        ("loss 0.12345", "loss 0.12346", True),
+        ("loss 1.2", "loss 1.3", True),  # 1.25 is rounded to either
+        ("loss 1.2", "loss 1.4", False),
+        ("step 3", "step 4", False),
+        ("1e-7 nan", "1.00001e-7 nan", True),
+        ("nan", "0.5", False),
+        ("took 3.2 s, 12ms/step at 12:30:01", "took 9.9 s, 80ms/step at 12:31:59", True),
+        ("<Dense at 0x7fe0aa10>", "<Dense at 0x7ab00010>", True),
+        ("5/5 ━━━━━ 1s 10ms/step - loss: 0.5", "5/5 ━━━━━ 2s 70ms/step - loss: 0.9", True),
+        ("saved best", "saved last", False),
+        ("v1.2.3", "v1.2.4", False),
+    ],
+)
+def test_texts(one: str, two: str, equal: bool) -> None:
+    _, found = compare_texts(compared_lines([one]), compared_lines([two]), 1e-4)
+    assert (not found) == equal, found
+
+
+def write_files(folder: Path, weight: float, rows: str = "0,0.50\n") -> Record:
+    folder.mkdir()
+    np.savez(folder / "weights.npz", kernel=np.full(3, weight), step=np.int64(4))
+    (folder / "log.csv").write_text("epoch,loss\n" + rows)
+    (folder / "blob.bin").write_bytes(b"\0\1\2")
+    return replace(training(), folder=str(folder), files=("weights.npz", "log.csv", "blob.bin"))
+
+
+def test_files(tmp_path: Path) -> None:
+    one = write_files(tmp_path / "one", 1.0)
+    assert not differing(one, write_files(tmp_path / "equal", 1.00001))
+    found = differing(one, write_files(tmp_path / "weights", 1.01))[FILES]
+    assert str(found).startswith("weights.npz, `kernel`: differs by 0.01")
+    found = differing(one, write_files(tmp_path / "rows", 1.0, "0,0.50\n1,0.40\n"))[FILES]
+    assert "log.csv: '1,0.40' is added" in str(found)
+    found = differing(one, replace(one, files=("weights.npz", "log.csv")))[FILES]
+    assert str(found) == "blob.bin is missing"
+    (tmp_path / "equal" / "blob.bin").write_bytes(b"\0")
+    sizes = replace(one, folder=str(tmp_path / "equal"))
+    assert "blob.bin has 1 bytes; 3" in str(differing(one, sizes)[FILES])
+
+
+def test_a_record_is_read_as_it_was_saved(tmp_path: Path) -> None:
+    save(training(), tmp_path / "record-0")
+    assert not differing(training(), read(tmp_path / "record-0"))
+    assert read(tmp_path / "record-0").sites == SITES
+    save(Record(), tmp_path / "empty")
+    assert read(tmp_path / "empty") == Record()
+
+
+# What is said of it
+
+
+def noise(again: Record | None = None, rounded: Record | None = None) -> Noise:
+    one = training()
+    return Noise(
+        *({c.aspect: c for c in compare(one, two or training())} for two in (again, rounded))
+    )
+
+
+def judged(two: Record, noise: Noise | None, aspect: str) -> Check:
+    comparison = next(c for c in compare(training(), two) if c.aspect == aspect)
+    return judge(comparison, noise, 2)[0]
+
+
+def test_what_was_not_observed_passes_no_check() -> None:
+    check, _ = judge(Comparison(FILES, ""), None, 2)
+    assert (check.check, check.status, check.detail) == (
+        "2 ranks: files",
+        "unknown",
+        "not observed",
+    )
+
+
+def test_what_varies_from_run_to_run_is_not_judged() -> None:
+    timed = [replace(training(), printed=(f"epoch 1 loss {n}.5", "done")) for n in (3, 7)]
+    check = judged(timed[0], noise(again=timed[1]), PRINTED)
+    assert check.status == "pass"
+    assert "1 that vary" in check.detail
+    assert judged(timed[0], noise(), PRINTED).status == "fail"
+    assert noise(again=timed[1]).from_run_to_run is None
+    cut = replace(training(), printed=("another line",))
+    assert judged(cut, noise(again=cut), PRINTED).status == "unknown"
+    other = noise(again=changed(training(), 2, value=0.9)).from_run_to_run
+    assert other is not None
+    assert other.step == 2
+
+
+def test_what_rounding_changes_is_not_judged() -> None:
+    late, early = changed(training(), 8, value=0.9), changed(training(), 2, value=0.9)
+    assert judged(early, noise(rounded=late), LOSSES).status == "fail"
+    assert judged(late, noise(), LOSSES).status == "fail"
+    check = judged(late, noise(rounded=early), LOSSES)
+    assert (check.status, check.detail) == (
+        "pass",
+        "5 losses, equal before step 5; from there on rounding makes such differences in one process, too",
+    )
+    first = changed(training(), 0, value=0.9)
+    assert judged(first, noise(rounded=first), LOSSES).status == "unknown"
+    other = kernel(1.01)
+    assert judged(other, noise(rounded=other), WEIGHTS).status == "unknown"
+
+
+def test_what_holds() -> None:
+    passed, unknown = (Check("2 ranks: losses", s, "") for s in ("pass", "unknown"))
+    assert ExactVerification((passed,), (2,)).holds
+    assert not ExactVerification((passed,), (2, 3)).holds
+    assert not ExactVerification((unknown,), (2,)).holds
+    ending = Check("2 ranks: ending", "pass", "")
+    assert not ExactVerification((ending,), (2,)).holds
+    assert not ExactVerification((passed, Check("2 ranks: files", "fail", "")), (2,)).holds
+
+
+# The observer
+
+OBSERVED = """
+import sys
+import tensorflow as tf
+from jupyter_hvd.runtime.sharing import keras_versions
+from jupyter_hvd.verify.exact.observer import HOOKS, Observer
+if sys.argv[1] == "untested":
+    keras_versions.TESTED["keras"] = ("2.0",)
+before = tf.GradientTape.gradient
+observer = Observer()
+observer.install()
+names = sorted(name for _, name, _ in observer._replaced)
+assert names == sorted([h.rpartition(".")[2] for h in HOOKS] + ["function"]), names
+v, table = tf.Variable([1.0, 2.0], name="v"), tf.Variable(tf.ones([4, 2]), name="table")
+optimizer = tf.keras.optimizers.SGD(0.5)
+
+@tf.function
+def step(rows):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(v * tf.reduce_sum(tf.gather(table, rows), 0))
+    gradients = tape.gradient(loss, [v, table])
+    optimizer.apply(gradients, [v, table])
+    return loss
+
+values = [float(step(tf.constant(rows))) for rows in ([0, 1, 1], [1, 1, 0])]
+print("seen", values[0])
+record = observer.record()
+kinds = [record.sites[e.site].kind for e in record.events]
+assert kinds == ["gradient", "update"] * 2, kinds
+assert record.steps == 2
+assert [e.value for e in record.events] == [values[0], 0.5, values[1], 0.5]
+assert {s.names for s in record.sites} == {("v", "table")}
+assert {s.line for s in record.sites} == {"observed.py, line 19", "observed.py, line 20"}, record.sites
+assert record.prints == (("seen 9.0", "observed.py, line 24"),), record.prints
+assert {"v", "table"} <= {variable.name for variable in record.variables}
+observer.begin()
+g = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+from jupyter_hvd.verify.exact.observer import measures
+whole, halves = (
+    tf.IndexedSlices(g, tf.constant([2, 0])),
+    tf.IndexedSlices(tf.concat([g, g], 0) / 2, tf.constant([2, 0, 2, 0])),
+)
+for a, b in zip(measures(whole), measures(halves)):
+    assert abs(float(a - b)) < 1e-5
+observer.uninstall()
+assert tf.GradientTape.gradient is before
+"""
+
+
+def run_observed(tmp_path: Path, kind: str) -> subprocess.CompletedProcess[str]:
+    path = tmp_path / "observed.py"
+    path.write_text(OBSERVED.lstrip("\n"))
+    command = [sys.executable, str(path), kind]
+    return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+
+
+@pytest.mark.slow
+def test_a_compiled_step_is_observed(tmp_path: Path) -> None:
+    done = run_observed(tmp_path, "tested")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_an_unknown_version_stops_with_a_line(tmp_path: Path) -> None:
+    done = run_observed(tmp_path, "untested")
+    assert done.returncode == 1
+    assert "was not tested with keras 3" in done.stderr.splitlines()[-1]

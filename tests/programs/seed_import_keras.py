@@ -1,0 +1,8 @@
+# expect: HVD101 HVD202 HVD401 HVD403 HVD503
+# Not run: a fragment
+from tensorflow import keras
+
+x, y = load()
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile('adam', loss='mse')
+model.fit(x, y)
