@@ -132,11 +132,6 @@ def check_options(arguments: argparse.Namespace) -> None:
 def shown_checks(arguments: argparse.Namespace) -> Iterator[Callable[[Check], None]]:
     """What shows each check as it begins and ends: as a line, an event, or not at all where the outcome is JSON."""
     console, _ = make_consoles(arguments.json or arguments.events)
-    options = options_for(arguments, arguments.file, arguments.beside)
-    if options.batch == "global":
-        raise UnusableInputError(
-            f"{arguments.file}: its settings choose batch global, and only per-rank conversions are verified"
-        )
     # A live display would take the stream from JSON.
     quiet = arguments.json or arguments.events
     with nullcontext() if quiet else console.status("reading the file") as status:

@@ -105,3 +105,5 @@ def test_settings_choose_the_batch(hvd, tmp_path: Path) -> None:
     assert (done.returncode, "it uses Horovod itself" in done.stderr) == (2, True)
     done = hvd("run", "program.py", "-n", 1, "--batch", "per-rank", "--no-log")
     assert (done.returncode, "HVD901" in done.stderr) == (1, True)
+    done = hvd("verify", "program.py", "--batch", "global")
+    assert (done.returncode, "it uses Horovod itself" in done.stderr) == (2, True)
