@@ -1,7 +1,6 @@
 """The long run of the random programs: `python tests/tensor/fuzz.py --programs 100000 --workers
-2`. With `--loops`, of programs
-with loops that carry values; with `--joins`, of programs over several relations and their kernels, which
-run over joins.
+2`. With `--loops`, of programs with loops that carry values; with `--fills`, with loops that fill arrays; with
+`--joins`, of programs over several relations and their kernels, which run over joins.
 
 Each program is drawn from its own seed, so a failure names the seed that reproduces it. Prints
 the largest cost ratios seen.
@@ -20,6 +19,7 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).parent))
 
 import jax
+import random_fills
 import random_joins
 import random_loops
 import theorems
@@ -36,6 +36,8 @@ def run(seeds: range, depth: int, kind: str) -> tuple[int, Fraction, Fraction, l
         try:
             if kind == "loops":
                 random_loops.check(seed, depth)
+            elif kind == "fills":
+                random_fills.check(seed, depth - 1)
             elif kind == "joins":
                 random_joins.check(seed, depth)
                 theorems.RATIOS.programs += 1
@@ -43,7 +45,7 @@ def run(seeds: range, depth: int, kind: str) -> tuple[int, Fraction, Fraction, l
                 theorems.check(Random(seed), depth)
         except Exception as error:
             failures.append(f"seed {seed}: {type(error).__name__}: {error}"[:2000])
-    seen = random_loops.RATIOS if kind == "loops" else theorems.RATIOS
+    seen = random_loops.RATIOS if kind in ("loops", "fills") else theorems.RATIOS
     return seen.programs, seen.forward, seen.adjoint, failures
 
 
@@ -56,6 +58,7 @@ def main() -> int:
     kinds = parser.add_mutually_exclusive_group()
     for kind, what in (
         ("loops", "programs with loops that carry values"),
+        ("fills", "programs with loops that fill arrays"),
         ("joins", "programs over several relations, and their kernels"),
     ):
         kinds.add_argument(
@@ -66,7 +69,7 @@ def main() -> int:
     chunks = [range(k, min(end, k + chunk)) for k in range(options.start, end, chunk)]
     began, programs, forward, adjoint = time.monotonic(), 0, Fraction(0), Fraction(0)
     failed = False
-    bound = "$IO(Dᵀ)/($IO + I)" if options.kind == "loops" else "$IO(Dᵀ)/$IO"
+    bound = "$IO(Dᵀ)/($IO + I)" if options.kind in ("loops", "fills") else "$IO(Dᵀ)/$IO"
     with ProcessPoolExecutor(options.workers) as pool:
         rest = [options.depth] * len(chunks), [options.kind] * len(chunks)
         for done, *ratios, failures in pool.map(run, chunks, *rest):

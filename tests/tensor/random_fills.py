@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
+import random_loops
 from random_loops import Loops, derivatives_are_cheap_and_adjoint
 from random_programs import FUNCTIONS, INPUTS, PARAMETERS, Draw, M, N, Scope, environment
 
@@ -137,6 +138,7 @@ def check(seed: int, depth: int = 3) -> None:
     assert evaluate(after, env) == evaluate(before, env), f"{program}\n⇝\n{made}"
     assert cost(after, env).total <= cost(before, env).total, f"{program}\n⇝\n{made}"
     derivatives_are_cheap_and_adjoint(made, env, random)
+    random_loops.RATIOS.programs += 1
     SEEN.programs += 1
     SEEN.contracted += made != program
 

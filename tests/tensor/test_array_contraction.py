@@ -335,6 +335,31 @@ def test_other_loops_carry_the_array(function):
     np.testing.assert_allclose(np.sum(f.grad("x")(x) * d), slope, rtol=1e-5)
 
 
+def test_an_inner_loop_carries_the_row_that_it_fills():
+    def factor(A):
+        n = len(A)
+        L = np.zeros((n, n))
+        for i in range(n):
+            for j in range(i + 1):
+                s = A[i, j]
+                for k in range(j):
+                    s -= L[i, k] * L[j, k]
+                if i == j:
+                    L[i, j] = np.sqrt(s)
+                else:
+                    L[i, j] = s / L[j, j]
+        return np.sum(L * L * L)
+
+    f = tensor(factor)
+    A = 3 * np.eye(5) + 0.1 * np.cos(np.arange(25.0).reshape(5, 5))
+    np.testing.assert_allclose(f(A), factor(A), rtol=1e-6)
+    d = R.normal(size=(5, 5))
+    slope = directional(factor, [A], [d])
+    np.testing.assert_allclose(np.sum(f.grad("A")(A) * d), slope, rtol=1e-5)
+    loops = [s.rhs for s in everywhere(f.ssa) if isinstance(s.rhs, Recurrence)]
+    assert [[len(gens) for gens in loop.carried] for loop in loops] == [[2], [1]]
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_contraction_keeps_value_and_cost_of_random_programs(seed):
     random_fills.check(seed)

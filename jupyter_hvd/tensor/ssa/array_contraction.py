@@ -93,9 +93,8 @@ def _contractions(program: Program, around: frozenset[str]) -> Iterator[Program]
     for s in program.statements:
         if not isinstance(s.rhs, Recurrence):
             continue
-        for place, gens in enumerate(s.rhs.carried):
-            filled = _filled(s.rhs, place) if gens else None
-            if filled is not None:
+        for place in range(len(s.rhs.carried)):
+            for filled in _fillings(s.rhs, place):
                 try:
                     yield _contracted(program, s, s.rhs, filled, around)
                 except _NotFilled:
@@ -135,19 +134,25 @@ class _Filled:
         return conj(*(compare("=", indices[j], a) for j, a in row.items()))
 
 
-def _filled(loop: Recurrence, place: int) -> _Filled | None:
-    """The row of a value that each turn of a loop changes, if it changes no more than one."""
+def _fillings(loop: Recurrence, place: int) -> Iterator[_Filled]:
+    """The row of a value that each turn of a loop changes, if it changes no more than one; and the row in which all
+    of these lie, if there is one.
+    """
     output, gens = flat(loop.body.output)[place], loop.carried[place]
     binders = (Binder(loop.index, loop.size), *gens)
-    unchanged = _unchanged(loop.body, f"s{place}", binders)
+    unchanged = _unchanged(loop.body, f"s{place}", binders) if gens else {}
     if output not in unchanged:
-        return None
+        return
     changed = sets.integer_set(binders, _sizes(loop.body)).subtract(unchanged[output])
     names = {*index_names(gens)}
     found = ((j, sets.determined(binders, changed, g)) for j, (g, _) in enumerate(gens))
     at = {j: a for j, a in found if a is not None and not a.names & names}
-    lead = next((j for j, a in at.items() if a.coefficient(loop.index)), None)
-    return _Filled(loop.index, place, at, lead, frozenset(unchanged)) if at else None
+    fixed = {j: a for j, a in at.items() if not a.coefficient(loop.index)}
+    lead = next((j for j in at if j not in fixed), None)
+    if lead is not None:
+        yield _Filled(loop.index, place, at, lead, frozenset(unchanged))
+    if fixed:
+        yield _Filled(loop.index, place, fixed, None, frozenset(unchanged))
 
 
 def _sizes(body: Program) -> Predicate:
