@@ -148,18 +148,13 @@ def shown_checks(arguments: argparse.Namespace) -> Iterator[Callable[[Check], No
 def run_checks(arguments: argparse.Namespace, *, confirmed: bool) -> Verification:
     from ..verify import verify
 
-    options = options_for(arguments, arguments.file, arguments.beside)
-    if options.batch == "global":
-        raise UnusableInputError(
-            f"{arguments.file}: its settings choose batch global; say --batch global, too"
-        )
     with shown_checks(arguments) as show:
         return verify(
             arguments.file,
             2 if arguments.size is None else arguments.size,
             steps=20 if arguments.steps is None else arguments.steps,
             timeout=arguments.timeout,
-            options=options,
+            options=options_for(arguments, arguments.file, arguments.beside),
             beside=arguments.beside,
             confirmed=confirmed,
             listener=show,

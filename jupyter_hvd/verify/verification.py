@@ -115,7 +115,7 @@ def verify(
 
     Raises:
         UnusableInputError: the file is none that could be converted, or its conversion takes longer, or there is no room for
-            the copies.
+            the copies, or the options choose batch global.
         LaunchError: the job cannot be started.
         UnconfirmedError: there is much to copy.
     """
@@ -126,6 +126,11 @@ def verify(
         )
     original = document or load(path)
     options = options or Options.resolve(path=beside or path)
+    if options.batch == "global":
+        raise UnusableInputError(
+            f"{path}: these checks are for batch per-rank, and batch global is chosen: "
+            "jupyter hvd verify --batch global compares with one process"
+        )
     with conversion_limit(path, conversion_seconds):
         conversion, converted = original.convert(options)
     if conversion.status != "converted":
