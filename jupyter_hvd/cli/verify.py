@@ -19,6 +19,7 @@ from .show import make_consoles, print_diagnostics
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..convert import Options
     from ..verify import Check, Verification
     from ..verify.exact.verification import ExactVerification
 
@@ -33,7 +34,6 @@ def add_parser(commands: Any) -> None:
     add(
         "--batch",
         choices=("per-rank", "global"),
-        default="per-rank",
         help="per-rank: check the conversion (default). global: check that the program as it is gives on N ranks what it "
         "gives in one process, to its end",
     )
@@ -86,28 +86,30 @@ def run_verify(arguments: argparse.Namespace) -> int:
     from ..launchers.signals import ended_by_signals
     from ..verify import UnconfirmedError
 
-    check_options(arguments)
-    run = run_exact_checks if arguments.batch == "global" else run_checks
+    options = options_for(arguments, arguments.file, arguments.beside)
+    as_it_is = options.batch == "global"
+    check_options(arguments, as_it_is)
+    run = run_exact_checks if as_it_is else run_checks
     verification: Any
     try:
         with ended_by_signals():
             try:
-                verification = run(arguments, confirmed=arguments.yes)
+                verification = run(arguments, options, confirmed=arguments.yes)
             except UnconfirmedError as error:
                 if not confirm(str(error), arguments):
                     raise UnusableInputError(f"{error}; say --yes if that is meant") from None
-                verification = run(arguments, confirmed=True)
+                verification = run(arguments, options, confirmed=True)
     except (LaunchError, NotPythonError) as error:
         raise UnusableInputError(str(error)) from None
     if arguments.events:
         print(json.dumps({"done": True, **verification.as_json()}), flush=True)
     elif arguments.json:
         print(json.dumps(verification.as_json(), indent=2))
-    elif arguments.batch == "global":
+    elif as_it_is:
         print_exact_verdict(verification)
     else:
         print_verdict(arguments.file, verification)
-    if arguments.batch == "global":
+    if as_it_is:
         return OK if verification.holds else REFUSED
     if verification.conversion.status == "invalid":
         return UNUSABLE
@@ -115,12 +117,12 @@ def run_verify(arguments: argparse.Namespace) -> int:
     return OK if verification.holds or unchanged else REFUSED
 
 
-def check_options(arguments: argparse.Namespace) -> None:
+def check_options(arguments: argparse.Namespace, as_it_is: bool) -> None:
     """
     Raises:
         UnusableInputError: an option was given that is for the other kind of batch.
     """
-    if arguments.batch == "global":
+    if as_it_is:
         refuse_other_options(arguments)
         if arguments.tolerance is not None and not 0 < arguments.tolerance < 1:
             raise UnusableInputError("--tolerance: must be between 0 and 1")
@@ -145,7 +147,7 @@ def shown_checks(arguments: argparse.Namespace) -> Iterator[Callable[[Check], No
         yield print_event if arguments.events else show
 
 
-def run_checks(arguments: argparse.Namespace, *, confirmed: bool) -> Verification:
+def run_checks(arguments: argparse.Namespace, options: Options, *, confirmed: bool) -> Verification:
     from ..verify import verify
 
     with shown_checks(arguments) as show:
@@ -154,7 +156,7 @@ def run_checks(arguments: argparse.Namespace, *, confirmed: bool) -> Verificatio
             2 if arguments.size is None else arguments.size,
             steps=20 if arguments.steps is None else arguments.steps,
             timeout=arguments.timeout,
-            options=options_for(arguments, arguments.file, arguments.beside),
+            options=options,
             beside=arguments.beside,
             confirmed=confirmed,
             listener=show,
@@ -162,11 +164,12 @@ def run_checks(arguments: argparse.Namespace, *, confirmed: bool) -> Verificatio
         )
 
 
-def run_exact_checks(arguments: argparse.Namespace, *, confirmed: bool) -> ExactVerification:
+def run_exact_checks(
+    arguments: argparse.Namespace, options: Options, *, confirmed: bool
+) -> ExactVerification:
     from ..verify.exact.compare import TOLERANCE
     from ..verify.exact.verification import SEED, SIZES, verify_exact
 
-    options = options_for(arguments, arguments.file, arguments.beside)
     with shown_checks(arguments) as show:
         return verify_exact(
             arguments.file,

@@ -195,3 +195,11 @@ def marks_of(process: psutil.Process) -> str:
         return process.environ().get("JUPYTER_HVD_TEST", "")
     except psutil.Error:
         return ""
+
+
+def test_a_project_s_settings_choose_the_batch(hvd, tmp_path: Path) -> None:
+    path = write(tmp_path, PROGRAM)
+    (path.parent / "pyproject.toml").write_text('[tool.jupyter-hvd]\nbatch = "global"\n')
+    done = hvd("verify", path, "-n", 2, "--steps", 2, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 ranks: losses" in {check["check"] for check in json.loads(done.stdout)["checks"]}
