@@ -360,6 +360,14 @@ def test_an_inner_loop_carries_the_row_that_it_fills():
     assert [[len(gens) for gens in loop.carried] for loop in loops] == [[2], [1]]
 
 
+def test_an_inner_loop_of_independent_turns_is_none():
+    """Each entry of a row is made from the row before, so that a row is one array operation."""
+    f = tensor(inner_loop)
+    f(*drawn({"x": ("n", 5)}, 7))
+    loops = [s.rhs for s in everywhere(f.ssa) if isinstance(s.rhs, Recurrence)]
+    assert [[len(gens) for gens in loop.carried] for loop in loops] == [[1]]
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_contraction_keeps_value_and_cost_of_random_programs(seed):
     random_fills.check(seed)

@@ -30,6 +30,7 @@ from ..language.terms import Binder, Binders, index_names, numbered, put, ranges
 from ..language.types import array
 from ..polyhedral import sets
 from .builder import Builder
+from .independent_turns import without_order
 from .program import (
     Addition,
     Contraction,
@@ -70,7 +71,8 @@ def contracted(program: Program, around: frozenset[str] = _NOTHING) -> Program:
     program = _inside(program, around)
     while (found := next(_contractions(program, around), None)) is not None:
         program = _inside(simplify(found), around)
-    return program
+    apart = without_order(program)
+    return program if apart is program else simplify(apart)
 
 
 def _inside(program: Program, around: frozenset[str]) -> Program:

@@ -1,0 +1,94 @@
+"""Loops whose turns read nothing that others have left: arrays over the turns, which need no order.
+
+What a loop carries may turn out to be read by no turn, as when an inner loop fills a row from the one before
+(`ssa/array_contraction`). Then `iterate k:n. s := X in e` is `⊞ k:n. e`, behind what it began with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..language.affine import Affine
+from ..language.predicates import TRUE, compare
+from ..language.terms import Binder, numbered, ranges
+from .builder import Builder
+from .program import (
+    Addition,
+    Constant,
+    Contraction,
+    Factor,
+    Input,
+    Map,
+    Part,
+    Program,
+    Recurrence,
+    Rhs,
+    flat,
+    pointwise,
+    rename,
+    renamed_output,
+)
+
+
+def without_order(program: Program) -> Program:
+    """The program, its loops of independent turns as arrays over them."""
+    if not any(_is_independent(s.rhs) for s in program.statements):
+        return program
+    builder, names = Builder(), dict[str, str]()
+    histories: dict[str, list[str]] = {}
+    for s in program.statements:
+        builder.origin = s.origin
+        match s.rhs:
+            case Recurrence() as loop if _is_independent(loop):
+                made = rename(loop, names)
+                assert isinstance(made, Recurrence)
+                histories[s.name] = _histories(made, builder)
+            case Part(source, place) if source in histories:
+                names[s.name] = histories[source][place]
+            case rhs:
+                names[s.name] = builder.add(rename(rhs, names))
+    return builder.program(renamed_output(program.output, names))
+
+
+def _is_independent(rhs: Rhs) -> bool:
+    """Whether it is a loop no turn of which reads what is carried."""
+    if not isinstance(rhs, Recurrence) or rhs.again is not None:
+        return False
+    body = [s.rhs for s in rhs.body.statements]
+    inside = any(isinstance(x, Recurrence | Part) for x in body)
+    return not inside and not any(isinstance(x, Input) and x.parameter[0] == "s" for x in body)
+
+
+def _histories(loop: Recurrence, builder: Builder) -> list[str]:
+    """The values that a loop carries: what it begins with, and what its turns make."""
+    made = dict[str, str]()
+    for s in loop.body.statements:
+        builder.origin = s.origin
+        made[s.name] = builder.add(_of_all_turns(s.rhs, loop, made))
+    found = []
+    for start, name in zip(loop.starts, flat(loop.body.output), strict=True):
+        sizes = ranges(builder.defined[made[name]].gens)[1:]
+        gens = numbered("g", (loop.size + 1, *sizes))
+        turn, *rest = pointwise(gens)
+        first, later = compare("=", turn, 0), compare("≤", 1, turn)
+        begun = Contraction(gens, (), first, (Factor(start, tuple(rest)),))
+        left = Contraction(gens, (), later, (Factor(made[name], (turn - 1, *rest)),))
+        both = Addition(gens, first, builder.add(begun), later, builder.add(left))
+        found.append(builder.add(both))
+    return found
+
+
+def _of_all_turns(rhs: Rhs, loop: Recurrence, made: dict[str, str]) -> Rhs:
+    """A variable of a loop's body as an array over the turns."""
+    turn = Affine.of(loop.index)
+    gens = (Binder(loop.index, loop.size), *rhs.gens)
+    match rhs:
+        case Input(parameter, _, _, inner):
+            at = (turn, *pointwise(inner)) if parameter[0] == "r" else pointwise(inner)
+            return Contraction(gens, (), TRUE, (Factor(loop.arguments[parameter], at),))
+        case Contraction():
+            factors = tuple([Factor(made[f.name], (turn, *f.indices)) for f in rhs.factors])
+            return replace(rhs, gens=gens, factors=factors)
+        case Constant() | Addition() | Map():
+            return replace(rename(rhs, made), gens=gens)
+    raise TypeError(rhs)
