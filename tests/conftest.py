@@ -97,11 +97,16 @@ def pytest_configure_node(node: Any) -> None:
         node.workerinput["forks"] = dict(shared_forks())
 
 
+#: Fixtures of ranks on other hosts, which could reach these servers only here, where the hosts are namespaces of one machine.
+ELSEWHERE = {"two_hosts", "slurm"}
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
+def pytest_runtest_setup(item: pytest.Function) -> None:
     """Tests that start ranks find these servers, unless it is servers that they are about."""
     os.environ.pop(FORKS_VARIABLE, None)
-    if item.get_closest_marker("slow") and not item.get_closest_marker("own_forks"):
+    own = item.get_closest_marker("own_forks") or ELSEWHERE & set(item.fixturenames)
+    if item.get_closest_marker("slow") and not own:
         given = getattr(item.config, "workerinput", {}).get("forks")
         os.environ.update(given or shared_forks())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,7 +14,10 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from shared_laboratory import ENVIRONMENT, NUMBER, PROGRAMS, close
+from shared_laboratory import ENVIRONMENT, PROGRAMS
+
+from jupyter_hvd.verify.exact.compare import TOLERANCE
+from jupyter_hvd.verify.exact.texts import compare_texts
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exact")]
 #: They train by `fit`, a tape, a step of their own, layers alone, and from one to three models.
@@ -68,10 +70,10 @@ def run(*command: object, folder: Path, environment: Mapping[str, str] = ENVIRON
 
 
 def assert_same(one: str, ranks: str) -> None:
-    """The same text, and numbers within the tolerance of the exact suite."""
-    assert re.sub(r"\s", "", NUMBER.sub("#", ranks)) == re.sub(r"\s", "", NUMBER.sub("#", one))
-    for a, b in zip(NUMBER.findall(one), NUMBER.findall(ranks), strict=True):
-        assert close(float(a), float(b)), f"{b} for {a}"
+    """The same text, and numbers within the tolerance of `verify`."""
+    compared, differences = compare_texts(one.splitlines(), ranks.splitlines(), TOLERANCE)
+    assert differences == []
+    assert compared
 
 
 def run_converted(path: Path) -> str:
