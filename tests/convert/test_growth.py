@@ -27,7 +27,7 @@ model.fit(x, y)
 MOST = 12
 #: Seconds of CPU time below which differences are noise.
 FLOOR = 0.3
-TEXT, STATEMENTS = (10, 100, 1000), (10, 100)
+TEXT, STATEMENTS = (10, 100, 1000), (5, 50)
 
 
 def repeated(part: str) -> Callable[[int], str]:

@@ -27,7 +27,9 @@ def run(python, script):
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize("python", [sys.executable, pytest.param(OLDER, marks=needs_older)])
+@pytest.mark.parametrize(
+    "python", [sys.executable, pytest.param(OLDER, marks=[needs_older, pytest.mark.thorough])]
+)
 def test_sharded_sums_on_eight_devices(python):
     assert "one all-reduce" in run(python, "sharded.py")
 
