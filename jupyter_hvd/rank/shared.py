@@ -29,17 +29,14 @@ def explain(report: str) -> str:
 def main() -> int:
     """Run what the command line says; the exit code."""
     from ..runtime.sharing.program import share_program
-    from ..runtime.sharing.working_copy import Unlinker, copy_folder
+    from ..runtime.sharing.working_copy import work_on_copy
     from .batch import hold_lifeline, run
 
     hold_lifeline()
     rank = int(os.environ.get("HOROVOD_RANK", "0"))
     status = Path(sys.argv[2])
     if rank:
-        own = status / f"files-{rank}"
-        copy_folder(Path.cwd(), own, status.parent)
-        os.chdir(own)
-        Unlinker(own)
+        work_on_copy(status / f"files-{rank}", status.parent)
     share_program()
     return run(sys.argv[1:], explain=explain)
 

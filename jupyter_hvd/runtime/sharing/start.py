@@ -42,14 +42,12 @@ def start_shared(guard: bool = True) -> None:
 
 def work_on_a_copy() -> Callable[[], None]:
     """Go to a copy of the working folder, which is removed when the process ends; what brings it up to date."""
-    from .working_copy import Unlinker, copy_folder, renew_copy
+    from .working_copy import renew_copy, work_on_copy
 
     source, folder = Path.cwd(), Path(tempfile.mkdtemp(prefix="jupyter-hvd-files-")).resolve()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     copy = folder / "files"
-    copy_folder(source, copy, folder)
-    os.chdir(copy)
-    Unlinker(copy)
+    work_on_copy(copy, folder)
     return functools.partial(renew_copy, source, copy, folder)
 
 

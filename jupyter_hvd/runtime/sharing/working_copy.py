@@ -78,6 +78,18 @@ def copy_folder(source: Path, target: Path, without: Path, before: Path | None =
     copy(source, target, before)
 
 
+def work_on_copy(copy: Path, without: Path) -> None:
+    """Make a working copy of the working folder, and go there.
+
+    Args:
+        copy: where it is made.
+        without: a folder that is left out, with all in it.
+    """
+    copy_folder(Path.cwd(), copy, without)
+    os.chdir(copy)
+    Unlinker(copy)
+
+
 def renew_copy(source: Path, target: Path, without: Path) -> None:
     """Bring a working copy up to date, in which this process works; what only the copy has is removed."""
     here = Path.cwd()
