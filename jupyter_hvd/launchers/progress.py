@@ -114,11 +114,14 @@ class Progress:
         finished: Collection[int] = (),
         seconds: float = STALL_SECONDS,
     ) -> Stall | None:
-        """Who of the ranks that have not finished waits for so long; None where nobody does."""
-        silent = {r for r in ranks if self.silent(r, now, seconds)}
-        waiting = silent | {r for r in ranks if self.idle(r) >= seconds - 1}
-        if not waiting:
+        """Who of the ranks that have not finished waits for so long; None where nobody does.
+
+        Beside such a rank, one that has been silent for `STALL_SECONDS` waits too: it may have stopped a moment later.
+        """
+        if not any(self.silent(r, now, seconds) or self.idle(r) >= seconds - 1 for r in ranks):
             return None
+        silent = {r for r in ranks if self.silent(r, now, min(seconds, STALL_SECONDS))}
+        waiting = silent | {r for r in ranks if self.idle(r) >= seconds - 1}
         places = {r: self.seen[r][0] for r in ranks if r in self.seen and r not in silent}
         since = {r: now - self._heard[r] if r in silent else self.idle(r) for r in waiting}
         return Stall(tuple(sorted(waiting)), places, since, tuple(sorted(finished)))

@@ -51,7 +51,7 @@ class Watchman:
         self._progress = Progress((), now)
         self._asked: dict[int, int] = {}
         self._told: Stall | None = None
-        self._told_at = now - PAUSE
+        self._told_at = now
 
     def look(self, lifelines: Lifelines, now: float) -> None:
         """Take in what the ranks have answered, ask them again, and tell of a stall."""
@@ -70,18 +70,25 @@ class Watchman:
         gone = {r: m for r in range(self._size) if (m := lifelines.gone.get(f"rank {r}"))}
         finished = [r for r, member in gone.items() if not member.cut_off]
         stall = self._progress.stall(list(members), now, finished, WAITS)
-        if stall is None or not is_hang(stall) or now - self._told_at < PAUSE:
+        if stall is None or not is_hang(stall):
             return
-        if self._told is not None and is_same(self._told, stall):
+        if self._told is not None and not is_due(self._told, stall, now - self._told_at):
             return
         self._told, self._told_at = stall, now
         hosts = {r: str(m.told.get("host", "")) for r, m in members.items()}
         self._tell(stall, hosts)
 
 
-def is_same(before: Stall, stall: Stall) -> bool:
-    """Whether the ranks are where they were: one that seemed to compute there may have been found to wait."""
-    return before.places == stall.places and set(before.waiting) == set(stall.waiting)
+def is_due(before: Stall, stall: Stall, seconds: float) -> bool:
+    """Whether a stall is reported when another was, some seconds before.
+
+    The same one is not. A different one waits for the pause to end, unless the ranks that waited still do and another
+    has joined them: the report before says of that rank that it may still come.
+    """
+    if before.places == stall.places and set(before.waiting) == set(stall.waiting):
+        return False
+    remain = all(stall.places.get(r) == before.places.get(r) for r in before.waiting)
+    return seconds >= PAUSE or (remain and set(before.waiting) < set(stall.waiting))
 
 
 def is_hang(stall: Stall) -> bool:
@@ -90,7 +97,9 @@ def is_hang(stall: Stall) -> bool:
     Ranks that join Horovod wait for those that still import TensorFlow: that is no hang.
     """
     together = [r for r in waits_together(stall) if "/basics.py" not in stall.places[r].inside]
-    silent = [r for r in stall.waiting if r not in stall.places]
+    silent = [
+        r for r in stall.waiting if r not in stall.places and stall.since.get(r, 0.0) >= WAITS
+    ]
     all_wait = set(stall.places) <= set(stall.waiting)
     return bool(together or silent) or (
         all_wait and min(stall.since.values(), default=0.0) >= SLEEPS

@@ -20,8 +20,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from jupyter_hvd.launchers.diagnosis import Line, report, words
-from jupyter_hvd.launchers.progress import Position, Stall, position_of
-from jupyter_hvd.launchers.watchman import Watchman, is_hang, is_same
+from jupyter_hvd.launchers.progress import Position, Progress, Stall, position_of
+from jupyter_hvd.launchers.watchman import PAUSE, Watchman, is_due, is_hang
 from jupyter_hvd.source.lines import line_origins
 
 #: A program that uses Horovod by another name runs as it is written.
@@ -244,12 +244,28 @@ def test_what_is_no_hang() -> None:
     assert is_hang(Stall((0, 1), sleeping, {0: 40.0, 1: 40.0}))
 
 
-def test_a_rank_that_is_found_to_wait_is_reported_again() -> None:
-    """On a busy machine it seems to compute at first."""
+def test_a_rank_that_is_found_to_wait_is_reported_at_once() -> None:
+    """On a busy machine it seems to compute at first, and the report says that it may still come."""
     places = {0: at(7, collective="allreduce of x"), 1: at(8, collective="broadcast of y")}
     before = Stall((0,), places, {0: 10.0})
-    assert is_same(before, Stall((0,), places, {0: 70.0}))
-    assert not is_same(before, Stall((0, 1), places, {0: 70.0, 1: 60.0}))
+    assert not is_due(before, Stall((0,), places, {0: 70.0}), 2 * PAUSE)
+    assert is_due(before, Stall((0, 1), places, {0: 20.0, 1: 10.0}), 10.0)
+    assert is_due(before, Stall((0, 1), {0: places[0]}, {0: 20.0, 1: 10.0}), 10.0)
+    moved = Stall((0, 1), {0: at(9, collective="allreduce of x"), 1: places[1]}, {0: 20.0, 1: 10.0})
+    assert not is_due(before, moved, 10.0)
+    assert is_due(before, moved, PAUSE)
+
+
+def test_a_rank_that_stops_while_another_waits_does_not_answer() -> None:
+    """It was heard a second after the other had begun to wait, and not since."""
+    told = {"inside": "x", "cpu": 0.0, "cell": ("", 1)}
+    progress = Progress((0, 1), 0.0)
+    for second in range(11):
+        progress.see(0, {**told, "inside": "/x/horovod/mpi_ops.py", "time": float(second)}, second)
+    progress.see(1, {**told, "time": 1.0}, 1.0)
+    stall = progress.stall((0, 1), 10.0, seconds=10.0)
+    assert stall is not None and is_hang(stall)
+    assert "Rank 1 does not answer" in " ".join(words(stall, locate))
 
 
 @pytest.mark.parametrize(
