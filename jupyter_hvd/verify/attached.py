@@ -21,7 +21,7 @@ from ..files import UnusableInputError
 from ..launchers.hosts import LaunchError
 from ..launchers.signals import ended_by_signals
 from ..worker import read_frame
-from .verification import UnconfirmedError, verify
+from .verification import Part, UnconfirmedError, verify
 
 
 def tell(event: dict[str, Any]) -> None:
@@ -43,6 +43,11 @@ def follow(request: dict[str, Any]) -> dict[str, Any]:
     try:
         document = Notebook(read_notebook(request["notebook"]))
         check_size(document)
+        part = None
+        if "converted" in request:
+            converted = Notebook(read_notebook(request["converted"]))
+            check_size(converted)
+            part = Part(frozenset(request["left"]), converted)
         verification = verify(
             (folder or Path()) / request["name"],
             request["n"],
@@ -50,6 +55,7 @@ def follow(request: dict[str, Any]) -> dict[str, Any]:
             options=Options.resolve(given, folder),
             beside=folder,
             document=document,
+            part=part,
             confirmed=request["confirmed"],
             listener=lambda check: tell(check.as_json()),
         )

@@ -396,17 +396,21 @@ function NumberInput(props: {
   step?: number;
   onChange: (value: number | null) => void;
 }): JSX.Element {
+  // A field that is cleared stays so while it is written in.
+  const [typed, setTyped] = useState<string | null>(null);
   return (
     <input
       className="jp-mod-styled"
       type="number"
       min={0}
       step={props.step ?? 'any'}
-      value={props.value ?? ''}
+      value={typed ?? props.value ?? ''}
       onChange={event => {
         const value = event.target.valueAsNumber;
+        setTyped(event.target.value);
         props.onChange(value > 0 ? value : null);
       }}
+      onBlur={() => setTyped(null)}
     />
   );
 }

@@ -14,7 +14,10 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
   useSignal(verification.changed);
   useSignal(session.model?.changed);
   const [ranks, setRanks] = useState(props.ranks);
-  const running = verification.state === 'running';
+  const running = verification.isBusy;
+  const { verdict } = verification;
+  const isStale = verdict !== null && !session.isVerdictCurrent;
+  const verified = verification.subject?.ranks ?? ranks;
   const names = {
     running: trans.__('running'),
     pass: trans.__('passed'),
@@ -25,18 +28,35 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
     idle: trans.__(
       'Runs the notebook and its conversion for a few steps on the server, and compares them.'
     ),
-    running: trans.__('Verifying on %1 ranks…', ranks),
-    holds: trans.__('The conversion holds.'),
-    fails: trans.__('The conversion does not hold.'),
+    waiting: trans.__('Waiting for the verification of another notebook…'),
+    running: trans._n('Verifying on %1 rank…', 'Verifying on %1 ranks…', verified),
+    holds: isStale
+      ? trans._n(
+          'Before your last change, the conversion held on %1 rank.',
+          'Before your last change, the conversion held on %1 ranks.',
+          verified
+        )
+      : trans._n(
+          'The conversion holds on %1 rank.',
+          'The conversion holds on %1 ranks.',
+          verified
+        ),
+    fails: isStale
+      ? trans.__('Before your last change, the conversion did not hold.')
+      : trans.__('The conversion does not hold.'),
     cancelled: trans.__('Cancelled.'),
     confirm: verification.message,
     error: verification.message
   };
-  const isPartial =
-    session.model && session.model.accepted.length < session.model.changes.length;
+  const model = session.model!;
+  const isPartial = model.accepted.length < model.changes.length;
   return (
-    <div className="jp-hvd-verification" aria-busy={running}>
+    <div
+      className={`jp-hvd-verification ${isStale ? 'jp-hvd-mod-stale' : ''}`}
+      aria-busy={running}
+    >
       <form
+        hidden={model.changes.length === 0}
         onSubmit={event => {
           event.preventDefault();
           void commands.execute(CommandIDs.verify, { ranks });
@@ -66,7 +86,7 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
             {trans.__('Cancel')}
           </button>
         ) : (
-          <button key="verify" type="submit" className="jp-mod-styled jp-mod-accept">
+          <button key="verify" type="submit" className="jp-mod-styled">
             {trans._n('Verify on %1 rank', 'Verify on %1 ranks', ranks || 0)}
           </button>
         )}
@@ -74,7 +94,12 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
       {running && <progress aria-label={trans.__('Verification')} />}
       {isPartial && (
         <p className="jp-hvd-help">
-          {trans.__('All changes are verified together, also those that are left out.')}
+          {trans._n(
+            'Verified as it would be applied: with %1 change of %2.',
+            'Verified as it would be applied: with %1 changes of %2.',
+            model.accepted.length,
+            model.changes.length
+          )}
         </p>
       )}
       {verification.checks.length > 0 && (
@@ -96,6 +121,14 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
       )}
       <p className={`jp-hvd-verdict jp-hvd-mod-${verification.state}`} role="status">
         {verdicts[verification.state]}
+        {verdict !== null && (
+          <time dateTime={new Date(verdict.time).toISOString()}>
+            {new Date(verdict.time).toLocaleTimeString([], {
+              hour: '2-digit',
+              minute: '2-digit'
+            })}
+          </time>
+        )}
       </p>
       {verification.state === 'confirm' && (
         <button

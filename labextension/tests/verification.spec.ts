@@ -1,6 +1,8 @@
 import { VerifyCheck, VerifyEnd } from '../src/conversion';
 import { VerificationModel } from '../src/verification';
 
+const SUBJECT = { key: 'code', ranks: 2 };
+
 type Event = VerifyCheck | VerifyEnd;
 
 async function* stream(events: Event[]): AsyncGenerator<Event> {
@@ -20,7 +22,7 @@ const check = (
 describe('VerificationModel', () => {
   it('keeps the latest word on each check, in their order', async () => {
     const model = new VerificationModel();
-    await model.run(() =>
+    await model.run(SUBJECT, () =>
       stream([
         check('a', 'running'),
         check('a', 'pass'),
@@ -38,17 +40,21 @@ describe('VerificationModel', () => {
 
   it('says that a conversion does not hold', async () => {
     const model = new VerificationModel();
-    await model.run(() => stream([check('a', 'fail'), { done: true, holds: false }]));
+    await model.run(SUBJECT, () =>
+      stream([check('a', 'fail'), { done: true, holds: false }])
+    );
     expect(model.state).toBe('fails');
   });
 
   it('says why there is no verdict', async () => {
     const model = new VerificationModel();
-    await model.run(() => stream([{ done: true, holds: false, message: 'no Horovod' }]));
+    await model.run(SUBJECT, () =>
+      stream([{ done: true, holds: false, message: 'no Horovod' }])
+    );
     expect([model.state, model.message]).toEqual(['error', 'no Horovod']);
-    await model.run(() => stream([check('a', 'pass')]));
+    await model.run(SUBJECT, () => stream([check('a', 'pass')]));
     expect(model.state).toBe('error');
-    await model.run(() => {
+    await model.run(SUBJECT, () => {
       throw new Error('no server');
     });
     expect([model.state, model.message]).toEqual(['error', 'no server']);
@@ -56,14 +62,16 @@ describe('VerificationModel', () => {
 
   it('asks before much is copied', async () => {
     const model = new VerificationModel();
-    await model.run(() => stream([{ done: true, holds: false, confirm: '3 GB' }]));
+    await model.run(SUBJECT, () =>
+      stream([{ done: true, holds: false, confirm: '3 GB' }])
+    );
     expect([model.state, model.message]).toEqual(['confirm', '3 GB']);
   });
 
   it('stops listening, and tells the server, when it is cancelled', async () => {
     const model = new VerificationModel();
     let aborted = false;
-    await model.run(async function* (signal) {
+    await model.run(SUBJECT, async function* (signal) {
       signal.addEventListener('abort', () => (aborted = true));
       yield check('a', 'running');
       model.cancel();
@@ -83,9 +91,11 @@ describe('VerificationModel', () => {
       ranks: 2,
       ranks_seconds: 0.007
     };
-    await model.run(() => stream([{ ...check('step time', 'pass', 'told'), step }]));
+    await model.run(SUBJECT, () =>
+      stream([{ ...check('step time', 'pass', 'told'), step }])
+    );
     expect(model.step).toEqual(step);
-    await model.run(() =>
+    await model.run(SUBJECT, () =>
       stream([check('step time', 'unknown', 'too few steps to time')])
     );
     expect(model.step).toBeNull();
