@@ -29,6 +29,7 @@ export class Reviews {
   }
 }
 
+/** Not in the tabs' own namespace: what JupyterLab finds there it takes for a tab. */
 function keyOf(path: string): string {
-  return `jupyter-hvd:review:${path}`;
+  return `jupyter-hvd-review:${path}`;
 }

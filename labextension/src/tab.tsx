@@ -100,7 +100,8 @@ export function createTab(
   TOOLBAR.forEach((id, i) => tab.toolbar.addItem(id || `spacer ${i}`, item(id)));
   const update = (): void => {
     // One button stands out: the next step's.
-    tab.node.dataset.next = session.isVerdictCurrent ? 'apply' : 'verify';
+    const holds = session.isVerdictCurrent && session.verification.state === 'holds';
+    tab.node.dataset.next = holds ? 'apply' : 'verify';
     if (tracker.currentWidget === tab) {
       Object.values(CommandIDs).forEach(id => commands.notifyCommandChanged(id));
     }

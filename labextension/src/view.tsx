@@ -257,7 +257,7 @@ function Summary({ ranks }: { ranks: number }): JSX.Element {
 const SCREENFUL = 8;
 
 /** Pixels: from so many on, both texts stand side by side. */
-const WIDE = 700;
+const WIDE = 900;
 
 function Sections(): JSX.Element {
   const { session } = useView();
