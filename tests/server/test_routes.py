@@ -179,6 +179,11 @@ async def test_a_conversion_that_takes_too_long_is_ended(notebook, worker, monke
         {"path": 1},
         {"path": "../outside/notebook.ipynb"},
         {"where": "/x"},
+        {"left": [0]},
+        {"converted": {}},
+        {"left": [-1], "converted": {}},
+        {"left": [True], "converted": {}},
+        {"left": [0], "converted": []},
     ],
 )
 async def test_wrong_verifications_are_refused(jp_fetch, notebook, change):
