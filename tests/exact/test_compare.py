@@ -195,6 +195,20 @@ def test_files(tmp_path: Path) -> None:
     assert "blob.bin has 1 bytes; 3" in str(differing(one, sizes)[FILES])
 
 
+def test_event_files_of_tensorboard_are_the_same_whoever_wrote_them(tmp_path: Path) -> None:
+    """Their names have the time, the host and the process; a name of a checkpoint may have a date."""
+    named = ("logs/events.out.tfevents.1732741200.host.{}.0.v2", "run-20261127-{}00.txt")
+    records = []
+    for process in ("21066", "210671"):
+        folder = tmp_path / process
+        (folder / "logs").mkdir(parents=True)
+        files = tuple(name.format(process) for name in named)
+        for name in files:
+            (folder / name).touch()
+        records.append(replace(training(), folder=str(folder), files=files))
+    assert not differing(*records)
+
+
 def test_a_record_is_read_as_it_was_saved(tmp_path: Path) -> None:
     save(training(), tmp_path / "record-0")
     assert not differing(training(), read(tmp_path / "record-0"))
