@@ -43,6 +43,13 @@ REFUSALS = (
     "ranks computed on different data", "does not; do not share this program", "would need Horovod to be loaded",
 )  # fmt: skip
 
+#: One thread for each operation: ranks that share few cores would hinder one another.
+THREADS = {
+    "OMP_NUM_THREADS": "1",
+    "TF_NUM_INTRAOP_THREADS": "1",
+    "TF_NUM_INTEROP_THREADS": "2",
+}
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -103,15 +110,25 @@ def run(path: Path, beside: Path, sizes: Sequence[int], steps: int | None = None
     return Outcome(path.stem, *found, round(time.monotonic() - began, 1))
 
 
+def outcomes_of(file: Path) -> dict[str, Outcome]:
+    """The last outcome of each program in a file that `--into` has made."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    every = [Outcome(**json.loads(line)) for line in lines]
+    return {outcome.program: outcome for outcome in every}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     parser.add_argument("--steps", type=int, help="end each run after so many training steps")
-    parser.add_argument("--into", type=Path, help="append each outcome to this file, as JSON")
+    parser.add_argument(
+        "--into",
+        type=Path,
+        help="append each outcome to this file, as JSON, and leave out programs that it has",
+    )
     given = parser.parse_args()
     sizes = [int(size) for size in given.sizes.split(",")]
-    counts: Counter[str] = Counter()
     with (
         tempfile.TemporaryDirectory() as named,
         tempfile.TemporaryDirectory() as empty,
@@ -119,15 +136,18 @@ def main() -> int:
         forkservers(folder.path, folder.job, PRELOADED) as forks,
     ):
         os.environ.update(forks)
+        os.environ.update(THREADS)
         files = data.write(Path(named))
-        for path in programs(given.names):
+        known = outcomes_of(given.into) if given.into else {}
+        for path in [path for path in programs(given.names) if path.stem not in known]:
             reads = any(f'"{each.name}' in path.read_text() for each in files.iterdir())
             outcome = run(path, files if reads else Path(empty), sizes, given.steps)
-            counts[outcome.outcome] += 1
+            known[outcome.program] = outcome
             print(f"{outcome.program:32} {outcome.outcome:16} {outcome.seconds:5.1f} s  {outcome.why}", flush=True)  # fmt: skip
             if given.into:
                 with given.into.open("a") as into:
                     into.write(json.dumps(asdict(outcome)) + "\n")
+    counts = Counter(outcome.outcome for outcome in known.values())
     print(f"{sum(counts.values())} programs on {given.sizes} ranks: ", end="")
     print(", ".join(f"{counts[name]} {name}" for name in OUTCOMES))
     return int(counts["wrong"] > 0)
