@@ -7,6 +7,7 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import tensorflow as tf
@@ -44,6 +45,22 @@ class Keras:
     @staticmethod
     def _get(module: str, name: str) -> Any:
         return getattr(importlib.import_module(module), name)
+
+    @property
+    def losses(self) -> Any:
+        """Of Keras 3: what losses and metrics are reduced by, and the classes that wrap functions."""
+        source = f"{self.package.__name__}.src"
+        return SimpleNamespace(
+            reducing=importlib.import_module(f"{source}.losses.loss"),
+            metrics=importlib.import_module(f"{source}.metrics.reduction_metrics"),
+            LossFunctionWrapper=self._get(f"{source}.losses.losses", "LossFunctionWrapper"),
+            MeanMetricWrapper=self._get(f"{source}.metrics.reduction_metrics", "MeanMetricWrapper"),
+        )
+
+    def defines(self, function: Any) -> bool:
+        """Whether a function is Keras' own."""
+        module = getattr(function, "__module__", None) or ""
+        return module.startswith(f"{self.package.__name__}.")
 
     def layers_of(self, layer: Any) -> list[Any]:
         """A layer and all that it consists of."""
