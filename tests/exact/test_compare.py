@@ -173,6 +173,12 @@ def test_texts(one: str, two: str, equal: bool) -> None:
     assert (not found) == equal, found
 
 
+def test_a_difference_far_within_a_line_is_shown() -> None:
+    one, two = (f"{'word ' * 40}{name} end" for name in ("input_layer", "input_layer_a"))
+    (found,) = compare_texts([one], [two], 1e-4)[1]
+    assert "input_layer_a end' instead of" in found.detail
+
+
 def write_files(folder: Path, weight: float, rows: str = "0,0.50\n") -> Record:
     folder.mkdir()
     np.savez(folder / "weights.npz", kernel=np.full(3, weight), step=np.int64(4))

@@ -77,10 +77,10 @@ class Keras:
         tensor._keras_mask = mask
 
     def symbol(self, spec: tf.TensorSpec) -> Any:
-        """A placeholder, with which a call builds a layer and computes nothing."""
+        """A placeholder, with which a call builds a layer and computes nothing; no layer is made, or named, for it."""
         size, *shape = spec.shape
         if self.is_keras_3:
-            return self.package.Input(batch_shape=(size, *shape), dtype=spec.dtype.name)
+            return self.symbolic((size, *shape), spec.dtype.name, name="symbol")
         return self.package.Input(shape=tuple(shape), batch_size=size, dtype=spec.dtype)
 
     def generators_of(self, layer: Any) -> list[Any]:

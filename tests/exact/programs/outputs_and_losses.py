@@ -8,7 +8,7 @@ tokens = keras.Input((5,), dtype="int32", name="tokens")
 h = layers.Embedding(9, 6, mask_zero=True)(tokens)
 h = layers.LSTM(6, return_sequences=True)(h)
 tags = layers.Dense(4, name="tags")(h)
-score = layers.Dense(1, name="score")(layers.GlobalMaxPooling1D()(h))
+score = layers.Dense(1, use_bias=False, name="score")(layers.GlobalMaxPooling1D()(h))
 model = keras.Model({"tokens": tokens}, {"tags": tags, "score": score})
 
 
