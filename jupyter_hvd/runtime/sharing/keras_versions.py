@@ -7,6 +7,7 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import tensorflow as tf
@@ -45,6 +46,22 @@ class Keras:
     def _get(module: str, name: str) -> Any:
         return getattr(importlib.import_module(module), name)
 
+    @property
+    def losses(self) -> Any:
+        """Of Keras 3: what losses and metrics are reduced by, and the classes that wrap functions."""
+        source = f"{self.package.__name__}.src"
+        return SimpleNamespace(
+            reducing=importlib.import_module(f"{source}.losses.loss"),
+            metrics=importlib.import_module(f"{source}.metrics.reduction_metrics"),
+            LossFunctionWrapper=self._get(f"{source}.losses.losses", "LossFunctionWrapper"),
+            MeanMetricWrapper=self._get(f"{source}.metrics.reduction_metrics", "MeanMetricWrapper"),
+        )
+
+    def defines(self, function: Any) -> bool:
+        """Whether a function is Keras' own."""
+        module = getattr(function, "__module__", None) or ""
+        return module.startswith(f"{self.package.__name__}.")
+
     def layers_of(self, layer: Any) -> list[Any]:
         """A layer and all that it consists of."""
         return list(layer._flatten_layers())
@@ -60,10 +77,10 @@ class Keras:
         tensor._keras_mask = mask
 
     def symbol(self, spec: tf.TensorSpec) -> Any:
-        """A placeholder, with which a call builds a layer and computes nothing."""
+        """A placeholder, with which a call builds a layer and computes nothing; no layer is made, or named, for it."""
         size, *shape = spec.shape
         if self.is_keras_3:
-            return self.package.Input(batch_shape=(size, *shape), dtype=spec.dtype.name)
+            return self.symbolic((size, *shape), spec.dtype.name, name="symbol")
         return self.package.Input(shape=tuple(shape), batch_size=size, dtype=spec.dtype)
 
     def generators_of(self, layer: Any) -> list[Any]:

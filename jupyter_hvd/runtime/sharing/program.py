@@ -157,12 +157,13 @@ def install(module: Any) -> None:
     """
     import tensorflow as tf
 
-    from . import calls, gradients, keras_versions, random_ops
+    from . import calls, gradients, keras_versions, large_outputs, random_ops
 
     keras = keras_versions.Keras(module)
     calls.install(keras, replace)
     gradients.install(replace)
     random_ops.install(replace, keras_versions.raw_operations)
+    large_outputs.install(keras, replace)
     keras.install_batch_norm(replace)
     if not keras.is_keras_3:
         keras.install_fused_batch_norm(replace)
