@@ -89,6 +89,11 @@ export class ConversionSession implements IDisposable {
     return optionsOf(this.notebook.content.model?.getMetadata(METADATA));
   }
 
+  /** The options of the conversion: the notebook's own go before the user's settings. */
+  get chosenOptions(): Options {
+    return { ...this._options(), ...this.ownOptions };
+  }
+
   /** Keep options in the notebook, which is then converted by them. */
   setOwnOptions(options: Options): void {
     const model = this.notebook.content.model!;
@@ -111,7 +116,7 @@ export class ConversionSession implements IDisposable {
     try {
       const conversion = await this._api.convert({
         notebook: withoutOutputs(this._content()),
-        options: this._chosen(),
+        options: this.chosenOptions,
         path: this._contents.localPath(this.path)
       });
       if (request === this._requests && !this.isDisposed) {
@@ -169,7 +174,7 @@ export class ConversionSession implements IDisposable {
   async verify(ranks: number, confirmed = false): Promise<void> {
     const notebook = withoutOutputs(this._content());
     const path = this._contents.localPath(this.path);
-    const options = this._chosen();
+    const options = this.chosenOptions;
     const request = { notebook, n: ranks, options, path, confirmed };
     await this.verification.run(signal => this._api.verify(request, signal));
   }
@@ -204,10 +209,6 @@ export class ConversionSession implements IDisposable {
   }
 
   /** The options of the conversion: the notebook's own go before the user's settings. */
-  private _chosen(): Options {
-    return { ...this._options(), ...this.ownOptions };
-  }
-
   private _content(): INotebookContent {
     return this.notebook.content.model!.sharedModel.toJSON();
   }

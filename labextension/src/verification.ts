@@ -3,7 +3,14 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { Step, VerifyCheck, VerifyEnd } from './conversion';
 
 export type VerificationState =
-  'idle' | 'running' | 'holds' | 'fails' | 'confirm' | 'cancelled' | 'error';
+  | 'idle'
+  | 'running'
+  | 'holds'
+  | 'fails'
+  | 'undecided'
+  | 'confirm'
+  | 'cancelled'
+  | 'error';
 
 /** A verification as it goes on: the latest word on each check, and the verdict. */
 export class VerificationModel {
@@ -19,7 +26,7 @@ export class VerificationModel {
     return [...this._checks.values()];
   }
 
-  /** Why there is no verdict, or the question that is to be answered first. */
+  /** The verdict in the server's words, why there is none, or the question that is to be answered first. */
   get message(): string {
     return this._message;
   }
@@ -76,7 +83,9 @@ export class VerificationModel {
     } else if (event.message || !this._checks.size) {
       this._set('error', event.message ?? 'There is no conversion to verify.');
     } else {
-      this._set(event.holds ? 'holds' : 'fails');
+      const fails = this.checks.some(check => check.status === 'fail');
+      const undecided = event.verdict !== undefined && !fails;
+      this._set(event.holds ? 'holds' : undecided ? 'undecided' : 'fails', event.verdict);
     }
   }
 

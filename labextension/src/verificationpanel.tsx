@@ -12,6 +12,7 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
   const { commands, session, trans } = useView();
   const { verification } = session;
   useSignal(verification.changed);
+  useSignal(session.changed);
   useSignal(session.model?.changed);
   const [ranks, setRanks] = useState(props.ranks);
   const running = verification.state === 'running';
@@ -22,12 +23,18 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
     unknown: trans.__('unknown')
   };
   const verdicts: Record<VerificationState, string> = {
-    idle: trans.__(
-      'Runs the notebook and its conversion for a few steps on the server, and compares them.'
-    ),
+    idle:
+      session.chosenOptions.batch === 'global'
+        ? trans.__(
+            'Runs the notebook on the server, in one process and on the ranks, to its end, and compares the results.'
+          )
+        : trans.__(
+            'Runs the notebook and its conversion for a few steps on the server, and compares them.'
+          ),
     running: trans.__('Verifying on %1 ranks…', ranks),
-    holds: trans.__('The conversion holds.'),
-    fails: trans.__('The conversion does not hold.'),
+    holds: verification.message || trans.__('The conversion holds.'),
+    fails: verification.message || trans.__('The conversion does not hold.'),
+    undecided: verification.message,
     cancelled: trans.__('Cancelled.'),
     confirm: verification.message,
     error: verification.message

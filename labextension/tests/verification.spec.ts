@@ -42,6 +42,18 @@ describe('VerificationModel', () => {
     expect(model.state).toBe('fails');
   });
 
+  it('gives the verdict in the words of the server, where it has some', async () => {
+    const model = new VerificationModel();
+    const end = async (holds: boolean, status: VerifyCheck['status']) => {
+      const last: VerifyEnd = { done: true, holds, verdict: `the ranks: ${status}` };
+      await model.run(() => stream([check('a', status), last]));
+      return [model.state, model.message];
+    };
+    expect(await end(true, 'pass')).toEqual(['holds', 'the ranks: pass']);
+    expect(await end(false, 'fail')).toEqual(['fails', 'the ranks: fail']);
+    expect(await end(false, 'unknown')).toEqual(['undecided', 'the ranks: unknown']);
+  });
+
   it('says why there is no verdict', async () => {
     const model = new VerificationModel();
     await model.run(() => stream([{ done: true, holds: false, message: 'no Horovod' }]));

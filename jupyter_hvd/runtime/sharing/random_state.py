@@ -74,7 +74,7 @@ class RandomState:
         """This state, holding no key of its own that an earlier one holds already."""
         if earlier is None:
             return self
-        shared = {
+        shared: dict[str, Any] = {
             name: own.share_key(getattr(earlier, name))
             for name in ("python", "numpy", "eager")
             if isinstance(own := getattr(self, name), TwisterState)
