@@ -76,9 +76,13 @@ export class VerificationModel {
 
   private _take(event: VerifyCheck | VerifyEnd): void {
     if ('check' in event) {
+      this._dropRunning(event.check);
       this._checks.set(event.check, event);
       this._changed.emit();
-    } else if (event.confirm) {
+      return;
+    }
+    this._dropRunning();
+    if (event.confirm) {
       this._set('confirm', event.confirm);
     } else if (event.message || !this._checks.size) {
       this._set('error', event.message ?? 'There is no conversion to verify.');
@@ -86,6 +90,15 @@ export class VerificationModel {
       const fails = this.checks.some(check => check.status === 'fail');
       const undecided = event.verdict !== undefined && !fails;
       this._set(event.holds ? 'holds' : undecided ? 'undecided' : 'fails', event.verdict);
+    }
+  }
+
+  /** Runs go on one after another, and one that is over may end without a check of its name. */
+  private _dropRunning(except?: string): void {
+    for (const [name, { status }] of this._checks) {
+      if (status === 'running' && name !== except) {
+        this._checks.delete(name);
+      }
     }
   }
 

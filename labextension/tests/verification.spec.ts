@@ -36,6 +36,19 @@ describe('VerificationModel', () => {
     expect(model.state).toBe('holds');
   });
 
+  it('forgets runs that are over, of which no check says more', async () => {
+    const model = new VerificationModel();
+    await model.run(() =>
+      stream([
+        check('2 ranks: training', 'running', 'step 3 of 4'),
+        check('2 ranks: losses', 'pass'),
+        check('one process again', 'running'),
+        { done: true, holds: true }
+      ])
+    );
+    expect(model.checks.map(c => c.check)).toEqual(['2 ranks: losses']);
+  });
+
   it('says that a conversion does not hold', async () => {
     const model = new VerificationModel();
     await model.run(() => stream([check('a', 'fail'), { done: true, holds: false }]));

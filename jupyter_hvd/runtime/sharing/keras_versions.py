@@ -13,8 +13,13 @@ import tensorflow as tf
 
 from .context import sharing
 
-#: The versions with which the test suite in tests/exact passes.
-TESTED = {"tensorflow": ("2.21",), "keras": ("3.15",)}
+#: TensorFlow's version, a Keras and its version, for all of which the programs of tests/exact give one process's numbers.
+TESTED = (
+    ("2.21", "keras", "3.15"),
+    ("2.15", "keras", "2.15"),
+    ("2.21", "tf_keras", "2.21"),
+    ("2.18", "tf_keras", "2.18"),
+)
 Replace = Callable[[Any, str, Callable[..., Any]], None]
 
 
@@ -28,7 +33,6 @@ class Keras:
     def __init__(self, module: Any) -> None:
         name = module.Model.__module__.partition(".")[0]
         self.package = importlib.import_module(name)
-        require("tensorflow", tf.__version__)
         require(name, self.package.__version__)
         self.is_keras_3 = self.package.__version__.startswith("3.")
         self.Layer = module.layers.Layer
@@ -163,15 +167,24 @@ class Keras:
 
 def require(name: str, version: str) -> None:
     """
+    Args:
+        name: of a Keras. version: its own.
+
     Raises:
-        UntestedVersionError: sharing was not tested with this version.
+        UntestedVersionError: sharing was not tested with it and this TensorFlow.
     """
-    if ".".join(version.split(".")[:2]) not in TESTED.get(name, ()):
-        tested = " and ".join(f"{n} {v}" for n, versions in TESTED.items() for v in versions)
-        raise UntestedVersionError(
-            f"jupyter_hvd: --batch global was not tested with {name} {version}, and stops before it could compute "
-            f"something else. Tested: {tested}. Install one of these, or leave --batch global out."
-        )
+    if (minor(tf.__version__), name, minor(version)) in TESTED:
+        return
+    tested = ", ".join(f"{kind} {v} with TensorFlow {t}" for t, kind, v in TESTED)
+    raise UntestedVersionError(
+        f"jupyter_hvd: --batch global was not tested with {name} {version} on TensorFlow {tf.__version__}, and stops before "
+        f"it could compute something else. Tested: {tested}. Install one of these, or leave --batch global out."
+    )
+
+
+def minor(version: str) -> str:
+    """`2.15.1` as `2.15`."""
+    return ".".join(version.split(".")[:2])
 
 
 def raw_operations(module: str) -> Any:
