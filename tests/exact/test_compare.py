@@ -282,7 +282,7 @@ import tensorflow as tf
 from jupyter_hvd.runtime.sharing import keras_versions
 from jupyter_hvd.verify.exact.observer import HOOKS, Observer
 if sys.argv[1] == "untested":
-    keras_versions.TESTED["keras"] = ("2.0",)
+    keras_versions.TESTED = (("2.0", "keras", "2.0"),)
 before = tf.GradientTape.gradient
 observer = Observer()
 observer.install()

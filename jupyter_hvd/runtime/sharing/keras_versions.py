@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from . import batch_norm
 from .context import sharing
 
 #: TensorFlow's version, a Keras and its version, for all of which the programs of tests/exact give one process's numbers.
@@ -28,26 +29,24 @@ class UntestedVersionError(RuntimeError):
 
 
 class Keras:
-    """What sharing needs of a Keras, by names that are the same for all of them."""
+    """What sharing needs of a Keras, by names that are the same for all of them.
 
-    def __init__(self, module: Any) -> None:
-        name = module.Model.__module__.partition(".")[0]
-        self.package = importlib.import_module(name)
-        require(name, self.package.__version__)
-        self.is_keras_3 = self.package.__version__.startswith("3.")
+    Attributes:
+        package: the module by whose version it is known. symbolic: the class of placeholders.
+        updates: the methods of optimizers that change variables, each with its class.
+    """
+
+    is_keras_3 = False
+    symbolic: Any
+    updates: list[tuple[Any, str]]
+
+    def __init__(self, module: Any, package: Any) -> None:
+        self.package = package
         self.Layer = module.layers.Layer
         self.batch_normalization = module.layers.BatchNormalization
-        source = f"{name}.src"
-        if self.is_keras_3:
-            self.symbolic = self._get(f"{source}.backend", "KerasTensor")
-            self.in_stateless_scope = self._get(f"{source}.backend", "in_stateless_scope")
-        else:
-            self.symbolic = self._get(f"{source}.engine.keras_tensor", "KerasTensor")
-            self.in_stateless_scope = lambda: False
 
-    @staticmethod
-    def _get(module: str, name: str) -> Any:
-        return getattr(importlib.import_module(module), name)
+    def _get(self, module: str, name: str) -> Any:
+        return getattr(importlib.import_module(f"{self.package.__name__}.src.{module}"), name)
 
     def layers_of(self, layer: Any) -> list[Any]:
         """A layer and all that it consists of."""
@@ -63,53 +62,110 @@ class Keras:
     def set_mask(self, tensor: Any, mask: Any) -> None:
         tensor._keras_mask = mask
 
-    def symbol(self, spec: tf.TensorSpec) -> Any:
-        """A placeholder, with which a call builds a layer and computes nothing."""
-        size, *shape = spec.shape
-        if self.is_keras_3:
-            return self.package.Input(batch_shape=(size, *shape), dtype=spec.dtype.name)
-        return self.package.Input(shape=tuple(shape), batch_size=size, dtype=spec.dtype)
-
-    def generators_of(self, layer: Any) -> list[Any]:
-        """The generators of Keras 2's layers, which draw their seed when they are first used."""
-        parts = [] if self.is_keras_3 else self.layers_of(layer)
-        return [p._random_generator for p in parts if hasattr(p, "_random_generator")]
-
-    def seed_generator(self) -> Any:
-        """What Keras 2 draws seeds from in this thread; None where nothing was seeded."""
-        if self.is_keras_3:
-            return None
-        seeds = self._get(f"{self.package.__name__}.src.backend", "_SEED_GENERATOR")
-        return getattr(seeds, "generator", None)
-
-    def seed_by(self, generator: Any) -> None:
-        """Let this thread draw seeds from it."""
-        if generator is not None:
-            seeds = self._get(f"{self.package.__name__}.src.backend", "_SEED_GENERATOR")
-            seeds.generator = generator
-
     def compute_dtypes(self, layer: Any) -> set[str]:
         return {str(getattr(part, "compute_dtype", None)) for part in self.layers_of(layer)}
 
+    def in_stateless_scope(self) -> bool:
+        """Whether a layer is called as a function of its weights."""
+        return False
+
+    def symbol(self, spec: tf.TensorSpec) -> Any:
+        """A placeholder, with which a call builds a layer and computes nothing."""
+        raise NotImplementedError
+
+    def generators_of(self, layer: Any) -> list[Any]:
+        """The generators of layers that draw their seed when they are first used."""
+        return []
+
+    def seed_generator(self) -> Any:
+        """What layers draw seeds from in this thread; None where nothing was seeded."""
+        return None
+
+    def seed_by(self, generator: Any) -> None:
+        """Let this thread draw seeds from it."""
+
     def install_batch_norm(self, replace: Replace) -> None:
         """Let batch normalisation take its moments over the rows of all ranks."""
-        from . import batch_norm
+        raise NotImplementedError
 
+    def bind_update(
+        self, *args: Any, **options: Any
+    ) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
+        """The arguments of one of `updates`, iterators read, and the variables; None for those of the optimizer."""
+        raise NotImplementedError
+
+    def learning_rate(self, optimizer: Any) -> Any:
+        return optimizer.learning_rate
+
+
+class Keras3(Keras):
+    """Keras 3 on TensorFlow."""
+
+    is_keras_3 = True
+
+    def __init__(self, module: Any, package: Any) -> None:
+        super().__init__(module, package)
+        self.symbolic = self._get("backend", "KerasTensor")
+        kinds = (module.optimizers.Optimizer, module.optimizers.LossScaleOptimizer)
+        self.updates = [(kind, "apply") for kind in kinds]
+
+    def in_stateless_scope(self) -> bool:
+        return bool(self._get("backend", "in_stateless_scope")())
+
+    def symbol(self, spec: tf.TensorSpec) -> Any:
+        return self.package.Input(batch_shape=tuple(spec.shape), dtype=spec.dtype.name)
+
+    def install_batch_norm(self, replace: Replace) -> None:
         kind = self.batch_normalization
-        if self.is_keras_3:
-            moments = kind._moments
+        moments = kind._moments
 
-            @functools.wraps(moments)
-            def all_moments(layer: Any, inputs: Any, mask: Any) -> Any:
-                region = sharing.region
-                if region is None:
-                    return moments(layer, inputs, mask)
-                axes = list(layer._reduction_axes)
-                epsilon = self.package.config.epsilon() if mask is not None else 0.0
-                return batch_norm.moments(inputs, region, axes, mask, epsilon)
+        @functools.wraps(moments)
+        def all_moments(layer: Any, inputs: Any, mask: Any) -> Any:
+            region = sharing.region
+            if region is None:
+                return moments(layer, inputs, mask)
+            axes = list(layer._reduction_axes)
+            epsilon = self.package.config.epsilon() if mask is not None else 0.0
+            return batch_norm.moments(inputs, region, axes, mask, epsilon)
 
-            replace(kind, "_moments", all_moments)
-            return
+        replace(kind, "_moments", all_moments)
+
+    def bind_update(self, grads: Any, trainable_variables: Any = None) -> Any:
+        given = None if trainable_variables is None else list(trainable_variables)
+        return (grads, given), {}, given
+
+
+class Keras2(Keras):
+    """Keras 2: `tf.keras` until TensorFlow 2.15, `tf_keras` since."""
+
+    def __init__(self, module: Any, package: Any) -> None:
+        super().__init__(module, package)
+        self.symbolic = self._get("engine.keras_tensor", "KerasTensor")
+        self._seeds = self._get("backend", "_SEED_GENERATOR")
+        scaling = [
+            self._get("mixed_precision.loss_scale_optimizer", name)
+            for name in ("LossScaleOptimizer", "LossScaleOptimizerV3")
+        ]
+        kinds = (module.optimizers.Optimizer, module.optimizers.legacy.Optimizer, *scaling)
+        self.updates = [(kind, "apply_gradients") for kind in kinds]
+
+    def symbol(self, spec: tf.TensorSpec) -> Any:
+        size, *shape = spec.shape
+        return self.package.Input(shape=tuple(shape), batch_size=size, dtype=spec.dtype)
+
+    def generators_of(self, layer: Any) -> list[Any]:
+        parts = self.layers_of(layer)
+        return [p._random_generator for p in parts if hasattr(p, "_random_generator")]
+
+    def seed_generator(self) -> Any:
+        return getattr(self._seeds, "generator", None)
+
+    def seed_by(self, generator: Any) -> None:
+        if generator is not None:
+            self._seeds.generator = generator
+
+    def install_batch_norm(self, replace: Replace) -> None:
+        kind = self.batch_normalization
         calculate = kind._calculate_mean_and_var
 
         @functools.wraps(calculate)
@@ -128,11 +184,11 @@ class Keras:
         for owner in kind.__mro__:
             if "_calculate_mean_and_var" in vars(owner):
                 replace(owner, "_calculate_mean_and_var", calculated)
+        self._install_fused_batch_norm(replace)
 
-    def install_fused_batch_norm(self, replace: Replace) -> None:
-        """The same of the operation that Keras 2 uses for images."""
-        from . import batch_norm
-
+    @staticmethod
+    def _install_fused_batch_norm(replace: Replace) -> None:
+        """The same of the operation that is used for images."""
         fused = tf.compat.v1.nn.fused_batch_norm
         signature = inspect.signature(fused)
 
@@ -163,6 +219,30 @@ class Keras:
             return (y, *new)
 
         replace(tf.compat.v1.nn, "fused_batch_norm", normalized)
+
+    def bind_update(self, grads_and_vars: Any, *args: Any, **options: Any) -> Any:
+        pairs = list(grads_and_vars)
+        return (pairs, *args), options, [variable for _, variable in pairs]
+
+    def learning_rate(self, optimizer: Any) -> Any:
+        inner = getattr(optimizer, "inner_optimizer", optimizer)
+        decayed = getattr(inner, "_decayed_lr", None)  # of a legacy optimizer
+        return inner.learning_rate if decayed is None else decayed(tf.float32)
+
+
+def keras_of(module: Any) -> Keras:
+    """What sharing needs of a Keras.
+
+    Args:
+        module: `keras`, `tf_keras` or `tf.keras`.
+
+    Raises:
+        UntestedVersionError: sharing was not tested with it and this TensorFlow.
+    """
+    package = importlib.import_module(module.Model.__module__.partition(".")[0])
+    require(package.__name__, package.__version__)
+    kind = Keras3 if package.__version__.startswith("3.") else Keras2
+    return kind(module, package)
 
 
 def require(name: str, version: str) -> None:

@@ -159,13 +159,11 @@ def install(module: Any) -> None:
 
     from . import calls, gradients, keras_versions, random_ops
 
-    keras = keras_versions.Keras(module)
+    keras = keras_versions.keras_of(module)
     calls.install(keras, replace)
     gradients.install(replace)
     random_ops.install(replace, keras_versions.raw_operations)
     keras.install_batch_norm(replace)
-    if not keras.is_keras_3:
-        keras.install_fused_batch_norm(replace)
     for owner, name in ((tf.saved_model, "save"), (module.Model, "save"), (module.Model, "export")):
         if hasattr(owner, name):
             replace(owner, name, saving_whole(getattr(owner, name)))
