@@ -73,6 +73,12 @@ class Keras:
         """A placeholder, with which a call builds a layer and computes nothing."""
         raise NotImplementedError
 
+    def settle_shapes(self, layer: Any) -> None:
+        """Let parts of the layer that go by the size of their first batch take batches of any size."""
+
+    def install_recurrent(self, replace: Replace) -> None:
+        """Let recurrent layers compute own rows in a compiled step."""
+
     def generators_of(self, layer: Any) -> list[Any]:
         """The generators of layers that draw their seed when they are first used."""
         return []
@@ -152,6 +158,27 @@ class Keras2(Keras):
     def symbol(self, spec: tf.TensorSpec) -> Any:
         size, *shape = spec.shape
         return self.package.Input(shape=tuple(shape), batch_size=size, dtype=spec.dtype)
+
+    def settle_shapes(self, layer: Any) -> None:
+        """Make the graphs of each `Sequential` anew, which it would do itself at the first batch of another size."""
+        for part in self.layers_of(layer):
+            shape = getattr(part, "_inferred_input_shape", None)
+            if shape is not None:
+                with sharing.run_whole():
+                    part._build_graph_network_for_inferred_shape((None, *shape[1:]))
+
+    def install_recurrent(self, replace: Replace) -> None:
+        """A compiled LSTM or GRU chooses among two `tf.function`s, by device; own rows are computed by the plain one."""
+        for name in ("lstm", "gru"):
+            owner = importlib.import_module(f"{self.package.__name__}.src.layers.rnn.{name}")
+            choose = getattr(owner, f"{name}_with_backend_selection")
+            plain = getattr(owner, f"standard_{name}")
+
+            def computed(*args: Any, choose: Any = choose, plain: Any = plain, **options: Any) -> Any:  # fmt: skip
+                compute = choose if sharing.region is None else plain
+                return compute(*args, **options)
+
+            replace(owner, f"{name}_with_backend_selection", functools.wraps(choose)(computed))
 
     def generators_of(self, layer: Any) -> list[Any]:
         parts = self.layers_of(layer)

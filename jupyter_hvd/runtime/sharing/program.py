@@ -164,6 +164,7 @@ def install(module: Any) -> None:
     gradients.install(replace)
     random_ops.install(replace, keras_versions.raw_operations)
     keras.install_batch_norm(replace)
+    keras.install_recurrent(replace)
     for owner, name in ((tf.saved_model, "save"), (module.Model, "save"), (module.Model, "export")):
         if hasattr(owner, name):
             replace(owner, name, saving_whole(getattr(owner, name)))
