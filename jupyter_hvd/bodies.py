@@ -113,13 +113,11 @@ def verification(request: Mapping[str, Any], root: Path) -> dict[str, Any]:
     confirmed = request.get("confirmed", False)
     if not isinstance(confirmed, bool):
         raise RequestError("`confirmed` must be true or false")
-    if options.get("batch") == "global":
-        raise RequestError("only conversions with batch per rank are verified")
     folder = read_folder(request, root)
     return {
         "notebook": request["notebook"],
         "n": whole_number(request, "n", MAX_RANKS),
-        "steps": whole_number(request, "steps", MAX_STEPS, 20),
+        "steps": whole_number(request, "steps", MAX_STEPS) if "steps" in request else None,
         "options": options,
         "folder": None if folder is None else str(folder),
         "name": "notebook.ipynb" if folder is None else Path(request["path"]).name,

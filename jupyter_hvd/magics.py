@@ -93,6 +93,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
         super().__init__(shell)
         self.failed: set[int] = set()
         self.drawn: dict[int, RandomState] = {}
+        self.last_drawn: RandomState | None = None
 
     def note_start(self, _: Any) -> None:
         """Remember with which random numbers a cell begins: ranks that share each batch run it so, too."""
@@ -100,7 +101,8 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
         self.drawn.pop(CURRENT, None)
         with suppress(AttributeError, ImportError):  # of a TensorFlow that has other names
-            self.drawn[CURRENT] = random_state()
+            self.drawn[CURRENT] = random_state().share_keys(self.last_drawn)
+            self.last_drawn = self.drawn[CURRENT]
 
     def note_end(self, result: Any) -> None:
         """Remember which cells failed: nothing can need them."""

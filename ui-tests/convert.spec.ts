@@ -264,11 +264,26 @@ test('options are kept in the notebook, for conversion and verification', async 
   };
   expect((await verified).postDataJSON().options).toEqual(chosen);
   await lab.diff.getByRole('button', { name: 'Cancel' }).click();
+  await expect(lab.diff.getByText('Cancelled.')).toBeVisible();
+
+  await options.getByRole('button', { name: 'Leave all to the settings' }).click();
+  await options.getByRole('combobox', { name: /^Batch/ }).selectOption('global');
+  await lab.shows(1, 'start_shared()');
+  const panel = lab.diff.locator('.jp-hvd-verification');
+  await panel.getByRole('button', { name: 'Verify on 2 ranks' }).click();
+  await expect(panel.getByRole('row', { name: /passed 2 ranks: losses/ })).toBeVisible(
+    patient
+  );
+  await expect(
+    panel.getByText(/On 2 ranks the program gives one process's results/)
+  ).toBeVisible(patient);
+  await panel.evaluate(node => node.scrollIntoView());
+  await picture(page, 'verified-global');
 
   await lab.execute('docmanager:open', { path: 'options.ipynb' });
   await lab.execute('docmanager:save');
   const saved = await (await request.get('api/contents/options.ipynb')).json();
-  expect(saved.content.metadata.jupyter_hvd).toEqual({ options: chosen });
+  expect(saved.content.metadata.jupyter_hvd).toEqual({ options: { batch: 'global' } });
 });
 
 test('options of a notebook that is opened; wrong ones; none', async ({

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import re
-import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..as_it_is import require_single_process
 from ..documents import load
 from ..files import UnusableInputError
 from .program_copy import program_copy
 
 if TYPE_CHECKING:
-    from ..convert import Options
-    from ..documents import Document
     from ..launchers.diagnosis import Locate
     from ..launchers.reaper import PrivateFolder
 
 RANK_MODULE = "jupyter_hvd.rank.shared"
 #: Options of conversions and of jobs that are started again, beside those that `Options` refuses.
 OF_CONVERSIONS = ("select", "ignore", "standalone", "restarts")
-USES_HOROVOD = re.compile(r"^[ \t]*(?:import|from)[ \t]+horovod\b", re.MULTILINE)
 
 
 def refuse_other_options(arguments: argparse.Namespace) -> None:
@@ -50,35 +46,6 @@ def program_as_it_is(
     Raises:
         UnusableInputError: the file cannot be shared.
     """
-    document = load_as_it_is(path)
+    document = require_single_process(path, load(path))
     with program_copy(path, path.name, document, document, shared) as copy:
         yield copy
-
-
-def load_as_it_is(path: Path) -> Document:
-    """A program for one process.
-
-    Raises:
-        UnusableInputError: the file cannot be shared.
-    """
-    document = load(path)
-    if any(USES_HOROVOD.search(text) for text in document.sources.values()):
-        raise UnusableInputError(
-            f"{path}: it uses Horovod itself, and --batch global shares programs for one process; "
-            "run it with horovodrun"
-        )
-    return document
-
-
-def rank_environment(options: Options, seed: int | None = None) -> Mapping[str, str]:
-    """What all ranks have in common: a seed, another one for each run as for a program that sets none.
-
-    Args:
-        seed: the seed, where it is given.
-    """
-    from ..runtime.sharing.program import GUARD_VARIABLE, SEED_VARIABLE
-
-    return {
-        SEED_VARIABLE: str(secrets.randbelow(2**31) if seed is None else seed),
-        GUARD_VARIABLE: "1" if options.guard else "0",
-    }

@@ -13,12 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..as_it_is import common_variables
 from ..conversion_limit import CONVERSION_SECONDS, conversion_limit
 from ..documents import load
 from ..files import UnusableInputError
 from ..launchers.arguments import add_place_options, where_of
 from .codes import REFUSED, UNUSABLE
-from .global_batch import RANK_MODULE, program_as_it_is, rank_environment, refuse_other_options
+from .global_batch import RANK_MODULE, program_as_it_is, refuse_other_options
 from .options import add_batch, add_options, options_for
 from .program_copy import program_copy
 from .show import make_consoles, print_outcome
@@ -166,7 +167,7 @@ def run_run(arguments: argparse.Namespace) -> int:
                 if as_it_is:
                     job = replace(job, module=RANK_MODULE)
                 heard: Any = {
-                    "environment": rank_environment(options) if as_it_is else {},
+                    "environment": common_variables(options) if as_it_is else {},
                     "timeout": arguments.timeout,
                     "listener": hear,
                     "queued": queue,

@@ -10,9 +10,11 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..as_it_is import common_variables, require_single_process
+from ..documents import load
 from ..files import UnusableInputError
 from .codes import OK, REFUSED, UNUSABLE
-from .global_batch import load_as_it_is, rank_environment, refuse_other_options
+from .global_batch import refuse_other_options
 from .options import add_options, options_for
 from .show import make_consoles, print_diagnostics
 
@@ -149,12 +151,13 @@ def shown_checks(arguments: argparse.Namespace) -> Iterator[Callable[[Check], No
 
 def run_checks(arguments: argparse.Namespace, options: Options, *, confirmed: bool) -> Verification:
     from ..verify import verify
+    from ..verify.verification import STEPS
 
     with shown_checks(arguments) as show:
         return verify(
             arguments.file,
             2 if arguments.size is None else arguments.size,
-            steps=20 if arguments.steps is None else arguments.steps,
+            steps=STEPS if arguments.steps is None else arguments.steps,
             timeout=arguments.timeout,
             options=options,
             beside=arguments.beside,
@@ -173,9 +176,9 @@ def run_exact_checks(
     with shown_checks(arguments) as show:
         return verify_exact(
             arguments.file,
-            load_as_it_is(arguments.file),
+            require_single_process(arguments.file, load(arguments.file)),
             SIZES if arguments.size is None else (arguments.size,),
-            variables=rank_environment(options, SEED),
+            variables=common_variables(options, SEED),
             steps=arguments.steps,
             timeout=arguments.timeout,
             tolerance=arguments.tolerance or TOLERANCE,
@@ -210,15 +213,7 @@ def print_verdict(path: Path, verification: Verification) -> None:
 
 def print_exact_verdict(verification: ExactVerification) -> None:
     console, _ = make_consoles(False)
-    sizes = " and ".join(map(str, verification.sizes))
-    if verification.holds:
-        text = f"On {sizes} ranks the program gives one process's results, as far as they were observed."
-    elif verification.fails:
-        first = f" First: {verification.first}." if verification.first is not None else ""
-        text = f"The ranks do not give one process's results.{first}"
-    else:
-        text = "This training cannot be judged: no result of it was observed that one process gives twice."
-    console.print(text, markup=False, soft_wrap=True)
+    console.print(verification.verdict, markup=False, soft_wrap=True)
 
 
 def print_check(console: Console, check: Check) -> None:

@@ -12,8 +12,10 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from ..as_it_is import common_variables, require_single_process
 from ..bodies import RequestError, read_notebook
 from ..convert import NotPythonError, OptionError, Options
 from ..documents import Notebook, check_size
@@ -21,7 +23,8 @@ from ..files import UnusableInputError
 from ..launchers.hosts import LaunchError
 from ..launchers.signals import ended_by_signals
 from ..worker import read_frame
-from .verification import Part, UnconfirmedError, verify
+from .exact.verification import SEED, ExactVerification, verify_exact
+from .verification import STEPS, Part, UnconfirmedError, Verification, verify
 
 
 def tell(event: dict[str, Any]) -> None:
@@ -35,11 +38,25 @@ def follow(request: dict[str, Any]) -> dict[str, Any]:
     Args:
         request: as the server has checked it, `folder` in place of `path`: see `server.VerifyHandler`.
     """
-    folder = Path(request["folder"]) if request["folder"] is not None else None
+    if request["folder"] is not None:
+        return verify_beside(Path(request["folder"]), request)
+    with TemporaryDirectory(prefix="jupyter-hvd-nothing-") as nothing:
+        return verify_beside(Path(nothing), request)
+
+
+def verify_beside(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
+    """`follow`, with the folder whose files the programs have copies of."""
     given = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in request["options"].items()
     }
+    path, size = folder / request["name"], request["n"]
+    common: dict[str, Any] = {
+        "beside": folder,
+        "confirmed": request["confirmed"],
+        "listener": lambda check: tell(check.as_json()),
+    }
+    verification: Verification | ExactVerification
     try:
         document = Notebook(read_notebook(request["notebook"]))
         check_size(document)
@@ -48,17 +65,27 @@ def follow(request: dict[str, Any]) -> dict[str, Any]:
             converted = Notebook(read_notebook(request["converted"]))
             check_size(converted)
             part = Part(frozenset(request["left"]), converted)
-        verification = verify(
-            (folder or Path()) / request["name"],
-            request["n"],
-            steps=request["steps"],
-            options=Options.resolve(given, folder),
-            beside=folder,
-            document=document,
-            part=part,
-            confirmed=request["confirmed"],
-            listener=lambda check: tell(check.as_json()),
-        )
+        options = Options.resolve(given, folder)
+        if options.batch == "global":
+            verification = verify_exact(
+                path,
+                require_single_process(path, document),
+                (size,),
+                variables=common_variables(options, SEED),
+                steps=request["steps"],
+                **common,
+            )
+        else:
+            steps = request["steps"] or STEPS
+            verification = verify(
+                path,
+                size,
+                steps=steps,
+                options=options,
+                document=document,
+                part=part,
+                **common,
+            )
     except UnconfirmedError as question:
         return {"done": True, "holds": False, "confirm": str(question)}
     except (RequestError, OptionError, NotPythonError, UnusableInputError, LaunchError) as error:

@@ -46,6 +46,8 @@ from .workspace import State, changed, measure, state_beside, state_within
 #: The folders of the runs: the original, the conversion on one rank, and on all.
 RUNS = ("original", "single", "ranks")
 LOSING = "losing"
+#: Training steps of each run.
+STEPS = 20
 SEED = 1
 #: What every run imports besides.
 PRELOADED = ("jupyter_hvd.verify.probe",)
@@ -102,7 +104,7 @@ def verify(
     path: Path,
     size: int = 2,
     *,
-    steps: int = 20,
+    steps: int = STEPS,
     timeout: float = 300.0,
     options: Options | None = None,
     beside: Path | None = None,
@@ -167,12 +169,7 @@ def verify(
         private_folder() as folder,
         forkservers(folder.path, folder.job, PRELOADED, without_horovod=True) as forks,
     ):
-        if beside is None and document is None:
-            beside = path.parent
-        if beside is None:
-            beside = folder.path / "nothing"
-            beside.mkdir()
-        beside = beside.resolve()
+        beside = (beside or path.parent).resolve()
         check_room(
             beside, folder.path, copies=size * (1 + options.elastic) + 2, confirmed=confirmed
         )

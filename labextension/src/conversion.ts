@@ -307,6 +307,10 @@ export interface VerifyEnd {
   done: true;
   holds: boolean;
   /**
+   * The outcome in a sentence, with batch global.
+   */
+  verdict?: string;
+  /**
    * Why there is no verdict, where there is none.
    */
   message?: string;

@@ -101,6 +101,11 @@ export class ConversionSession implements IDisposable {
     return optionsOf(this.notebook.content.model?.getMetadata(METADATA));
   }
 
+  /** The options of the conversion: the notebook's own go before the user's settings. */
+  get chosenOptions(): Options {
+    return { ...this._options(), ...this.ownOptions };
+  }
+
   /** Keep options in the notebook, which is then converted by them. */
   setOwnOptions(options: Options): void {
     const model = this.notebook.content.model!;
@@ -123,7 +128,7 @@ export class ConversionSession implements IDisposable {
     try {
       const conversion = await this._api.convert({
         notebook: withoutOutputs(this._content()),
-        options: this._chosen(),
+        options: this.chosenOptions,
         path: this._contents.localPath(this.path)
       });
       if (request === this._requests && !this.isDisposed) {
@@ -223,7 +228,7 @@ export class ConversionSession implements IDisposable {
     const request = {
       notebook: withoutOutputs(this._content()),
       n: ranks,
-      options: this._chosen(),
+      options: this.chosenOptions,
       path: this._contents.localPath(this.path),
       confirmed,
       ...(await this._partOf(model))
@@ -251,7 +256,7 @@ export class ConversionSession implements IDisposable {
       type === 'code' ? [source] : []
     );
     const results = model && [...model.results()].sort(([a], [b]) => a - b);
-    return hashOf(JSON.stringify([code, results, this._chosen()]));
+    return hashOf(JSON.stringify([code, results, this.chosenOptions]));
   }
 
   /** Whether the verdict is about the conversion as it is now. */
@@ -303,10 +308,6 @@ export class ConversionSession implements IDisposable {
   }
 
   /** The options of the conversion: the notebook's own go before the user's settings. */
-  private _chosen(): Options {
-    return { ...this._options(), ...this.ownOptions };
-  }
-
   private _content(): INotebookContent {
     return this.notebook.content.model!.sharedModel.toJSON();
   }

@@ -3,7 +3,15 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { Step, VerifyCheck, VerifyEnd } from './conversion';
 
 export type VerificationState =
-  'idle' | 'waiting' | 'running' | 'holds' | 'fails' | 'confirm' | 'cancelled' | 'error';
+  | 'idle'
+  | 'waiting'
+  | 'running'
+  | 'holds'
+  | 'fails'
+  | 'undecided'
+  | 'confirm'
+  | 'cancelled'
+  | 'error';
 
 /** What a verification is about. */
 export interface ISubject {
@@ -17,6 +25,8 @@ export interface IVerdict {
   subject: ISubject;
   state: 'holds' | 'fails';
   checks: VerifyCheck[];
+  /** In words, where the checks have some of their own. */
+  message: string;
   /** When it was reached, in milliseconds since 1970. */
   time: number;
 }
@@ -35,7 +45,7 @@ export class VerificationModel {
     return [...this._checks.values()];
   }
 
-  /** Why there is no verdict, or the question that is to be answered first. */
+  /** The verdict in the server's words, why there is none, or the question that is to be answered first. */
   get message(): string {
     return this._message;
   }
@@ -49,16 +59,22 @@ export class VerificationModel {
   get verdict(): IVerdict | null {
     const state = this._state;
     return this._subject && (state === 'holds' || state === 'fails')
-      ? { subject: this._subject, state, checks: [...this.checks], time: this._time }
+      ? {
+          subject: this._subject,
+          state,
+          checks: [...this.checks],
+          message: this._message,
+          time: this._time
+        }
       : null;
   }
 
   /** Show a verdict that was reached before. */
-  restore({ subject, state, checks, time }: IVerdict): void {
+  restore({ subject, state, checks, message, time }: IVerdict): void {
     this._subject = subject;
     this._checks = new Map(checks.map(check => [check.check, check]));
     this._time = time;
-    this._set(state);
+    this._set(state, message);
   }
 
   /** The conversion that was verified is the notebook's text now, and has another key. */
@@ -139,15 +155,30 @@ export class VerificationModel {
 
   private _take(event: VerifyCheck | VerifyEnd): void {
     if ('check' in event) {
+      this._dropRunning(event.check);
       this._checks.set(event.check, event);
       this._changed.emit();
-    } else if (event.confirm) {
+      return;
+    }
+    this._dropRunning();
+    if (event.confirm) {
       this._set('confirm', event.confirm);
     } else if (event.message || !this._checks.size) {
       this._set('error', event.message ?? 'There is no conversion to verify.');
     } else {
+      const fails = this.checks.some(check => check.status === 'fail');
+      const undecided = event.verdict !== undefined && !fails;
       this._time = Date.now();
-      this._set(event.holds ? 'holds' : 'fails');
+      this._set(event.holds ? 'holds' : undecided ? 'undecided' : 'fails', event.verdict);
+    }
+  }
+
+  /** Runs go on one after another, and one that is over may end without a check of its name. */
+  private _dropRunning(except?: string): void {
+    for (const [name, { status }] of this._checks) {
+      if (status === 'running' && name !== except) {
+        this._checks.delete(name);
+      }
     }
   }
 

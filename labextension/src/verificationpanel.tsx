@@ -12,6 +12,7 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
   const { commands, session, trans } = useView();
   const { verification } = session;
   useSignal(verification.changed);
+  useSignal(session.changed);
   useSignal(session.model?.changed);
   const [ranks, setRanks] = useState(props.ranks);
   const running = verification.isBusy;
@@ -25,25 +26,25 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
     unknown: trans.__('unknown')
   };
   const verdicts: Record<VerificationState, string> = {
-    idle: trans.__(
-      'Runs the notebook and its conversion for a few steps on the server, and compares them.'
-    ),
+    idle:
+      session.chosenOptions.batch === 'global'
+        ? trans.__(
+            'Runs the notebook on the server, in one process and on the ranks, to its end, and compares the results.'
+          )
+        : trans.__(
+            'Runs the notebook and its conversion for a few steps on the server, and compares them.'
+          ),
     waiting: trans.__('Waiting for the verification of another notebook…'),
     running: trans._n('Verifying on %1 rank…', 'Verifying on %1 ranks…', verified),
-    holds: isStale
-      ? trans._n(
-          'Before your last change, the conversion held on %1 rank.',
-          'Before your last change, the conversion held on %1 ranks.',
-          verified
-        )
-      : trans._n(
-          'The conversion holds on %1 rank.',
-          'The conversion holds on %1 ranks.',
-          verified
-        ),
-    fails: isStale
-      ? trans.__('Before your last change, the conversion did not hold.')
-      : trans.__('The conversion does not hold.'),
+    holds:
+      verification.message ||
+      trans._n(
+        'The conversion holds on %1 rank.',
+        'The conversion holds on %1 ranks.',
+        verified
+      ),
+    fails: verification.message || trans.__('The conversion does not hold.'),
+    undecided: verification.message,
     cancelled: trans.__('Cancelled.'),
     confirm: verification.message,
     error: verification.message
@@ -120,7 +121,9 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
         </table>
       )}
       <p className={`jp-hvd-verdict jp-hvd-mod-${verification.state}`} role="status">
-        {verdicts[verification.state]}
+        {isStale
+          ? trans.__('Before your last change: %1', verdicts[verification.state])
+          : verdicts[verification.state]}
         {verdict !== null && (
           <time dateTime={new Date(verdict.time).toISOString()}>
             {new Date(verdict.time).toLocaleTimeString([], {

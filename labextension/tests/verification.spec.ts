@@ -38,12 +38,37 @@ describe('VerificationModel', () => {
     expect(model.state).toBe('holds');
   });
 
+  it('forgets runs that are over, of which no check says more', async () => {
+    const model = new VerificationModel();
+    await model.run(SUBJECT, () =>
+      stream([
+        check('2 ranks: training', 'running', 'step 3 of 4'),
+        check('2 ranks: losses', 'pass'),
+        check('one process again', 'running'),
+        { done: true, holds: true }
+      ])
+    );
+    expect(model.checks.map(c => c.check)).toEqual(['2 ranks: losses']);
+  });
+
   it('says that a conversion does not hold', async () => {
     const model = new VerificationModel();
     await model.run(SUBJECT, () =>
       stream([check('a', 'fail'), { done: true, holds: false }])
     );
     expect(model.state).toBe('fails');
+  });
+
+  it('gives the verdict in the words of the server, where it has some', async () => {
+    const model = new VerificationModel();
+    const end = async (holds: boolean, status: VerifyCheck['status']) => {
+      const last: VerifyEnd = { done: true, holds, verdict: `the ranks: ${status}` };
+      await model.run(SUBJECT, () => stream([check('a', status), last]));
+      return [model.state, model.message];
+    };
+    expect(await end(true, 'pass')).toEqual(['holds', 'the ranks: pass']);
+    expect(await end(false, 'fail')).toEqual(['fails', 'the ranks: fail']);
+    expect(await end(false, 'unknown')).toEqual(['undecided', 'the ranks: unknown']);
   });
 
   it('says why there is no verdict', async () => {

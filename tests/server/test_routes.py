@@ -228,6 +228,21 @@ async def test_verification_streams_its_checks(jp_fetch, notebook, monkeypatch):
 
 
 @pytest.mark.slow
+async def test_batch_global_is_compared_with_one_process(jp_fetch, notebook):
+    """As the command line does; the notebook lies in no folder here."""
+    options = {"batch": "global", "guard": False}
+    events = await lines_of(jp_fetch, {"notebook": notebook, "n": 2, "steps": 2, "options": options})  # fmt: skip
+    checks = {event["check"]: event["status"] for _, event in events if "check" in event}
+    assert checks["2 ranks: losses"] == "pass", events
+    last = events[-1][1]
+    assert last["holds"] is True
+    assert last["verdict"].startswith("On 2 ranks the program gives one process's results")
+    notebook["cells"][1]["source"] = "import horovod.tensorflow as hvd"
+    _, last = (await lines_of(jp_fetch, {"notebook": notebook, "n": 2, "options": options}))[-1]
+    assert "it uses Horovod itself" in last["message"]
+
+
+@pytest.mark.slow
 async def test_the_program_sees_the_files_beside_the_notebook(jp_fetch, jp_root_dir, notebook):
     folder = jp_root_dir / "study"
     folder.mkdir()

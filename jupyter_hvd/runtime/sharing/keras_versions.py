@@ -12,10 +12,16 @@ from typing import Any
 
 import tensorflow as tf
 
+from . import batch_norm
 from .context import sharing
 
-#: The versions with which the test suite in tests/exact passes.
-TESTED = {"tensorflow": ("2.21",), "keras": ("3.15",)}
+#: TensorFlow's version, a Keras and its version, for all of which the programs of tests/exact give one process's numbers.
+TESTED = (
+    ("2.21", "keras", "3.15"),
+    ("2.15", "keras", "2.15"),
+    ("2.21", "tf_keras", "2.21"),
+    ("2.18", "tf_keras", "2.18"),
+)
 Replace = Callable[[Any, str, Callable[..., Any]], None]
 
 
@@ -24,38 +30,24 @@ class UntestedVersionError(RuntimeError):
 
 
 class Keras:
-    """What sharing needs of a Keras, by names that are the same for all of them."""
+    """What sharing needs of a Keras, by names that are the same for all of them.
 
-    def __init__(self, module: Any) -> None:
-        name = module.Model.__module__.partition(".")[0]
-        self.package = importlib.import_module(name)
-        require("tensorflow", tf.__version__)
-        require(name, self.package.__version__)
-        self.is_keras_3 = self.package.__version__.startswith("3.")
+    Attributes:
+        package: the module by whose version it is known. symbolic: the class of placeholders.
+        updates: the methods of optimizers that change variables, each with its class.
+    """
+
+    is_keras_3 = False
+    symbolic: Any
+    updates: list[tuple[Any, str]]
+
+    def __init__(self, module: Any, package: Any) -> None:
+        self.package = package
         self.Layer = module.layers.Layer
         self.batch_normalization = module.layers.BatchNormalization
-        source = f"{name}.src"
-        if self.is_keras_3:
-            self.symbolic = self._get(f"{source}.backend", "KerasTensor")
-            self.in_stateless_scope = self._get(f"{source}.backend", "in_stateless_scope")
-        else:
-            self.symbolic = self._get(f"{source}.engine.keras_tensor", "KerasTensor")
-            self.in_stateless_scope = lambda: False
 
-    @staticmethod
-    def _get(module: str, name: str) -> Any:
-        return getattr(importlib.import_module(module), name)
-
-    @property
-    def losses(self) -> Any:
-        """Of Keras 3: what losses and metrics are reduced by, and the classes that wrap functions."""
-        source = f"{self.package.__name__}.src"
-        return SimpleNamespace(
-            reducing=importlib.import_module(f"{source}.losses.loss"),
-            metrics=importlib.import_module(f"{source}.metrics.reduction_metrics"),
-            LossFunctionWrapper=self._get(f"{source}.losses.losses", "LossFunctionWrapper"),
-            MeanMetricWrapper=self._get(f"{source}.metrics.reduction_metrics", "MeanMetricWrapper"),
-        )
+    def _get(self, module: str, name: str) -> Any:
+        return getattr(importlib.import_module(f"{self.package.__name__}.src.{module}"), name)
 
     def defines(self, function: Any) -> bool:
         """Whether a function is Keras' own."""
@@ -76,53 +68,148 @@ class Keras:
     def set_mask(self, tensor: Any, mask: Any) -> None:
         tensor._keras_mask = mask
 
-    def symbol(self, spec: tf.TensorSpec) -> Any:
-        """A placeholder, with which a call builds a layer and computes nothing; no layer is made, or named, for it."""
-        size, *shape = spec.shape
-        if self.is_keras_3:
-            return self.symbolic((size, *shape), spec.dtype.name, name="symbol")
-        return self.package.Input(shape=tuple(shape), batch_size=size, dtype=spec.dtype)
-
-    def generators_of(self, layer: Any) -> list[Any]:
-        """The generators of Keras 2's layers, which draw their seed when they are first used."""
-        parts = [] if self.is_keras_3 else self.layers_of(layer)
-        return [p._random_generator for p in parts if hasattr(p, "_random_generator")]
-
-    def seed_generator(self) -> Any:
-        """What Keras 2 draws seeds from in this thread; None where nothing was seeded."""
-        if self.is_keras_3:
-            return None
-        seeds = self._get(f"{self.package.__name__}.src.backend", "_SEED_GENERATOR")
-        return getattr(seeds, "generator", None)
-
-    def seed_by(self, generator: Any) -> None:
-        """Let this thread draw seeds from it."""
-        if generator is not None:
-            seeds = self._get(f"{self.package.__name__}.src.backend", "_SEED_GENERATOR")
-            seeds.generator = generator
-
     def compute_dtypes(self, layer: Any) -> set[str]:
         return {str(getattr(part, "compute_dtype", None)) for part in self.layers_of(layer)}
 
+    def in_stateless_scope(self) -> bool:
+        """Whether a layer is called as a function of its weights."""
+        return False
+
+    def symbol(self, spec: tf.TensorSpec) -> Any:
+        """A placeholder, with which a call builds a layer and computes nothing; no layer is made, or named, for it."""
+        raise NotImplementedError
+
+    def settle_shapes(self, layer: Any) -> None:
+        """Let parts of the layer that go by the size of their first batch take batches of any size."""
+
+    def install_recurrent(self, replace: Replace) -> None:
+        """Let recurrent layers compute own rows in a compiled step."""
+
+    def generators_of(self, layer: Any) -> list[Any]:
+        """The generators of layers that draw their seed when they are first used."""
+        return []
+
+    def seed_generator(self) -> Any:
+        """What layers draw seeds from in this thread; None where nothing was seeded."""
+        return None
+
+    def seed_by(self, generator: Any) -> None:
+        """Let this thread draw seeds from it."""
+
     def install_batch_norm(self, replace: Replace) -> None:
         """Let batch normalisation take its moments over the rows of all ranks."""
-        from . import batch_norm
+        raise NotImplementedError
 
+    def bind_update(
+        self, *args: Any, **options: Any
+    ) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
+        """The arguments of one of `updates`, iterators read, and the variables; None for those of the optimizer."""
+        raise NotImplementedError
+
+    def learning_rate(self, optimizer: Any) -> Any:
+        return optimizer.learning_rate
+
+
+class Keras3(Keras):
+    """Keras 3 on TensorFlow."""
+
+    is_keras_3 = True
+
+    def __init__(self, module: Any, package: Any) -> None:
+        super().__init__(module, package)
+        self.symbolic = self._get("backend", "KerasTensor")
+        kinds = (module.optimizers.Optimizer, module.optimizers.LossScaleOptimizer)
+        self.updates = [(kind, "apply") for kind in kinds]
+
+    def in_stateless_scope(self) -> bool:
+        return bool(self._get("backend", "in_stateless_scope")())
+
+    @property
+    def losses(self) -> Any:
+        """What losses and metrics are reduced by, and the classes that wrap functions."""
+        source = f"{self.package.__name__}.src"
+        return SimpleNamespace(
+            reducing=importlib.import_module(f"{source}.losses.loss"),
+            metrics=importlib.import_module(f"{source}.metrics.reduction_metrics"),
+            LossFunctionWrapper=self._get("losses.losses", "LossFunctionWrapper"),
+            MeanMetricWrapper=self._get("metrics.reduction_metrics", "MeanMetricWrapper"),
+        )
+
+    def symbol(self, spec: tf.TensorSpec) -> Any:
+        return self.symbolic(tuple(spec.shape), spec.dtype.name, name="symbol")
+
+    def install_batch_norm(self, replace: Replace) -> None:
         kind = self.batch_normalization
-        if self.is_keras_3:
-            moments = kind._moments
+        moments = kind._moments
 
-            @functools.wraps(moments)
-            def all_moments(layer: Any, inputs: Any, mask: Any) -> Any:
-                region = sharing.region
-                if region is None:
-                    return moments(layer, inputs, mask)
-                axes = list(layer._reduction_axes)
-                epsilon = self.package.config.epsilon() if mask is not None else 0.0
-                return batch_norm.moments(inputs, region, axes, mask, epsilon)
+        @functools.wraps(moments)
+        def all_moments(layer: Any, inputs: Any, mask: Any) -> Any:
+            region = sharing.region
+            if region is None:
+                return moments(layer, inputs, mask)
+            axes = list(layer._reduction_axes)
+            epsilon = self.package.config.epsilon() if mask is not None else 0.0
+            return batch_norm.moments(inputs, region, axes, mask, epsilon)
 
-            replace(kind, "_moments", all_moments)
-            return
+        replace(kind, "_moments", all_moments)
+
+    def bind_update(self, grads: Any, trainable_variables: Any = None) -> Any:
+        given = None if trainable_variables is None else list(trainable_variables)
+        return (grads, given), {}, given
+
+
+class Keras2(Keras):
+    """Keras 2: `tf.keras` until TensorFlow 2.15, `tf_keras` since."""
+
+    def __init__(self, module: Any, package: Any) -> None:
+        super().__init__(module, package)
+        self.symbolic = self._get("engine.keras_tensor", "KerasTensor")
+        self._seeds = self._get("backend", "_SEED_GENERATOR")
+        scaling = [
+            self._get("mixed_precision.loss_scale_optimizer", name)
+            for name in ("LossScaleOptimizer", "LossScaleOptimizerV3")
+        ]
+        kinds = (module.optimizers.Optimizer, module.optimizers.legacy.Optimizer, *scaling)
+        self.updates = [(kind, "apply_gradients") for kind in kinds]
+
+    def symbol(self, spec: tf.TensorSpec) -> Any:
+        size, *shape = spec.shape
+        return self.package.Input(shape=tuple(shape), batch_size=size, dtype=spec.dtype)
+
+    def settle_shapes(self, layer: Any) -> None:
+        """Make the graphs of each `Sequential` anew, which it would do itself at the first batch of another size."""
+        for part in self.layers_of(layer):
+            shape = getattr(part, "_inferred_input_shape", None)
+            if shape is not None:
+                with sharing.run_whole():
+                    part._build_graph_network_for_inferred_shape((None, *shape[1:]))
+
+    def install_recurrent(self, replace: Replace) -> None:
+        """A compiled LSTM or GRU chooses among two `tf.function`s, by device; own rows are computed by the plain one."""
+        for name in ("lstm", "gru"):
+            owner = importlib.import_module(f"{self.package.__name__}.src.layers.rnn.{name}")
+            choose = getattr(owner, f"{name}_with_backend_selection")
+            plain = getattr(owner, f"standard_{name}")
+
+            def computed(*args: Any, choose: Any = choose, plain: Any = plain, **options: Any) -> Any:  # fmt: skip
+                compute = choose if sharing.region is None else plain
+                return compute(*args, **options)
+
+            replace(owner, f"{name}_with_backend_selection", functools.wraps(choose)(computed))
+
+    def generators_of(self, layer: Any) -> list[Any]:
+        parts = self.layers_of(layer)
+        return [p._random_generator for p in parts if hasattr(p, "_random_generator")]
+
+    def seed_generator(self) -> Any:
+        return getattr(self._seeds, "generator", None)
+
+    def seed_by(self, generator: Any) -> None:
+        if generator is not None:
+            self._seeds.generator = generator
+
+    def install_batch_norm(self, replace: Replace) -> None:
+        kind = self.batch_normalization
         calculate = kind._calculate_mean_and_var
 
         @functools.wraps(calculate)
@@ -141,11 +228,11 @@ class Keras:
         for owner in kind.__mro__:
             if "_calculate_mean_and_var" in vars(owner):
                 replace(owner, "_calculate_mean_and_var", calculated)
+        self._install_fused_batch_norm(replace)
 
-    def install_fused_batch_norm(self, replace: Replace) -> None:
-        """The same of the operation that Keras 2 uses for images."""
-        from . import batch_norm
-
+    @staticmethod
+    def _install_fused_batch_norm(replace: Replace) -> None:
+        """The same of the operation that is used for images."""
         fused = tf.compat.v1.nn.fused_batch_norm
         signature = inspect.signature(fused)
 
@@ -177,18 +264,51 @@ class Keras:
 
         replace(tf.compat.v1.nn, "fused_batch_norm", normalized)
 
+    def bind_update(self, grads_and_vars: Any, *args: Any, **options: Any) -> Any:
+        pairs = list(grads_and_vars)
+        return (pairs, *args), options, [variable for _, variable in pairs]
+
+    def learning_rate(self, optimizer: Any) -> Any:
+        inner = getattr(optimizer, "inner_optimizer", optimizer)
+        decayed = getattr(inner, "_decayed_lr", None)  # of a legacy optimizer
+        return inner.learning_rate if decayed is None else decayed(tf.float32)
+
+
+def keras_of(module: Any) -> Keras:
+    """What sharing needs of a Keras.
+
+    Args:
+        module: `keras`, `tf_keras` or `tf.keras`.
+
+    Raises:
+        UntestedVersionError: sharing was not tested with it and this TensorFlow.
+    """
+    package = importlib.import_module(module.Model.__module__.partition(".")[0])
+    require(package.__name__, package.__version__)
+    kind = Keras3 if package.__version__.startswith("3.") else Keras2
+    return kind(module, package)
+
 
 def require(name: str, version: str) -> None:
     """
+    Args:
+        name: of a Keras. version: its own.
+
     Raises:
-        UntestedVersionError: sharing was not tested with this version.
+        UntestedVersionError: sharing was not tested with it and this TensorFlow.
     """
-    if ".".join(version.split(".")[:2]) not in TESTED.get(name, ()):
-        tested = " and ".join(f"{n} {v}" for n, versions in TESTED.items() for v in versions)
-        raise UntestedVersionError(
-            f"jupyter_hvd: --batch global was not tested with {name} {version}, and stops before it could compute "
-            f"something else. Tested: {tested}. Install one of these, or leave --batch global out."
-        )
+    if (minor(tf.__version__), name, minor(version)) in TESTED:
+        return
+    tested = ", ".join(f"{kind} {v} with TensorFlow {t}" for t, kind, v in TESTED)
+    raise UntestedVersionError(
+        f"jupyter_hvd: --batch global was not tested with {name} {version} on TensorFlow {tf.__version__}, and stops before "
+        f"it could compute something else. Tested: {tested}. Install one of these, or leave --batch global out."
+    )
+
+
+def minor(version: str) -> str:
+    """`2.15.1` as `2.15`."""
+    return ".".join(version.split(".")[:2])
 
 
 def raw_operations(module: str) -> Any:

@@ -159,14 +159,13 @@ def install(module: Any) -> None:
 
     from . import calls, gradients, keras_versions, large_outputs, random_ops
 
-    keras = keras_versions.Keras(module)
+    keras = keras_versions.keras_of(module)
     calls.install(keras, replace)
     gradients.install(replace)
     random_ops.install(replace, keras_versions.raw_operations)
     large_outputs.install(keras, replace)
     keras.install_batch_norm(replace)
-    if not keras.is_keras_3:
-        keras.install_fused_batch_norm(replace)
+    keras.install_recurrent(replace)
     for owner, name in ((tf.saved_model, "save"), (module.Model, "save"), (module.Model, "export")):
         if hasattr(owner, name):
             replace(owner, name, saving_whole(getattr(owner, name)))

@@ -131,7 +131,8 @@ def draw_again(draw: Callable[..., Any], stateless: Callable[..., Any]) -> Calla
 
     @functools.wraps(draw)
     def drawn(*args: Any, **options: Any) -> Any:
-        if not sharing.checking:
+        # A `Sequential` of Keras 2 makes its graph again for another number of rows; nothing is computed in that.
+        if not sharing.checking or not tf.executing_eagerly():
             return draw(*args, **options)
         for name in ("seed", "seed2", "name"):
             options.pop(name, None)

@@ -4,8 +4,52 @@ from __future__ import annotations
 
 import random
 import sys
-from dataclasses import dataclass
+from array import array
+from dataclasses import dataclass, replace
 from typing import Any
+
+
+@dataclass(frozen=True)
+class TwisterState:
+    """The state of a Mersenne Twister, as Python's and NumPy's generators have it.
+
+    Attributes:
+        key: 624 numbers of 32 bits. Drawing changes it only once in 624 numbers.
+        position: of the next number in it.
+        rest: what else the generator stores, among it a normal number that it has drawn already.
+    """
+
+    key: bytes
+    position: int
+    rest: tuple[Any, ...]
+
+    @classmethod
+    def of_python(cls, state: tuple[Any, ...]) -> TwisterState:
+        """From `random.Random.getstate`."""
+        version, (*key, position), gauss = state
+        return cls(array("I", key).tobytes(), position, (version, gauss))
+
+    @classmethod
+    def of_numpy(cls, state: Any) -> Any:
+        """From `numpy.random.get_state`; the state of another generator is returned as it is."""
+        if not isinstance(state, tuple):
+            return state
+        name, key, position, *gauss = state
+        return cls(key.tobytes(), position, (name, *gauss))
+
+    def as_python(self) -> tuple[Any, ...]:
+        version, gauss = self.rest
+        return (version, (*array("I", self.key), self.position), gauss)
+
+    def as_numpy(self) -> tuple[Any, ...]:
+        name, *gauss = self.rest
+        return (name, array("I", self.key), self.position, *gauss)
+
+    def share_key(self, earlier: Any) -> TwisterState:
+        """This state, with the key of an earlier one where it is the same."""
+        if isinstance(earlier, TwisterState) and earlier.key == self.key:
+            return replace(self, key=earlier.key)
+        return self
 
 
 @dataclass(frozen=True)
@@ -13,17 +57,29 @@ class RandomState:
     """What Python, NumPy and TensorFlow draw from; None for what a process has not imported, or has not seeded.
 
     Attributes:
+        numpy: a `TwisterState`, or what NumPy says of another generator.
         seed: that of `tf.random.set_seed`. eager: from what eager operations then draw their seeds.
         generator: the state of TensorFlow's global generator.
         keras: what Keras 3 draws from; empty where it has drawn nothing yet.
     """
 
-    python: Any
+    python: TwisterState
     numpy: Any = None
     seed: int | None = None
-    eager: Any = None
+    eager: TwisterState | None = None
     generator: Any = None
     keras: Any = None
+
+    def share_keys(self, earlier: RandomState | None) -> RandomState:
+        """This state, holding no key of its own that an earlier one holds already."""
+        if earlier is None:
+            return self
+        shared: dict[str, Any] = {
+            name: own.share_key(getattr(earlier, name))
+            for name in ("python", "numpy", "eager")
+            if isinstance(own := getattr(self, name), TwisterState)
+        }
+        return replace(self, **shared)
 
 
 def random_state(unset: int | None = None) -> RandomState:
@@ -33,17 +89,18 @@ def random_state(unset: int | None = None) -> RandomState:
         unset: a seed that stands for none.
     """
     numpy = getattr(sys.modules.get("numpy"), "random", None)
-    drawn = None if numpy is None else numpy.get_state()
+    drawn = None if numpy is None else TwisterState.of_numpy(numpy.get_state())
+    python = TwisterState.of_python(random.getstate())
     if sys.modules.get("tensorflow") is None:
-        return RandomState(random.getstate(), drawn)
+        return RandomState(python, drawn)
     from .keras_versions import eager_draws, eager_seed, global_generator
 
     seed, generator = eager_seed(), global_generator()
     return RandomState(
-        random.getstate(),
+        python,
         drawn,
         None if seed == unset else seed,
-        None if seed in (None, unset) else eager_draws().getstate(),
+        None if seed in (None, unset) else TwisterState.of_python(eager_draws().getstate()),
         None if generator is None else generator.state.numpy(),
         keras_state(),
     )
@@ -68,19 +125,20 @@ def set_random_state(state: RandomState) -> None:
             keras_draws(make=True).state.assign(state.keras)
         else:
             forget_keras_draws()
-    random.setstate(state.python)
+    random.setstate(state.python.as_python())
     if state.numpy is not None:
         import numpy as np
 
-        np.random.set_state(state.numpy)
+        is_twister = isinstance(state.numpy, TwisterState)
+        np.random.set_state(state.numpy.as_numpy() if is_twister else state.numpy)
     if state.seed is None and state.generator is None:
         return
     import tensorflow as tf
 
     from .keras_versions import eager_draws
 
-    if state.seed is not None:
+    if state.seed is not None and state.eager is not None:
         tf.random.set_seed(state.seed)
-        eager_draws().setstate(state.eager)
+        eager_draws().setstate(state.eager.as_python())
     if state.generator is not None:
         tf.random.get_global_generator().reset(state.generator)

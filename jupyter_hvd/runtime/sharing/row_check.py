@@ -77,6 +77,8 @@ def verdict(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options
             reason = build(owner, keras, args, options)
             if reason:
                 return reason  # this time
+        if isinstance(owner, keras.Layer):
+            keras.settle_shapes(owner)
         found = Verdict(reason) if reason else check(call, owner, keras, batch, args, options)
         known[key] = found
     elif not found.reason and tf.executing_eagerly():
@@ -193,7 +195,44 @@ def compare_ways(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, op
         differs = float(hvd.allreduce(tf.constant(float(bool(reason))), op=hvd.Max)) > 0
         if differs:
             return Verdict(reason or "its rows depend on one another")
-    return Verdict("", frozenset(others))
+    refused = trace_refusal(call, owner, keras, batch, args, options)
+    sharing.has_shared = shared_before
+    return Verdict(refused, frozenset(others))
+
+
+def trace_refusal(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any) -> str:
+    """Why a compiled call cannot be shared, though it can with values; "" where it can.
+
+    It is traced in a graph that never runs: what a refused call has drawn or assigned before would stay in the caller's.
+    """
+    leaves = tf.nest.flatten((args, options))
+    symbolic = [is_tensor(leaf) and is_symbolic(leaf) for leaf in leaves]
+    if not any(symbolic):
+        return ""
+    graph = tf.__internal__.FuncGraph("row_check")
+    with restored(owner, keras), graph.as_default():
+        made = [
+            placeholder_like(leaf, keras) if new else leaf
+            for leaf, new in zip(leaves, symbolic, strict=True)
+        ]
+        traced_args, traced_options = tf.nest.pack_sequence_as((args, options), made)
+        try:
+            compute_shared(call, keras, batch, traced_args, traced_options)
+        except NotByRowsError as error:
+            return str(error)
+        except (
+            Exception
+        ):  # which the call raises again, where it is told what is wrong with the program
+            return ""
+    return ""
+
+
+def placeholder_like(tensor: Any, keras: Any) -> Any:
+    made = tf.compat.v1.placeholder(tensor.dtype, tensor.shape)
+    mask = keras.mask_of(tensor)
+    if mask is not None:
+        keras.set_mask(made, tf.compat.v1.placeholder(mask.dtype, mask.shape))
+    return made
 
 
 def words(error: Exception) -> str:
@@ -395,6 +434,8 @@ class Changed:
         self.generators = [(generator, dict(vars(generator))) for generator in generators]
 
     def note(self, variable: Any) -> None:
+        if not tf.executing_eagerly():  # it is only traced
+            return
         if id(variable) not in self.before and hasattr(variable, "numpy"):
             self.before[id(variable)] = (variable, variable.numpy())
 

@@ -213,7 +213,7 @@ def compare_counts(one: Record, two: Record, others: Iterable[Difference]) -> Co
         found.append(Difference("epochs", detail, line=line))
     observed = f"{one.steps} steps" + (f", {epochs[0]} epochs of fit" if epochs[0] else "")
     count = one.steps + epochs[0]
-    return Comparison(STEPS, observed if one.events or epochs[0] else "", count, tuple(found))
+    return Comparison(STEPS, observed if one.steps else "", count, tuple(found))
 
 
 def number_of(count: int, one: str, many: str) -> str:

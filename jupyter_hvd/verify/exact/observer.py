@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from ...launchers.whereabouts import own_files
 from ...runtime.sharing.context import sharing
 from ...runtime.sharing.program import without_xla
 from .records import Event, Fit, Record, Site, Variable
+
+if TYPE_CHECKING:
+    from ...runtime.sharing.keras_versions import Keras
 
 #: What is replaced. All but the last two are public; all were tested with `keras_versions.TESTED`.
 HOOKS = (
@@ -33,7 +36,7 @@ HOOKS = (
     "tf.vectorized_map",
     "tf.saved_model.load",
     "tf.function",
-    "keras.optimizers.Optimizer.apply",
+    "keras.optimizers.Optimizer.apply",  # and what else `Keras.updates` has
     "keras.optimizers.LossScaleOptimizer.apply",
     "keras.Model.fit",
     "keras.Variable.__init__",
@@ -111,21 +114,26 @@ class Observer:
         """
         import tensorflow as tf
 
-        from ...runtime.sharing.keras_versions import Keras, compiled_function, variable_classes
+        from ...runtime.sharing.keras_versions import (
+            compiled_function,
+            keras_of,
+            variable_classes,
+        )
 
-        Keras(tf.keras)
+        keras = keras_of(tf.keras)
         state = random.getstate()
         tape = tf.GradientTape
         self._replace(tape, "gradient", self._observe_gradient(tape.gradient))
         for owner, name in ((tape, "jacobian"), (tape, "batch_jacobian"), (tf, "vectorized_map")):
             self._replace(owner, name, self._suspending(getattr(owner, name)))
-        for kind in (tf.keras.optimizers.Optimizer, tf.keras.optimizers.LossScaleOptimizer):
-            self._replace(kind, "apply", self._observe_update(kind.apply))
+        for kind, name in keras.updates:
+            self._replace(kind, name, self._observe_update(getattr(kind, name), keras))
         self._replace(tf.keras.Model, "fit", self._observe_fit(tf.keras.Model.fit))
         self._replace(builtins, "print", self._observe_print(builtins.print))
-        variable = tf.keras.Variable
-        made = self._noting(variable.__init__, self._hold_name)
-        self._replace(variable, "__init__", made)
+        if keras.is_keras_3:
+            variable = tf.keras.Variable
+            made = self._noting(variable.__init__, self._hold_name)
+            self._replace(variable, "__init__", made)
         resource = variable_classes()[0]
         self._replace(resource, "__init__", self._noting(resource.__init__, self._hold))
         self._replace(tf.saved_model, "load", self._observe_load(tf.saved_model.load))
@@ -195,22 +203,20 @@ class Observer:
 
         return observed
 
-    def _observe_update(self, apply: Callable[..., Any]) -> Callable[..., Any]:
+    def _observe_update(self, apply: Callable[..., Any], keras: Keras) -> Callable[..., Any]:
         """The learning rate of an update, and the variables after it."""
 
         @functools.wraps(apply)
-        def observed(optimizer: Any, grads: Any, trainable_variables: Any = None) -> Any:
+        def observed(optimizer: Any, *args: Any, **options: Any) -> Any:
             import tensorflow as tf
 
             if not self._observes():
-                return apply(optimizer, grads, trainable_variables)
-            variables = trainable_variables
-            if variables is not None:
-                trainable_variables = variables = list(variables)
-            rate = tf.cast(tf.convert_to_tensor(optimizer.learning_rate), tf.float64)
+                return apply(optimizer, *args, **options)
+            args, options, variables = keras.bind_update(*args, **options)
+            rate = tf.cast(tf.convert_to_tensor(keras.learning_rate(optimizer)), tf.float64)
             self._suspended += 1  # an optimizer may hand on to another one
             try:
-                result = apply(optimizer, grads, trainable_variables)
+                result = apply(optimizer, *args, **options)
             finally:
                 self._suspended -= 1
             if variables is None:

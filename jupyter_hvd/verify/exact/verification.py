@@ -114,9 +114,21 @@ class ExactVerification:
             any(named(size, aspect) in seen for aspect in RESULTS) for size in self.sizes
         )
 
+    @property
+    def verdict(self) -> str:
+        """The outcome in a sentence."""
+        if self.holds:
+            sizes = " and ".join(map(str, self.sizes))
+            return f"On {sizes} ranks the program gives one process's results, as far as they were observed."
+        if self.fails:
+            first = f" First: {self.first}." if self.first is not None else ""
+            return f"The ranks do not give one process's results.{first}"
+        return "This training cannot be judged: no result of it was observed that one process gives twice."
+
     def as_json(self) -> dict[str, Any]:
         return {
             "batch": "global",
+            "verdict": self.verdict,
             "ranks": list(self.sizes),
             "steps": self.steps,
             "checks": [check.as_json() for check in self.checks],
@@ -189,7 +201,8 @@ def verify_exact(
         refused += one.refused
         if one.stopped == "time":
             steps = one.steps
-        tell(Check(REFERENCE, "pass" if not one.error else "unknown", said_of(one, seconds)))
+        seen = one.steps > 0 and not one.error
+        tell(Check(REFERENCE, "pass" if seen else "unknown", said_of(one, seconds)))
         noise: Noise | None = None
         firsts: list[Difference] = []
         for size in sizes:
@@ -237,7 +250,7 @@ def no_reference(run: Run, timeout: float) -> str:
 
 def said_of(one: Record, seconds: float) -> str:
     """How one process came through the training."""
-    text = f"{one.steps} steps"
+    text = f"{one.steps} steps" if one.steps else "no training step was observed"
     if one.error:
         text += f", ends with {one.error[:200]}"
     elif one.stopped == "time":

@@ -1,0 +1,48 @@
+"""A program for one process that N ranks share as it is: what is refused, and what all ranks have in common."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .files import UnusableInputError
+
+if TYPE_CHECKING:
+    from .convert import Options
+    from .documents import Document
+
+USES_HOROVOD = re.compile(r"^[ \t]*(?:import|from)[ \t]+horovod\b", re.MULTILINE)
+
+
+def require_single_process(path: Path, document: Document) -> Document:
+    """The document.
+
+    Args:
+        path: what it is called in the error.
+
+    Raises:
+        UnusableInputError: it is not for one process, and cannot be shared.
+    """
+    if any(USES_HOROVOD.search(text) for text in document.sources.values()):
+        raise UnusableInputError(
+            f"{path}: it uses Horovod itself, and --batch global shares programs for one process; "
+            "run it with horovodrun"
+        )
+    return document
+
+
+def common_variables(options: Options, seed: int | None = None) -> Mapping[str, str]:
+    """What all ranks have in their environment: a seed, another one for each run as for a program that sets none.
+
+    Args:
+        seed: the seed, where it is given.
+    """
+    from .runtime.sharing.program import GUARD_VARIABLE, SEED_VARIABLE
+
+    return {
+        SEED_VARIABLE: str(secrets.randbelow(2**31) if seed is None else seed),
+        GUARD_VARIABLE: "1" if options.guard else "0",
+    }
