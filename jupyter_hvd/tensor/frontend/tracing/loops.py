@@ -16,7 +16,7 @@ from ...language.types import REAL, Array
 from ..tracers import Barred, Condition, Data, Index, IndexEntry, Value, is_tuple, kind
 from .conditions import Conditions
 from .packing import guarded
-from .wholes import SizesMet, beyond, lists_of, nature_of, numbers_written
+from .wholes import SizesMet, at_most, beyond, lists_of, nature_of, numbers_written
 
 T = TypeVar("T")
 
@@ -215,7 +215,14 @@ class Loops(Conditions):
                 rounded = Affine.of(self.number(rounded))
             terms = tuple((name, c // k) for name, c in rounded.terms)
             length = Affine(terms, rounded.constant // k)
+        if length.is_constant:
+            length = Affine.of(max(0, length.constant))
         return start, length, k
+
+    def no_fewer_than_none(self, size: Affine) -> None:
+        """A loop of `range(2, n)` has no iterations for n < 2: there, what its size depends on becomes a number."""
+        if not (at_most(Affine.of(0), size) and self.integers.isdisjoint(size.names)):
+            self.looked("the number of iterations", "the loop", size, size + 1, clips=True)
 
     def _binder(
         self, name: str, bounds: tuple[Any, ...], ragged: bool
@@ -261,6 +268,7 @@ class Loops(Conditions):
 
     def _generated(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Value:
         index, size, item, _ = self.turn(pattern, bounds, ragged=False)
+        self.no_fewer_than_none(size)
         with self.scope(Binder(index, size)) as scope:
             entry = body(*item())
             term, layout = self.pack(entry)

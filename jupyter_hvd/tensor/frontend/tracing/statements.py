@@ -434,6 +434,7 @@ class Statements(Recurrences):
                         f"the size of `{c.name}` depends on more than the loop",
                         "append once a turn, to a list that begins empty: `y = []`",
                     )
+                self.no_fewer_than_none(size)
                 added = Value(self, Gen(index, size, change.term)).of_nature(Nature(1))
                 return self._bind(c.name, added if start == [] else self.joined_lists(start, added))
             case "+":

@@ -386,10 +386,10 @@ def joined_ranges(ranges: Sequence[Range | None]) -> Range | None:
         if made is None or range_ is None:
             return None
         low = next(
-            (a for a, b in (made[:1] + range_[:1], range_[:1] + made[:1]) if _at_most(a, b)), None
+            (a for a, b in (made[:1] + range_[:1], range_[:1] + made[:1]) if at_most(a, b)), None
         )
         below = next(
-            (b for a, b in (made[1:] + range_[1:], range_[1:] + made[1:]) if _at_most(a, b)), None
+            (b for a, b in (made[1:] + range_[1:], range_[1:] + made[1:]) if at_most(a, b)), None
         )
         made = None if low is None or below is None else (low, below)
     return made
@@ -407,7 +407,7 @@ def beyond(range_: Range | None, index: str, size: Affine) -> Range | None:
     )
 
 
-def _at_most(a: Affine, b: Affine) -> bool:
+def at_most(a: Affine, b: Affine) -> bool:
     """Whether a ≤ b whatever the sizes and indices are, none of which is negative."""
     rest = b - a
     return rest.constant >= 0 and all(c > 0 for _, c in rest.terms)
