@@ -164,6 +164,31 @@ class Index:
         raise self.tracer.error("an integer is no condition", "compare it: `i == 0`")
 
 
+#: Where an integer is an affine expression, and which.
+Case = tuple[Predicate, Affine]
+
+
+class Piecewise:
+    """A stand-in for an integer that is affine on each of several cases, of which exactly one holds; where it is the largest
+    or smallest of `ends`, `extreme` is "maximum" or "minimum".
+    """
+
+    def __init__(
+        self,
+        tracer: Tracing,
+        cases: tuple[Case, ...],
+        extreme: str = "",
+        ends: Sequence[Affine] = (),
+    ) -> None:
+        self.tracer = tracer
+        self.cases = cases
+        self.extreme = extreme
+        self.ends = tuple(ends)
+
+    def __bool__(self) -> bool:
+        raise self.tracer.error("an integer is no condition", "compare it: `i == 0`")
+
+
 class IndexEntry:
     """A stand-in for an entry of an index array, `src[e]`, plus an offset."""
 
@@ -293,7 +318,7 @@ def kind(value: Any) -> str:
             return describe(value.type, value.tracer.spelt)
         case Condition():
             return "a condition"
-        case Index() | Divided():
+        case Index() | Divided() | Piecewise():
             return "an index"
         case IndexEntry():
             return "an entry of an index array"

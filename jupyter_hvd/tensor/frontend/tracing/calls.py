@@ -89,7 +89,8 @@ class Tracer(Selections):
             or any(isinstance(x, tuple | list) for x in arguments)
             or not self._are_plain((*arguments, *named_arguments.values()))
         ):
-            return form.call(self, arguments, named_arguments)
+            integer = None if named_arguments else self.of_integers(form.name, arguments)
+            return form.call(self, arguments, named_arguments) if integer is None else integer
         if isinstance(function, type) and (fields := field_names(function)):
             return self._record_of(function, fields, arguments, named_arguments)
         helper = helper_of(function)
@@ -484,10 +485,36 @@ class Tracer(Selections):
             return max(values) if name == "maximum" else min(values)
         if len(values) == 1:
             return forms.build(self, {"maximum": "max", "minimum": "min"}[name], values[0])
+        integer = self.extreme_integer(name, values)
+        if integer is not None:
+            return integer
         result = values[0]
         for value in values[1:]:
             result = self.function(name, result, value)
         return result
+
+    def absolute(self, value: Any) -> Any:
+        """`abs(x)`."""
+        if isinstance(value, int | float):
+            return abs(value)
+        if self.cases_of(value) is not None:
+            return self.absolute_integer(value)
+        return forms.build(self, "abs", value)
+
+    def of_integers(self, name: str, values: Sequence[Any]) -> Any:
+        """`np.maximum`, `np.minimum`, `np.clip` and `np.abs` of indices and sizes; None where it is none of these."""
+        if any(self.cases_of(value) is None for value in values):
+            return None
+        match name, values:
+            case "maximum" | "minimum", (_, _):
+                return self.extreme_integer(name, values)
+            case "clip", (value, low, high):
+                return self.extreme_integer(
+                    "minimum", (self.extreme_integer("maximum", (value, low)), high)
+                )
+            case "abs", (value,):
+                return self.absolute_integer(value)
+        return None
 
     # Functions of functions
 
@@ -752,7 +779,7 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
     itertools.pairwise: lambda t, x: t.zipped(x, t.rest_of(x)),
     builtins.tuple: lambda t, xs: t.listed_from(xs),
     builtins.list: lambda t, xs: t.listed_from(xs),
-    builtins.abs: lambda t, x: abs(x) if isinstance(x, int | float) else forms.build(t, "abs", x),
+    builtins.abs: Tracer.absolute,
     builtins.round: lambda t, x, digits=0: (
         round(x, digits) if isinstance(x, int | float) else forms.build(t, "round", x, digits)
     ),

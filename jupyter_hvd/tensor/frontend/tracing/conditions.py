@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
@@ -42,12 +42,14 @@ from ...language.terms import (
 from ...language.types import REAL, Array, IndexArray, Layout, Product, TupleSet
 from ...polyhedral import sets
 from ..tracers import (
+    Case,
     Condition,
     Data,
     Divided,
     Index,
     IndexEntry,
     Nature,
+    Piecewise,
     Shares,
     Value,
     describe,
@@ -189,6 +191,9 @@ class Conditions(Wholes):
                 self.spread((left, right), lambda x, y: self.whole(self._compare(op, x, y)))
             )
         left, right = self._as_size(left), self._as_size(right)
+        if isinstance(left, Piecewise) or isinstance(right, Piecewise):
+            known = self.compared_cases(op, left, right)
+            return self._compared(op, left, right) if known is None else known
         if isinstance(left, Divided) or isinstance(right, Divided):
             q = self._of_divided(op, left, right)
             return self._compared(op, left, right) if q is None else self._known(q)
@@ -215,7 +220,7 @@ class Conditions(Wholes):
     # Remainders
 
     def condition(self, value: Any) -> Predicate:
-        if isinstance(value, Divided):
+        if isinstance(value, Index | Divided | Piecewise):
             value = self._compare("!=", value, 0)
         if isinstance(value, Value) and (p := self.predicate_of(value)) is not None:
             return p
@@ -333,13 +338,35 @@ class Conditions(Wholes):
             )
         for side in (left, right):
             if not isinstance(
-                side, Value | Index | Divided | int | float | Fraction
+                side, Value | Index | Divided | Piecewise | int | float | Fraction
             ) and not is_numpy_scalar(side):
                 raise self.error(f"a comparison with {kind(side)}", "compare numbers, or indices")
         name, swapped, negated = _INDICATORS[op]
         a, b = (self.scalar(side, "a comparison") for side in (left, right))
         made = Value(self, Call(named(name), (b, a) if swapped else (a, b)))
         return self._negated(made) if negated else as_truth(made)
+
+    def compared_cases(self, op: str, left: Any, right: Any) -> Condition | bool | None:
+        """A comparison of integers of which one is piecewise; None where data are compared."""
+        raise NotImplementedError
+
+    def cases_of(self, value: Any) -> tuple[Case, ...] | None:
+        """The cases of an integer that indices and sizes decide; None for anything else."""
+        raise NotImplementedError
+
+    def piecewise(self, cases: Sequence[Case]) -> Any:
+        """An integer of these cases."""
+        raise NotImplementedError
+
+    def one_integer(self, p: Predicate, one: Any, q: Predicate, two: Any) -> Any:
+        """An integer that is one of two where conditions say which; None where they are no integers or both numbers."""
+        if all(isinstance(value, int) for value in (one, two)):
+            return None
+        first, second = self.cases_of(one), self.cases_of(two)
+        if first is None or second is None:
+            return None
+        cases = [(conj(p, r), a) for r, a in first] + [(conj(q, r), a) for r, a in second]
+        return self.piecewise(cases)
 
     def _contains(self, left: Any, right: Any) -> Condition:
         if not isinstance(right, Data) or not isinstance(right.type, TupleSet):
@@ -373,6 +400,9 @@ class Conditions(Wholes):
                     term, layout = self.pack(values[-1])
                 branches.append((condition, lets(scope.bindings, term), layout))
         self.at(k)
+        integer = self.one_integer(p, values[0], not_p, values[1])
+        if integer is not None:
+            return integer
         return self._either(branches).of_nature(self.nature_of_one(*values))
 
     def one_of_two(self, test: Value, one: Any, two: Any) -> Any:

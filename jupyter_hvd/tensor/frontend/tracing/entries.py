@@ -10,8 +10,17 @@ from ...language.affine import Affine
 from ...language.predicates import Predicate, Related, compare, conj, disj
 from ...language.terms import Add, At, Binder, Const, Gen, Guard, Pair, Proj, Term, sums
 from ...language.types import REAL, Array, Product, Relation, TupleSet
-from ...polyhedral import sets
-from ..tracers import Condition, Crossed, Data, Divided, Index, IndexEntry, Value, is_tuple
+from ..tracers import (
+    Condition,
+    Crossed,
+    Data,
+    Divided,
+    Index,
+    IndexEntry,
+    Piecewise,
+    Value,
+    is_tuple,
+)
 from .subscripts import Changed, Subscripts
 from .traced import Lookup
 from .wholes import lists_of, nature_of, numbers_of, numbers_written
@@ -107,6 +116,10 @@ class Entries(Subscripts):
         self.at(k)
         if len(places) == 1 and isinstance(places[0], tuple):
             places = places[0]
+        if (
+            j := next((j for j, p in enumerate(places) if isinstance(p, Piecewise)), None)
+        ) is not None:
+            return self._entry_by_cases(k, array, places, j)
         array = self._structure(array)
         if isinstance(array, dict | list) or (isinstance(array, tuple) and len(places) == 1):
             return self._part(array, places)
@@ -132,6 +145,13 @@ class Entries(Subscripts):
         for place in places:
             array = self._entry(array, place)
         return array
+
+    def _entry_by_cases(self, k: int, array: Any, places: tuple[Any, ...], j: int) -> Any:
+        """An entry at an integer of several cases, which is the j-th place."""
+        array = self.once(array) if isinstance(array, Value) else array
+        return self.case_by_case(
+            places[j], lambda a: self.entry(k, array, *places[:j], a, *places[j + 1 :])
+        )
 
     def crossed(self, places: Any) -> Crossed:
         """What `np.ix_` gives for an axis."""
@@ -198,13 +218,12 @@ class Entries(Subscripts):
         """
         assert isinstance(array.type, Array)
         a, size = place.affine, array.type.size
-        once = disj(compare("<", a, place.divisor * -1), compare("≤", place.divisor * 2, a))
-        binders = tuple(self.binders)
-        near = place.op == "%" and sets.impossible(binders, conj(*self.conditions, once))
+        near = self.once_round(place)
         if near or not (k := self.divisor_of(place)):
             if place.op == "//":
                 raise place.refused()
-            return self._around(array, place)
+            around = near or self.around(place)
+            return self.case_by_case(around, lambda at: self.entry_within(array, at.affine))
         j, e = self.name("j"), self.name("e")
         first, count = (Affine.of(0), size) if place.op == "//" else self.multiples(a, k)
         met = compare("=", (Affine.of(j) + first) * k + Affine.of(e), a)
@@ -218,35 +237,6 @@ class Entries(Subscripts):
         if k := self.divisor_of(place):
             a, n = (place.affine, size * k) if place.op == "//" else (Affine.of(k - 1), size)
             self.looked("the index", "the array", a, n)
-
-    def _around(self, array: Value, place: Divided) -> Any:
-        """`x[a % n]`, where a is less than n before its range or behind it: `[0≤a<n]·x[a] + [n≤a]·x[a-n] + …`. What is
-        further away is out of range, and refused as such.
-        """
-        a, n = place.affine, place.divisor
-        cases = [
-            (conj(compare("≤", 0, a), compare("<", a, n)), a),
-            (compare("≤", n, a), a - n),
-            (compare("<", a, 0), a + n),
-        ]
-        possible = [
-            (p, at)
-            for p, at in cases
-            if not sets.impossible(tuple(self.binders), conj(*self.conditions, p))
-        ]
-
-        def read(rest: list[tuple[Predicate, Affine]]) -> Any:
-            (p, at), *others = rest
-            if not others:
-                return self.entry_within(array, at)
-            return self.choose(
-                self.here,
-                Condition(self, p),
-                lambda: self.entry_within(array, at),
-                lambda: read(others),
-            )
-
-        return read(possible or cases)
 
     def entry_is_below(self, place: IndexEntry, size: Affine) -> None:
         """What an index array says here is a place below a size, which the data are asked."""

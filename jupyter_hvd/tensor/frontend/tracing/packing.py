@@ -38,6 +38,7 @@ from ..tracers import (
     Index,
     IndexEntry,
     Nature,
+    Piecewise,
     Selected,
     Value,
     data_help,
@@ -187,6 +188,8 @@ class Packing:
                 return Guard(value.predicate, Const(1)), None
             case Index():
                 return self._size_as_number(value), None
+            case Piecewise():
+                return self.piecewise_term(value), None
             case IndexEntry():
                 raise self.error(
                     "an index array's entry is not a number",
@@ -280,12 +283,27 @@ class Packing:
                 )
             case Divided():
                 raise value.refused()
+            case Piecewise():
+                if (only := self.one_case(value)) is not None:
+                    return only
+                raise self.error(
+                    f"{what} takes one affine expression, and indices decide which of several this is",
+                    "write an `if` around what takes it: `if i < n: …`",
+                )
         if is_numpy_scalar(value) and isinstance(value.item(), int):
             return Affine.of(value.item())
         raise self.error(
             f"{what} takes an affine expression of indices and sizes, not {kind(value)}",
             "use i, n, constants, +, - and multiples: `x[2*i + 1]`; for data, an index array",
         )
+
+    def one_case(self, value: Piecewise) -> Affine | None:
+        """The only case of an integer that is possible here; None where there are several."""
+        raise NotImplementedError
+
+    def piecewise_term(self, value: Piecewise) -> Term:
+        """An integer of several cases as a number."""
+        raise NotImplementedError
 
     def condition(self, value: Any) -> Predicate:
         """A value as a predicate over indices; TensorError where data decide it."""

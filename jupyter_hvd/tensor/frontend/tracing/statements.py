@@ -51,6 +51,7 @@ from ..tracers import (
     Index,
     IndexEntry,
     Nature,
+    Piecewise,
     Selected,
     Value,
     is_tuple,
@@ -149,6 +150,9 @@ class Statements(Recurrences):
                 return UNSET
             if isinstance(value, Carried | list):
                 raise self.error(f"`{name}` is a list or a sum in one branch only")
+        integer = self.one_integer(p, x, q, y)
+        if integer is not None:
+            return integer
         branches = []
         for condition, bindings, value in ((p, first, x), (q, second, y)):
             term, layout = self.pack(value)
@@ -400,6 +404,8 @@ class Statements(Recurrences):
             if bounds.fixed is not None:
                 return [self.fitted(pattern, item) for item in bounds.fixed]
             return None
+        if any(map(self._indices_decide, bounds)):
+            return None
         start, length, step = self._range(bounds)
         if again and start.is_constant and length.is_constant:
             return [(start.constant + step * j,) for j in range(length.constant)]
@@ -613,6 +619,11 @@ class Statements(Recurrences):
         """`y[i] = e`, `y[i] += e`."""
         self.at(k)
         places = places[0] if len(places) == 1 and isinstance(places[0], tuple) else places
+        for j, place in enumerate(places):
+            cases = self.once_round(place) if isinstance(place, Divided) else place
+            if isinstance(cases, Piecewise):
+                ends = places[:j], places[j + 1 :]
+                return self._stored_by_cases(k, op, name, target, cases, ends, value)
         root = target.start if isinstance(target, Carried) else target
         while isinstance(root, Carried):
             root = root.start
@@ -633,6 +644,37 @@ class Statements(Recurrences):
             made = change(self.whole(root), places, value, op)
             return self._bind(name, self._in_place(root, made))
         return self._stored_in_loop(target, self.whole(root), places, value, op)
+
+    def _stored_by_cases(
+        self,
+        k: int,
+        op: str,
+        name: str,
+        target: Any,
+        place: Piecewise,
+        around: tuple[tuple[Any, ...], tuple[Any, ...]],
+        value: Any,
+    ) -> Any:
+        """`y[max(i - 1, 0)] = e`: an assignment in each case."""
+        value = self._bind("new", value)
+        possible = self._possible(place)
+
+        def from_case(j: int, array: Any) -> tuple[Any]:
+            p, a = possible[j]
+            places = (*around[0], Index(self, a), *around[1])
+
+            def here(array: Any) -> tuple[Any]:
+                return (self.store(k, op, name, array, places, value),)
+
+            if j == len(possible) - 1:
+                return here(array)
+            test = Condition(self, p)
+            (made,) = self.branch(
+                k, test, (name,), (array,), here, lambda array: from_case(j + 1, array)
+            )
+            return (made,)
+
+        return from_case(0, target)[0]
 
     def changed(self, k: int, how: str, name: str, target: Any, *given: Any) -> Any:
         """`y.fill(e)`, `np.copyto(y, e)`, `np.fill_diagonal(y, e)`; `np.add.at(y, k, e)` adds each time a place is named."""

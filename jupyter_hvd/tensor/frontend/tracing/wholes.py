@@ -36,7 +36,7 @@ from ...language.terms import (
     sums,
 )
 from ...language.types import Array, Product, Relation, dimensions
-from ..tracers import Condition, Data, Divided, Index, Nature, Value, kind
+from ..tracers import Condition, Data, Divided, Index, Nature, Piecewise, Value, kind
 from .packing import Packing, guarded
 from .traced import Access
 
@@ -359,7 +359,7 @@ def numbers_of(value: Any) -> str:
         return "bool" if isinstance(value.type, Relation) else "int"
     if isinstance(value, Condition | bool):
         return "bool"
-    if isinstance(value, int | Index | Divided):
+    if isinstance(value, int | Index | Divided | Piecewise):
         return "int"
     return value.nature.numbers if isinstance(value, Value) else ""
 
@@ -374,6 +374,8 @@ def range_of(value: Any) -> Range | None:
         return value.affine, value.affine + 1
     if isinstance(value, Divided):
         return (Affine.of(0), value.divisor) if value.op == "%" else None
+    if isinstance(value, Piecewise):
+        return joined_ranges([(a, a + 1) for _, a in value.cases])
     if isinstance(value, int) and not isinstance(value, bool):
         return Affine.of(value), Affine.of(value + 1)
     return value.nature.within if isinstance(value, Value) else None
