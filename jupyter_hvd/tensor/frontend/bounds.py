@@ -167,7 +167,7 @@ def _reads(
         case At(body, index):
             assert isinstance(body.type, Array)
             place = traced.places.get(e)
-            owner, axis = _owner(body)
+            owner, axis = _owner(body, traced.spelt)
             yield Access(
                 show(e, traced.spelt), owner, axis, index, body.type.size, binders, p, place
             )
@@ -175,11 +175,11 @@ def _reads(
         yield from _reads(child, binders, p, traced, types)
 
 
-def _owner(e: Term) -> tuple[str, int]:
+def _owner(e: Term, spelt: Mapping[str, str]) -> tuple[str, int]:
     axis = 0
     while isinstance(e, At):
         e, axis = e.body, axis + 1
-    return (e.name if isinstance(e, Var) else "the array"), axis
+    return (spelt.get(e.name, e.name) if isinstance(e, Var) else "the array"), axis
 
 
 def _related(

@@ -798,8 +798,8 @@ class _Rewriter(cst.CSTTransformer):
     def leave_BooleanOperation(
         self, node: cst.BooleanOperation, updated: cst.BooleanOperation
     ) -> cst.BaseExpression:
-        method = "both" if isinstance(node.operator, cst.And) else "either"
-        return self.call(node, method, updated.left, updated.right)
+        method = "and_then" if isinstance(node.operator, cst.And) else "or_else"
+        return self.call(node, method, updated.left, _lambda(None, updated.right))
 
     def leave_UnaryOperation(
         self, node: cst.UnaryOperation, updated: cst.UnaryOperation

@@ -38,6 +38,7 @@ from ...language.terms import (
     Var,
     lets,
     strip_entries,
+    strip_guards,
 )
 from ...language.types import REAL, Array, IndexArray, Layout, Product, TupleSet
 from ...polyhedral import sets
@@ -62,8 +63,52 @@ from .wholes import Wholes, lists_of, nature_of, numbers_of, range_of
 class Conditions(Wholes):
     """`p and q`, `i < j`, `(i, j) in R`, `a if p else b`."""
 
+    def and_then(self, k: int, left: Any, right: Callable[[], Any]) -> Any:
+        """`left and right`: what is on the right is read only where the left holds."""
+        self.at(k)
+        if (known := known_truth(left)) is not None:
+            return right() if known else left
+        p = TRUE if self.is_array(left) else self._index_part(left)
+        return self._both(left, self._within_condition(k, p, right))
+
+    def or_else(self, k: int, left: Any, right: Callable[[], Any]) -> Any:
+        """`left or right`: what is on the right is read only where the left does not hold."""
+        self.at(k)
+        if (known := known_truth(left)) is not None:
+            return left if known else right()
+        if self.is_array(left) or self._on_data(left):
+            return self._either_of(left, right())
+        p = self._negation(self.condition(left))
+        value = self._within_condition(k, p, right)
+        return self._either_of(left, self.conditioned(p, value) if self._on_data(value) else value)
+
+    def _index_part(self, truth: Any) -> Predicate:
+        """What of a truth value indices decide."""
+        return self.parts_of_truth(truth)[0] if self._on_data(truth) else self.condition(truth)
+
+    def _within_condition(self, k: int, p: Predicate, make: Callable[[], Any]) -> Any:
+        """A truth value that is looked at only where a condition holds."""
+        with self.scope(condition=p) as scope:
+            value = make()
+        self.at(k)
+        if not scope.bindings or not isinstance(value, Value):
+            return value
+        made = Value(self, lets(scope.bindings, value.term), value.layout)
+        return as_truth(made) if self._on_data(value) else made.of_nature(value.nature)
+
+    def parts_of_truth(self, truth: Value) -> tuple[Predicate, Value]:
+        """What of a truth value indices decide, and what data decide where that holds."""
+        p, e = strip_guards(truth.term)
+        if p != TRUE:
+            return p, as_truth(Value(self, e))
+        root, places = strip_entries(e)
+        if isinstance(root, Var) and root.name in self.truths:
+            read = self.read(Value(self, self.truths[root.name]), *places)
+            p, _ = strip_guards(read.term)
+        return p, truth
+
     def both(self, k: int, left: Any, right: Any) -> Any:
-        """`left and right`, `left & right`; of arrays entry by entry."""
+        """`left & right`; of arrays entry by entry."""
         self.at(k)
         return self._both(left, right)
 
@@ -75,7 +120,7 @@ class Conditions(Wholes):
         return Condition(self, conj(self.condition(left), self.condition(right)))
 
     def either(self, k: int, left: Any, right: Any) -> Any:
-        """`left or right`, `left | right`; of arrays entry by entry."""
+        """`left | right`; of arrays entry by entry."""
         self.at(k)
         return self._either_of(left, right)
 
@@ -90,7 +135,8 @@ class Conditions(Wholes):
     def negated(self, k: int, value: Any) -> Any:
         """`not value`, `~value`; of arrays entry by entry."""
         self.at(k)
-        return self._negated(value)
+        known = known_truth(value)
+        return self._negated(value) if known is None else not known
 
     def _negated(self, value: Any) -> Any:
         if self.is_array(value):
@@ -380,9 +426,13 @@ class Conditions(Wholes):
     def choose(self, k: int, test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
         """`a if p else b` is `[p]·a + [¬p]·b`."""
         self.at(k)
-        if isinstance(test, bool):
-            return then() if test else other()
+        if (known := known_truth(test)) is not None:
+            return then() if known else other()
         if self._on_data(test):
+            p, data = self.parts_of_truth(test)
+            if p != TRUE:
+                here = Condition(self, p)
+                return self.choose(k, here, lambda: self.choose(k, data, then, other), other)
             with self.memory.branches() as ways:
                 with ways.one():
                     first = then()
@@ -483,6 +533,13 @@ class Conditions(Wholes):
                     self._entrywise(Proj(1, a), Proj(1, b), p, q),
                 )
         return Add(Guard(p, a), Guard(q, b))
+
+
+def known_truth(value: Any) -> bool | None:
+    """Whether a value that is no array, index or condition is true in Python; None for one that is."""
+    if value is None or isinstance(value, bool | int | float | str | tuple | list | dict):
+        return bool(value)
+    return None
 
 
 def is_index_array(value: Any) -> bool:

@@ -121,6 +121,10 @@ class Entries(Subscripts):
         ) is not None:
             return self._entry_by_cases(k, array, places, j)
         array = self._structure(array)
+        if isinstance(places[0], slice) and any(
+            map(self._indices_decide, (places[0].start, places[0].stop))
+        ):
+            return self.window(array, places[0], places[1:])
         if isinstance(array, dict | list) or (isinstance(array, tuple) and len(places) == 1):
             return self._part(array, places)
         if type(array).__name__ in ("RClass", "CClass"):
@@ -152,6 +156,10 @@ class Entries(Subscripts):
         return self.case_by_case(
             places[j], lambda a: self.entry(k, array, *places[:j], a, *places[j + 1 :])
         )
+
+    def window(self, array: Any, place: slice, rest: tuple[Any, ...]) -> Any:
+        """`x[max(0, i - k):i + 1]`."""
+        raise NotImplementedError
 
     def crossed(self, places: Any) -> Crossed:
         """What `np.ix_` gives for an axis."""
@@ -198,8 +206,9 @@ class Entries(Subscripts):
             return self.found(array, place)
         if isinstance(place, Divided):
             return self._divided_entry(array, place)
-        a = self.from_start(place, size)
-        return self.entry_within(array, a)
+        if (counted := self.from_the_end(place, size)) is not None:
+            return self.case_by_case(counted, lambda a: self.entry_within(array, a.affine))
+        return self.entry_within(array, self.from_start(place, size))
 
     def _gathered(self, array: Value, place: IndexEntry, size: Affine) -> Value:
         """`x[src[e]]` is `Σ j:n. [src(e, j)]·x[j]`, which has one term: no addition."""
@@ -219,10 +228,10 @@ class Entries(Subscripts):
         assert isinstance(array.type, Array)
         a, size = place.affine, array.type.size
         near = self.once_round(place)
-        if near or not (k := self.divisor_of(place)):
+        if near is not None or not (k := self.divisor_of(place)):
             if place.op == "//":
                 raise place.refused()
-            around = near or self.around(place)
+            around = self.around(place) if near is None else near
             return self.case_by_case(around, lambda at: self.entry_within(array, at.affine))
         j, e = self.name("j"), self.name("e")
         first, count = (Affine.of(0), size) if place.op == "//" else self.multiples(a, k)

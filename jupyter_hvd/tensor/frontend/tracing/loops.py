@@ -452,11 +452,14 @@ class Loops(PiecewiseIntegers):
     def given(self, k: int, condition: Any, body: Callable[[], Any]) -> Value:
         """A comprehension's `if` in a sum."""
         self.at(k)
+        p, data = TRUE, None
         if self._on_data(condition):
-            return self.chosen(condition, body(), 0)
-        p = self.condition(condition)
+            p, data = self.parts_of_truth(condition)
+        else:
+            p = self.condition(condition)
         with self.scope(condition=p) as scope:
-            term, _ = self.pack(body())
+            value = body() if data is None else self.chosen(data, body(), 0)
+            term, _ = self.pack(value)
         return Value(self, guarded(p, lets(scope.bindings, term)))
 
     def any(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:

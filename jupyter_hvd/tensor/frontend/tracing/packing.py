@@ -150,6 +150,8 @@ class Packing:
         """A name that is not used yet, like `stem`, nor by an index around."""
         made = fresh(stem, self.used | {i for i, _ in self.binders})
         self.used.add(made)
+        if made != stem:
+            self.spelt[made] = self.spelt.get(stem, stem)
         return made
 
     def times(self, a: Term, b: Term) -> Term:
@@ -222,7 +224,7 @@ class Packing:
                 if value != value:
                     raise self.error(
                         f"the constant {value} is no real number",
-                        "keep numbers: `np.where(p, x, 0)`, and count where p holds",
+                        "begin an array with zeros, `np.zeros(n)`; elsewhere keep numbers: `np.where(p, x, 0)`",
                     )
                 return Const(value), None
             case tuple():

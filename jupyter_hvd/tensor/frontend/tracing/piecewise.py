@@ -15,7 +15,7 @@ from ...language.terms import Term
 from ...polyhedral import sets
 from ..tracers import Case, Condition, Divided, Index, Piecewise
 from .conditions import Conditions
-from .wholes import at_most
+from .wholes import at_most, counts_from_the_end
 
 
 class PiecewiseIntegers(Conditions):
@@ -135,6 +135,15 @@ class PiecewiseIntegers(Conditions):
         ):
             return None
         return Piecewise(self, _around(a, n))
+
+    def from_the_end(self, place: Any, size: Affine) -> Piecewise | None:
+        """`x[-i]` where i may be 0: counted from the end, but for 0; None for any other index."""
+        if not isinstance(place, Index) or place.affine.constant:
+            return None
+        a, indices = place.affine, {i for i, _ in self.binders}
+        if not counts_from_the_end(a) or not a.names & indices:
+            return None
+        return Piecewise(self, ((compare("<", a, 0), size + a), (compare("≤", 0, a), a)))
 
     def around(self, place: Divided) -> Piecewise:
         """`a % n` as `once_round` has it; what is further away is out of range, and refused as such."""

@@ -57,7 +57,7 @@ from ..tracers import (
     is_tuple,
     kind,
 )
-from .conditions import is_index_array
+from .conditions import is_index_array, known_truth
 from .loops import Iteration, Pattern
 from .memory import arrays
 from .packing import guarded
@@ -118,9 +118,16 @@ class Statements(Recurrences):
     ) -> tuple[Any, ...]:
         """What names mean after an `if` statement."""
         self.at(k)
-        if isinstance(test, bool):
-            return tuple((then if test else other)(*values))
+        if (known := known_truth(test)) is not None:
+            return tuple((then if known else other)(*values))
         if self._on_data(test):
+            p, data = self.parts_of_truth(test)
+            if p != TRUE:
+
+                def inner(*values: Any) -> tuple[Any, ...]:
+                    return self.branch(k, data, names, values, then, other)
+
+                return self.branch(k, Condition(self, p), names, values, inner, other)
             return self._masked(k, test, names, values, then, other)
         p = self.condition(test)
         found = []

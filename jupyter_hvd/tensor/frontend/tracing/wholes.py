@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from ...language.affine import Affine
 from ...language.errors import Place, TensorError
-from ...language.predicates import Predicate, conj
+from ...language.predicates import Predicate, compare, conj
 from ...language.provenance import Origins, carrying
 from ...language.terms import (
     Add,
@@ -36,6 +36,7 @@ from ...language.terms import (
     sums,
 )
 from ...language.types import Array, Product, Relation, dimensions
+from ...polyhedral import sets
 from ..tracers import Condition, Data, Divided, Index, Nature, Piecewise, Value, kind
 from .packing import Packing, guarded
 from .traced import Access
@@ -135,8 +136,14 @@ class Wholes(Packing):
     # Entries
 
     def from_start(self, place: Any, size: Affine) -> Affine:
-        """An index as Python takes it: `x[-1]`, and `x[-k]` unless the argument k is 0, are counted from the end."""
+        """An index as Python takes it: `x[-1]`, and `x[-k]` unless the argument k is 0, are counted from the end; `x[-i]` where
+        i is not 0 here.
+        """
         a = self.affine(place, "an index")
+        if counts_from_the_end(a) and a.names & {i for i, _ in self.binders}:
+            within = conj(*self.conditions, compare("≤", 0, a))
+            if a.constant < 0 or sets.impossible(tuple(self.binders), within):
+                return size + a
         if a.names and a.names <= self.integers and all(c < 0 for _, c in a.terms):
             place = self.number(a)
             a = Affine.of(place)
@@ -421,6 +428,11 @@ def nature_of(values: Sequence[Any]) -> Nature:
     numbers = types.pop() if len(types) == 1 else ""
     within = joined_ranges([range_of(value) for value in values]) if numbers == "int" else None
     return Nature(numbers=numbers, within=within)
+
+
+def counts_from_the_end(a: Affine) -> bool:
+    """Whether an index is 0 or negative as it is written: `-i`, `-2*i - 1`."""
+    return a.constant <= 0 and all(c < 0 for _, c in a.terms)
 
 
 @lru_cache(maxsize=65536)
