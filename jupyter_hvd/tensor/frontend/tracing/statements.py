@@ -28,6 +28,7 @@ from ...language.predicates import (
     exists,
     negate,
 )
+from ...language.predicates import substitute as renamed
 from ...language.terms import (
     At,
     Binder,
@@ -476,13 +477,12 @@ class Statements(Recurrences):
                     f"`{c.name}` is assigned to at several places in one turn",
                     "write one assignment",
                 )
-            alone = [a for a in at if a.coefficient(index)]
-            if not alone:
+            if self._meets_later(change, change, index, size):
                 raise self.in_order(
                     f"more than one turn may assign to one entry of `{c.name}`",
                     "index it by the loop's index: `y[i] = …`",
                 )
-            at = tuple(a for a in at if a is not alone[0])
+            at = tuple(a for a in at if index not in a.names)
         made = Change(
             change.op,
             Sum(index, size, guarded(p, change.term)),
@@ -516,16 +516,20 @@ class Statements(Recurrences):
         return InOrder(message, help_, self.place)
 
     def _apart(self, changes: list[Change], index: str, size: Affine) -> bool:
-        """Whether the changes of a turn may be made one after the other, each in all turns."""
-        if all(_of_one_turn(changes[0].at, c.at, index) for c in changes):
-            return True
-        binders = (*self.binders, Binder(index, size))
-        return all(
-            _elsewhere(a.at, b.at, index)
-            or (a.at == b.at and sets.impossible(binders, conj(a.condition, b.condition)))
-            for j, a in enumerate(changes)
-            for b in changes[:j]
+        """Whether the changes of an iteration may be made one after the other, each in all iterations."""
+        return not any(
+            self._meets_later(after, before, index, size)
+            for k, after in enumerate(changes)
+            for before in changes[:k]
         )
+
+    def _meets_later(self, one: Change, other: Change, index: str, size: Affine) -> bool:
+        """Whether a change reaches an entry that another reaches in a later iteration."""
+        later = Affine.of(self.name(index))
+        places = dict(zip(other.places, map(Affine.of, one.places), strict=True))
+        then = renamed(other.condition, {index: later, **places})
+        binders = (*self.binders, Binder(index, size), Binder(next(iter(later.names)), size))
+        return not sets.impossible(binders, conj(one.condition, then, compare("<", index, later)))
 
     # Changes
 
@@ -892,22 +896,7 @@ class Statements(Recurrences):
         return target
 
 
-def _of_one_turn(one: Sequence[Affine], other: Sequence[Affine], index: str) -> bool:
-    """Whether two places are the same in no two turns of a loop, `y[i, 0]` and `y[i, j]`: each entry is one turn's."""
-    return bool(one and other and one[0] == other[0] and one[0].coefficient(index))
-
-
 def _in_any_order(changes: Sequence[Change]) -> bool:
     """Whether the changes of a name may be made one after the other, each in all turns: `s *= a` and `s += b` may not."""
     kinds = {change.op for change in changes}
     return len(kinds) < 2 or kinds in ({"+", "+="}, {"=", "+="})
-
-
-def _elsewhere(one: Sequence[Affine], other: Sequence[Affine], index: str) -> bool:
-    """Whether two places are the same in no two turns of a loop, as `y[i, 0]` and `y[i, 1]`; `y[i]` and
-    `y[i + 1]` are.
-    """
-    if len(one) != len(other):
-        return False
-    pairs = [(a, a - b) for a, b in zip(one, other, strict=True) if index not in (a - b).names]
-    return any(d.is_constant and d.constant != 0 and index not in a.names for a, d in pairs)
