@@ -14,6 +14,7 @@ from .derivative.reverse import Checkpoint
 from .derivative.transforms import Derivative
 from .frontend import signature
 from .frontend.helpers import Helper
+from .frontend.outside import Reference
 from .frontend.tracing.traced import Traced
 from .instance import Instance, Primal
 from .language.depth import deep
@@ -36,8 +37,8 @@ class TensorFunction(CalledFunction):
         """The gradient of a scalar function, a function of the same parameters (6.20–6.49).
 
         With one name it has that parameter's shape, with several it is a tuple in their order; a number is a
-        parameter's position, as in `jax.grad(f, argnums=0)`. Raises TensorError where a name is no parameter or no real one, or, once types are known,
-        the result is no scalar.
+        parameter's position, as in `jax.grad(f, argnums=0)`. Raises TensorError where a name is no parameter or no
+        real one, or, once types are known, the result is no scalar.
 
         A loop that carries values keeps what its turns compute; with `checkpoint`, only what it
         carries, and its turns are computed once more, the last first; with `checkpoint="blocks"`, that
@@ -191,6 +192,9 @@ class DerivedFunction(TensorFunction):
 
     def captured(self, within: frozenset[CalledFunction | Helper] = frozenset()) -> Captured:
         return self.base.captured(within)
+
+    def references(self) -> Mapping[Reference, str]:
+        return self.base.references()
 
     def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
         if arguments is None:

@@ -13,6 +13,7 @@ from ...language.function import named
 from ...language.predicates import TRUE, conj
 from ...language.terms import Add, Call, Const, Guard, Mul, Term
 from ..tracers import Condition, Divided, Index, IndexEntry, Nature, Piecewise, Value
+from .conditions import is_index_array
 from .loops import Loops
 from .packing import guarded
 from .wholes import Range, lists_of, numbers_of, range_of
@@ -26,6 +27,7 @@ class Arithmetic(Loops):
         self.at(k)
         if isinstance(value, int | float | Fraction):
             return -value
+        value = self.integers_as_numbers(value)
         if isinstance(value, Index):
             return Index(self, value.affine * -1)
         if isinstance(value, Piecewise):
@@ -56,6 +58,14 @@ class Arithmetic(Loops):
             if made is not None:
                 return made
         left, right = self._divided_out(left), self._divided_out(right)
+        if op == "+" and is_index_array(right):
+            left, right = right, left
+        if op in ("+", "-") and is_index_array(left) and isinstance(right, int | Index):
+            return left.moved(self.affine(right, "an index") * (1 if op == "+" else -1))
+        if not (
+            op in ("+", "-") and all(isinstance(x, IndexEntry | Index | int) for x in (left, right))
+        ):
+            left, right = self.integers_as_numbers(left), self.integers_as_numbers(right)
         if isinstance(left, Index | IndexEntry | int) and isinstance(
             right, Index | IndexEntry | int
         ):
@@ -220,14 +230,11 @@ class Arithmetic(Loops):
         if isinstance(left, IndexEntry) or isinstance(right, IndexEntry):
             if op == "+" and isinstance(right, IndexEntry):
                 left, right = right, left
-            if op in "+-" and isinstance(left, IndexEntry):
-                offset = self.affine(right, "an index")
-                moved = left.offset + offset if op == "+" else left.offset - offset
-                return IndexEntry(self, left.relation, left.arguments, moved)
-            raise self.error(
-                "an index array's entry takes only + and - here",
-                "an array of integers is an index array; to compute with it, pass floats",
-            )
+            if isinstance(right, IndexEntry):
+                return self.binary(self.here, op, *map(self.integers_as_numbers, (left, right)))
+            offset = self.affine(right, "an index")
+            moved = left.offset + offset if op == "+" else left.offset - offset
+            return IndexEntry(self, left.relation, left.arguments, moved)
         a, b = self.affine(left, "an index"), self.affine(right, "an index")
         match op:
             case "+":

@@ -219,19 +219,19 @@ class Conditions(Wholes):
             return inside if op == "in" else Condition(self, self._negation(inside.predicate))
         if op in ("==", "!=") and (is_index_array(left) or is_index_array(right)):
             data, other = (left, right) if is_index_array(left) else (right, left)
-            if is_index_array(other):
-                raise self.error(
-                    "two index arrays side by side",
-                    "pass one as floats, or what is equal as a boolean array: `same = i[:, None] == j[None, :]`",
-                )
+            if is_index_array(other) or isinstance(other, IndexEntry):
+                return self._compare(op, *map(self.integers_as_numbers, (left, right)))
             if isinstance(other, Value) and range_of(other) and not self._counts(other):
                 return self.same_places(data, other, op == "==")
             return self._equal_places(op, data, other)
         if op in ("==", "!=") and (isinstance(left, IndexEntry) or isinstance(right, IndexEntry)):
             entry, other = (left, right) if isinstance(left, IndexEntry) else (right, left)
             assert isinstance(entry, IndexEntry)
+            if not isinstance(other, Index | int):
+                return self._compare(op, *map(self.integers_as_numbers, (left, right)))
             p = entry.equals(self.affine(other, "a comparison with an index array's entry"))
             return Condition(self, p if op == "==" else self._negation(p))
+        left, right = self.integers_as_numbers(left), self.integers_as_numbers(right)
         if self.is_array(left) or self.is_array(right):
             return as_truth(
                 self.spread((left, right), lambda x, y: self.whole(self._compare(op, x, y)))
@@ -247,6 +247,20 @@ class Conditions(Wholes):
             return self._compared(op, left, right)
         a, b = (self.affine(side, "a comparison") for side in (left, right))
         return self._known(self._of_indices(op, a, b))
+
+    def integers_as_numbers(self, value: Any) -> Any:
+        """An array of integers, or an entry of one, as numbers to compute with; anything else as it is."""
+        if is_index_array(value):
+            return self.as_numbers(value)
+        return self.number_at(value) if isinstance(value, IndexEntry) else value
+
+    def number_at(self, entry: IndexEntry) -> Value:
+        whole = self.arguments[entry.relation]
+        numbers = self.read(self.as_numbers(whole), *entry.arguments)
+        if entry.offset != Affine.of(0):
+            offset = self._size_as_number(Index(self, entry.offset))
+            numbers = Value(self, Add(numbers.term, offset))
+        return numbers.of_nature(Nature(numbers="int"))
 
     def _known(self, p: Predicate) -> Condition | bool:
         return p is TRUE if p in (TRUE, FALSE) else Condition(self, p)
@@ -266,7 +280,7 @@ class Conditions(Wholes):
     # Remainders
 
     def condition(self, value: Any) -> Predicate:
-        if isinstance(value, Index | Divided | Piecewise):
+        if isinstance(value, Index | Divided | Piecewise | IndexEntry):
             value = self._compare("!=", value, 0)
         if isinstance(value, Value) and (p := self.predicate_of(value)) is not None:
             return p
@@ -358,7 +372,7 @@ class Conditions(Wholes):
             places = [
                 Affine.of(0) if n == Affine.of(1) else a for n, a in zip(own, here, strict=True)
             ]
-            entry = IndexEntry(self, data.name, data.places(places), Affine.of(0))
+            entry = data.entry(places)
             number = self._as_size(self._aligned(wanted, at))
             p = entry.equals(self.affine(number, "a comparison with an index array"))
             return p if op == "==" else self._negation(p)

@@ -21,6 +21,7 @@ from ..tracers import (
     Value,
     is_tuple,
 )
+from .loops import Iteration
 from .subscripts import Changed, Subscripts
 from .traced import Lookup
 from .wholes import lists_of, nature_of, numbers_of, numbers_written
@@ -116,6 +117,9 @@ class Entries(Subscripts):
         self.at(k)
         if len(places) == 1 and isinstance(places[0], tuple):
             places = places[0]
+        places = tuple(
+            self.no_list(self.listed_from(p)) if isinstance(p, Iteration) else p for p in places
+        )
         if (
             j := next((j for j, p in enumerate(places) if isinstance(p, Piecewise)), None)
         ) is not None:
@@ -156,6 +160,14 @@ class Entries(Subscripts):
         return self.case_by_case(
             places[j], lambda a: self.entry(k, array, *places[:j], a, *places[j + 1 :])
         )
+
+    def listed_from(self, value: Any) -> Any:
+        """`list(…)`."""
+        raise NotImplementedError
+
+    def no_list(self, value: Any) -> Any:
+        """A value that is no list of Python's."""
+        raise NotImplementedError
 
     def window(self, array: Any, place: slice, rest: tuple[Any, ...]) -> Any:
         """`x[max(0, i - k):i + 1]`."""
@@ -291,7 +303,7 @@ class Entries(Subscripts):
             related = Related(data.name, arguments)
             self.note(_probe(related))
             return Condition(self, related)
-        return IndexEntry(self, data.name, arguments, Affine.of(0))
+        return data.entry((a,))
 
 
 def _sliced_list(value: Any, place: Any) -> list[Any] | None:

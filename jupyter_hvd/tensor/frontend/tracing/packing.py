@@ -29,7 +29,8 @@ from ...language.terms import (
     strip_guards,
     substitute,
 )
-from ...language.types import REAL, Layout
+from ...language.types import REAL, IndexArray, Layout
+from ..outside import Reference
 from ..tracers import (
     Barred,
     Condition,
@@ -91,6 +92,8 @@ class Packing:
         self.truths: dict[str, Term] = {}  # names of conditions, or of arrays of them
         self.counting: dict[str, Term] = {}  # names of arrays of indices as numbers
         self.memory = Memory()
+        self.arguments: dict[str, Any] = {}  # the stand-ins of parameters
+        self.outside: dict[Reference, str] = {}  # the parameters that arrays from outside are
 
     def error(self, message: str, help_: str = "") -> TensorError:
         """What is wrong at the place that is being traced, and what to do about it."""
@@ -193,10 +196,9 @@ class Packing:
             case Piecewise():
                 return self.piecewise_term(value), None
             case IndexEntry():
-                raise self.error(
-                    "an index array's entry is not a number",
-                    "an array of integers is an index array; to compute with it, pass floats",
-                )
+                return self.number_at(value).term, None
+            case Data(type=IndexArray()):
+                return self.as_numbers(value).term, None
             case Data():
                 raise self.error(f"`{value.name}` is not an array of numbers", data_help(value))
             case Barred():
@@ -298,6 +300,14 @@ class Packing:
             f"{what} takes an affine expression of indices and sizes, not {kind(value)}",
             "use i, n, constants, +, - and multiples: `x[2*i + 1]`; for data, an index array",
         )
+
+    def as_numbers(self, data: Data) -> Value:
+        """An array of integers as one of numbers."""
+        raise NotImplementedError
+
+    def number_at(self, entry: IndexEntry) -> Value:
+        """An entry of an array of integers as a number."""
+        raise NotImplementedError
 
     def one_case(self, value: Piecewise) -> Affine | None:
         """The only case of an integer that is possible here; None where there are several."""

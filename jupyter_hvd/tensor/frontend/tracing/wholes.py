@@ -35,7 +35,7 @@ from ...language.terms import (
     substitute,
     sums,
 )
-from ...language.types import Array, Product, Relation, dimensions
+from ...language.types import Array, IndexArray, Product, Relation, dimensions
 from ...polyhedral import sets
 from ..tracers import Condition, Data, Divided, Index, Nature, Piecewise, Value, kind
 from .packing import Packing, guarded
@@ -71,6 +71,8 @@ class Wholes(Packing):
             return self.build(dims, lambda *at: self.truth_of(self.related(value, at)))
         if isinstance(value, Value):
             return value
+        if isinstance(value, Data) and isinstance(value.type, IndexArray):
+            return self.as_numbers(value)
         return Value(self, *self.pack(value))
 
     def related(self, data: Data, at: Sequence[Affine]) -> Predicate:
