@@ -30,9 +30,11 @@ if os.environ["CASE"] == "vocabulary":
 else:
     x = np.random.rand(16, 128, 128, 3).astype("float32")
     y = np.random.randint(0, 21, (16, 128, 128))
-    model = [keras.Input((128, 128, 3)), *(layers.Conv2D(16, 3, padding="same", activation="relu") for _ in range(3)), layers.Conv2D(21, 1)]
+    hidden = [layers.Conv2D(16, 3, padding="same", activation="relu") for _ in range(3)]
+    model = [keras.Input((128, 128, 3)), *hidden, layers.Conv2D(21, 1)]
 model = keras.Sequential(model)
-model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+model.compile("adam", loss, metrics=["accuracy"])
 step = lambda: model.train_on_batch(x, y)
 for _ in range(3):
     step()

@@ -87,7 +87,7 @@ def words(line: str) -> str:
 
 def start_shown(one: str, two: str) -> int:
     """From where two lines are shown, so that a difference far within them is seen."""
-    first = len(os.path.commonprefix([one, two]))
+    first = len(os.path.commonprefix([one, two]))  # noqa: RUF071 — characters are meant
     return first - LEFT_OF if first > MOST_SHOWN else 0
 
 
