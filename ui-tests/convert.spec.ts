@@ -168,6 +168,9 @@ test('verify live, and cancel', { tag: '@installed' }, async ({ page, request })
     lab.diff.getByText('measured on one rank by the verification')
   ).toBeVisible();
   await expect(
+    lab.diff.getByText(/^Measured on this machine: a step takes/)
+  ).toBeVisible();
+  await expect(
     lab.diff.getByRole('img', { name: /^Efficiency over 1 to 64 workers/ })
   ).toBeVisible();
   const checked = lab.diff.locator('.jp-hvd-checked');
@@ -198,7 +201,7 @@ test('cost: parameters from source and kernel, entered step time, sliders', asyn
     cost.getByRole('img', { name: /^Efficiency over 1 to 64 workers/ })
   ).toBeVisible();
   await cost.getByRole('slider', { name: 'Workers' }).fill('16');
-  await expect(cost.getByText('Speed-up on 16')).toBeVisible();
+  await expect(cost.getByText('Speed-up on 16, estimated')).toBeVisible();
   await expect(cost.locator('.jp-hvd-hint')).toContainText('Scaling stops paying beyond');
   await cost.getByLabel('Network').selectOption('NVLink 4');
   await expect(cost.locator('.jp-hvd-hint')).toContainText('Up to 64 workers');
