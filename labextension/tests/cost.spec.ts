@@ -1,9 +1,10 @@
-import { measuredSpeedup, logarithmic } from '../src/axes';
+import { logarithmic } from '../src/axes';
 import {
   allreduceTime,
   curve,
   efficiency,
   MAX_WORKERS,
+  measuredSpeedup,
   NETWORKS,
   predictedStep,
   quantity,
