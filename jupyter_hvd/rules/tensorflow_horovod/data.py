@@ -38,6 +38,8 @@ AGREED = (
 #: Why, where a model answers.
 ANSWERED = "Data are made of this, and must be one thing on all ranks: the answer is rank 0's."
 ADVICE = "feed the training from a tf.data.Dataset that is made in this file"
+#: What computes another number from a length.
+COMPUTED = (cst.BinaryOperation, cst.BooleanOperation, cst.Call, cst.IfExp, cst.Integer)
 #: What to do where a step is sent its batches.
 CALLED = "make the step a function that is called on each batch, as `step(batch)`, and no generator that is sent them"
 
@@ -968,6 +970,77 @@ class UseShare(Rule):
             yield Fix(taken, edits, needs=(HOROVOD, share))
 
 
+class WholeBatches(Rule):
+    """Refuse batches of all rows, `batch_size=len(x)`.
+
+    A rank's batch of its share is an N-th of the rows then, and all ranks together train on the batch of one process: its rate is
+    the right one, and N times that rate may diverge. How many rows there are is written in the program as a length;
+    that a number happens to be one is not seen.
+    """
+
+    code = "HVD511"
+    name = "batch of all rows"
+    rationale = (
+        "A batch that has all rows already cannot become N times as large, so the rate must not."
+    )
+    partial = True
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.SGD(0.6), loss='mse')
+                model.fit(x, y, batch_size=len(x), epochs=100)
+                """
+            ),
+            None,
+            "On two ranks each step would average over the same rows as before, at twice the rate.",
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        sizes = [fit.batch_size for fit in context.data.fit_arrays]
+        for pipeline in context.data.pipelines:
+            batching = pipeline.last_batching(context.sharding.shard_point(pipeline))
+            if isinstance(batching, cst.Call) and method(batching) in ("batch", "padded_batch"):
+                given = argument(batching, "batch_size", 0)
+                sizes.append(given.value if given is not None else None)
+        for size in dict.fromkeys(sizes):
+            if size is not None and _is_number_of_rows(context, size):
+                yield Problem(
+                    size,
+                    "each batch has all rows: on N ranks it would have no more, and N times the rate may diverge",
+                    "share each batch with one process's result, by --batch global, or train on smaller batches",
+                )
+
+
+def _is_number_of_rows(context: Context, size: cst.BaseExpression) -> bool:
+    """Whether a number is a length, and nothing is computed from it: `len(x)`, `x.shape[0]`, `tf.shape(x)[0]`."""
+    seen = list(context.values.flow.computed_from(size, _is_length))
+    lengths = [node for node in seen if _is_length(node)]
+    return bool(lengths) and not any(
+        isinstance(node, COMPUTED) and node not in lengths for node in seen
+    )
+
+
+def _is_length(node: cst.CSTNode) -> bool:
+    match node:
+        case cst.Call(func=cst.Name("len")):
+            return True
+        case cst.Subscript(
+            value=shape, slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer("0")))]
+        ):
+            return isinstance(shape, (cst.Attribute, cst.Call)) and _names_shape(shape)
+    return False
+
+
+def _names_shape(node: cst.Attribute | cst.Call) -> bool:
+    named = node.func if isinstance(node, cst.Call) else node
+    return isinstance(named, cst.Attribute) and named.attr.value == "shape"
+
+
 RULES: tuple[type[Rule], ...] = (
     StepCounts,
     Share,
@@ -978,4 +1051,5 @@ RULES: tuple[type[Rule], ...] = (
     RowShare,
     OwnChoice,
     KeptState,
+    WholeBatches,
 )
