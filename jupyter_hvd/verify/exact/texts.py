@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -87,7 +86,8 @@ def words(line: str) -> str:
 
 def start_shown(one: str, two: str) -> int:
     """From where two lines are shown, so that a difference far within them is seen."""
-    first = len(os.path.commonprefix([one, two]))
+    pairs = enumerate(zip(one, two, strict=False))
+    first = next((place for place, (a, b) in pairs if a != b), min(len(one), len(two)))
     return first - LEFT_OF if first > MOST_SHOWN else 0
 
 
