@@ -17,13 +17,19 @@ from .split_gather import cast, gather
 Gradient = Callable[..., Any]
 
 
-def install(replace: Callable[[Any, str, Gradient], None]) -> None:
+def install(replace: Callable[[Any, str, Gradient], None], graph_gradients: Any) -> None:
+    """
+    Args:
+        replace: sets an attribute of a module or class. graph_gradients: TensorFlow's module of gradients without a tape.
+    """
     tape = tf.GradientTape
     replace(tape, "watch", watching_own_rows(tape.watch))
     replace(tape, "gradient", averaging_gradient(tape.gradient, "sources"))
     replace(tape, "jacobian", averaging_jacobian(tape.jacobian))
     replace(tape, "batch_jacobian", averaging_jacobian(tape.batch_jacobian))
-    replace(tf, "gradients", averaging_gradient(tf.gradients, "xs"))
+    # The last is what the optimizers of TensorFlow 1 call.
+    for owner in (tf, tf.compat.v1, graph_gradients):
+        replace(owner, "gradients", averaging_gradient(owner.gradients, "xs"))
     install_forward_mode(replace)
 
 

@@ -60,7 +60,7 @@ def shared_rows(function: Function, keras: Any) -> Function:
     def shared(*args: Any, **options: Any) -> Any:
         if not has_own_rows(args, options):
             return function(*args, **options)
-        return share_call(function, function, keras, args, options)
+        return share_call(function, function, keras, args, options, any_rows=True)
 
     return shared
 
@@ -72,7 +72,8 @@ def shared_loss(call: Function, keras: Any) -> Function:
     def shared(loss: Any, y_true: Any, y_pred: Any) -> Any:
         if not (keras.defines(loss.fn) and has_own_rows(y_true, y_pred)):
             return call(loss, y_true, y_pred)
-        return share_call(functools.partial(call, loss), loss, keras, (y_true, y_pred), {})
+        values = functools.partial(call, loss)
+        return share_call(values, loss, keras, (y_true, y_pred), {}, any_rows=True)
 
     return shared
 
@@ -95,7 +96,7 @@ def reduced_by_rows(reduce: Function, losses: Any, keras: Any) -> Function:
             weights = tf.cast(weights, values.dtype)
             if len(weights.shape) != len(values.shape):
                 return reduce(values, sample_weight, mask, reduction, dtype)
-        found = share_call(function, function, keras, (values, weights), {})
+        found = share_call(function, function, keras, (values, weights), {}, any_rows=True)
         return reduce(found, None, None, reduction, dtype)
 
     return reduced

@@ -161,7 +161,7 @@ def install(module: Any) -> None:
 
     keras = keras_versions.Keras(module)
     calls.install(keras, replace)
-    gradients.install(replace)
+    gradients.install(replace, keras_versions.raw_operations("gradients"))
     random_ops.install(replace, keras_versions.raw_operations)
     large_outputs.install(keras, replace)
     keras.install_batch_norm(replace)

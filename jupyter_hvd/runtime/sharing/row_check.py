@@ -242,11 +242,11 @@ def samples(
             if usable is None:
                 with sharing.run_whole(), restored(owner, keras):
                     try:
-                        tried = call(*sample_args, **sample_options)
+                        computes = finite(call(*sample_args, **sample_options))
                     except Exception as error:
                         last = error
                         continue
-                    if not finite(tried):
+                    if not computes:
                         last = ValueError("random numbers give no finite results")
                         continue
                 usable = (size, bound)
@@ -271,9 +271,9 @@ def random_like(tensor: Any, rows: int | None, size: int, bound: int, keras: Any
     elif tensor.dtype.is_integer:
         values = draw.integers(0, bound, shape)
     elif bound == BOUNDS[0]:
-        values = draw.standard_normal(shape)
+        values = draw.standard_normal(shape, np.float32)
     else:
-        values = draw.uniform(0.1, 0.9, shape)
+        values = 0.1 + 0.8 * draw.random(shape, np.float32)
     made = tf.cast(tf.convert_to_tensor(values), tensor.dtype)
     mask = keras.mask_of(tensor)
     if mask is not None:
@@ -333,10 +333,14 @@ def observe(run: Call, owner: Any, keras: Any, args: Any, options: Any) -> Obser
 
 
 def projected(y: Any) -> Any:
-    """A number to which each entry of a tensor contributes otherwise."""
+    """A number to which each entry of a tensor contributes otherwise, by weights for rows and for what is in them."""
     y = tf.cast(y, tf.float32)
-    weights = tf.reshape(tf.cos(1.7 * tf.cast(tf.range(tf.size(y)), tf.float32)), tf.shape(y))
-    return tf.reduce_sum(y * weights)
+    if y.shape.rank == 0:
+        return y
+    rows, *others = y.shape
+    entries = int(np.prod(others))
+    along, across = (tf.cos(1.7 * tf.range(float(count)) + 0.4) for count in (rows, entries))
+    return tf.reduce_sum(along * tf.linalg.matvec(tf.reshape(y, [rows, entries]), across))
 
 
 WORDS = {

@@ -14,7 +14,7 @@ ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 BAR = re.compile(r"[━█▏▎▍▌▋▊▉╸╺]|\d+/\d+ \[[=>.]+\]|\d+%\|")
 #: Times of day, durations and speeds, and where an object is in memory.
 VARYING = re.compile(
-    r"0x[0-9a-f]{6,}"
+    r"0x[0-9a-f]{6,}|\b\d{12,}(?=: TensorSpec\()"
     r"|\d+:\d\d(?::\d\d(?:\.\d+)?)?"
     r"|\d+(?:\.\d*)?(?:e[-+]?\d+)?\s*(?:ns|µs|us|ms|s|sec|secs|seconds?|min|minutes?|hours?|h)(?:/\w+)?(?![\w])"
     r"|\d+(?:\.\d*)?\s*(?:it|its|steps?|batch(?:es)?|images?|img|samples?|examples?|rows?|tokens?|epochs?)/(?:s|sec|second)\b"
