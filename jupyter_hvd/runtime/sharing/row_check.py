@@ -68,8 +68,7 @@ def verdict(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options
         RuntimeError: it computed each row by itself at first, and does not now.
     """
     known = _verdicts.setdefault(owner, {})
-    key = (batch.key, trainable(owner, keras))
-    found = known.get(key)
+    found = known.get((batch.key, switches(owner, keras)))
     own = None if batch.rows is None else -(-batch.rows // sharing.size)
     if found is None or own in found.other_sizes:
         reason = unsuited(owner, keras)
@@ -78,7 +77,7 @@ def verdict(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options
             if reason:
                 return reason  # this time
         found = Verdict(reason) if reason else check(call, owner, keras, batch, args, options)
-        known[key] = found
+        known[batch.key, switches(owner, keras)] = found  # it may have been built since
     elif not found.reason and tf.executing_eagerly():
         found.calls += 1
         if found.calls == AGAIN:
@@ -91,10 +90,14 @@ def verdict(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options
     return found.reason
 
 
-def trainable(owner: Any, keras: Any) -> tuple[bool, ...]:
+def switches(owner: Any, keras: Any) -> tuple[Any, ...]:
+    """What a layer and its parts may go by beside their arguments: whether they are trained, and their words and yes or no."""
     if not isinstance(owner, keras.Layer):
         return ()
-    return tuple(bool(layer.trainable) for layer in keras.layers_of(owner))
+    return tuple(
+        (bool(layer.trainable), tuple(v for v in vars(layer).values() if type(v) in (bool, str)))
+        for layer in keras.layers_of(owner)
+    )
 
 
 def unsuited(owner: Any, keras: Any) -> str:
