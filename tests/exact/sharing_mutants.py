@@ -400,6 +400,24 @@ def check_in_order(rank: int) -> Iterator[None]:
         yield
 
 
+@mutant
+def no_weights_check(rank: int) -> Iterator[None]:
+    with mock.patch(f"{FOLDER}.row_check.require_equal_weights", lambda _: None):
+        yield
+
+
+@mutant
+def no_losses_check(rank: int) -> Iterator[None]:
+    with mock.patch(f"{FOLDER}.gradients.loss_of", lambda _: None):
+        yield
+
+
+@mutant
+def one_verdict_for_all_switches(rank: int) -> Iterator[None]:
+    with mock.patch(f"{FOLDER}.row_check.switches", lambda *_: ()):
+        yield
+
+
 FOUND_BY = {
     "no_average": "train_step_ema",
     "gather_without_factor": "train_step_ema",
@@ -431,4 +449,7 @@ FOUND_BY = {
     "update_left_out": "compiled_loop",
     "early_exit_on_a_rank": "train_step_ema",
     "check_in_order": "layers_of_whole_batches",
+    "no_weights_check": "different_weights",
+    "no_losses_check": "different_labels",
+    "one_verdict_for_all_switches": "toggled_modes",
 }

@@ -73,10 +73,10 @@ class Checksum:
         self.compare(hvd.allgather(own), 1)
 
     def message(self) -> str:
-        return words(self.site)
+        return words_of_difference(self.site)
 
 
-def words(site: str) -> str:
+def words_of_difference(site: str) -> str:
     """What to say of ranks with different data.
 
     Args:
@@ -103,9 +103,9 @@ def require_equal_losses(own: Any, mean: Any, site: str) -> list[Any]:
     allowed = EQUAL_LOSSES * tf.abs(own) + tf.cast(1e-6, own.dtype)
     same = tf.logical_or(tf.abs(own - mean) <= allowed, tf.logical_not(tf.math.is_finite(own)))
     if not tf.executing_eagerly():
-        return [tf.debugging.Assert(same, [words(site)])]
+        return [tf.debugging.Assert(same, [words_of_difference(site)])]
     if not bool(same):
-        raise DifferentDataError(words(site))
+        raise DifferentDataError(words_of_difference(site))
     return []
 
 

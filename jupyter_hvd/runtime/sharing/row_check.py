@@ -8,9 +8,11 @@ its own batch; a compiled one, which has no values yet, on random ones of its ty
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import random
 import threading
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,7 +24,9 @@ import tensorflow as tf
 
 from . import keras_versions
 from .calls import Batch, compute_shared, is_tensor
+from .checksums import DifferentDataError, words_of_difference
 from .context import NotByRowsError, sharing
+from .report import name_of
 
 Call = Callable[..., Any]
 #: A relative difference that is rounding, by what a layer computes in.
@@ -76,6 +80,8 @@ def verdict(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options
             reason = build(owner, keras, args, options)
             if reason:
                 return reason  # this time
+        if not reason and sharing.guarded and isinstance(owner, keras.Layer):
+            require_equal_weights(owner)
         found = Verdict(reason) if reason else check(call, owner, keras, batch, args, options)
         known[batch.key, switches(owner, keras)] = found  # it may have been built since
     elif not found.reason and tf.executing_eagerly():
@@ -110,6 +116,31 @@ def unsuited(owner: Any, keras: Any) -> str:
         if any(getattr(layer, "stateful", False) for layer in keras.layers_of(owner)):
             return "a recurrent layer keeps its state from batch to batch"
     return ""
+
+
+def require_equal_weights(layer: Any) -> None:
+    """Make sure that the ranks have the same weights, up to what sums in no fixed order leave.
+
+    Raises:
+        DifferentDataError: they do not, on all ranks.
+    """
+    with tf.init_scope():
+        values = [np.asarray(tf.convert_to_tensor(v)) for v in layer.weights if v.dtype != "string"]
+        bits = functools.reduce(lambda seen, v: zlib.crc32(v.tobytes(), seen), values, 0)
+        if len(set(hvd.allgather(np.array([bits], np.int64)).numpy())) == 1:
+            return
+        sums = [[projected_sum(v), np.sum(np.abs(v.astype(np.float64)))] for v in values]
+        every = hvd.allgather(np.array([sums], np.float64)).numpy()
+    allowed = ROUNDING["float32"] * np.max(every[..., 1], 0)
+    if np.any(np.abs(every[..., 0] - every[0, :, 0]) > allowed):
+        raise DifferentDataError(
+            f"{words_of_difference('')} The weights of {name_of(layer)} differ."
+        )
+
+
+def projected_sum(value: Any) -> float:
+    """A number to which each entry of an array contributes otherwise."""
+    return float(np.sum(np.cos(0.7 * np.arange(value.size)) * value.astype(np.float64).ravel()))
 
 
 def build(owner: Any, keras: Any, args: Any, options: Any) -> str:
