@@ -48,12 +48,13 @@ class Keras:
 
     @property
     def losses(self) -> Any:
-        """Of Keras 3: what losses and metrics are reduced by, and the classes that wrap functions."""
+        """Of Keras 3: what losses and metrics are reduced by, the classes that wrap functions, and where one has its own."""
         source = f"{self.package.__name__}.src"
         return SimpleNamespace(
             reducing=importlib.import_module(f"{source}.losses.loss"),
             metrics=importlib.import_module(f"{source}.metrics.reduction_metrics"),
             LossFunctionWrapper=self._get(f"{source}.losses.losses", "LossFunctionWrapper"),
+            function_name="_fn",
             MeanMetricWrapper=self._get(f"{source}.metrics.reduction_metrics", "MeanMetricWrapper"),
         )
 

@@ -41,7 +41,8 @@ def install(keras: Any, replace: Replace) -> None:
         reduce = losses.reducing.reduce_weighted_values
         replace(losses.reducing, "reduce_weighted_values", reduced_by_rows(reduce, losses, keras))
         wrapper = losses.MeanMetricWrapper
-        replace(wrapper, "update_state", updated_by_rows(wrapper.update_state, keras))
+        update = updated_by_rows(wrapper.update_state, losses.function_name, keras)
+        replace(wrapper, "update_state", update)
         samplewise = losses.metrics.reduce_to_samplewise_values
         replace(losses.metrics, "reduce_to_samplewise_values", shared_rows(samplewise, keras))
 
@@ -112,18 +113,22 @@ def sum_of_rows(values: Any, weights: Any) -> Any:
     return tf.reduce_sum(weighted, list(range(1, len(weighted.shape))))
 
 
-def updated_by_rows(update: Function, keras: Any) -> Function:
-    """A metric that is the mean of a function of Keras'."""
+def updated_by_rows(update: Function, name: str, keras: Any) -> Function:
+    """A metric that is the mean of a function of Keras'.
+
+    Args:
+        name: of the attribute that has the function.
+    """
 
     @functools.wraps(update)
     def updated(metric: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        function = metric._fn
+        function = getattr(metric, name)
         if not (keras.defines(function) and has_own_rows(y_true, y_pred)):
             return update(metric, y_true, y_pred, sample_weight)
-        metric._fn = shared_rows(function, keras)
+        setattr(metric, name, shared_rows(function, keras))
         try:
             return update(metric, y_true, y_pred, sample_weight)
         finally:
-            metric._fn = function
+            setattr(metric, name, function)
 
     return updated
