@@ -23,7 +23,7 @@ def blind() -> Any:
 
 @mutant
 def no_average(rank: int) -> Iterator[None]:
-    with blind(), mock.patch(f"{FOLDER}.gradients.average", lambda gradients: gradients):
+    with blind(), mock.patch(f"{FOLDER}.gradients.average", lambda found, _=None: found):
         yield
 
 
@@ -235,8 +235,8 @@ def averaged_twice(rank: int) -> Iterator[None]:
 
     original = gradients.average_group
 
-    def halved(tensors: Any) -> Any:
-        return [mean / 2 for mean in original(tensors)]
+    def halved(tensors: Any, loss: Any = None) -> Any:
+        return [mean / 2 for mean in original(tensors, loss)]
 
     with blind(), mock.patch.object(gradients, "average_group", halved):
         yield
@@ -260,8 +260,8 @@ def jacobian_not_averaged(rank: int) -> Iterator[None]:
         leave(block, *error)
         left.append(True)
 
-    def averaged(found: Any) -> Any:
-        return found if left and left.pop() else average(found)
+    def averaged(found: Any, loss: Any = None) -> Any:
+        return found if left and left.pop() else average(found, loss)
 
     with (
         blind(),
