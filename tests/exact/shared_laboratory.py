@@ -164,7 +164,7 @@ def judge(one: Record, ranks: list[Record]) -> tuple[str, str]:
 EXPECTED = {
     **dict.fromkeys(("not_by_rows", "plain_variables", "experts_balanced"), "whole"),
     **dict.fromkeys(("graph_convolution", "layers_of_whole_batches"), "whole"),
-    "different_data": "refused",
+    **dict.fromkeys(("different_data", "different_labels", "different_weights"), "refused"),
 }
 
 

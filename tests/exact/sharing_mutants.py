@@ -23,7 +23,7 @@ def blind() -> Any:
 
 @mutant
 def no_average(rank: int) -> Iterator[None]:
-    with blind(), mock.patch(f"{FOLDER}.gradients.average", lambda gradients: gradients):
+    with blind(), mock.patch(f"{FOLDER}.gradients.average", lambda found, _=None: found):
         yield
 
 
@@ -235,8 +235,8 @@ def averaged_twice(rank: int) -> Iterator[None]:
 
     original = gradients.average_group
 
-    def halved(tensors: Any) -> Any:
-        return [mean / 2 for mean in original(tensors)]
+    def halved(tensors: Any, loss: Any = None) -> Any:
+        return [mean / 2 for mean in original(tensors, loss)]
 
     with blind(), mock.patch.object(gradients, "average_group", halved):
         yield
@@ -260,8 +260,8 @@ def jacobian_not_averaged(rank: int) -> Iterator[None]:
         leave(block, *error)
         left.append(True)
 
-    def averaged(found: Any) -> Any:
-        return found if left and left.pop() else average(found)
+    def averaged(found: Any, loss: Any = None) -> Any:
+        return found if left and left.pop() else average(found, loss)
 
     with (
         blind(),
@@ -400,6 +400,24 @@ def check_in_order(rank: int) -> Iterator[None]:
         yield
 
 
+@mutant
+def no_weights_check(rank: int) -> Iterator[None]:
+    with mock.patch(f"{FOLDER}.row_check.require_equal_weights", lambda _: None):
+        yield
+
+
+@mutant
+def no_losses_check(rank: int) -> Iterator[None]:
+    with mock.patch(f"{FOLDER}.gradients.loss_of", lambda _: None):
+        yield
+
+
+@mutant
+def one_verdict_for_all_switches(rank: int) -> Iterator[None]:
+    with mock.patch(f"{FOLDER}.row_check.switches", lambda *_: ()):
+        yield
+
+
 FOUND_BY = {
     "no_average": "train_step_ema",
     "gather_without_factor": "train_step_ema",
@@ -431,4 +449,7 @@ FOUND_BY = {
     "update_left_out": "compiled_loop",
     "early_exit_on_a_rank": "train_step_ema",
     "check_in_order": "layers_of_whole_batches",
+    "no_weights_check": "different_weights",
+    "no_losses_check": "different_labels",
+    "one_verdict_for_all_switches": "toggled_modes",
 }

@@ -171,6 +171,7 @@ def test_rounding_is_no_difference() -> None:
         ("nan", "0.5", False),
         ("took 3.2 s, 12ms/step at 12:30:01", "took 9.9 s, 80ms/step at 12:31:59", True),
         ("<Dense at 0x7fe0aa10>", "<Dense at 0x7ab00010>", True),
+        ("139653372345808: TensorSpec(shape=())", "140190127015696: TensorSpec(shape=())", True),
         ("5/5 ━━━━━ 1s 10ms/step - loss: 0.5", "5/5 ━━━━━ 2s 70ms/step - loss: 0.9", True),
         ("saved best", "saved last", False),
         ("v1.2.3", "v1.2.4", False),

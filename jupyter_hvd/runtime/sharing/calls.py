@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class Batch:
     silently: bool = False
 
 
-def install(keras: Any, replace: Callable[[Any, str, Call], None]) -> None:
+def install(keras: Any, put: Callable[[Any, str, Call], None]) -> None:
     original = keras.Layer.__call__
 
     @functools.wraps(original)
@@ -48,7 +48,7 @@ def install(keras: Any, replace: Callable[[Any, str, Call], None]) -> None:
             return original(layer, *args, **options)
         return share_call(functools.partial(original, layer), layer, keras, args, options)
 
-    replace(keras.Layer, "__call__", call)
+    put(keras.Layer, "__call__", call)
 
 
 def share_function(function: Call) -> Call:
@@ -71,8 +71,14 @@ def share_function(function: Call) -> Call:
     return converted(call)  # type: ignore[no-any-return]
 
 
-def share_call(call: Call, owner: Any, keras: Any, args: Any, options: Any) -> Any:
-    """What a call returns for the whole batch, computed by all ranks where its rows do not depend on one another."""
+def share_call(
+    call: Call, owner: Any, keras: Any, args: Any, options: Any, any_rows: bool = False
+) -> Any:
+    """What a call returns for the whole batch, computed by all ranks where its rows do not depend on one another.
+
+    Args:
+        any_rows: it computes the same for any number of rows, and is checked on few.
+    """
     from .row_check import NOT_YET, verdict
 
     if not sharing.in_charge or keras.in_stateless_scope():
@@ -83,7 +89,8 @@ def share_call(call: Call, owner: Any, keras: Any, args: Any, options: Any) -> A
         return call(*args, **options)
     reason = batch.whole
     if not reason:
-        reason = verdict(call, owner, keras, batch, args, options)
+        checked = replace(batch, rows=None) if any_rows else batch
+        reason = verdict(call, owner, keras, checked, args, options)
     if not reason:
         try:
             return compute_shared(call, keras, batch, args, options)

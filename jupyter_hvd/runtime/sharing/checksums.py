@@ -15,6 +15,8 @@ import tensorflow as tf
 
 #: How the message about ranks with different data begins, by which it is found in TensorFlow's errors.
 DIFFERENT = "jupyter_hvd: the ranks computed on different data"
+#: Losses of ranks are equal when they differ by no more than this part.
+EQUAL_LOSSES = 1e-4
 #: What is no line of the user's.
 INSTALLED = tuple({*sysconfig.get_paths().values(), str(Path(__file__).parents[2])})
 #: The file of a notebook's cell on the ranks.
@@ -71,10 +73,40 @@ class Checksum:
         self.compare(hvd.allgather(own), 1)
 
     def message(self) -> str:
-        return (
-            f"{DIFFERENT} at {self.site or call_site()}. Every rank must read the same batches: seed what draws or "
-            "shuffles them, and sort what comes in the order of a file system or of threads."
-        )
+        return words_of_difference(self.site)
+
+
+def words_of_difference(site: str) -> str:
+    """What to say of ranks with different data.
+
+    Args:
+        site: the line; "" for that which runs now.
+    """
+    return (
+        f"{DIFFERENT} at {site or call_site()}. Every rank must read the same batches: seed what draws or "
+        "shuffles them, and sort what comes in the order of a file system or of threads."
+    )
+
+
+def require_equal_losses(own: Any, mean: Any, site: str) -> list[Any]:
+    """Make sure that the loss of this rank is that of all: labels and weights are in no call's arguments.
+
+    Args:
+        own, mean: of this rank, and over all ranks.
+
+    Returns:
+        What must run before the gradients are used, in a compiled step.
+
+    Raises:
+        DifferentDataError: in an eager call they differ; a compiled one raises an error of TensorFlow's.
+    """
+    allowed = EQUAL_LOSSES * tf.abs(own) + tf.cast(1e-6, own.dtype)
+    same = tf.logical_or(tf.abs(own - mean) <= allowed, tf.logical_not(tf.math.is_finite(own)))
+    if not tf.executing_eagerly():
+        return [tf.debugging.Assert(same, [words_of_difference(site)])]
+    if not bool(same):
+        raise DifferentDataError(words_of_difference(site))
+    return []
 
 
 def sum_of_bits(tensor: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
+from .checksums import call_site, require_equal_losses
 from .context import sharing
 from .own_rows import own_rows_of
 from .split_gather import cast, gather
@@ -17,13 +18,19 @@ from .split_gather import cast, gather
 Gradient = Callable[..., Any]
 
 
-def install(replace: Callable[[Any, str, Gradient], None]) -> None:
+def install(replace: Callable[[Any, str, Gradient], None], graph_gradients: Any) -> None:
+    """
+    Args:
+        replace: sets an attribute of a module or class. graph_gradients: TensorFlow's module of gradients without a tape.
+    """
     tape = tf.GradientTape
     replace(tape, "watch", watching_own_rows(tape.watch))
     replace(tape, "gradient", averaging_gradient(tape.gradient, "sources"))
     replace(tape, "jacobian", averaging_jacobian(tape.jacobian))
     replace(tape, "batch_jacobian", averaging_jacobian(tape.batch_jacobian))
-    replace(tf, "gradients", averaging_gradient(tf.gradients, "xs"))
+    # The last is what the optimizers of TensorFlow 1 call.
+    for owner in (tf, tf.compat.v1, graph_gradients):
+        replace(owner, "gradients", averaging_gradient(owner.gradients, "xs"))
     install_forward_mode(replace)
 
 
@@ -56,6 +63,7 @@ def averaging_gradient(gradient: Gradient, name: str) -> Gradient:
         name: of the argument that has what it is taken for.
     """
     signature = inspect.signature(gradient)
+    sources_at = [*signature.parameters].index(name)
 
     @functools.wraps(gradient)
     def averaged(*args: Any, **options: Any) -> Any:
@@ -73,9 +81,21 @@ def averaging_gradient(gradient: Gradient, name: str) -> Gradient:
             for place, other in zip(kept, others, strict=True):
                 found[place] = with_own_rows(found[place], other, own[place])
             found = tf.nest.pack_sequence_as(sources, found)
-        return average(found) if averages() else found
+        if not averages():
+            return found
+        return average(found, loss_of(given.args[sources_at - 1]) if sharing.guarded else None)
 
     return averaged
+
+
+def loss_of(target: Any) -> Any:
+    """The sum of what gradients are taken of, of numbers and vectors; None where there are none.
+
+    What was gathered is equal on all ranks, and is not gathered for this.
+    """
+    parts = [t for t in tf.nest.flatten(target) if isinstance(t, tf.Tensor) and t.dtype.is_floating]
+    parts = [t for t in parts if t.shape.rank in (0, 1) and own_rows_of(t) is None]
+    return tf.add_n([tf.reduce_sum(tf.cast(t, tf.float32)) for t in parts]) if parts else None
 
 
 def split_list(values: Any, count: int) -> tuple[list[Any], list[Any]]:
@@ -139,8 +159,15 @@ def is_variable(source: Any) -> bool:
     return isinstance(source, tf.Variable) or hasattr(source, "assign")
 
 
-def average(gradients: Any) -> Any:
-    """Gradients in any structure, averaged over the ranks."""
+def average(gradients: Any, loss: Any = None) -> Any:
+    """Gradients in any structure, averaged over the ranks.
+
+    Args:
+        loss: what all ranks must have alike; it is sent along and compared. None for nothing.
+
+    Raises:
+        DifferentDataError: see `require_equal_losses`.
+    """
     flat = tf.nest.flatten(gradients)
     means = list(flat)
     dense: dict[Any, list[int]] = {}
@@ -153,19 +180,29 @@ def average(gradients: Any) -> Any:
                 means[place] = tf.complex(*parts)
             else:
                 dense.setdefault(gradient.dtype, []).append(place)
-    for places in dense.values():
-        group = average_group([flat[place] for place in places])
+    for dtype, places in dense.items():
+        compared = loss if dtype == tf.float32 else None
+        group = average_group([flat[place] for place in places], compared)
         for place, mean in zip(places, group, strict=True):
             means[place] = mean
     return tf.nest.pack_sequence_as(gradients, means)
 
 
-def average_group(tensors: list[Any]) -> list[Any]:
-    """Tensors of one type, averaged in one message; the derivative is the same."""
+def average_group(tensors: list[Any], loss: Any = None) -> list[Any]:
+    """Tensors of one type, averaged in one message; the derivative is the same.
+
+    Args:
+        loss: of that type, see `average`.
+    """
+    own = [] if loss is None else [tf.stop_gradient(loss)]
+    site = "" if tf.executing_eagerly() or loss is None else call_site()
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def forward(*tensors: Any) -> Any:
-        means = hvd.grouped_allreduce(list(tensors), op=hvd.Average)
+        means = hvd.grouped_allreduce([*tensors, *own], op=hvd.Average)
+        if own:
+            with tf.control_dependencies(require_equal_losses(own[0], means.pop(), site)):
+                means = [tf.identity(mean) for mean in means]
         return tuple(means), lambda *g: tuple(average_group(list(g)))
 
     return list(forward(*tensors))

@@ -126,12 +126,13 @@ class Keras3(Keras):
 
     @property
     def losses(self) -> Any:
-        """What losses and metrics are reduced by, and the classes that wrap functions."""
+        """What losses and metrics are reduced by, the classes that wrap functions, and where one has its own."""
         source = f"{self.package.__name__}.src"
         return SimpleNamespace(
             reducing=importlib.import_module(f"{source}.losses.loss"),
             metrics=importlib.import_module(f"{source}.metrics.reduction_metrics"),
             LossFunctionWrapper=self._get("losses.losses", "LossFunctionWrapper"),
+            function_name="_fn",
             MeanMetricWrapper=self._get("metrics.reduction_metrics", "MeanMetricWrapper"),
         )
 

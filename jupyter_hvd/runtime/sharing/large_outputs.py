@@ -41,7 +41,8 @@ def install(keras: Any, replace: Replace) -> None:
         reduce = losses.reducing.reduce_weighted_values
         replace(losses.reducing, "reduce_weighted_values", reduced_by_rows(reduce, losses, keras))
         wrapper = losses.MeanMetricWrapper
-        replace(wrapper, "update_state", updated_by_rows(wrapper.update_state, keras))
+        update = updated_by_rows(wrapper.update_state, losses.function_name, keras)
+        replace(wrapper, "update_state", update)
         samplewise = losses.metrics.reduce_to_samplewise_values
         replace(losses.metrics, "reduce_to_samplewise_values", shared_rows(samplewise, keras))
 
@@ -60,7 +61,7 @@ def shared_rows(function: Function, keras: Any) -> Function:
     def shared(*args: Any, **options: Any) -> Any:
         if not has_own_rows(args, options):
             return function(*args, **options)
-        return share_call(function, function, keras, args, options)
+        return share_call(function, function, keras, args, options, any_rows=True)
 
     return shared
 
@@ -72,7 +73,8 @@ def shared_loss(call: Function, keras: Any) -> Function:
     def shared(loss: Any, y_true: Any, y_pred: Any) -> Any:
         if not (keras.defines(loss.fn) and has_own_rows(y_true, y_pred)):
             return call(loss, y_true, y_pred)
-        return share_call(functools.partial(call, loss), loss, keras, (y_true, y_pred), {})
+        values = functools.partial(call, loss)
+        return share_call(values, loss, keras, (y_true, y_pred), {}, any_rows=True)
 
     return shared
 
@@ -95,7 +97,7 @@ def reduced_by_rows(reduce: Function, losses: Any, keras: Any) -> Function:
             weights = tf.cast(weights, values.dtype)
             if len(weights.shape) != len(values.shape):
                 return reduce(values, sample_weight, mask, reduction, dtype)
-        found = share_call(function, function, keras, (values, weights), {})
+        found = share_call(function, function, keras, (values, weights), {}, any_rows=True)
         return reduce(found, None, None, reduction, dtype)
 
     return reduced
@@ -111,18 +113,22 @@ def sum_of_rows(values: Any, weights: Any) -> Any:
     return tf.reduce_sum(weighted, list(range(1, len(weighted.shape))))
 
 
-def updated_by_rows(update: Function, keras: Any) -> Function:
-    """A metric that is the mean of a function of Keras'."""
+def updated_by_rows(update: Function, name: str, keras: Any) -> Function:
+    """A metric that is the mean of a function of Keras'.
+
+    Args:
+        name: of the attribute that has the function.
+    """
 
     @functools.wraps(update)
     def updated(metric: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        function = metric._fn
+        function = getattr(metric, name)
         if not (keras.defines(function) and has_own_rows(y_true, y_pred)):
             return update(metric, y_true, y_pred, sample_weight)
-        metric._fn = shared_rows(function, keras)
+        setattr(metric, name, shared_rows(function, keras))
         try:
             return update(metric, y_true, y_pred, sample_weight)
         finally:
-            metric._fn = function
+            setattr(metric, name, function)
 
     return updated

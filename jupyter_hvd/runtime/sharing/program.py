@@ -114,6 +114,12 @@ def seed_tensorflow() -> None:
     if seed is not None:
         tf.random.set_seed(int(seed))
         tf.random.set_global_generator(tf.random.Generator.from_seed(int(seed)))
+        drawn = random.Random(int(seed))  # noqa: S311 — as TensorFlow would, from the system
+
+        def from_drawn_state(kind: Any, alg: Any = None) -> Any:
+            return kind.from_seed(drawn.getrandbits(63), alg)
+
+        replace(tf.random.Generator, "from_non_deterministic_state", classmethod(from_drawn_state))
 
 
 def require_equal_starts() -> None:
@@ -161,7 +167,7 @@ def install(module: Any) -> None:
 
     keras = keras_versions.keras_of(module)
     calls.install(keras, replace)
-    gradients.install(replace)
+    gradients.install(replace, keras_versions.raw_operations("gradients"))
     random_ops.install(replace, keras_versions.raw_operations)
     large_outputs.install(keras, replace)
     keras.install_batch_norm(replace)

@@ -8,9 +8,11 @@ its own batch; a compiled one, which has no values yet, on random ones of its ty
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import random
 import threading
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,7 +24,9 @@ import tensorflow as tf
 
 from . import keras_versions
 from .calls import Batch, compute_shared, is_tensor
+from .checksums import DifferentDataError, words_of_difference
 from .context import NotByRowsError, sharing
+from .report import name_of
 
 Call = Callable[..., Any]
 #: A relative difference that is rounding, by what a layer computes in.
@@ -68,8 +72,7 @@ def verdict(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options
         RuntimeError: it computed each row by itself at first, and does not now.
     """
     known = _verdicts.setdefault(owner, {})
-    key = (batch.key, trainable(owner, keras))
-    found = known.get(key)
+    found = known.get((batch.key, switches(owner, keras)))
     own = None if batch.rows is None else -(-batch.rows // sharing.size)
     if found is None or own in found.other_sizes:
         reason = unsuited(owner, keras)
@@ -77,10 +80,12 @@ def verdict(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options
             reason = build(owner, keras, args, options)
             if reason:
                 return reason  # this time
+        if not reason and sharing.guarded and isinstance(owner, keras.Layer):
+            require_equal_weights(owner)
         if isinstance(owner, keras.Layer):
             keras.settle_shapes(owner)
         found = Verdict(reason) if reason else check(call, owner, keras, batch, args, options)
-        known[key] = found
+        known[batch.key, switches(owner, keras)] = found  # it may have been built since
     elif not found.reason and tf.executing_eagerly():
         found.calls += 1
         if found.calls == AGAIN:
@@ -93,10 +98,14 @@ def verdict(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options
     return found.reason
 
 
-def trainable(owner: Any, keras: Any) -> tuple[bool, ...]:
+def switches(owner: Any, keras: Any) -> tuple[Any, ...]:
+    """What a layer and its parts may go by beside their arguments: whether they are trained, and their words and yes or no."""
     if not isinstance(owner, keras.Layer):
         return ()
-    return tuple(bool(layer.trainable) for layer in keras.layers_of(owner))
+    return tuple(
+        (bool(layer.trainable), tuple(v for v in vars(layer).values() if type(v) in (bool, str)))
+        for layer in keras.layers_of(owner)
+    )
 
 
 def unsuited(owner: Any, keras: Any) -> str:
@@ -109,6 +118,31 @@ def unsuited(owner: Any, keras: Any) -> str:
         if any(getattr(layer, "stateful", False) for layer in keras.layers_of(owner)):
             return "a recurrent layer keeps its state from batch to batch"
     return ""
+
+
+def require_equal_weights(layer: Any) -> None:
+    """Make sure that the ranks have the same weights, up to what sums in no fixed order leave.
+
+    Raises:
+        DifferentDataError: they do not, on all ranks.
+    """
+    with tf.init_scope():
+        values = [np.asarray(tf.convert_to_tensor(v)) for v in layer.weights if v.dtype != "string"]
+        bits = functools.reduce(lambda seen, v: zlib.crc32(v.tobytes(), seen), values, 0)
+        if len(set(hvd.allgather(np.array([bits], np.int64)).numpy())) == 1:
+            return
+        sums = [[projected_sum(v), np.sum(np.abs(v.astype(np.float64)))] for v in values]
+        every = hvd.allgather(np.array([sums], np.float64)).numpy()
+    allowed = ROUNDING["float32"] * np.max(every[..., 1], 0)
+    if np.any(np.abs(every[..., 0] - every[0, :, 0]) > allowed):
+        raise DifferentDataError(
+            f"{words_of_difference('')} The weights of {name_of(layer)} differ."
+        )
+
+
+def projected_sum(value: Any) -> float:
+    """A number to which each entry of an array contributes otherwise."""
+    return float(np.sum(np.cos(0.7 * np.arange(value.size)) * value.astype(np.float64).ravel()))
 
 
 def build(owner: Any, keras: Any, args: Any, options: Any) -> str:
@@ -281,11 +315,11 @@ def samples(
             if usable is None:
                 with sharing.run_whole(), restored(owner, keras):
                     try:
-                        tried = call(*sample_args, **sample_options)
+                        computes = finite(call(*sample_args, **sample_options))
                     except Exception as error:
                         last = error
                         continue
-                    if not finite(tried):
+                    if not computes:
                         last = ValueError("random numbers give no finite results")
                         continue
                 usable = (size, bound)
@@ -310,9 +344,9 @@ def random_like(tensor: Any, rows: int | None, size: int, bound: int, keras: Any
     elif tensor.dtype.is_integer:
         values = draw.integers(0, bound, shape)
     elif bound == BOUNDS[0]:
-        values = draw.standard_normal(shape)
+        values = draw.standard_normal(shape, np.float32)
     else:
-        values = draw.uniform(0.1, 0.9, shape)
+        values = 0.1 + 0.8 * draw.random(shape, np.float32)
     made = tf.cast(tf.convert_to_tensor(values), tensor.dtype)
     mask = keras.mask_of(tensor)
     if mask is not None:
@@ -372,10 +406,14 @@ def observe(run: Call, owner: Any, keras: Any, args: Any, options: Any) -> Obser
 
 
 def projected(y: Any) -> Any:
-    """A number to which each entry of a tensor contributes otherwise."""
+    """A number to which each entry of a tensor contributes otherwise, by weights for rows and for what is in them."""
     y = tf.cast(y, tf.float32)
-    weights = tf.reshape(tf.cos(1.7 * tf.cast(tf.range(tf.size(y)), tf.float32)), tf.shape(y))
-    return tf.reduce_sum(y * weights)
+    if y.shape.rank == 0:
+        return y
+    rows, *others = y.shape
+    entries = int(np.prod(others))
+    along, across = (tf.cos(1.7 * tf.range(float(count)) + 0.4) for count in (rows, entries))
+    return tf.reduce_sum(along * tf.linalg.matvec(tf.reshape(y, [rows, entries]), across))
 
 
 WORDS = {
@@ -414,10 +452,12 @@ def equal(a: Any, b: Any, rounding: float, scale: float) -> bool:
         return False
     if a.dtype.kind in "OSUb" or np.issubdtype(a.dtype, np.integer):
         return bool(np.array_equal(a, b))
-    kind = np.complex128 if a.dtype.kind == "c" else np.float64
-    a, b = a.astype(kind), b.astype(kind)
+    if a.dtype.kind not in "fc":  # bfloat16, unknown to NumPy
+        a, b = a.astype(np.float32), b.astype(np.float32)
     limit = rounding * (max(scale, largest(a)) + 1e-12)
-    return bool(np.allclose(a, b, rtol=0.0, atol=limit, equal_nan=True))
+    with np.errstate(invalid="ignore"):  # of infinite numbers
+        near = np.abs(a - b) <= limit
+    return bool(np.all(near | (a == b) | (np.isnan(a) & np.isnan(b))))
 
 
 # What it changes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 BAR = re.compile(r"[━█▏▎▍▌▋▊▉╸╺]|\d+/\d+ \[[=>.]+\]|\d+%\|")
 #: Times of day, durations and speeds, and where an object is in memory.
 VARYING = re.compile(
-    r"0x[0-9a-f]{6,}"
+    r"0x[0-9a-f]{6,}|\b\d{12,}(?=: TensorSpec\()"
     r"|\d+:\d\d(?::\d\d(?:\.\d+)?)?"
     r"|\d+(?:\.\d*)?(?:e[-+]?\d+)?\s*(?:ns|µs|us|ms|s|sec|secs|seconds?|min|minutes?|hours?|h)(?:/\w+)?(?![\w])"
     r"|\d+(?:\.\d*)?\s*(?:it|its|steps?|batch(?:es)?|images?|img|samples?|examples?|rows?|tokens?|epochs?)/(?:s|sec|second)\b"
@@ -87,7 +86,8 @@ def words(line: str) -> str:
 
 def start_shown(one: str, two: str) -> int:
     """From where two lines are shown, so that a difference far within them is seen."""
-    first = len(os.path.commonprefix([one, two]))  # noqa: RUF071 — characters are meant
+    pairs = enumerate(zip(one, two, strict=False))
+    first = next((place for place, (a, b) in pairs if a != b), min(len(one), len(two)))
     return first - LEFT_OF if first > MOST_SHOWN else 0
 
 
