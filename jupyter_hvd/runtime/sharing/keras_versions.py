@@ -304,6 +304,32 @@ def compiled_function() -> Any:
     return type(tf.function(lambda: None))
 
 
+def iterator_class() -> Any:
+    """The class of iterators of datasets."""
+    from tensorflow.python.data.ops.iterator_ops import OwnedIterator
+
+    return OwnedIterator
+
+
+def read_iterator(resource: Any, spec: Any) -> Any:
+    """The next element of an iterator.
+
+    Args:
+        resource: the iterator's, as a tensor. spec: of its elements.
+
+    Raises:
+        tf.errors.OutOfRangeError: there is none.
+    """
+    from tensorflow.python.data.util import structure
+
+    found = raw_operations("gen_dataset_ops").iterator_get_next(
+        resource,
+        output_types=structure.get_flat_tensor_types(spec),
+        output_shapes=structure.get_flat_tensor_shapes(spec),
+    )
+    return structure.from_compatible_tensor_list(spec, found)
+
+
 def eager_draws() -> Any:
     """The generator by which TensorFlow seeds eager random operations; None where no seed is set."""
     from tensorflow.python.eager import context

@@ -16,6 +16,8 @@ from typing import Any
 SEED_VARIABLE = "JUPYTER_HVD_SEED"
 #: "0" where ranks do not compare their data.
 GUARD_VARIABLE = "JUPYTER_HVD_GUARD"
+#: "rank0" where rank 0 reads datasets for all ranks.
+DATA_VARIABLE = "JUPYTER_HVD_DATA"
 #: "global" where the ranks of a notebook share what cells compute.
 BATCH_VARIABLE = "JUPYTER_HVD_BATCH"
 FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
@@ -99,6 +101,7 @@ def start_sharing() -> None:
     start(guard=False)
     require_equal_starts()
     sharing.guarded = os.environ.get(GUARD_VARIABLE, "1") != "0"
+    sharing.rank_zero_reads = os.environ.get(DATA_VARIABLE) == "rank0"
     sharing.begin(hvd.rank(), hvd.size())
     if sharing.active:
         install(tf.keras)
@@ -157,12 +160,13 @@ def install(module: Any) -> None:
     """
     import tensorflow as tf
 
-    from . import calls, gradients, keras_versions, random_ops
+    from . import calls, gradients, keras_versions, random_ops, rank_zero_data
 
     keras = keras_versions.keras_of(module)
     calls.install(keras, replace)
     gradients.install(replace)
     random_ops.install(replace, keras_versions.raw_operations)
+    rank_zero_data.install(replace)
     keras.install_batch_norm(replace)
     keras.install_recurrent(replace)
     for owner, name in ((tf.saved_model, "save"), (module.Model, "save"), (module.Model, "export")):
