@@ -161,7 +161,14 @@ def judge(one: Record, ranks: list[Record]) -> tuple[str, str]:
 
 
 #: What becomes of programs that are not shared and equal.
-EXPECTED = {"not_by_rows": "whole", "plain_variables": "whole", "different_data": "refused"}
+EXPECTED = {
+    "not_by_rows": "whole",
+    "plain_variables": "whole",
+    "compiled_only": "whole",
+    "different_data": "refused",
+}
+#: Programs that use what only Keras 3 has.
+KERAS_3_ONLY = ("reptile_forward", "saved_models", "transformer")
 
 
 def expected(program: str) -> str:
