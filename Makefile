@@ -99,7 +99,7 @@ test-pythons: env
 
 # Three workers on two cores: what starts processes waits for them now and then.
 test-python: env env-tf215
-	$(BIN)/pytest -q --numprocesses=3 --dist=loadgroup --no-loadscope-reorder
+	scripts/run_tests $(BIN)/pytest -q --numprocesses=3 --dist=loadgroup --no-loadscope-reorder
 
 # What `make test` leaves out for its length, and every program on every Keras.
 test-thorough: env env-tf215 env-tf218

@@ -103,7 +103,10 @@ def verification(request: Mapping[str, Any], root: Path) -> dict[str, Any]:
     Raises:
         RequestError: the request has another form than documented.
     """
-    check_keys(request, {"notebook", "n", "steps", "options", "path", "confirmed"})
+    check_keys(
+        request,
+        {"notebook", "n", "steps", "options", "path", "confirmed", "left", "converted"},
+    )
     if not isinstance(request.get("notebook"), dict):
         raise RequestError("`notebook` must be a notebook in nbformat's JSON")
     options = read_options(request)
@@ -119,7 +122,24 @@ def verification(request: Mapping[str, Any], root: Path) -> dict[str, Any]:
         "folder": None if folder is None else str(folder),
         "name": "notebook.ipynb" if folder is None else Path(request["path"]).name,
         "confirmed": confirmed,
+        **read_part(request),
     }
+
+
+def read_part(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes that are left out, and the notebook that the others make; nothing where all are made.
+
+    Raises:
+        RequestError: only one of both is there, or it has another form than documented.
+    """
+    if "left" not in request and "converted" not in request:
+        return {}
+    left, converted = request.get("left"), request.get("converted")
+    if not isinstance(left, list) or not all(type(index) is int and index >= 0 for index in left):
+        raise RequestError("`left` must be a list of whole numbers from 0; `converted` needs it")
+    if not isinstance(converted, dict):
+        raise RequestError("`converted` must be a notebook in nbformat's JSON; `left` needs it")
+    return {"left": left, "converted": converted}
 
 
 def whole_number(

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from .gradcost.cards import Shown
     from .gradcost.cells import Cells
     from .gradcost.live import Panels
+    from .tensor import TensorFunction
 
 TARGET = "jupyter_hvd.gradcost"
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def gradcost_parser() -> MagicParser:
@@ -75,48 +77,63 @@ class TensorMagics(Magics):  # type: ignore[misc]
 
     @cell_magic  # type: ignore[untyped-decorator]
     def tensor(self, line: str, cell: str) -> None:
-        """Every function defined in the cell becomes a tensor function."""
+        """Every function defined in the cell becomes a tensor function, before the next statement runs."""
         if line.strip():
             raise UsageError("%%tensor takes no arguments")
         from .gradcost.cells import CellError
-        from .tensor import TensorError, TensorFunction, tensor
+        from .tensor import TensorError
 
         self._remember()
         source, filename = self.cells.enter(self.shell.transform_cell(cell))
         tree = ast.parse(source, filename)
-        self._execute(tree, filename)
         errors: list[TensorError] = []
-        made: list[TensorFunction] = []
+        made: dict[str, TensorFunction] = {}
         for node in tree.body:
-            value = self.shell.user_ns.get(getattr(node, "name", ""))
-            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                continue
+            name = getattr(node, "name", "") if isinstance(node, FUNCTIONS) else ""
+            if errors and not name:
+                continue  # it may call what is no tensor function
+            self._execute(node, filename, shows=node is tree.body[-1])
             try:
-                if isinstance(value, FunctionType):
-                    value = self.shell.user_ns[node.name] = tensor(value)
+                if name and (function := self._made_tensor(name)) is not None:
+                    made[name] = function
             except TensorError as error:
                 errors.append(error)
-                del self.shell.user_ns[node.name]  # what is no tensor function is no function
-                continue
-            if isinstance(value, TensorFunction):
-                made.append(value)
-        self._show(made, errors)
+        self._show(list(made.values()), errors)
         if errors:
             raise CellError(errors, self.cells)
 
-    def _execute(self, tree: ast.Module, filename: str) -> None:
-        """Run the cell's statements in the user's namespace; show the last expression's value."""
-        *body, last = tree.body or [ast.Pass()]
-        if not isinstance(last, ast.Expr):
-            body, last = tree.body, ast.Expr(ast.Constant(None))
-        namespace = self.shell.user_ns
-        flags = self.shell.compile.flags
-        module = ast.Module(body, tree.type_ignores)
-        exec(compile(module, filename, "exec", flags, dont_inherit=True), namespace)  # noqa: S102
-        expression = ast.fix_missing_locations(ast.Expression(last.value))
-        value = eval(compile(expression, filename, "eval", flags, dont_inherit=True), namespace)  # noqa: S307
-        if value is not None:
-            sys.displayhook(value)
+    def _made_tensor(self, name: str) -> TensorFunction | None:
+        """The tensor function that a function just defined has become; None where a decorator made something else of it.
+
+        Raises:
+            TensorError: it is none; the name stands for nothing then.
+        """
+        from .tensor import TensorError, TensorFunction, tensor
+
+        value = self.shell.user_ns.get(name)
+        try:
+            if isinstance(value, FunctionType):
+                value = self.shell.user_ns[name] = tensor(value)
+        except TensorError:
+            del self.shell.user_ns[name]
+            raise
+        return value if isinstance(value, TensorFunction) else None
+
+    def _execute(self, node: ast.stmt, filename: str, shows: bool) -> None:
+        """Run a statement of the cell in the user's namespace.
+
+        Args:
+            shows: show the value of an expression.
+        """
+        namespace, flags = self.shell.user_ns, self.shell.compile.flags
+        if shows and isinstance(node, ast.Expr):
+            tree: ast.Expression | ast.Module = ast.Expression(node.value)
+            value = eval(compile(tree, filename, "eval", flags, dont_inherit=True), namespace)  # noqa: S307
+            if value is not None:
+                sys.displayhook(value)
+            return
+        tree = ast.Module([node], [])
+        exec(compile(tree, filename, "exec", flags, dont_inherit=True), namespace)  # noqa: S102
 
     def _show(self, functions: list[Any], errors: list[Any]) -> None:
         from IPython.display import display

@@ -16,6 +16,7 @@ from jupyter_hvd.gpu_memory import (
     kernel_warning,
     parse_gpus,
 )
+from jupyter_hvd.runtime.process import _own_gpu
 
 LOAD = """
 import os, sys
@@ -41,6 +42,14 @@ def loaded(program: str, **environment: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def test_each_rank_takes_a_gpu_of_its_own() -> None:
+    assert [_own_gpu(["a", "b"], rank, 2) for rank in (0, 1)] == ["a", "b"]
+    with pytest.raises(RuntimeError, match="3 ranks run on this host, which has 2 GPUs"):
+        _own_gpu(["a", "b"], 0, 3)
+    with pytest.raises(RuntimeError, match="which has 1 GPU, and each takes one: start at most 1"):
+        _own_gpu(["a"], 1, 2)
 
 
 def test_loading_turns_growth_on() -> None:

@@ -71,7 +71,7 @@ def html(cards: list[Card]) -> str:
 
 
 def _html(shown: Card) -> str:
-    edge = "--jp-brand-color1, #1976d2" if shown.typed else "--jp-warn-color1, #f57c00"
+    edge = "--jp-brand-color1, #1976d2" if shown.typed else "--jp-border-color1, #bdbdbd"
     cost = (
         f'<div>costs <code title="{escape(shown.formula, quote=True)}">{escape(shown.cost)}</code>'
         " operations</div>"

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any, Literal, NamedTuple
 
+from ..launchers.library_code import is_library
 from .serialization import is_plain, keras_kind
 
 #: Packages whose objects are not looked into: models come from there, and are found themselves.
@@ -231,6 +232,8 @@ def attributes(value: Any) -> Mapping[str, Any]:
     if not own and not isinstance(value, HOLDERS):
         return {}
     if isinstance(value, type):
+        if is_of_a_library(value):  # as `tqdm.monitor`, which the library changes by itself
+            return {}
         return {n: part for n, part in vars(value).items() if not n.startswith("__")}
     slots = [s for c in kind.__mro__ for s in _slots(c) if hasattr(value, s)]
     found = {**{s: getattr(value, s) for s in slots}, **getattr(value, "__dict__", {})}
@@ -238,6 +241,12 @@ def attributes(value: Any) -> Mapping[str, Any]:
         ("model", "_model") if hasattr(value, "set_model") else ()
     )  # which `fit` gives a callback
     return {name: part for name, part in found.items() if name not in back}
+
+
+def is_of_a_library(kind: type) -> bool:
+    """Whether a class is defined by a package that is installed, or by Python itself."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return file is not None and is_library(file)
 
 
 def _slots(kind: type) -> Sequence[str]:

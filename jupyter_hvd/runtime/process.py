@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .guard import watch
 
 
@@ -13,7 +15,7 @@ def start(guard: bool = True) -> None:
             before, as those of `%%distribute`, are watched by who keeps them.
 
     Raises:
-        RuntimeError: Keras does not compute with TensorFlow, or two Kerases are mixed.
+        RuntimeError: Keras does not compute with TensorFlow, two Kerases are mixed, or there are fewer GPUs than ranks.
     """
     import horovod.tensorflow as hvd
     import tensorflow as tf
@@ -25,9 +27,24 @@ def start(guard: bool = True) -> None:
     for gpu in gpus:
         tf.config.experimental.set_memory_growth(gpu, True)
     if gpus:
-        tf.config.set_visible_devices(gpus[hvd.local_rank()], "GPU")
+        tf.config.set_visible_devices(_own_gpu(gpus, hvd.local_rank(), hvd.local_size()), "GPU")
     if guard:
         watch()
+
+
+def _own_gpu(gpus: list[Any], rank: int, size: int) -> Any:
+    """The GPU of one of several ranks on this host.
+
+    Raises:
+        RuntimeError: there is none for it.
+    """
+    if len(gpus) < size:
+        count = f"{len(gpus)} GPU{'s' * (len(gpus) != 1)}"
+        raise RuntimeError(
+            f"{size} ranks run on this host, which has {count}, and each takes one: start at most {len(gpus)} here, "
+            "or set CUDA_VISIBLE_DEVICES= to train on the CPU"
+        )
+    return gpus[rank]
 
 
 def _check_keras() -> None:

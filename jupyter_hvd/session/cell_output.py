@@ -10,7 +10,7 @@ from typing import Any
 
 from ..launchers.base import Output
 from ..launchers.progress import Stall
-from .monitor import Message, Shown
+from .monitor import Message, Shown, WentOn
 
 #: Lines kept of each folded rank, and characters of each line.
 KEPT, KEPT_CHARACTERS = 1000, 10_000
@@ -40,6 +40,7 @@ class CellOutput:
         self._others: dict[int, list[str]] = {}
         self._dirty = False
         self._shown_at = 0.0
+        self._stall: Any = None
 
     # Our own words
 
@@ -62,11 +63,11 @@ class CellOutput:
             self._head,
         )
 
-    def text(self, lines: Sequence[str]) -> None:
-        """Lines in columns."""
+    def text(self, lines: Sequence[str], handle: Any = None) -> Any:
+        """Lines in columns, in place of what a handle stands for; the handle of what is shown."""
         body = "\n".join(lines)
         markup = f'<pre style="white-space: pre-wrap">{html.escape(body)}</pre>'
-        self._publish({"text/plain": body, "text/html": markup}, None)
+        return self._publish({"text/plain": body, "text/html": markup}, handle)
 
     def diff(self, lines: Sequence[str]) -> None:
         """A unified diff, coloured where it can be."""
@@ -85,9 +86,11 @@ class CellOutput:
 
     def show(self, output: Shown) -> None:
         if isinstance(output, Stall):
-            self.text(
-                [*self._stall_lines(output), "The stop button, or --timeout S, ends the cell."]
-            )
+            advice = "The stop button, or --timeout S, ends the cell."
+            self._stall = self.text([*self._stall_lines(output), advice], self._stall)
+        elif isinstance(output, WentOn):
+            went_on = f"The ranks waited {output.seconds:.0f} s for one another, and went on."
+            self._stall = self.text([went_on], self._stall)
         elif output.rank == 0:
             self._show_own(output)
         elif output.rank is not None and self._shows_others:

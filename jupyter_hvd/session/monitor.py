@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from ..launchers.base import Output
 from ..launchers.progress import STALL_SECONDS, Progress, Stall
+from ..launchers.watchman import WAITS, is_due, is_hang
 from ..rank.reply import RemoteError, Reply
 
 #: How long the other ranks may go on when one has failed.
@@ -42,8 +43,19 @@ class Message:
     call: int = 0
 
 
-#: What is shown of a call: what a rank has written below Python, its messages, that it stalls.
-Shown = Output | Message | Stall
+@dataclass(frozen=True)
+class WentOn:
+    """Ranks that made no progress do so again.
+
+    Attributes:
+        seconds: for how long they waited, as was last seen.
+    """
+
+    seconds: float
+
+
+#: What is shown of a call: what a rank has written below Python, its messages, that ranks make no progress, that they do again.
+Shown = Output | Message | Stall | WentOn
 Show = Callable[[Shown], None]
 
 
@@ -106,7 +118,8 @@ class CallMonitor:
         self._started = now
         self._travel = dict.fromkeys(ranks, size * len(ranks) / SLOWEST)
         self._first_error: float | None = None
-        self._told_stall = False
+        self._stall: Stall | None = None
+        self._stall_told = now
         self._progress = Progress(ranks, now)
 
     def hear(self, event: Shown | None) -> None:
@@ -135,6 +148,8 @@ class CallMonitor:
         self.replies[rank] = reply
         if isinstance(reply, Reply) and reply.error and self._first_error is None:
             self._first_error = now
+        if not self.open and self._first_error is None:
+            self._note_progress()
 
     def printed(self) -> int:
         """How many characters the ranks have printed in this call, by their own count."""
@@ -180,13 +195,19 @@ class CallMonitor:
         return self._progress.idle(rank)
 
     def tell_stall(self, now: float) -> None:
-        """Tell once where the ranks are, when some of them have waited for long."""
-        if self._told_stall:
-            return
-        stall = self._progress.stall(self.open, now, self.replies)
-        if stall is not None:
-            self._told_stall = True
+        """Tell where the ranks are when some of them have waited for others for long, and when they go on."""
+        stall = self._progress.stall(self.open, now, self.replies, WAITS)
+        if stall is None or not is_hang(stall):
+            self._note_progress()
+        elif self._stall is None or is_due(self._stall, stall, now - self._stall_told):
+            self._stall, self._stall_told = stall, now
             self._show(stall)
+
+    def _note_progress(self) -> None:
+        if self._stall is not None:
+            waited = max(self._stall.since.values(), default=0.0)
+            self._stall = None
+            self._show(WentOn(waited))
 
     def _is_deadlock(self) -> bool:
         """Whether all that still run wait in an operation that those who have finished take no part in."""

@@ -85,6 +85,10 @@ class Program:
         ]
 
     @property
+    def is_refused(self) -> bool:
+        return self.outcome is not None and self.outcome.status in ("refused", "invalid")
+
+    @property
     def uses_horovod(self) -> bool:
         """Whether it is written for Horovod already, and nothing else is wrong with it."""
         found = self.outcome.diagnostics if self.outcome else ()
@@ -167,9 +171,7 @@ def refuse(program: Program, options: Options) -> None:
     Raises:
         DistributeError: with the diagnostics.
     """
-    if program.outcome is None or (program.uses_horovod and options.batch != "global"):
-        return
-    if program.outcome.status in ("refused", "invalid"):
+    if program.is_refused and (options.batch == "global" or not program.uses_horovod):
         head = "\x1b[31m%%distribute\x1b[0m: this cannot be converted; nothing was run."
         lines = program.diagnostics
         raise named_error("ConversionRefused", "; ".join(lines), [head, *lines])

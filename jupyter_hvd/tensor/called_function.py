@@ -6,12 +6,14 @@ import copy
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from .calls import Before, Call, compiled
 from .cost.formula import Formula, cost_formula
 from .cost.model import Cost
 from .frontend import signature
+from .frontend.outside import Reference, with_outside
 from .instance import Instance
 from .language.errors import TensorError
 from .language.pairs import from_pairs, laid, one_array
@@ -97,6 +99,10 @@ class CalledFunction(ABC):
         """
 
     @abstractmethod
+    def references(self) -> Mapping[Reference, str]:
+        """The arrays from outside that its programs read, and the names of the parameters that they are."""
+
+    @abstractmethod
     def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
         """What a call from another tensor function is, to its tracer."""
 
@@ -111,17 +117,20 @@ class CalledFunction(ABC):
         """
         complete = self._laid_out(self._in_order(args, kwargs))
         outside = self.captured(), len(args), *kwargs  # what is not passed is a constant
-        known = None if complete is None else self._before.find(complete, outside)
+        extended = self._with_outside(complete)
+        known = None if extended is None else self._before.find(extended, outside)
         if known is None:
             call = self._checked(args, kwargs)
             run, arrays = call.prepared(self._shards)
             found = run.on(arrays)
-            if complete is not None:
-                self._before.keep(complete, outside, call, run)
+            extended = self._with_outside(complete)
+            if extended is not None:
+                names = (*self._names, *self.references().values())
+                self._before.keep(extended, outside, call, run, names)
             return from_pairs(found, call.instance.layout)
-        assert complete is not None
+        assert extended is not None
         self._last, self.last_sizes = known.instance, known.sizes
-        return from_pairs(known.run(*complete), known.instance.layout)
+        return from_pairs(known.run(*known.operands(extended)), known.instance.layout)
 
     def interpret(self, *args: Any, **kwargs: Any) -> Any:
         """The result by the reference evaluator: slow, straight from the semantics, exact on
@@ -199,6 +208,8 @@ class CalledFunction(ABC):
         left = ((x, value) for x, value in arguments.items() if x not in passed)
         constants = tuple((x, value) for x, value in left if type(value) is float)
         instance = self._resolve(arguments)
+        references = dict(instance.checked.outside)
+        arguments = with_outside(instance.parameters, arguments, references)
         sizes = signature.sizes_of(instance.parameters, arguments)
         return Call(instance, arguments, sizes, constants)
 
@@ -212,6 +223,16 @@ class CalledFunction(ABC):
             return None
         rest = [kwargs.get(x, y) for x, y in zip(left, self._defaults[n:], strict=True)]
         return None if any(value is NEEDED for value in rest) else (*args, *rest)
+
+    def _with_outside(self, complete: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+        """Arguments, and behind them the arrays from outside, as they are now; None where one of them is gone."""
+        references = self.references()
+        if complete is None or not references:
+            return complete
+        arguments = dict(zip(self._names, complete, strict=True))
+        with suppress(Exception):  # whatever a property raises
+            return (*complete, *(reference.value(arguments) for reference in references))
+        return None
 
     def _laid_out(self, complete: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
         """Arguments with tuples and arrays in the place of lists, dictionaries and the like."""

@@ -108,6 +108,13 @@ class Known(NamedTuple):
     instance: Instance
     sizes: dict[str, int]
     run: Callable[..., Any]
+    order: (
+        tuple[int, ...] | None
+    )  # of the arguments those that it takes, where it does not take them all in order
+
+    def operands(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What it runs on."""
+        return arguments if self.order is None else tuple([arguments[k] for k in self.order])
 
 
 class Same(NamedTuple):
@@ -150,8 +157,15 @@ class Before:
             return None
         return known[0] if all(same.holds(arguments) for same in known[1]) else None
 
-    def keep(self, arguments: tuple[Any, ...], outside: Hashable, call: Call, run: Ready) -> None:
-        """Remember a call, where it can be told whether its arguments have changed."""
+    def keep(
+        self,
+        arguments: tuple[Any, ...],
+        outside: Hashable,
+        call: Call,
+        run: Ready,
+        names: tuple[str, ...],
+    ) -> None:
+        """Remember a call, where it can be told whether its arguments, which have these names, have changed."""
         from .jax.arguments import lasting
 
         self._lasting = lasting
@@ -165,7 +179,9 @@ class Before:
         def forget(_: Any) -> None:
             self._known.pop(key, None)
 
-        known = Known(call.instance, call.sizes, run.kept())
+        order = tuple([names.index(p.name) for p in call.instance.parameters])
+        in_order = order == tuple(range(len(arguments)))
+        known = Known(call.instance, call.sizes, run.kept(), None if in_order else order)
         self._known[key] = known, tuple(Same.of(k, arguments[k], forget) for k in relations)
 
 

@@ -14,6 +14,7 @@ from .derivative.reverse import Checkpoint
 from .derivative.transforms import Derivative
 from .frontend import signature
 from .frontend.helpers import Helper
+from .frontend.outside import Reference
 from .frontend.tracing.traced import Traced
 from .instance import Instance, Primal
 from .language.depth import deep
@@ -24,18 +25,20 @@ from .language.types import REAL, Parameter
 from .ssa.convert import to_term
 from .tensorflow_op import TensorFlowOp
 
+Wrt = str | int  # a parameter to differentiate by: its name or its position
+
 
 class TensorFunction(CalledFunction):
     """A tensor function: what it is when it is called, and its derivatives."""
 
     _tf: TensorFlowOp | None = None
 
-    def grad(self, *names: str, checkpoint: Checkpoint = False) -> DerivedFunction:
+    def grad(self, *names: Wrt, checkpoint: Checkpoint = False) -> DerivedFunction:
         """The gradient of a scalar function, a function of the same parameters (6.20–6.49).
 
-        With one name it has that parameter's shape, with several it is a tuple in their order.
-        Raises TensorError where a name is no parameter or no real one, or, once types are known,
-        the result is no scalar.
+        With one name it has that parameter's shape, with several it is a tuple in their order; a number is a
+        parameter's position, as in `jax.grad(f, argnums=0)`. Raises TensorError where a name is no parameter or no
+        real one, or, once types are known, the result is no scalar.
 
         A loop that carries values keeps what its turns compute; with `checkpoint`, only what it
         carries, and its turns are computed once more, the last first; with `checkpoint="blocks"`, that
@@ -44,11 +47,11 @@ class TensorFunction(CalledFunction):
         """
         return self._gradient("grad", names, value=False, checkpoint=checkpoint)
 
-    def value_and_grad(self, *names: str, checkpoint: Checkpoint = False) -> DerivedFunction:
+    def value_and_grad(self, *names: Wrt, checkpoint: Checkpoint = False) -> DerivedFunction:
         """`(value, gradient)`, sharing work; otherwise as `grad`."""
         return self._gradient("value_and_grad", names, value=True, checkpoint=checkpoint)
 
-    def vjp(self, *names: str, checkpoint: Checkpoint = False) -> DerivedFunction:
+    def vjp(self, *names: Wrt, checkpoint: Checkpoint = False) -> DerivedFunction:
         """The adjoint derivative (6.20–6.49): takes the parameters, then the cotangent `dy`, of the
         result's shape; gives the cotangents of the named parameters, as `grad` does.
         """
@@ -56,22 +59,25 @@ class TensorFunction(CalledFunction):
         derive = functools.partial(transforms.pullback, checkpoint=checkpoint)
         return self._derived("vjp", names, derive, ("dy",), checkpoint=checkpoint)
 
-    def jvp(self, *names: str) -> DerivedFunction:
+    def jvp(self, *names: Wrt) -> DerivedFunction:
         """The forward derivative (6.1–6.16): takes the parameters, then a differential `dx` of each
         named one, of its shape and in the order of the names; gives that of the result.
         """
-        return self._derived("jvp", names, transforms.pushforward, tuple(f"d{x}" for x in names))
+        known = self.check_names(names)
+        extra = tuple(f"d{x}" for x in known)
+        return self._derived("jvp", known, transforms.pushforward, extra)
 
-    def hessian(self, name: str) -> DerivedFunction:
+    def hessian(self, name: Wrt) -> DerivedFunction:
         """The second derivative, materialised: for x with dimensions d, an array of dimensions
         d + d. Raises TensorError where x is a tuple.
         """
+        (known,) = self.check_names((name,))
 
         def derive(base: Instance) -> Derivative:
-            return transforms.jacobian(base, name)
+            return transforms.jacobian(base, known)
 
-        made = DerivedFunction(f"hessian_{self.__name__}", self.grad(name), derive)
-        made.made_by = self, "hessian", (name,), {}
+        made = DerivedFunction(f"hessian_{self.__name__}", self.grad(known), derive)
+        made.made_by = self, "hessian", (known,), {}
         return made
 
     def certify(
@@ -91,18 +97,31 @@ class TensorFunction(CalledFunction):
             self._tf = TensorFlowOp(self)
         return self._tf
 
-    def check_names(self, names: tuple[str, ...]) -> None:
-        """Raise TensorError unless these are parameters, one or more, to differentiate by."""
-        if not names:
+    def check_names(self, wanted: tuple[Wrt, ...]) -> tuple[str, ...]:
+        """The parameters to differentiate by, one or more, which are given by name or position. Raises TensorError where
+        one is none.
+        """
+        parameters = [*self.__signature__.parameters]
+        if not wanted:
             message = "no parameter to differentiate with respect to"
             raise TensorError(message, f"name one of {self.__signature__}")
-        for name in names:
-            if name not in self.__signature__.parameters:
-                message = f"`{self.__name__}` has no parameter `{name}`"
+        found = []
+        for one in wanted:
+            if isinstance(one, str) and one in parameters:
+                found.append(one)
+            elif type(one) is int and -len(parameters) <= one < len(parameters):
+                found.append(parameters[one])
+            elif isinstance(one, str | int):
+                message = f"`{self.__name__}` has no parameter `{one}`"
                 raise TensorError(message, f"it has {self.__signature__}")
+            else:
+                message = f"parameters to differentiate by are names or positions, and this is {type(one).__name__}"
+                first = parameters[0] if parameters else "x"
+                raise TensorError(message, f'name them first: `f.grad("{first}")(…)`')
+        return tuple(found)
 
     def _gradient(
-        self, kind: str, names: tuple[str, ...], *, value: bool, checkpoint: Checkpoint
+        self, kind: str, names: tuple[Wrt, ...], *, value: bool, checkpoint: Checkpoint
     ) -> DerivedFunction:
         _check_checkpoint(checkpoint)
 
@@ -117,13 +136,13 @@ class TensorFunction(CalledFunction):
     def _derived(
         self,
         kind: str,
-        names: tuple[str, ...],
+        wanted: tuple[Wrt, ...],
         derive: Callable[[Instance, tuple[str, ...]], Derivative],
         extra: tuple[str, ...] = (),
         **options: Any,
     ) -> DerivedFunction:
         """The derivative that the method `kind` gives for these names and options."""
-        self.check_names(names)
+        names = self.check_names(wanted)
         name = f"{kind}_{self.__name__}"
         made = DerivedFunction(name, self, lambda base: derive(base, names), extra)
         made.made_by = self, kind, names, options
@@ -173,6 +192,9 @@ class DerivedFunction(TensorFunction):
 
     def captured(self, within: frozenset[CalledFunction | Helper] = frozenset()) -> Captured:
         return self.base.captured(within)
+
+    def references(self) -> Mapping[Reference, str]:
+        return self.base.references()
 
     def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
         if arguments is None:

@@ -7,16 +7,18 @@ import inspect
 import operator
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from types import FunctionType, ModuleType, NoneType
+from dataclasses import dataclass
+from types import FunctionType, MethodType, ModuleType, NoneType
 from typing import TYPE_CHECKING, Any
 
 from .called_function import CalledFunction, Captured
 from .frontend import signature
 from .frontend.helpers import Helper, helper_of
-from .frontend.trace import Undecided, trace, trace_named
+from .frontend.outside import Reference, has_constants, is_data, with_outside
+from .frontend.trace import Context, Undecided, tensors, trace, trace_named
 from .instance import Instance
 from .language.errors import TensorError
-from .language.types import Parameter
+from .language.types import Parameter, Static
 from .pickling import (
     Source,
     fill,
@@ -45,6 +47,14 @@ def tensor(function: Callable[..., Any]) -> TensorFunction:
     return WrittenFunction(function, rewrite(function))
 
 
+@dataclass(frozen=True)
+class Named:
+    """An instance, and the types that it is traced for: those of its parameters, and of such as are no tensors."""
+
+    parameters: tuple[Parameter, ...]
+    instance: Instance
+
+
 class WrittenFunction(TensorFunction):
     """A tensor function written in Python."""
 
@@ -55,6 +65,8 @@ class WrittenFunction(TensorFunction):
         self._rewritten = rewritten
         self._traced = functools.lru_cache(maxsize=256)(self._trace)
         self._named = functools.lru_cache(maxsize=256)(self._trace_named)
+        self._outside: dict[Reference, str] = {}  # parameters that arrays from outside are
+        self._given: Mapping[str, Any] = {}  # what is given now for parameters that are no tensors
         self._seen: tuple[Captured, Captured] | None = None  # values from outside, and their keys
 
     def __reduce__(self) -> Any:
@@ -74,27 +86,35 @@ class WrittenFunction(TensorFunction):
         return self._traced(tuple(types.values()), self.captured())
 
     def _trace(self, types: tuple[Parameter, ...], _captured: Captured) -> Instance:
-        traced = trace(self.__name__, self._rewritten, types)
-        return Instance(types, traced, traced)
+        own, traced = trace(self.__name__, self._rewritten, types, self._context)
+        return Instance(own, traced, traced)
 
-    def _trace_named(
-        self, types: tuple[Parameter, ...], _captured: Captured
-    ) -> Instance | Undecided:
-        found = trace_named(self.__name__, self._rewritten, types)
+    @property
+    def _context(self) -> Context:
+        return Context(self._given, self._outside)
+
+    def _trace_named(self, types: tuple[Parameter, ...], _captured: Captured) -> Named | Undecided:
+        found = trace_named(self.__name__, self._rewritten, types, self._context)
         if isinstance(found, Undecided):
             return found
         types, traced = found
-        return Instance(types, traced, traced)
+        return Named(types, Instance(tensors(types), traced, traced))
 
     def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
         types = tuple(self._parameter(x, arguments) for x in self._annotated)
+        self._given = arguments or {}
         captured = self.captured()
         found, refused = self._first_named(types, captured, arguments), None
         while True:
-            sizes = None if arguments is None else signature.sizes_of(found.parameters, arguments)
-            if isinstance(found, Instance):
-                if sizes is None or (name := found.traced.cut_off(sizes)) is None:
-                    return found
+            sizes = None
+            if arguments is not None:
+                own = tensors(found.parameters)
+                references = {name: reference for reference, name in self._outside.items()}
+                given = with_outside(own, arguments, references)
+                sizes = signature.sizes_of(own, given)
+            if isinstance(found, Named):
+                if sizes is None or (name := found.instance.traced.cut_off(sizes)) is None:
+                    return found.instance
                 found = Undecided.of(found.parameters, name)
             refused = refused or found.met.refused
             try:
@@ -107,7 +127,7 @@ class WrittenFunction(TensorFunction):
         types: tuple[Parameter, ...],
         captured: Captured,
         arguments: Mapping[str, Any] | None,
-    ) -> Instance | Undecided:
+    ) -> Named | Undecided:
         """As `_named`; what an integer is needed for of which JAX says nothing is refused with the way out."""
         try:
             return self._named(types, captured)
@@ -116,6 +136,9 @@ class WrittenFunction(TensorFunction):
                 message = f"`{name}` is an integer that JAX traces, and here: {error.message}"
                 raise TensorError(message, signature.static(name), error.place) from None
             raise
+
+    def references(self) -> Mapping[Reference, str]:
+        return self._outside
 
     def captured(self, within: frozenset[CalledFunction | Helper] = frozenset()) -> Captured:
         if self in within:
@@ -137,6 +160,8 @@ class WrittenFunction(TensorFunction):
                     f'annotate it, `{x}: Float[Array, "n"]`, or call `{self.__name__}` once',
                 )
             return Parameter(x, type_, None)
+        if type_ is None and has_constants(arguments[x]):
+            return Parameter(x, Static(_key(arguments[x], frozenset())), None)
         if type_ is None:
             return Parameter(x, *signature.observed(x, arguments[x]))
         return Parameter(x, signature.adapt(x, type_, arguments[x]), None)
@@ -160,6 +185,11 @@ def _key(value: Any, within: frozenset[CalledFunction | Helper]) -> Any:
     """What a traced program depends on of a value from outside."""
     if isinstance(value, CalledFunction):
         return value, value.captured(within)
+    if isinstance(value, MethodType):
+        return _key(value.__func__, within), _contents(value.__self__, DEPTH)
+    if isinstance(value, functools.partial):
+        given = _contents(value.args, DEPTH), _contents(value.keywords, DEPTH)
+        return functools.partial, _key(value.func, within), given
     helper = helper_of(value)
     if helper is not None:
         inner = within | {helper}
@@ -172,7 +202,13 @@ def _is_settled(value: Any) -> bool:
     """Whether the same object is the same value."""
     if isinstance(value, CalledFunction) or helper_of(value) is not None:
         return False
-    return type(value) in SETTLED or callable(value)
+    if isinstance(value, MethodType | functools.partial):
+        return False
+    return type(value) in SETTLED or callable(value) or _is_array(value)
+
+
+def _is_array(value: Any) -> bool:
+    return is_data(value) and not isinstance(value, set | frozenset)
 
 
 def _contents(value: Any, depth: int) -> Any:
@@ -180,6 +216,8 @@ def _contents(value: Any, depth: int) -> Any:
     kind = type(value)
     if kind in SETTLED:
         return kind, value
+    if is_data(value):  # a parameter, of which only the type counts
+        return kind, signature.observed("x", value)
     if depth and isinstance(value, Mapping):
         return kind, tuple((x, _contents(part, depth - 1)) for x, part in value.items())
     if depth and isinstance(value, list | tuple):

@@ -24,7 +24,7 @@ from ..launchers.hosts import LaunchError
 from ..launchers.signals import ended_by_signals
 from ..worker import read_frame
 from .exact.verification import SEED, ExactVerification, verify_exact
-from .verification import STEPS, UnconfirmedError, Verification, verify
+from .verification import STEPS, Part, UnconfirmedError, Verification, verify
 
 
 def tell(event: dict[str, Any]) -> None:
@@ -60,6 +60,11 @@ def verify_beside(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
     try:
         document = Notebook(read_notebook(request["notebook"]))
         check_size(document)
+        part = None
+        if "converted" in request:
+            converted = Notebook(read_notebook(request["converted"]))
+            check_size(converted)
+            part = Part(frozenset(request["left"]), converted)
         options = Options.resolve(given, folder)
         if options.batch == "global":
             verification = verify_exact(
@@ -73,7 +78,13 @@ def verify_beside(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
         else:
             steps = request["steps"] or STEPS
             verification = verify(
-                path, size, steps=steps, options=options, document=document, **common
+                path,
+                size,
+                steps=steps,
+                options=options,
+                document=document,
+                part=part,
+                **common,
             )
     except UnconfirmedError as question:
         return {"done": True, "holds": False, "confirm": str(question)}

@@ -87,6 +87,19 @@ class Verification:
         }
 
 
+@dataclass(frozen=True)
+class Part:
+    """A conversion of which the user has left changes out.
+
+    Attributes:
+        left: the places, among all changes, of those that are left out.
+        converted: what the others make of the program.
+    """
+
+    left: frozenset[int]
+    converted: Document
+
+
 def verify(
     path: Path,
     size: int = 2,
@@ -96,6 +109,7 @@ def verify(
     options: Options | None = None,
     beside: Path | None = None,
     document: Document | None = None,
+    part: Part | None = None,
     confirmed: bool = False,
     listener: Callable[[Check], None] | None = None,
     conversion_seconds: float = CONVERSION_SECONDS,
@@ -111,6 +125,7 @@ def verify(
         timeout: seconds for each run.
         beside: the folder whose files the programs have copies of, that of `path` if None.
         document: what is verified, where that is not read from `path`; there may be no such file.
+        part: what is verified where some changes are left out.
         confirmed: the user knows that there is much to copy.
         listener: hears of each check as it begins and ends.
         conversion_seconds: how long the conversion may take, in the main thread; 0 for any time.
@@ -137,6 +152,9 @@ def verify(
         conversion, converted = original.convert(options)
     if conversion.status != "converted":
         return Verification(conversion, ())
+    if part is not None:
+        made = (c for place, c in enumerate(conversion.changes) if place not in part.left)
+        conversion, converted = replace(conversion, changes=tuple(made)), part.converted
     found: list[Check] = []
 
     def listen(check: Check) -> None:

@@ -1,5 +1,6 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Dialog, Notification, showDialog, WidgetTracker } from '@jupyterlab/apputils';
+import { PathExt } from '@jupyterlab/coreutils';
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
@@ -112,7 +113,7 @@ export function addCommands(parts: ICommandParts): void {
     },
     [CommandIDs.undo]: {
       label: trans.__('Undo the Applied Changes'),
-      isEnabled: () => current()?.notice === 'applied',
+      isEnabled: () => !!current()?.canUndo,
       execute: () => current()?.undo()
     },
     [CommandIDs.saveCopy]: {
@@ -134,13 +135,13 @@ export function addCommands(parts: ICommandParts): void {
         ranks: { type: 'integer', minimum: 1 },
         confirmed: { type: 'boolean' }
       }),
-      isEnabled: () => hasChanges() && current()?.verification.state !== 'running',
+      isEnabled: () => hasChanges() && !current()?.verification.isBusy,
       execute: args =>
         current()?.verify((args.ranks as number) ?? settings.ranks, !!args.confirmed)
     },
     [CommandIDs.cancelVerification]: {
       label: trans.__('Cancel Verification'),
-      isEnabled: () => current()?.verification.state === 'running',
+      isEnabled: () => !!current()?.verification.isBusy,
       execute: () => current()?.verification.cancel()
     },
     [CommandIDs.acceptAll]: {
@@ -164,6 +165,25 @@ export function addCommands(parts: ICommandParts): void {
       label: trans.__('Previous Change'),
       isEnabled: hasChanges,
       execute: () => tracker.currentWidget?.content.focusChange(-1)
+    },
+    [CommandIDs.openTerminal]: {
+      label: trans.__('Open Terminal'),
+      caption: trans.__('Save the notebook and open a terminal in its folder'),
+      isEnabled: () =>
+        tracker.currentWidget !== null && commands.hasCommand('terminal:create-new'),
+      execute: async () => {
+        const { notebook, path } = current()!;
+        if (!notebook.context.model.readOnly) {
+          await notebook.context.save();
+        }
+        await commands.execute('terminal:create-new', { cwd: PathExt.dirname(path) });
+      }
+    },
+    [CommandIDs.saveNotebook]: {
+      label: trans.__('Save Notebook'),
+      caption: trans.__('Save the notebook whose conversion this is'),
+      isEnabled: () => tracker.currentWidget !== null,
+      execute: () => current()?.notebook.context.save()
     },
     [CommandIDs.toggleWrap]: {
       label: trans.__('Wrap Lines'),

@@ -252,6 +252,14 @@ export interface VerifyRequest {
    * The user knows that there is much to copy: see `confirm`.
    */
   confirmed?: boolean;
+  /**
+   * The indices of the changes that are left out; with `converted`.
+   */
+  left?: number[];
+  /**
+   * nbformat JSON: what the other changes make of the notebook, which is verified in place of the whole conversion.
+   */
+  converted?: {};
 }
 /**
  * A line of the answer of `POST verify` (NDJSON): how far one check has come.

@@ -59,6 +59,15 @@ export function predictedStep(step: Step, bytes: number, network: INetwork): num
   return computing + allreduceTime(step.ranks, bytes, network);
 }
 
+/**
+ * How many times as many examples the ranks of a verification train on in the same time as one, as it was measured.
+ *
+ * Batch per rank: each has a batch as one process has. Batch global: they share it.
+ */
+export function measuredSpeedup(step: Step, batch: 'per-rank' | 'global'): number {
+  return ((batch === 'per-rank' ? step.ranks : 1) * step.seconds) / step.ranks_seconds;
+}
+
 /** The share of a step that is not spent on averaging, which is taken not to overlap it. */
 export function efficiency(workers: number, input: ICostInput): number {
   return input.step / (input.step + allreduceTime(workers, input.bytes, input.network));

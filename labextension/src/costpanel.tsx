@@ -12,6 +12,7 @@ import {
   INetwork,
   IPoint,
   MAX_WORKERS,
+  measuredSpeedup,
   NETWORKS,
   predictedStep,
   quantity,
@@ -53,6 +54,7 @@ export function CostPanel(props: { ranks: number }): JSX.Element {
   };
   return (
     <div className="jp-hvd-cost">
+      {session.verification.step && <Measured step={session.verification.step} />}
       {offers.length > 1 && (
         <Field label={trans.__('Model')}>
           <HTMLSelect
@@ -157,6 +159,31 @@ export function CostPanel(props: { ranks: number }): JSX.Element {
   );
 }
 
+/** What the verification measured, in one sentence: it goes before any estimate. */
+function Measured({ step }: { step: Step }): JSX.Element {
+  const { session, trans } = useView();
+  const batch = session.chosenOptions.batch ?? 'per-rank';
+  const gain = measuredSpeedup(step, batch);
+  const times = [quantity(step.seconds, 's'), quantity(step.ranks_seconds, 's')];
+  return (
+    <p className="jp-hvd-hint">
+      {gain < 1
+        ? trans.__(
+            'Measured on this machine: a step takes %1 on one rank and %2 on %3, which together train %4 × slower.',
+            ...times,
+            step.ranks,
+            (1 / gain).toFixed(1)
+          )
+        : trans.__(
+            'Measured on this machine: a step takes %1 on one rank and %2 on %3, which together train %4 × faster.',
+            ...times,
+            step.ranks,
+            gain.toFixed(1)
+          )}
+    </p>
+  );
+}
+
 /** Measure the network between the notebook's own ranks. */
 function Measure(props: { onMeasured: (network: INetwork) => void }): JSX.Element {
   const { session, trans } = useView();
@@ -239,6 +266,7 @@ function Estimate(props: { input: ICostInput; workers: number }): JSX.Element {
   const { trans } = useView();
   const { input, workers } = props;
   const time = allreduceTime(workers, input.bytes, input.network);
+  const preset = NETWORKS.find(one => one === input.network);
   const limit = input.step ? stopsPaying(input) : null;
   return (
     <div className="jp-hvd-estimate">
@@ -249,7 +277,7 @@ function Estimate(props: { input: ICostInput; workers: number }): JSX.Element {
         <dd>{quantity(time, 's')}</dd>
         {input.step > 0 && (
           <>
-            <dt>{trans.__('Speed-up on %1', workers)}</dt>
+            <dt>{trans.__('Speed-up on %1, estimated', workers)}</dt>
             <dd>
               {trans.__(
                 '%1 × (%2)',
@@ -277,6 +305,11 @@ function Estimate(props: { input: ICostInput; workers: number }): JSX.Element {
         </>
       )}
       <p className="jp-hvd-help">
+        {preset &&
+          trans.__(
+            'For %1 between the workers, each with cores or a GPU of its own.',
+            preset.name
+          )}{' '}
         {trans.__(
           '2(N−1)/N · bytes / bandwidth + 2(N−1) · latency a step, each worker with a batch as now. All gradients are sent together, after the backward pass.'
         )}
@@ -396,17 +429,21 @@ function NumberInput(props: {
   step?: number;
   onChange: (value: number | null) => void;
 }): JSX.Element {
+  // A field that is cleared stays so while it is written in.
+  const [typed, setTyped] = useState<string | null>(null);
   return (
     <input
       className="jp-mod-styled"
       type="number"
       min={0}
       step={props.step ?? 'any'}
-      value={props.value ?? ''}
+      value={typed ?? props.value ?? ''}
       onChange={event => {
         const value = event.target.valueAsNumber;
+        setTyped(event.target.value);
         props.onChange(value > 0 ? value : null);
       }}
+      onBlur={() => setTyped(null)}
     />
   );
 }

@@ -1,18 +1,21 @@
 import { HighlightStyle, syntaxHighlighting } from '@codemirror/language';
-import { MergeView } from '@codemirror/merge';
+import { Chunk, MergeView, presentableDiff, unifiedMergeView } from '@codemirror/merge';
 import {
   EditorState,
   Extension,
   RangeSet,
   StateEffect,
-  StateField
+  StateField,
+  Text
 } from '@codemirror/state';
 import {
   Decoration,
   DecorationSet,
+  drawSelection,
   EditorView,
   gutter,
   GutterMarker,
+  keymap,
   lineNumbers
 } from '@codemirror/view';
 import { jupyterEditorTheme, jupyterHighlightStyle } from '@jupyterlab/codemirror';
@@ -24,7 +27,7 @@ export interface IEditorOptions {
   language: Extension;
   diagnostics: readonly Diagnostic[];
   /** The names of the editors for screen readers. */
-  labels: { before: string; after: string };
+  labels: { before: string; after: string; both: string };
   /** What stands for lines that are folded away; `$` is their number. */
   folded: string;
   /** Whether long lines go on in the next line. */
@@ -37,6 +40,54 @@ export interface ICellEditor {
   /** Bring a line of the text before into view, and light it up. */
   reveal(line: number): void;
   destroy(): void;
+}
+
+const COLLAPSED = { margin: 3, minSize: 6 };
+
+/** One editor with both texts: what goes stands above what comes. */
+export function createUnified(
+  parent: HTMLElement,
+  before: string,
+  after: string,
+  options: IEditorOptions
+): ICellEditor {
+  const original = Text.of(closed(before).split('\n'));
+  const placeOf = (state: EditorState, line: number): number =>
+    placeAfter(original, state.doc, line);
+  const view = new EditorView({
+    parent,
+    doc: closed(after),
+    extensions: [
+      ...readOnly(options, options.labels.both),
+      ...margin(options.diagnostics, placeOf),
+      unifiedMergeView({
+        original,
+        mergeControls: false,
+        collapseUnchanged: COLLAPSED
+      })
+    ]
+  });
+  return {
+    setAfter: text => replaceText(view, closed(text)),
+    reveal: line => revealLine(view, placeOf(view.state, line)),
+    destroy: () => view.destroy()
+  };
+}
+
+/** The place in a text, at a line's start, where a line of the text before is, or was. */
+function placeAfter(before: Text, after: Text, line: number): number {
+  const place = before.line(Math.min(line, before.lines)).from;
+  let moved = 0;
+  for (const { fromA, toA, fromB, toB } of Chunk.build(before, after)) {
+    if (place < fromA) {
+      break;
+    }
+    if (place < toA) {
+      return after.lineAt(Math.min(fromB, after.length)).from;
+    }
+    moved = toB - toA;
+  }
+  return after.lineAt(Math.min(place + moved, after.length)).from;
 }
 
 /** Two editors side by side. */
@@ -52,7 +103,7 @@ export function createDiff(
       doc: closed(before),
       extensions: [
         ...readOnly(options, options.labels.before),
-        ...margin(options.diagnostics)
+        ...margin(options.diagnostics, lineStart)
       ]
     },
     b: {
@@ -61,19 +112,28 @@ export function createDiff(
     },
     highlightChanges: true,
     gutter: true,
-    collapseUnchanged: { margin: 3, minSize: 6 }
+    collapseUnchanged: COLLAPSED
   });
   return {
-    setAfter: text => {
-      const { state } = view.b;
-      const insert = closed(text);
-      if (state.doc.toString() !== insert) {
-        view.b.dispatch({ changes: { from: 0, to: state.doc.length, insert } });
-      }
-    },
-    reveal: line => revealLine(view.a, line),
+    setAfter: text => replaceText(view.b, closed(text)),
+    reveal: line => revealLine(view.a, lineStart(view.a.state, line)),
     destroy: () => view.destroy()
   };
+}
+
+/** Give an editor another text by changes of the parts that differ: folds, selection and place stay. */
+function replaceText(view: EditorView, text: string): void {
+  const parts = presentableDiff(view.state.doc.toString(), text);
+  if (parts.length === 0) {
+    return;
+  }
+  view.dispatch({
+    changes: parts.map(({ fromA, toA, fromB, toB }) => ({
+      from: fromA,
+      to: toA,
+      insert: text.slice(fromB, toB)
+    }))
+  });
 }
 
 /** One editor, for a cell that stays as it is. */
@@ -87,12 +147,12 @@ export function createText(
     doc: closed(text),
     extensions: [
       ...readOnly(options, options.labels.before),
-      ...margin(options.diagnostics)
+      ...margin(options.diagnostics, lineStart)
     ]
   });
   return {
     setAfter: () => undefined,
-    reveal: line => revealLine(view, line),
+    reveal: line => revealLine(view, lineStart(view.state, line)),
     destroy: () => view.destroy()
   };
 }
@@ -141,6 +201,8 @@ function readOnly(options: IEditorOptions, label: string): Extension[] {
     syntaxHighlighting(LEGIBLE),
     litLine,
     hiddenEnd,
+    keymap.of([{ key: 'Mod-a', run: selectAll }]),
+    drawSelection(),
     EditorState.readOnly.of(true),
     EditorView.editable.of(false),
     // Not editable, but still to be reached and scrolled with the keyboard.
@@ -148,14 +210,20 @@ function readOnly(options: IEditorOptions, label: string): Extension[] {
   ];
 }
 
-function revealLine(view: EditorView, number: number): void {
-  const line = view.state.doc.line(Math.min(number, view.state.doc.lines - 1));
+function selectAll(view: EditorView): boolean {
+  view.dispatch({ selection: { anchor: 0, head: view.state.doc.length } });
+  return true;
+}
+
+/** Where a line of a text starts; past the end, the last one. */
+function lineStart({ doc }: EditorState, number: number): number {
+  return doc.line(Math.min(number, doc.lines - 1)).from;
+}
+
+function revealLine(view: EditorView, place: number): void {
   view.dispatch({
-    selection: { anchor: line.from },
-    effects: [
-      lightUp.of(line.from),
-      EditorView.scrollIntoView(line.from, { y: 'center' })
-    ]
+    selection: { anchor: place },
+    effects: [lightUp.of(place), EditorView.scrollIntoView(place, { y: 'center' })]
   });
 }
 
@@ -173,14 +241,15 @@ const litLine = StateField.define<DecorationSet>({
 });
 
 /** Marks in the margin, and tinted lines, where something was found. */
-function margin(diagnostics: readonly Diagnostic[]): Extension[] {
+function margin(
+  diagnostics: readonly Diagnostic[],
+  placeOf: (state: EditorState, line: number) => number
+): Extension[] {
   if (!diagnostics.length) {
     return [];
   }
   const lines = (state: EditorState): [number, Diagnostic][] =>
-    diagnostics
-      .filter(diagnostic => diagnostic.line < state.doc.lines)
-      .map(diagnostic => [state.doc.line(diagnostic.line).from, diagnostic]);
+    diagnostics.map(diagnostic => [placeOf(state, diagnostic.line), diagnostic]);
   return [
     gutter({
       class: 'jp-hvd-margin',

@@ -11,6 +11,7 @@ import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { addCommands } from './commands';
@@ -18,6 +19,7 @@ import { gradcost } from './gradcost/plugin';
 import { CommandIDs } from './ids';
 import { Places } from './place';
 import { HvdApi } from './request';
+import { Reviews } from './review';
 import { ConversionSession } from './session';
 import { Settings } from './settings';
 import { ConversionTab, createTab } from './tab';
@@ -40,6 +42,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     ILabShell,
     ILayoutRestorer,
     ISettingRegistry,
+    IStateDB,
     ITranslator
   ],
   activate: async (
@@ -53,11 +56,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
     lab: ILabShell | null,
     restorer: ILayoutRestorer | null,
     registry: ISettingRegistry | null,
+    state: IStateDB | null,
     translator: ITranslator | null
   ): Promise<void> => {
     const trans = (translator ?? nullTranslator).load('jupyter_hvd');
     const { commands, serviceManager, shell } = app;
     const places = new Places(shell, lab, trans);
+    const reviews = new Reviews(state);
     const api = new HvdApi(serviceManager.serverSettings);
     const tracker = new WidgetTracker<ConversionTab>({ namespace: 'jupyter-hvd' });
     const python = await languages.getLanguage('ipython');
@@ -72,7 +77,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
         notebook,
         api,
         serviceManager.contents,
-        () => settings.options
+        () => settings.options,
+        reviews
       );
       const tab = createTab(
         {

@@ -19,11 +19,13 @@ export class ConversionModel {
   constructor(
     readonly cells: readonly ICell[],
     readonly conversion: Conversion,
-    left: Iterable<string> = []
+    left: Iterable<string> = [],
+    visited = ''
   ) {
     const keys = keysOf(conversion.changes, cells);
     this._keys = new Map(conversion.changes.map((change, i) => [change, keys[i]]));
     this._left = new Set([...left].filter(key => keys.includes(key)));
+    this._visited = visited;
   }
 
   /** Emitted when a change is taken or left. */
@@ -35,9 +37,41 @@ export class ConversionModel {
     return this.conversion.changes;
   }
 
-  /** The changes from the notebook's top to its bottom. */
-  get inOrder(): readonly Change[] {
-    return this.cells.flatMap((_, index) => this.changesOf(index));
+  /** The changes that can be taken or left by themselves, from the notebook's top to its bottom. */
+  get choices(): readonly Change[] {
+    return this.cells.flatMap((_, index) =>
+      this.changesOf(index).filter(change => change.provides === null)
+    );
+  }
+
+  /** Emitted when another change is looked at. */
+  get visitedChanged(): ISignal<this, void> {
+    return this._visitedChanged;
+  }
+
+  /** The key of the change that is looked at, which outlives a new conversion; empty before the first. */
+  get visited(): string {
+    return this._visited;
+  }
+
+  /** The place of the change that is looked at among all choices, from 0; -1 where there is none. */
+  get position(): number {
+    return this.choices.findIndex(change => this.keyOf(change) === this._visited);
+  }
+
+  /** Look at a change. */
+  visit(change: Change): void {
+    if (this.keyOf(change) !== this._visited) {
+      this._visited = this.keyOf(change);
+      this._visitedChanged.emit();
+    }
+  }
+
+  /** The choice after, or before, the one that is looked at; after the last comes the first. */
+  neighbour(step: 1 | -1): Change | undefined {
+    const { choices, position } = this;
+    const next = position < 0 ? (step > 0 ? 0 : -1) : position + step;
+    return choices.at(next % choices.length);
   }
 
   get diagnostics(): readonly Diagnostic[] {
@@ -144,8 +178,17 @@ export class ConversionModel {
 
   private _keys: Map<Change, string>;
   private _left: Set<string>;
+  private _visited: string;
   private _changed = new Signal<this, void>(this);
+  private _visitedChanged = new Signal<this, void>(this);
 }
+
+/** Whether a notebook was converted before: the rule about that says so. */
+export function isConverted(conversion: Conversion): boolean {
+  return conversion.diagnostics.some(({ code }) => code === CONVERTED_ALREADY);
+}
+
+const CONVERTED_ALREADY = 'HVD901';
 
 /** A key for each change: rule, cell and changed lines, and a number where these are the same. */
 function keysOf(changes: readonly Change[], cells: readonly ICell[]): string[] {

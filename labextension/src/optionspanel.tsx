@@ -121,13 +121,17 @@ function Whole(props: {
 }): JSX.Element {
   const { trans } = useView();
   const [typed, setTyped] = useState<string | null>(null);
+  const entered = typed === null || typed === '' ? undefined : Number(typed);
+  const isValid =
+    entered === undefined || (Number.isInteger(entered) && entered >= props.least);
+  // What is no such number stays to be corrected.
   const enter = (): void => {
-    const entered = typed === null || typed === '' ? undefined : Number(typed);
-    const valid = entered === undefined || entered >= props.least;
-    if (typed !== null && valid && entered !== props.value) {
-      props.onChange(entered);
+    if (typed !== null && isValid) {
+      if (entered !== props.value) {
+        props.onChange(entered);
+      }
+      setTyped(null);
     }
-    setTyped(null);
   };
   return (
     <div className="jp-hvd-field">
@@ -140,11 +144,17 @@ function Whole(props: {
           step={1}
           placeholder={trans.__('from the settings')}
           value={typed ?? props.value ?? ''}
+          aria-invalid={!isValid}
           onChange={event => setTyped(event.target.value)}
           onBlur={enter}
           onKeyDown={event => event.key === 'Enter' && enter()}
         />
       </label>
+      {!isValid && (
+        <p className="jp-hvd-help jp-hvd-invalid" role="alert">
+          {trans.__('A whole number, %1 or more.', props.least)}
+        </p>
+      )}
     </div>
   );
 }

@@ -5,14 +5,18 @@ import React, { useEffect, useMemo, useRef, useState } from 'react';
 
 import { useSignal, useView } from './context';
 import { Change } from './conversion';
-import { createDiff, createText, ICellEditor } from './editors';
+import { createDiff, createText, createUnified, ICellEditor } from './editors';
 import { PlaceLink, RuleLink } from './findings';
 import { ICell } from './model';
 import { IPlace } from './session';
 
 /** A cell with changes or diagnostics. */
-export function CellSection(props: { index: number; isFirst: boolean }): JSX.Element {
-  const { index, isFirst } = props;
+export function CellSection(props: {
+  index: number;
+  isFirst: boolean;
+  isWide: boolean;
+}): JSX.Element {
+  const { index, isFirst, isWide } = props;
   const { session, trans } = useView();
   const model = session.model!;
   useSignal(model.changed);
@@ -45,7 +49,7 @@ export function CellSection(props: { index: number; isFirst: boolean }): JSX.Ele
           ))}
         </ul>
       )}
-      <CellEditor index={index} isFirst={isFirst} />
+      <CellEditor index={index} isFirst={isFirst} isWide={isWide} />
     </section>
   );
 }
@@ -71,6 +75,7 @@ function ChangeRow({ change }: { change: Change }): JSX.Element {
         aria-label={trans.__('Accept %1: %2', change.rule, change.why)}
         title={title}
         disabled={change.provides !== null}
+        onFocus={() => model.visit(change)}
         onChange={event => model.accept([change], event.target.checked)}
       />
       <RuleLink code={change.rule} />
@@ -86,8 +91,12 @@ function ChangeRow({ change }: { change: Change }): JSX.Element {
  * The editors are there only while the cell is near the screen: each costs time whenever
  * anything scrolls, and a notebook may have hundreds of cells. The first ones need not wait for that to be found.
  */
-function CellEditor(props: { index: number; isFirst: boolean }): JSX.Element {
-  const { index, isFirst } = props;
+function CellEditor(props: {
+  index: number;
+  isFirst: boolean;
+  isWide: boolean;
+}): JSX.Element {
+  const { index, isFirst, isWide } = props;
   const { session, language, settings, trans } = useView();
   useSignal(settings.changed);
   const { wrap } = settings;
@@ -114,13 +123,15 @@ function CellEditor(props: { index: number; isFirst: boolean }): JSX.Element {
       diagnostics: model.diagnosticsOf(index),
       labels: {
         before: trans.__('Cell %1 as it is', index + 1),
-        after: trans.__('Cell %1 with the accepted changes', index + 1)
+        after: trans.__('Cell %1 with the accepted changes', index + 1),
+        both: trans.__('Cell %1 as it is, and with the accepted changes', index + 1)
       },
       folded: trans.__('%1 unchanged lines', '$'),
       wrap
     };
+    const create = isWide ? createDiff : createUnified;
     editor.current = hasChanges
-      ? createDiff(parent, source, after, options)
+      ? create(parent, source, after, options)
       : createText(parent, source, options);
     show();
     return () => {
@@ -129,7 +140,7 @@ function CellEditor(props: { index: number; isFirst: boolean }): JSX.Element {
       editor.current = null;
     };
     // A new text after is set in the editor that is there.
-  }, [near, model, wrap]);
+  }, [near, model, wrap, isWide]);
 
   useEffect(() => editor.current?.setAfter(after), [after]);
 
@@ -239,7 +250,7 @@ export function FoldSection(props: { from: number; to: number }): JSX.Element {
             <Markdown key={cell.id} text={cell.source} />
           ) : (
             <div className="jp-hvd-cell" key={cell.id}>
-              <CellEditor index={props.from + i} isFirst={false} />
+              <CellEditor index={props.from + i} isFirst={false} isWide={false} />
             </div>
           )
         )}

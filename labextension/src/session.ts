@@ -7,11 +7,13 @@ import { IDisposable } from '@lumino/disposable';
 import { Debouncer } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { ModelSize, Options } from './conversion';
+import { ModelSize, Options, VerifyRequest } from './conversion';
+import { hashOf } from './hash';
 import { Measured, modelsInKernel, networkInKernel } from './kernel';
 import { ConversionModel, ICell, sameProgram } from './model';
 import { METADATA, optionsOf, withOptions } from './options';
 import { HvdApi } from './request';
+import { Reviews } from './review';
 import { VerificationModel } from './verification';
 
 export type SessionState = 'loading' | 'ready' | 'error';
@@ -23,6 +25,14 @@ export interface IPlace {
   line: number;
 }
 
+/** What changes were applied to: the texts of the changed cells, by the cells' ids. */
+interface IApplied {
+  before: ReadonlyMap<string, string>;
+  after: ReadonlyMap<string, string>;
+  /** The whole notebook right after that. */
+  cells: readonly ICell[];
+}
+
 /** The notebook is not the one that the user has looked at. */
 export class StaleError extends Error {}
 
@@ -32,10 +42,12 @@ export class ConversionSession implements IDisposable {
     readonly notebook: NotebookPanel,
     private _api: HvdApi,
     private _contents: Contents.IManager,
-    private _options: () => Options
+    private _options: () => Options,
+    private _reviews: Reviews
   ) {
     notebook.disposed.connect(this.dispose, this);
     notebook.sessionContext.statusChanged.connect(this._onKernelStatus, this);
+    this.verification.changed.connect(this._keepReview, this);
     void notebook.context.ready.then(() => this._start());
   }
 
@@ -120,7 +132,9 @@ export class ConversionSession implements IDisposable {
         path: this._contents.localPath(this.path)
       });
       if (request === this._requests && !this.isDisposed) {
-        this._model = new ConversionModel(cells, conversion, this._model?.left);
+        const { left, visited } = this._model ?? { left: this._left };
+        this._model = new ConversionModel(cells, conversion, left, visited);
+        this._model.changed.connect(this._keepReview, this);
         this._set('ready', notice);
       }
     } catch (error) {
@@ -135,25 +149,63 @@ export class ConversionSession implements IDisposable {
   /** Write the accepted changes into the notebook, as one step for undo. */
   async apply(): Promise<void> {
     const model = await this._current();
+    const results = model.results();
+    const isVerified = this.isVerdictCurrent;
     const shared = this.notebook.content.model!.sharedModel;
     // What is typed just before or after does not become part of this step.
     const { undoManager } = shared as unknown as YNotebook;
     undoManager.stopCapturing();
     shared.transact(() => {
       // Part by part: what another person writes beside them meanwhile stays where it is.
-      for (const index of model.results().keys()) {
+      for (const index of results.keys()) {
         for (const { start, end, text } of model.splicesOf(index).reverse()) {
           shared.cells[index].updateSource(start, end, text);
         }
       }
     });
     undoManager.stopCapturing();
+    const textsOf = (text: (index: number) => string): Map<string, string> =>
+      new Map([...results.keys()].map(index => [model.cells[index].id, text(index)]));
+    this._applied = {
+      before: textsOf(index => model.cells[index].source),
+      after: textsOf(index => results.get(index)!),
+      cells: this._cells()
+    };
     await this.convert('applied');
+    if (isVerified) {
+      this.verification.carry(this.subjectKey);
+    }
   }
 
-  /** Take the applied changes back. */
+  /** Whether the applied changes can be taken back: no cell that they changed was edited since. */
+  get canUndo(): boolean {
+    const texts = new Map(this._cells().map(cell => [cell.id, cell.source]));
+    return (
+      this._applied !== null &&
+      [...this._applied.after].every(([id, text]) => texts.get(id) === text)
+    );
+  }
+
+  /** Take the applied changes back; what was written elsewhere in the notebook since stays. */
   async undo(): Promise<void> {
-    this.notebook.content.model!.sharedModel.undo();
+    if (!this._applied || !this.canUndo) {
+      return;
+    }
+    const { before, cells } = this._applied;
+    this._applied = null;
+    const shared = this.notebook.content.model!.sharedModel;
+    if (sameProgram(cells, this._cells())) {
+      shared.undo();
+    } else {
+      shared.transact(() => {
+        for (const cell of shared.cells) {
+          const source = before.get(cell.getId());
+          if (source !== undefined) {
+            cell.setSource(source);
+          }
+        }
+      });
+    }
     await this.convert();
   }
 
@@ -172,11 +224,45 @@ export class ConversionSession implements IDisposable {
 
   /** Run the notebook and its conversion on some ranks, on the server, and compare. */
   async verify(ranks: number, confirmed = false): Promise<void> {
-    const notebook = withoutOutputs(this._content());
-    const path = this._contents.localPath(this.path);
-    const options = this.chosenOptions;
-    const request = { notebook, n: ranks, options, path, confirmed };
-    await this.verification.run(signal => this._api.verify(request, signal));
+    const model = await this._current();
+    const request = {
+      notebook: withoutOutputs(this._content()),
+      n: ranks,
+      options: this.chosenOptions,
+      path: this._contents.localPath(this.path),
+      confirmed,
+      ...(await this._partOf(model))
+    };
+    const subject = { key: this.subjectKey, ranks };
+    await this.verification.run(subject, signal => this._api.verify(request, signal));
+  }
+
+  /** What is verified where some changes are left out: the others, and what they make of the notebook. */
+  private async _partOf(
+    model: ConversionModel
+  ): Promise<Pick<VerifyRequest, 'left' | 'converted'>> {
+    const left = model.changes.flatMap((change, i) =>
+      model.isAccepted(change) ? [] : [i]
+    );
+    return left.length
+      ? { left, converted: withoutOutputs(await this._converted()) }
+      : {};
+  }
+
+  /** Tells the code, the changes that are made, and the options from all others. */
+  get subjectKey(): string {
+    const model = this._model;
+    const code = model?.cells.flatMap(({ type, source }) =>
+      type === 'code' ? [source] : []
+    );
+    const results = model && [...model.results()].sort(([a], [b]) => a - b);
+    return hashOf(JSON.stringify([code, results, this.chosenOptions]));
+  }
+
+  /** Whether the verdict is about the conversion as it is now. */
+  get isVerdictCurrent(): boolean {
+    const { verdict } = this.verification;
+    return verdict !== null && verdict.subject.key === this.subjectKey;
   }
 
   /** Measure what lies between the ranks that live in the notebook's kernel; null where it cannot be asked. */
@@ -199,12 +285,25 @@ export class ConversionSession implements IDisposable {
     Signal.clearData(this);
   }
 
-  private _start(): void {
+  private async _start(): Promise<void> {
+    const review = await this._reviews.load(this.path);
     if (!this.isDisposed) {
+      this._left = review?.left ?? [];
+      if (review?.verdict) {
+        this.verification.restore(review.verdict);
+      }
       const { model } = this.notebook.content;
       model!.contentChanged.connect(this._onContentChanged, this);
       model!.metadataChanged.connect(this._onMetadataChanged, this);
       void this.convert();
+    }
+  }
+
+  /** Keep what the user has left out, and the verdict, for when the page is loaded again. */
+  private _keepReview(): void {
+    const left = [...(this._model?.left ?? this._left)];
+    if (!this.verification.isBusy) {
+      void this._reviews.save(this.path, { left, verdict: this.verification.verdict });
     }
   }
 
@@ -310,6 +409,8 @@ export class ConversionSession implements IDisposable {
   }
 
   private _model: ConversionModel | null = null;
+  private _left: readonly string[] = [];
+  private _applied: IApplied | null = null;
   private _state: SessionState = 'loading';
   private _notice: Notice = 'none';
   private _error = '';

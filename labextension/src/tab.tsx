@@ -11,6 +11,8 @@ import { Widget } from '@lumino/widgets';
 import React from 'react';
 
 import { IViewContext } from './context';
+import { Counter } from './counter';
+import { keepFocus } from './focus';
 import { convertIcon } from './icons';
 import { CommandIDs } from './ids';
 import { ConversionView } from './view';
@@ -53,12 +55,17 @@ class Toggle extends ReactWidget {
 
 export type ConversionTab = MainAreaWidget<ConversionView>;
 
+/** Stands for the place among all changes. */
+const COUNTER = 'position';
+
 const TOOLBAR = [
+  CommandIDs.verify,
   CommandIDs.apply,
   CommandIDs.saveCopy,
   CommandIDs.exportScript,
   '',
   CommandIDs.previousChange,
+  COUNTER,
   CommandIDs.nextChange,
   CommandIDs.acceptAll,
   CommandIDs.leaveAll,
@@ -85,11 +92,16 @@ export function createTab(
   const item = (id: string): Widget =>
     id === ''
       ? Toolbar.createSpacerItem()
-      : id === CommandIDs.toggleWrap
-        ? new Toggle(commands, id)
-        : new CommandToolbarButton({ commands, id });
+      : id === COUNTER
+        ? new Counter(context)
+        : id === CommandIDs.toggleWrap
+          ? new Toggle(commands, id)
+          : new CommandToolbarButton({ commands, id });
   TOOLBAR.forEach((id, i) => tab.toolbar.addItem(id || `spacer ${i}`, item(id)));
   const update = (): void => {
+    // One button stands out: the next step's.
+    const holds = session.isVerdictCurrent && session.verification.state === 'holds';
+    tab.node.dataset.next = holds ? 'apply' : 'verify';
     if (tracker.currentWidget === tab) {
       Object.values(CommandIDs).forEach(id => commands.notifyCommandChanged(id));
     }
@@ -103,5 +115,7 @@ export function createTab(
   context.settings.changed?.connect(rewrap);
   tab.disposed.connect(() => context.settings.changed?.disconnect(rewrap));
   session.disposed.connect(() => tab.dispose());
+  content.node.tabIndex = -1;
+  tab.disposed.connect(keepFocus(tab.node));
   return tab;
 }

@@ -4,6 +4,7 @@ import { Step, VerifyCheck, VerifyEnd } from './conversion';
 
 export type VerificationState =
   | 'idle'
+  | 'waiting'
   | 'running'
   | 'holds'
   | 'fails'
@@ -11,6 +12,24 @@ export type VerificationState =
   | 'confirm'
   | 'cancelled'
   | 'error';
+
+/** What a verification is about. */
+export interface ISubject {
+  /** Tells the code, the changes that are made, and the options from all others. */
+  key: string;
+  ranks: number;
+}
+
+/** A verdict as it is kept: all that is needed to show it again. */
+export interface IVerdict {
+  subject: ISubject;
+  state: 'holds' | 'fails';
+  checks: VerifyCheck[];
+  /** In words, where the checks have some of their own. */
+  message: string;
+  /** When it was reached, in milliseconds since 1970. */
+  time: number;
+}
 
 /** A verification as it goes on: the latest word on each check, and the verdict. */
 export class VerificationModel {
@@ -31,6 +50,46 @@ export class VerificationModel {
     return this._message;
   }
 
+  /** What is verified, or was. */
+  get subject(): ISubject | null {
+    return this._subject;
+  }
+
+  /** The verdict, where there is one. */
+  get verdict(): IVerdict | null {
+    const state = this._state;
+    return this._subject && (state === 'holds' || state === 'fails')
+      ? {
+          subject: this._subject,
+          state,
+          checks: [...this.checks],
+          message: this._message,
+          time: this._time
+        }
+      : null;
+  }
+
+  /** Show a verdict that was reached before. */
+  restore({ subject, state, checks, message, time }: IVerdict): void {
+    this._subject = subject;
+    this._checks = new Map(checks.map(check => [check.check, check]));
+    this._time = time;
+    this._set(state, message);
+  }
+
+  /** The conversion that was verified is the notebook's text now, and has another key. */
+  carry(key: string): void {
+    if (this._subject) {
+      this._subject = { ...this._subject, key };
+      this._changed.emit();
+    }
+  }
+
+  /** Whether a verification runs, or waits for another one to end. */
+  get isBusy(): boolean {
+    return this._state === 'running' || this._state === 'waiting';
+  }
+
   /** How long a step takes, where a check measured it. */
   get step(): Step | null {
     return this.checks.find(check => check.step !== undefined)?.step ?? null;
@@ -41,14 +100,34 @@ export class VerificationModel {
     return this.checks.filter(check => check.status !== 'running').length;
   }
 
-  /** Follow the events of a verification to their end; those of an earlier one are dropped. */
+  /**
+   * Follow the events of a verification to their end; those of an earlier one are dropped.
+   *
+   * The server verifies one notebook at a time: a second one waits for its turn.
+   */
   async run(
+    subject: ISubject,
     start: (signal: AbortSignal) => AsyncIterable<VerifyCheck | VerifyEnd>
   ): Promise<void> {
     this.cancel();
     const controller = new AbortController();
     this._controller = controller;
+    this._subject = subject;
     this._checks.clear();
+    this._set('waiting');
+    const before = VerificationModel._last;
+    const turn = before.then(() => this._follow(controller, start));
+    VerificationModel._last = turn;
+    await turn;
+  }
+
+  private async _follow(
+    controller: AbortController,
+    start: (signal: AbortSignal) => AsyncIterable<VerifyCheck | VerifyEnd>
+  ): Promise<void> {
+    if (controller.signal.aborted) {
+      return;
+    }
     this._set('running');
     try {
       for await (const event of start(controller.signal)) {
@@ -68,7 +147,7 @@ export class VerificationModel {
   }
 
   cancel(): void {
-    if (this._state === 'running') {
+    if (this.isBusy) {
       this._controller?.abort();
       this._set('cancelled');
     }
@@ -89,6 +168,7 @@ export class VerificationModel {
     } else {
       const fails = this.checks.some(check => check.status === 'fail');
       const undecided = event.verdict !== undefined && !fails;
+      this._time = Date.now();
       this._set(event.holds ? 'holds' : undecided ? 'undecided' : 'fails', event.verdict);
     }
   }
@@ -111,6 +191,10 @@ export class VerificationModel {
   private _state: VerificationState = 'idle';
   private _message = '';
   private _checks = new Map<string, VerifyCheck>();
+  private _subject: ISubject | null = null;
+  private _time = 0;
+  /** The end of the verification that was asked for last, by whichever notebook. */
+  private static _last: Promise<void> = Promise.resolve();
   private _controller?: AbortController;
   private _changed = new Signal<this, void>(this);
 }

@@ -15,7 +15,10 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
   useSignal(session.changed);
   useSignal(session.model?.changed);
   const [ranks, setRanks] = useState(props.ranks);
-  const running = verification.state === 'running';
+  const running = verification.isBusy;
+  const { verdict } = verification;
+  const isStale = verdict !== null && !session.isVerdictCurrent;
+  const verified = verification.subject?.ranks ?? ranks;
   const names = {
     running: trans.__('running'),
     pass: trans.__('passed'),
@@ -31,19 +34,30 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
         : trans.__(
             'Runs the notebook and its conversion for a few steps on the server, and compares them.'
           ),
-    running: trans.__('Verifying on %1 ranks…', ranks),
-    holds: verification.message || trans.__('The conversion holds.'),
+    waiting: trans.__('Waiting for the verification of another notebook…'),
+    running: trans._n('Verifying on %1 rank…', 'Verifying on %1 ranks…', verified),
+    holds:
+      verification.message ||
+      trans._n(
+        'The conversion holds on %1 rank.',
+        'The conversion holds on %1 ranks.',
+        verified
+      ),
     fails: verification.message || trans.__('The conversion does not hold.'),
     undecided: verification.message,
     cancelled: trans.__('Cancelled.'),
     confirm: verification.message,
     error: verification.message
   };
-  const isPartial =
-    session.model && session.model.accepted.length < session.model.changes.length;
+  const model = session.model!;
+  const isPartial = model.accepted.length < model.changes.length;
   return (
-    <div className="jp-hvd-verification" aria-busy={running}>
+    <div
+      className={`jp-hvd-verification ${isStale ? 'jp-hvd-mod-stale' : ''}`}
+      aria-busy={running}
+    >
       <form
+        hidden={model.changes.length === 0}
         onSubmit={event => {
           event.preventDefault();
           void commands.execute(CommandIDs.verify, { ranks });
@@ -73,7 +87,7 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
             {trans.__('Cancel')}
           </button>
         ) : (
-          <button key="verify" type="submit" className="jp-mod-styled jp-mod-accept">
+          <button key="verify" type="submit" className="jp-mod-styled">
             {trans._n('Verify on %1 rank', 'Verify on %1 ranks', ranks || 0)}
           </button>
         )}
@@ -81,7 +95,12 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
       {running && <progress aria-label={trans.__('Verification')} />}
       {isPartial && (
         <p className="jp-hvd-help">
-          {trans.__('All changes are verified together, also those that are left out.')}
+          {trans._n(
+            'Verified as it would be applied: with %1 change of %2.',
+            'Verified as it would be applied: with %1 changes of %2.',
+            model.accepted.length,
+            model.changes.length
+          )}
         </p>
       )}
       {verification.checks.length > 0 && (
@@ -102,7 +121,17 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
         </table>
       )}
       <p className={`jp-hvd-verdict jp-hvd-mod-${verification.state}`} role="status">
-        {verdicts[verification.state]}
+        {isStale
+          ? trans.__('Before your last change: %1', verdicts[verification.state])
+          : verdicts[verification.state]}
+        {verdict !== null && (
+          <time dateTime={new Date(verdict.time).toISOString()}>
+            {new Date(verdict.time).toLocaleTimeString([], {
+              hour: '2-digit',
+              minute: '2-digit'
+            })}
+          </time>
+        )}
       </p>
       {verification.state === 'confirm' && (
         <button

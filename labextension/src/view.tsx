@@ -1,12 +1,23 @@
 import { ReactWidget } from '@jupyterlab/apputils';
-import React, { startTransition, useEffect, useMemo, useState } from 'react';
+import React, {
+  startTransition,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState
+} from 'react';
 
 import { CostPanel } from './costpanel';
 import { CommandIDs } from './ids';
 import { IViewContext, useSignal, useView, ViewContext } from './context';
 import { DiagnosticList } from './findings';
+import { isConverted } from './model';
 import { OptionsPanel } from './optionspanel';
+import { RuleList } from './rules';
+import { RunHint } from './run';
 import { CellSection, FoldSection } from './sections';
+import { Steps } from './steps';
 import { VerificationPanel } from './verificationpanel';
 
 /** The tab's content: the notebook's diff, and what belongs beside it. */
@@ -31,14 +42,10 @@ export class ConversionView extends ReactWidget {
   /** Move the focus to the next change, or to the one before. */
   focusChange(step: 1 | -1): void {
     const { model } = this.session;
-    const boxes = (model?.inOrder ?? [])
-      .map(change => this._context.boxes.get(model!.keyOf(change)))
-      .filter(box => box !== undefined && !box.disabled);
-    const focused = boxes.findIndex(box => box === document.activeElement);
-    const next = focused < 0 ? (step > 0 ? 0 : -1) : focused + step;
-    const change = boxes.at(next % boxes.length);
-    change?.focus();
-    change?.scrollIntoView({ block: 'center' });
+    const change = model?.neighbour(step);
+    const box = change && this._context.boxes.get(model!.keyOf(change));
+    box?.focus(); // which visits the change
+    box?.scrollIntoView({ block: 'center' });
   }
 
   dispose(): void {
@@ -59,21 +66,24 @@ function Conversion({ ranks }: { ranks: number }): JSX.Element {
       </div>
     );
   }
-  if (state === 'error' || !model) {
+  if (!model) {
     return <Failure />;
   }
+  const diagnostics = model.diagnostics.filter(
+    found => session.notice !== 'applied' || found.severity !== 'info'
+  );
   return (
     <>
-      <NoticeBar />
+      {state === 'error' ? <ErrorBar /> : <NoticeBar />}
       <div className="jp-hvd-columns">
         <section className="jp-hvd-main" aria-label={trans.__('Changes to the notebook')}>
-          <Summary />
+          <Summary ranks={ranks} />
           <Sections />
         </section>
         <aside className="jp-hvd-side" aria-label={trans.__('Findings and estimates')}>
-          {model.diagnostics.length > 0 && (
-            <Panel title={trans.__('Findings')} count={model.diagnostics.length}>
-              <DiagnosticList diagnostics={model.diagnostics} />
+          {diagnostics.length > 0 && (
+            <Panel title={trans.__('Findings')} count={diagnostics.length}>
+              <DiagnosticList diagnostics={diagnostics} />
             </Panel>
           )}
           {model.conversion.status !== 'unchanged' && (
@@ -81,7 +91,12 @@ function Conversion({ ranks }: { ranks: number }): JSX.Element {
               <OptionsPanel />
             </Panel>
           )}
-          {model.changes.length > 0 && (
+          {model.choices.length > 1 && (
+            <Panel title={trans.__('Changes by rule')} isClosed>
+              <RuleList />
+            </Panel>
+          )}
+          {(model.changes.length > 0 || session.verification.verdict) && (
             <Panel title={trans.__('Verification')}>
               <VerificationPanel ranks={ranks} />
             </Panel>
@@ -98,10 +113,12 @@ function Conversion({ ranks }: { ranks: number }): JSX.Element {
 function Panel(props: {
   title: string;
   count?: number;
+  /** Whether it is closed at first. */
+  isClosed?: boolean;
   children: React.ReactNode;
 }): JSX.Element {
   return (
-    <details className="jp-hvd-panel" open>
+    <details className="jp-hvd-panel" open={!props.isClosed}>
       <summary>
         {props.title}
         {props.count !== undefined && <span className="jp-hvd-count">{props.count}</span>}
@@ -128,9 +145,22 @@ function Failure(): JSX.Element {
   );
 }
 
+/** Why the notebook was not converted again; the diff below is the one before. */
+function ErrorBar(): JSX.Element {
+  const { session, trans } = useView();
+  return (
+    <div className="jp-hvd-notice jp-hvd-mod-error" role="alert">
+      {trans.__('Not converted again: %1', session.error)}
+      <button className="jp-hvd-link" onClick={() => void session.convert()}>
+        {trans.__('Try again')}
+      </button>
+    </div>
+  );
+}
+
 /** What happened to the notebook while the diff stood open. */
 function NoticeBar(): JSX.Element {
-  const { commands, session, trans } = useView();
+  const { session, trans } = useView();
   const messages = {
     none: '',
     stale: trans.__('The notebook has changed; converting it again…'),
@@ -144,21 +174,13 @@ function NoticeBar(): JSX.Element {
       aria-live="polite"
     >
       {messages[session.notice]}
-      {session.notice === 'applied' && (
-        <button
-          className="jp-hvd-link"
-          onClick={() => void commands.execute(CommandIDs.undo)}
-        >
-          {trans.__('Undo')}
-        </button>
-      )}
     </div>
   );
 }
 
 /** One sentence about the outcome, and where nothing is to be shown, why. */
-function Summary(): JSX.Element {
-  const { session, trans } = useView();
+function Summary({ ranks }: { ranks: number }): JSX.Element {
+  const { commands, session, trans } = useView();
   const model = session.model!;
   useSignal(model.changed);
   const { status } = model.conversion;
@@ -169,6 +191,7 @@ function Summary(): JSX.Element {
     return (
       <header className="jp-hvd-summary">
         <h2>{session.path}</h2>
+        <Steps />
         <p aria-live="polite">
           {accepted < model.changes.length
             ? trans._n(
@@ -188,7 +211,7 @@ function Summary(): JSX.Element {
       </header>
     );
   }
-  const applied = session.notice === 'applied';
+  const applied = session.notice === 'applied' || isConverted(model.conversion);
   const [title, text] = applied
     ? [
         trans.__('Converted'),
@@ -216,6 +239,16 @@ function Summary(): JSX.Element {
       {(applied || status !== 'unchanged' || model.diagnostics.length === 0) && (
         <p>{text}</p>
       )}
+      {applied && <Steps />}
+      {session.canUndo && (
+        <button
+          className="jp-hvd-link"
+          onClick={() => void commands.execute(CommandIDs.undo)}
+        >
+          {trans.__('Undo')}
+        </button>
+      )}
+      {applied && <RunHint ranks={ranks} />}
     </header>
   );
 }
@@ -223,14 +256,26 @@ function Summary(): JSX.Element {
 /** So many sections fill the screen; they are there before the others, of which there may be hundreds. */
 const SCREENFUL = 8;
 
+/** Pixels: from so many on, both texts stand side by side. */
+const WIDE = 900;
+
 function Sections(): JSX.Element {
   const { session } = useView();
   const model = session.model!;
   const sections = useMemo(() => model.sections(), [model]);
   const [whole, setWhole] = useState(false);
+  const [isWide, setWide] = useState(false);
+  const node = useRef<HTMLDivElement>(null);
   useEffect(() => startTransition(() => setWhole(true)), []);
+  useLayoutEffect(() => {
+    const measure = (): void => setWide(node.current!.clientWidth >= WIDE);
+    const observer = new ResizeObserver(measure);
+    observer.observe(node.current!);
+    measure();
+    return () => observer.disconnect();
+  }, []);
   return (
-    <>
+    <div ref={node}>
       {sections
         .slice(0, whole ? undefined : SCREENFUL)
         .map((section, i) =>
@@ -239,6 +284,7 @@ function Sections(): JSX.Element {
               key={model.cells[section.index].id}
               index={section.index}
               isFirst={i < 2}
+              isWide={isWide}
             />
           ) : (
             <FoldSection
@@ -248,6 +294,6 @@ function Sections(): JSX.Element {
             />
           )
         )}
-    </>
+    </div>
   );
 }

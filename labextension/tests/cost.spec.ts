@@ -4,6 +4,7 @@ import {
   curve,
   efficiency,
   MAX_WORKERS,
+  measuredSpeedup,
   NETWORKS,
   predictedStep,
   quantity,
@@ -91,5 +92,17 @@ describe('a logarithmic axis', () => {
     expect(ticks.map(text)).toEqual(['1', '10', '100', '10³']);
     expect(logarithmic('n', [1e-3, 1e9], 6).ticks).toHaveLength(5);
     expect(logarithmic('n', [], 8).domain).toEqual([1, 10]);
+  });
+
+  it('says how much faster the ranks of a verification trained', () => {
+    const step = {
+      seconds: 0.0058,
+      cpu_seconds: 0.006,
+      cores: 2,
+      ranks: 2,
+      ranks_seconds: 0.0253
+    };
+    expect(measuredSpeedup(step, 'per-rank')).toBeCloseTo(0.458, 3);
+    expect(measuredSpeedup(step, 'global')).toBeCloseTo(0.229, 3);
   });
 });

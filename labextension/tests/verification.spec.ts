@@ -1,6 +1,8 @@
 import { VerifyCheck, VerifyEnd } from '../src/conversion';
 import { VerificationModel } from '../src/verification';
 
+const SUBJECT = { key: 'code', ranks: 2 };
+
 type Event = VerifyCheck | VerifyEnd;
 
 async function* stream(events: Event[]): AsyncGenerator<Event> {
@@ -20,7 +22,7 @@ const check = (
 describe('VerificationModel', () => {
   it('keeps the latest word on each check, in their order', async () => {
     const model = new VerificationModel();
-    await model.run(() =>
+    await model.run(SUBJECT, () =>
       stream([
         check('a', 'running'),
         check('a', 'pass'),
@@ -38,7 +40,7 @@ describe('VerificationModel', () => {
 
   it('forgets runs that are over, of which no check says more', async () => {
     const model = new VerificationModel();
-    await model.run(() =>
+    await model.run(SUBJECT, () =>
       stream([
         check('2 ranks: training', 'running', 'step 3 of 4'),
         check('2 ranks: losses', 'pass'),
@@ -51,7 +53,9 @@ describe('VerificationModel', () => {
 
   it('says that a conversion does not hold', async () => {
     const model = new VerificationModel();
-    await model.run(() => stream([check('a', 'fail'), { done: true, holds: false }]));
+    await model.run(SUBJECT, () =>
+      stream([check('a', 'fail'), { done: true, holds: false }])
+    );
     expect(model.state).toBe('fails');
   });
 
@@ -59,7 +63,7 @@ describe('VerificationModel', () => {
     const model = new VerificationModel();
     const end = async (holds: boolean, status: VerifyCheck['status']) => {
       const last: VerifyEnd = { done: true, holds, verdict: `the ranks: ${status}` };
-      await model.run(() => stream([check('a', status), last]));
+      await model.run(SUBJECT, () => stream([check('a', status), last]));
       return [model.state, model.message];
     };
     expect(await end(true, 'pass')).toEqual(['holds', 'the ranks: pass']);
@@ -69,11 +73,13 @@ describe('VerificationModel', () => {
 
   it('says why there is no verdict', async () => {
     const model = new VerificationModel();
-    await model.run(() => stream([{ done: true, holds: false, message: 'no Horovod' }]));
+    await model.run(SUBJECT, () =>
+      stream([{ done: true, holds: false, message: 'no Horovod' }])
+    );
     expect([model.state, model.message]).toEqual(['error', 'no Horovod']);
-    await model.run(() => stream([check('a', 'pass')]));
+    await model.run(SUBJECT, () => stream([check('a', 'pass')]));
     expect(model.state).toBe('error');
-    await model.run(() => {
+    await model.run(SUBJECT, () => {
       throw new Error('no server');
     });
     expect([model.state, model.message]).toEqual(['error', 'no server']);
@@ -81,14 +87,16 @@ describe('VerificationModel', () => {
 
   it('asks before much is copied', async () => {
     const model = new VerificationModel();
-    await model.run(() => stream([{ done: true, holds: false, confirm: '3 GB' }]));
+    await model.run(SUBJECT, () =>
+      stream([{ done: true, holds: false, confirm: '3 GB' }])
+    );
     expect([model.state, model.message]).toEqual(['confirm', '3 GB']);
   });
 
   it('stops listening, and tells the server, when it is cancelled', async () => {
     const model = new VerificationModel();
     let aborted = false;
-    await model.run(async function* (signal) {
+    await model.run(SUBJECT, async function* (signal) {
       signal.addEventListener('abort', () => (aborted = true));
       yield check('a', 'running');
       model.cancel();
@@ -108,9 +116,11 @@ describe('VerificationModel', () => {
       ranks: 2,
       ranks_seconds: 0.007
     };
-    await model.run(() => stream([{ ...check('step time', 'pass', 'told'), step }]));
+    await model.run(SUBJECT, () =>
+      stream([{ ...check('step time', 'pass', 'told'), step }])
+    );
     expect(model.step).toEqual(step);
-    await model.run(() =>
+    await model.run(SUBJECT, () =>
       stream([check('step time', 'unknown', 'too few steps to time')])
     );
     expect(model.step).toBeNull();

@@ -353,6 +353,15 @@ def planned(*sources: str, plain: int = 0, batch: Batch = "per-rank") -> list[Ce
     return plans
 
 
+def test_a_name_that_nothing_defines_is_told_as_python_tells_it() -> None:
+    """Not that nobody can know what its `fit` trains."""
+    with pytest.raises(DistributeError, match=r"In.3., line 2: name `modle` is not") as told:
+        planned(IMPORTS, STEP, "modle.fit(model)")
+    assert type(told.value).__name__ == "NameError"
+    assert "Did you mean `model`?" in str(told.value)
+    planned(IMPORTS, "from models import *", "modle.fit(model)")
+
+
 def test_data_that_were_made_before_training_was_in_sight_are_divided() -> None:
     *_, last = planned(IMPORTS, DATA, STEP, LOOP)
     assert last.needs.run == (2, 3)  # which the data, and what came after them, are made by
@@ -425,7 +434,7 @@ def test_ranks_that_share_each_batch_run_cells_as_they_are() -> None:
         assert plan.program.converted == plan.program.sources
         assert plan.program.diagnostics == []
         assert plan.watch == "after"
-    own = "import horovod.tensorflow as hvd\nmodel.fit(x, y)"
+    own = "import horovod.tensorflow as hvd\nfrom mine import model, x, y\nmodel.fit(x, y)"
     with pytest.raises(DistributeError, match="HVD901"):
         planned(own, batch="global")
     assert planned(own)[0].program.uses_horovod

@@ -264,7 +264,8 @@ def test_a_rank_that_stops_while_another_waits_does_not_answer() -> None:
         progress.see(0, {**told, "inside": "/x/horovod/mpi_ops.py", "time": float(second)}, second)
     progress.see(1, {**told, "time": 1.0}, 1.0)
     stall = progress.stall((0, 1), 10.0, seconds=10.0)
-    assert stall is not None and is_hang(stall)
+    assert stall is not None
+    assert is_hang(stall)
     assert "Rank 1 does not answer" in " ".join(words(stall, locate))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_hvd.launchers.progress import Stall
 from jupyter_hvd.rank.reply import Frame, RemoteError, Reply
-from jupyter_hvd.session.monitor import CallMonitor, Run
+from jupyter_hvd.session.monitor import CallMonitor, Run, WentOn
 from jupyter_hvd.session.reports import failure_of
 
 EVENT_LOOP = {"cell": None, "inside": "/lib/python3.11/selectors.py"}
@@ -90,11 +90,34 @@ def test_a_rank_that_computes_is_left_alone(busy: float) -> None:
 def test_ranks_that_wait_or_are_silent_are_told_once() -> None:
     scene = Scene()
     assert scene.play(30, ALLREDUCE, None) is None
-    (stall,) = scene.shown
+    (stall,) = scene.shown[-1:]
+    assert len(scene.shown) <= 2, "rank 0 alone at first, perhaps"
     assert isinstance(stall, Stall)
     assert set(stall.waiting) <= {0, 1}
     assert list(stall.places) == [0]
     assert stall.places[0].in_horovod
+
+
+def test_a_report_is_taken_back_when_the_ranks_go_on() -> None:
+    """As in a first `fit`, where one rank compiles for longer than the other."""
+    scene = Scene()
+    scene.play(5, ALLREDUCE, None)
+    assert scene.shown == [], "a few seconds are no hang"
+    scene.play(20, ALLREDUCE, None)
+    scene.play(2, LOOP, LOOP, busy=1.0)
+    stall, went_on = scene.shown
+    assert isinstance(stall, Stall)
+    assert isinstance(went_on, WentOn)
+    assert went_on.seconds >= 10
+
+
+def test_a_report_is_taken_back_when_the_cell_ends_well() -> None:
+    scene = Scene()
+    scene.play(20, ALLREDUCE, None)
+    scene.answer(0)
+    assert not isinstance(scene.shown[-1], WentOn)
+    scene.answer(1)
+    assert isinstance(scene.shown[-1], WentOn)
 
 
 def test_a_deadlock_names_who_waits() -> None:

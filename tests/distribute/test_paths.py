@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict, UserDict, namedtuple
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
+import nbformat
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from jupyter_hvd.rank.paths import AccessPath, reached
+from jupyter_hvd.rank.paths import AccessPath, attributes, reached
 from jupyter_hvd.rank.serialization import pack
 from jupyter_hvd.session.weights import counterparts, outermost, owned, same_models
 
@@ -50,6 +52,13 @@ def keeps(net: Any) -> Any:
         return net
 
     return step
+
+
+def test_classes_of_libraries_are_not_looked_into() -> None:
+    """`tqdm` keeps a lock and a thread in its class, which are no state of the notebook's."""
+    assert "net" in attributes(Odd)
+    assert attributes(nbformat.NotebookNode) == {}
+    assert attributes(ThreadPoolExecutor) == {}
 
 
 @pytest.mark.parametrize(

@@ -162,9 +162,8 @@ def judge(one: Record, ranks: list[Record]) -> tuple[str, str]:
 
 #: What becomes of programs that are not shared and equal.
 EXPECTED = {
-    "not_by_rows": "whole",
-    "plain_variables": "whole",
-    "compiled_only": "whole",
+    **dict.fromkeys(("not_by_rows", "plain_variables", "experts_balanced"), "whole"),
+    **dict.fromkeys(("graph_convolution", "layers_of_whole_batches", "compiled_only"), "whole"),
     "different_data": "refused",
 }
 #: Programs that use what only Keras 3 has.

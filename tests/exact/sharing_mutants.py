@@ -393,6 +393,13 @@ def early_exit_on_a_rank(rank: int) -> Iterator[None]:
 
 
 #: For each mutant a program that finds it.
+@mutant
+def check_in_order(rank: int) -> Iterator[None]:
+    """The row check deals rows as shared calls do."""
+    with mock.patch(f"{FOLDER}.context.Sharing.deal_in", lambda *_: contextlib.nullcontext()):
+        yield
+
+
 FOUND_BY = {
     "no_average": "train_step_ema",
     "gather_without_factor": "train_step_ema",
@@ -423,4 +430,5 @@ FOUND_BY = {
     "other_learning_rate": "train_step_ema",
     "update_left_out": "compiled_loop",
     "early_exit_on_a_rank": "train_step_ema",
+    "check_in_order": "layers_of_whole_batches",
 }

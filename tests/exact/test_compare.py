@@ -181,6 +181,12 @@ def test_texts(one: str, two: str, equal: bool) -> None:
     assert (not found) == equal, found
 
 
+def test_a_difference_far_within_a_line_is_shown() -> None:
+    one, two = (f"{'word ' * 40}{name} end" for name in ("input_layer", "input_layer_a"))
+    (found,) = compare_texts([one], [two], 1e-4)[1]
+    assert "input_layer_a end' instead of" in found.detail
+
+
 def write_files(folder: Path, weight: float, rows: str = "0,0.50\n") -> Record:
     folder.mkdir()
     np.savez(folder / "weights.npz", kernel=np.full(3, weight), step=np.int64(4))
@@ -201,6 +207,20 @@ def test_files(tmp_path: Path) -> None:
     (tmp_path / "equal" / "blob.bin").write_bytes(b"\0")
     sizes = replace(one, folder=str(tmp_path / "equal"))
     assert "blob.bin has 1 bytes; 3" in str(differing(one, sizes)[FILES])
+
+
+def test_event_files_of_tensorboard_are_the_same_whoever_wrote_them(tmp_path: Path) -> None:
+    """Their names have the time, the host and the process; a name of a checkpoint may have a date."""
+    named = ("logs/events.out.tfevents.1732741200.host.{}.0.v2", "run-20261127-{}00.txt")
+    records = []
+    for process in ("21066", "210671"):
+        folder = tmp_path / process
+        (folder / "logs").mkdir(parents=True)
+        files = tuple(name.format(process) for name in named)
+        for name in files:
+            (folder / name).touch()
+        records.append(replace(training(), folder=str(folder), files=files))
+    assert not differing(*records)
 
 
 def test_a_record_is_read_as_it_was_saved(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from jupyter_hvd.gradcost.panel import Panel
 from jupyter_hvd.gradcost.report import report
 from jupyter_hvd.gradcost.subject import subject
 from jupyter_hvd.gradcost.sweep import growth
-from jupyter_hvd.tensor import tensor
+from jupyter_hvd.tensor import TensorFunction, tensor
 
 
 @pytest.fixture
@@ -255,6 +255,23 @@ def test_times_are_those_of_the_type_of_a_call(by_name, shell, dtype):
     entries = 16 + 4 + 1
     assert panel.measured.value_bytes >= entries * np.dtype(dtype).itemsize
     assert panel.measured.jax_adjoint > 0
+
+
+def test_a_call_in_the_cell_is_one_of_a_tensor_function(shell):
+    """Of functions above and below it in the cell; after an error nothing that may call it runs."""
+    cell = (
+        "%%tensor\nimport numpy as np\ndef twice(x):\n    return 2 * squares(x)\n"
+        "def squares(x):\n    return np.sum(x**2)\nfound = twice.grad('x')(np.ones(3))"
+    )
+    assert shell.run_cell(cell).success
+    assert shell.user_ns["found"].tolist() == [4.0, 4.0, 4.0]
+    cell = (
+        "%%tensor\ndef wrong(x):\n    yield x\ndef right(x):\n    return 2 * x\nfound = wrong(1.0)"
+    )
+    assert not shell.run_cell(cell).success
+    assert shell.user_ns["found"].tolist() == [4.0, 4.0, 4.0]
+    assert "wrong" not in shell.user_ns
+    assert isinstance(shell.user_ns["right"], TensorFunction)
 
 
 def test_measuring_leaves_the_cards(shell):

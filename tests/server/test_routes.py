@@ -66,9 +66,6 @@ async def test_a_batch_that_the_ranks_share(jp_fetch, notebook):
     body = {"notebook": notebook, "options": {"batch": "global"}}
     answer = await post(jp_fetch, "convert", body)
     assert [change["rule"] for change in answer["changes"]] == ["HVD701"]
-    body = json.dumps({**body, "n": 2})
-    status, said = await refused(jp_fetch, "jupyter-hvd", "verify", method="POST", body=body)
-    assert (status, said["message"]) == (400, "only conversions with batch per rank are verified")
 
 
 async def test_rules_are_listed_with_their_pages(jp_fetch):
@@ -179,6 +176,11 @@ async def test_a_conversion_that_takes_too_long_is_ended(notebook, worker, monke
         {"path": 1},
         {"path": "../outside/notebook.ipynb"},
         {"where": "/x"},
+        {"left": [0]},
+        {"converted": {}},
+        {"left": [-1], "converted": {}},
+        {"left": [True], "converted": {}},
+        {"left": [0], "converted": []},
     ],
 )
 async def test_wrong_verifications_are_refused(jp_fetch, notebook, change):

@@ -598,3 +598,26 @@ def test_a_first_call_compiles_no_long_program(monkeypatch):
     np.testing.assert_allclose(entropies.grad("x")(x), slope_by_jax(x), rtol=1e-5)
     assert entropies.grad("x").plan(x).choices == MODEL
     assert "long to compile" not in str(entropies.grad("x").tune(x, repeats=1))
+
+
+def test_loops_that_jax_would_write_out_are_not_traced_for_their_reductions(monkeypatch):
+    from scipy.special import logsumexp
+
+    @tensor
+    def soft_alignment(x, y):
+        n, m = len(x), len(y)
+        R = np.zeros((n + 1, m + 1))
+        for i in range(1, n + 1):
+            for j in range(1, m + 1):
+                before = np.array([-R[i - 1, j], -R[i, j - 1], -R[i - 1, j - 1]])
+                R[i, j] = (x[i - 1] - y[j - 1]) ** 2 - logsumexp(before)
+        return R[n, m]
+
+    def traced(*_):
+        raise AssertionError("JAX traces every iteration")
+
+    monkeypatch.setattr(Kernel, "is_dense", traced)
+    x, y = np.linspace(0, 1, 4), np.linspace(0.2, 0.9, 4)
+    found, moved = soft_alignment.grad("x")(x, y), np.array([0, 1e-6, 0, 0])
+    change = soft_alignment(x + moved, y) - soft_alignment(x - moved, y)
+    np.testing.assert_allclose(found[1], change / 2e-6, rtol=1e-5)

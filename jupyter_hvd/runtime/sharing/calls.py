@@ -13,6 +13,7 @@ import tensorflow as tf
 from . import report
 from .checksums import Checksum, call_site
 from .context import NotByRowsError, Region, sharing
+from .own_rows import is_large, keep_own_rows, own_rows_of
 from .split_gather import gather, replicate, split
 
 Call = Callable[..., Any]
@@ -170,20 +171,31 @@ def compute_shared(
     tensors = [tf.convert_to_tensor(leaf) for leaf in leaves if is_tensor(leaf)]
     at = iter(tensors)
     values = [next(at) if is_tensor(leaf) else leaf for leaf in leaves]
-    divided = [v for v, has_rows in zip(values, batch.divided, strict=True) if has_rows]
+    known = [own_rows_of(v) if has_rows else None for v, has_rows in zip(values, batch.divided, strict=True)]  # fmt: skip
     rows = batch.rows
     if rows is None:
-        rows = tf.shape(divided[0])[0]
-        rows = require_equal_rows(rows, divided[1:])
+        divided = [
+            tf.shape(v)[0] if own is None else own.rows
+            for v, own, has_rows in zip(values, known, batch.divided, strict=True)
+            if has_rows
+        ]
+        rows = require_equal_rows(divided)
     checksum = None
-    if sharing.guarded:
-        checksum = Checksum(tensors, "" if tf.executing_eagerly() else call_site())
+    # What was gathered had its checksum then.
+    received = [v for v, own in zip(values, known, strict=True) if is_tensor(v) and own is None]
+    if sharing.guarded and received:
+        checksum = Checksum(received, "" if tf.executing_eagerly() else call_site())
     if sharing.listener is not None and not sharing.checking:
         sharing.listener(rows)
     region = Region(rows, sharing.size)
     own = []
-    for leaf, value, has_rows in zip(leaves, values, batch.divided, strict=True):
-        part = split(value, rows) if has_rows else replicate(value) if is_tensor(leaf) else value
+    for leaf, value, kept, has_rows in zip(leaves, values, known, batch.divided, strict=True):
+        if kept is not None:
+            part = kept.values
+        else:
+            part = (
+                split(value, rows) if has_rows else replicate(value) if is_tensor(leaf) else value
+            )
         mask = keras.mask_of(leaf)
         if mask is not None:
             keras.set_mask(part, split(tf.convert_to_tensor(mask), rows))
@@ -202,23 +214,31 @@ def compute_shared(
             outputs.append(output)
             continue
         require_rows(output, region)
-        whole = gather(output, rows, checksum)
-        checksum = None  # once is enough
+        if is_large(output):
+            whole = gather(output, rows)
+            keep_own_rows(whole, output, rows)
+        else:
+            whole = gather(output, rows, checksum)
+            checksum = None  # once is enough
         mask = keras.mask_of(output)
         if mask is not None:
             keras.set_mask(whole, gather(mask, rows))
         outputs.append(whole)
     if all(isinstance(output, SCALARS) for output in outputs):
         raise NotByRowsError("it returns no tensor")
+    if checksum is not None:
+        checksum.exchange()
     return tf.nest.pack_sequence_as(found, outputs)
 
 
-def require_equal_rows(rows: Any, others: list[Any]) -> Any:
-    """The number of rows, once it is certain that the other arguments have as many."""
+def require_equal_rows(numbers: list[Any]) -> Any:
+    """The number of rows of each argument, once it is certain that all have as many."""
+    rows, *others = numbers
+    others = [other for other in others if other is not rows]
     if not others:
         return rows
     message = "jupyter_hvd: the arguments of a call have different numbers of rows, so that it cannot be shared"
-    same = [tf.debugging.assert_equal(tf.shape(other)[0], rows, message) for other in others]
+    same = [tf.debugging.assert_equal(other, rows, message) for other in others]
     with tf.control_dependencies([s for s in same if s is not None]):
         return tf.identity(rows)
 

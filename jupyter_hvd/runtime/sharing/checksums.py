@@ -9,6 +9,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
@@ -59,6 +60,15 @@ class Checksum:
             return every[:, :-count]
         with tf.control_dependencies([tf.debugging.Assert(same, [self.message()])]):
             return every[:, :-count]
+
+    def exchange(self) -> None:
+        """Compare the checksums of all ranks in a message of their own.
+
+        Raises:
+            DifferentDataError: as `compare` does.
+        """
+        own = tf.reshape(self.as_type(tf.int32), [1, -1])
+        self.compare(hvd.allgather(own), 1)
 
     def message(self) -> str:
         return (

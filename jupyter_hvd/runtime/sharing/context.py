@@ -65,6 +65,7 @@ class Sharing:
         has_shared: a call was shared; before that, gradients are the same on all ranks.
         region: the call that is being shared now. whole: depth of calls that run whole.
         checking: a call is only checked; what has a state that cannot be put back must not run.
+        order: the rows of a batch in the order in which they are dealt to the ranks; None for their own.
         draws: of random numbers in a call that is checked.
         listener: hears of the number of rows of each shared call, a number or a tensor.
     """
@@ -79,6 +80,7 @@ class Sharing:
         self.region: Region | None = None
         self.whole = 0
         self.checking = False
+        self.order: Any = None
         self.draws = 0
         self.listener: Callable[[Any], None] | None = None
         self._threads: set[int] = set()
@@ -105,6 +107,15 @@ class Sharing:
         finally:
             self.region, self.whole, self.checking = region, whole, False
             self._threads.discard(here)
+
+    @contextmanager
+    def deal_in(self, order: Any) -> Iterator[None]:
+        """Deal the rows of batches in an order, an array of their places that is the same on all ranks."""
+        self.order = order
+        try:
+            yield
+        finally:
+            self.order = None
 
     @contextmanager
     def run_whole(self) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -10,16 +11,19 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from .context import sharing
+from .own_rows import own_rows_of
+from .split_gather import cast, gather
 
 Gradient = Callable[..., Any]
 
 
 def install(replace: Callable[[Any, str, Gradient], None]) -> None:
     tape = tf.GradientTape
-    replace(tape, "gradient", averaging_gradient(tape.gradient, sources=2))
+    replace(tape, "watch", watching_own_rows(tape.watch))
+    replace(tape, "gradient", averaging_gradient(tape.gradient, "sources"))
     replace(tape, "jacobian", averaging_jacobian(tape.jacobian))
     replace(tape, "batch_jacobian", averaging_jacobian(tape.batch_jacobian))
-    replace(tf, "gradients", averaging_gradient(tf.gradients, sources=1))
+    replace(tf, "gradients", averaging_gradient(tf.gradients, "xs"))
     install_forward_mode(replace)
 
 
@@ -45,21 +49,58 @@ def averages() -> bool:
     return sharing.in_charge and sharing.has_shared and not sharing.whole and sharing.region is None
 
 
-def averaging_gradient(gradient: Gradient, sources: int) -> Gradient:
+def averaging_gradient(gradient: Gradient, name: str) -> Gradient:
     """Averaging is a projection: a gradient that is the whole one already stays what it is.
 
     Args:
-        sources: the position of what it is taken for.
+        name: of the argument that has what it is taken for.
     """
+    signature = inspect.signature(gradient)
 
     @functools.wraps(gradient)
     def averaged(*args: Any, **options: Any) -> Any:
-        given = args[sources] if len(args) > sources else [*options.values()]
-        refuse_variables_in_region(given)
-        found = gradient(*args, **options)
+        given = signature.bind(*args, **options)
+        sources = given.arguments[name]
+        refuse_variables_in_region(sources)
+        flat = tf.nest.flatten(sources)
+        own = [own_rows_of(source) for source in flat]
+        if not any(own):
+            found = gradient(*args, **options)
+        else:
+            kept = [place for place, rows in enumerate(own) if rows is not None]
+            given.arguments[name] = [*flat, *(own[place].values for place in kept)]  # type: ignore[union-attr]
+            found, others = split_list(gradient(*given.args, **given.kwargs), len(flat))
+            for place, other in zip(kept, others, strict=True):
+                found[place] = with_own_rows(found[place], other, own[place])
+            found = tf.nest.pack_sequence_as(sources, found)
         return average(found) if averages() else found
 
     return averaged
+
+
+def split_list(values: Any, count: int) -> tuple[list[Any], list[Any]]:
+    return list(values[:count]), list(values[count:])
+
+
+def with_own_rows(whole: Any, own: Any, rows: Any) -> Any:
+    """The gradient for a gathered tensor: what read it whole, and what read this rank's rows of it."""
+    if own is None:
+        return whole
+    gathered = gather(tf.convert_to_tensor(own), rows.rows) / cast(sharing.size, own.dtype)
+    return gathered if whole is None else gathered + tf.convert_to_tensor(whole)
+
+
+def watching_own_rows(watch: Gradient) -> Gradient:
+    """A tape that watches a gathered tensor also watches what it was gathered from."""
+
+    @functools.wraps(watch)
+    def watched(tape: Any, tensor: Any) -> None:
+        watch(tape, tensor)
+        own = [own_rows_of(t) for t in tf.nest.flatten(tensor)]
+        if any(own):
+            watch(tape, [rows.values for rows in own if rows is not None])
+
+    return watched
 
 
 def averaging_jacobian(jacobian: Gradient) -> Gradient:

@@ -7,6 +7,7 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import tensorflow as tf
@@ -48,6 +49,11 @@ class Keras:
     def _get(self, module: str, name: str) -> Any:
         return getattr(importlib.import_module(f"{self.package.__name__}.src.{module}"), name)
 
+    def defines(self, function: Any) -> bool:
+        """Whether a function is Keras' own."""
+        module = getattr(function, "__module__", None) or ""
+        return module.startswith(f"{self.package.__name__}.")
+
     def layers_of(self, layer: Any) -> list[Any]:
         """A layer and all that it consists of."""
         return list(layer._flatten_layers())
@@ -70,7 +76,7 @@ class Keras:
         return False
 
     def symbol(self, spec: tf.TensorSpec) -> Any:
-        """A placeholder, with which a call builds a layer and computes nothing."""
+        """A placeholder, with which a call builds a layer and computes nothing; no layer is made, or named, for it."""
         raise NotImplementedError
 
     def settle_shapes(self, layer: Any) -> None:
@@ -118,8 +124,19 @@ class Keras3(Keras):
     def in_stateless_scope(self) -> bool:
         return bool(self._get("backend", "in_stateless_scope")())
 
+    @property
+    def losses(self) -> Any:
+        """What losses and metrics are reduced by, and the classes that wrap functions."""
+        source = f"{self.package.__name__}.src"
+        return SimpleNamespace(
+            reducing=importlib.import_module(f"{source}.losses.loss"),
+            metrics=importlib.import_module(f"{source}.metrics.reduction_metrics"),
+            LossFunctionWrapper=self._get("losses.losses", "LossFunctionWrapper"),
+            MeanMetricWrapper=self._get("metrics.reduction_metrics", "MeanMetricWrapper"),
+        )
+
     def symbol(self, spec: tf.TensorSpec) -> Any:
-        return self.package.Input(batch_shape=tuple(spec.shape), dtype=spec.dtype.name)
+        return self.symbolic(tuple(spec.shape), spec.dtype.name, name="symbol")
 
     def install_batch_norm(self, replace: Replace) -> None:
         kind = self.batch_normalization

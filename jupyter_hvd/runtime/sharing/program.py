@@ -203,10 +203,11 @@ def install_keras(module: Any) -> None:
     Raises:
         UntestedVersionError: sharing was not tested with it and this TensorFlow.
     """
-    from . import calls, keras_versions
+    from . import calls, keras_versions, large_outputs
 
     keras = keras_versions.keras_of(module)
     calls.install(keras, replace)
+    large_outputs.install(keras, replace)
     keras.install_batch_norm(replace)
     keras.install_recurrent(replace)
     for name in ("save", "export"):

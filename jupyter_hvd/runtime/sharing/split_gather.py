@@ -1,6 +1,6 @@
 """Split a batch into the rows of each rank, and gather them: each is the other's derivative.
 
-Rank r of N has the rows r, r + N, r + 2 N, …; the last row is repeated so that all ranks have equally many. Within a
+Rank r of N has the rows r, r + N, r + 2 N, …; a rank that has one less than others has its last one twice. Within a
 shared call, gradients are N times those of one process for own rows, and the mean over ranks is the whole gradient.
 """
 
@@ -21,12 +21,23 @@ SENT = (tf.uint8, tf.int8, tf.uint16, tf.int16, tf.int32, tf.int64, tf.float16, 
 SENT_AS = {tf.bool: tf.uint8, tf.bfloat16: tf.int16, tf.uint32: tf.int32, tf.uint64: tf.int64}
 
 
-def own_index(rows: Any) -> Any:
-    """The rows of this rank."""
+def own_places(rows: Any) -> Any:
+    """Where this rank's rows are in the batch; the last one is past its end where other ranks have a row more."""
     own = (rows + sharing.size - 1) // sharing.size
-    if isinstance(rows, int):
-        return np.minimum(sharing.rank + sharing.size * np.arange(own), rows - 1).astype(np.int32)
-    return tf.minimum(sharing.rank + sharing.size * tf.range(own), rows - 1)
+    return sharing.rank + sharing.size * (
+        np.arange(own) if isinstance(rows, int) else tf.range(own)
+    )
+
+
+def own_index(rows: Any) -> Any:
+    """The rows of this rank; where it has one less than others, its last one twice."""
+    places = own_places(rows)
+    choose = np.where if isinstance(rows, int) else tf.where
+    before = choose(places >= sharing.size, places - sharing.size, rows - 1)
+    places = choose(places < rows, places, before)
+    if not isinstance(rows, int):
+        return places
+    return (places if sharing.order is None else sharing.order[places]).astype(np.int32)
 
 
 def is_padded(rows: Any) -> bool:
@@ -36,11 +47,7 @@ def is_padded(rows: Any) -> bool:
 
 def real_rows(rows: Any) -> Any:
     """For each row of this rank, whether it is one of its own and no repetition."""
-    own = (rows + sharing.size - 1) // sharing.size
-    place = sharing.rank + sharing.size * (
-        np.arange(own) if isinstance(rows, int) else tf.range(own)
-    )
-    return tf.convert_to_tensor(place < rows)
+    return tf.convert_to_tensor(own_places(rows) < rows)
 
 
 def split(x: Any, rows: Any) -> Any:
@@ -126,7 +133,10 @@ def gather_values(y: Any, rows: Any, checksum: Checksum | None = None) -> Any:
     order = [1, 0, *range(2, len(y.shape) + 1)]
     every = tf.reshape(tf.transpose(every, order), tf.concat([[sharing.size * own], trail], 0))
     static = rows if isinstance(rows, int) else None
-    return tf.ensure_shape(every[:rows], [static, *y.shape[1:]])
+    whole = every[:rows]
+    if sharing.order is not None:
+        whole = tf.gather(whole, np.argsort(sharing.order))
+    return tf.ensure_shape(whole, [static, *y.shape[1:]])
 
 
 def replicate(x: Any) -> Any:

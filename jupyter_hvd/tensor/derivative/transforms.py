@@ -136,7 +136,7 @@ def real_parameters(of: Differentiable, wrt: tuple[str, ...]) -> tuple[tuple[str
     types = {p.name: p.type for p in of.parameters}
     made = []
     for x in wrt:
-        type_ = types[x]
+        type_ = types.get(x)
         if not isinstance(type_, Real | Array | Product):
             message = f"`{x}` is no real parameter, so nothing differentiates by it"
             raise TensorError(message, "pass floats")

@@ -37,6 +37,8 @@ def undecided(traced: Traced, sizes: Mapping[str, int]) -> tuple[Access, ...]:
     """
     pending = []
     for read in reads(traced):
+        if _is_inside(read, sizes):
+            continue
         bad = _outside(read)
         point = sets.sample(read.binders, bad, dict(sizes))
         if point is not None and not bad.relations:
@@ -80,6 +82,13 @@ def check_call(
     arrays = {x: np.asarray(v) for x, v in data.items() if not isinstance(v, set | frozenset)}
     env = environment(relations, arguments, sizes)
     check(checked, pending, env, arrays)
+
+
+def _is_inside(read: Access, sizes: Mapping[str, int]) -> bool:
+    """Whether sizes alone say that a read is in range."""
+    if not (read.index.names | read.size.names) <= sizes.keys():
+        return False
+    return 0 <= read.index.evaluate(sizes) < read.size.evaluate(sizes)
 
 
 def _outside(read: Access) -> Predicate:
@@ -158,7 +167,7 @@ def _reads(
         case At(body, index):
             assert isinstance(body.type, Array)
             place = traced.places.get(e)
-            owner, axis = _owner(body)
+            owner, axis = _owner(body, traced.spelt)
             yield Access(
                 show(e, traced.spelt), owner, axis, index, body.type.size, binders, p, place
             )
@@ -166,11 +175,11 @@ def _reads(
         yield from _reads(child, binders, p, traced, types)
 
 
-def _owner(e: Term) -> tuple[str, int]:
+def _owner(e: Term, spelt: Mapping[str, str]) -> tuple[str, int]:
     axis = 0
     while isinstance(e, At):
         e, axis = e.body, axis + 1
-    return (e.name if isinstance(e, Var) else "the array"), axis
+    return (spelt.get(e.name, e.name) if isinstance(e, Var) else "the array"), axis
 
 
 def _related(

@@ -24,7 +24,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from types import CellType, CodeType
+from types import CellType, CodeType, ModuleType
 from typing import Any, cast
 
 import libcst as cst
@@ -32,8 +32,10 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 
 from ..language.depth import deep
 from ..language.errors import Place, TensorError
+from .outside import Surroundings
 
 TRACER = "__tensor__"
+OUTSIDE = "__outside__"  # where the function's names from outside are looked up
 MARK = "#@"  # before the number of the source line that a rewritten statement ends on
 LONG = 32  # operands of one sum or product above which it is built as a balanced tree
 LOOP_HELP = "write `for t in range(n)`, and carry on what is done: `h = h if done else f(h)`"
@@ -113,7 +115,8 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
         with deep():  # the parser goes as deep as a sum has terms
             module = cst.parse_module(source).visit(_Unexplained())
             text = MetadataWrapper(module).visit(rewriter).code
-        code = _compiled(text, first, filename, rewriter.marks)
+        outside = _looked_up(function) - rewriter.assigned.keys()
+        code = _compiled(text, first, filename, rewriter.marks, outside)
     except cst.ParserSyntaxError as error:
         message = f"`{function.__name__}` is not written as one function"
         raise TensorError(message, "define it with `def`") from error
@@ -128,6 +131,7 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
     plain = [path[0] for path in taken if not path[1:] and path[0] not in cells]
     others = [path for path in taken if path[1:] or path[0] in cells]
     names = function.__globals__
+    surroundings = Surroundings(lambda name: _captured((name,), cells, names))
 
     def captured() -> tuple[Any, ...]:
         found = [_captured(path, cells, names) for path in others]
@@ -136,6 +140,7 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
     def build(tracer: Any) -> Callable[..., Any]:
         enclosing = inspect.getclosurevars(function).nonlocals
         namespace = {**function.__globals__, **enclosing, TRACER: tracer}
+        namespace[OUTSIDE] = surroundings
         exec(code, namespace)  # noqa: S102 - the user's own function, rewritten
         name = function.__code__.co_name  # which `def` gives it, whatever it is called since
         made = namespace[name]
@@ -148,11 +153,41 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
     return Rewritten(build, tuple(rewriter.places), filename, lines, text, captured)
 
 
-def _compiled(text: str, first: int, filename: str, marked: bool) -> CodeType:
+def _looked_up(function: Callable[..., Any]) -> set[str]:
+    """The names from outside that may have data: all but those of modules, functions and numbers."""
+    closure = inspect.getclosurevars(function)
+    known = {**closure.globals, **closure.nonlocals}
+    names = {*_globals(function.__code__), *function.__code__.co_freevars} - closure.builtins.keys()
+    plain = bool | int | float | complex | str | type | ModuleType | None
+    return {
+        x
+        for x in names
+        if x not in known or not (isinstance(known[x], plain) or callable(known[x]))
+    }
+
+
+class _Outside(ast.NodeTransformer):
+    """Names from outside as `__tensor__.named_outside(__outside__, "X", X)`."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id not in self.names or not isinstance(node.ctx, ast.Load):
+            return node
+        look = ast.Attribute(ast.Name(TRACER, ast.Load()), "named_outside", ast.Load())
+        given: list[ast.expr] = [ast.Name(OUTSIDE, ast.Load()), ast.Constant(node.id), node]
+        made = ast.copy_location(ast.Call(look, given, []), node)
+        return ast.fix_missing_locations(made)
+
+
+def _compiled(text: str, first: int, filename: str, marked: bool, outside: set[str]) -> CodeType:
     """The code, with the line numbers of the source, where errors are to be shown."""
     if not marked:
         # Blank lines keep the line numbers of tracebacks those of the source.
-        return compile("\n" * (first - 1) + text, filename, "exec")
+        plain = "\n" * (first - 1) + text
+        read = _Outside(outside).visit(ast.parse(plain)) if outside else plain
+        return compile(read, filename, "exec")
     lines = text.splitlines()
     source = [1] * (len(lines) + 1)
     after = 1
@@ -161,6 +196,8 @@ def _compiled(text: str, first: int, filename: str, marked: bool) -> CodeType:
         after = int(found[1]) if found else max(1, after - 1)
         source[k] = after + first - 1
     tree = ast.parse(text)
+    if outside:
+        tree = _Outside(outside).visit(tree)
     for node in ast.walk(tree):
         if hasattr(node, "lineno"):
             place: Any = node
@@ -798,8 +835,8 @@ class _Rewriter(cst.CSTTransformer):
     def leave_BooleanOperation(
         self, node: cst.BooleanOperation, updated: cst.BooleanOperation
     ) -> cst.BaseExpression:
-        method = "both" if isinstance(node.operator, cst.And) else "either"
-        return self.call(node, method, updated.left, updated.right)
+        method = "and_then" if isinstance(node.operator, cst.And) else "or_else"
+        return self.call(node, method, updated.left, _lambda(None, updated.right))
 
     def leave_UnaryOperation(
         self, node: cst.UnaryOperation, updated: cst.UnaryOperation

@@ -24,11 +24,13 @@ from ..language.types import (
     Parameter,
     ParameterType,
     Relation,
+    Static,
     TupleSet,
     at_sizes,
     size_names,
 )
 from ..language.whole_functions import has_notes, unnoted
+from .outside import ArrayMet, Reference
 from .signature import words
 from .tracers import Data, Index, Value
 from .tracing.calls import Tracer
@@ -40,9 +42,11 @@ if TYPE_CHECKING:
     from .rewrite import Rewritten
 
 
-def stand_in(tracer: Tracer, name: str, type_: ParameterType, layout: Layout) -> Any:
-    """What a parameter of this type is called with."""
+def stand_in(tracer: Tracer, name: str, type_: ParameterType, layout: Layout, given: Any) -> Any:
+    """What a parameter of this type is called with; one that is no tensor with what is `given` for it."""
     match type_:
+        case Static():
+            return tracer.from_outside(Reference(None, name), given)
         case Integer(int(value)):
             return value
         case Integer():
@@ -52,11 +56,40 @@ def stand_in(tracer: Tracer, name: str, type_: ParameterType, layout: Layout) ->
     return Value(tracer, Var(name, type_), layout)
 
 
-def trace(name: str, rewritten: Rewritten, parameters: Sequence[Parameter]) -> Traced:
+@dataclass(frozen=True)
+class Context:
+    """What tracing takes beside types: what is given for parameters that are no tensors, and the names that arrays from outside
+    have, which it adds to.
+    """
+
+    given: Mapping[str, Any]
+    outside: dict[Reference, str]
+
+
+def trace(
+    name: str, rewritten: Rewritten, parameters: Sequence[Parameter], context: Context
+) -> tuple[tuple[Parameter, ...], Traced]:
     """Call the function with stand-ins for its parameters, and pack what comes back into a
     Lambda.
     """
-    return _traced(name, rewritten, parameters, set())
+    while True:
+        try:
+            return tensors(parameters), _traced(name, rewritten, parameters, set(), context)
+        except ArrayMet as met:
+            parameters = _with_array(parameters, met, context)
+
+
+def tensors(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    """The parameters that are tensors."""
+    return tuple(p for p in parameters if not isinstance(p.type, Static))
+
+
+def _with_array(
+    parameters: Sequence[Parameter], met: ArrayMet, context: Context
+) -> list[Parameter]:
+    """The parameters, and an array from outside that the program reads."""
+    context.outside[met.reference] = met.parameter.name
+    return [*parameters, met.parameter]
 
 
 @dataclass(frozen=True)
@@ -139,13 +172,16 @@ def _is_nameless(size: str) -> bool:
 
 
 def trace_named(
-    name: str, rewritten: Rewritten, parameters: Sequence[Parameter]
+    name: str, rewritten: Rewritten, parameters: Sequence[Parameter], context: Context
 ) -> tuple[tuple[Parameter, ...], Traced] | Undecided:
     """As `trace`, with sizes named as the program names them: after `n = len(x)`, x has n entries."""
     nameless = set(_sizes(parameters) - _integers(parameters))
     while True:
         try:
-            return tuple(parameters), _traced(name, rewritten, parameters, nameless)
+            return tuple(parameters), _traced(name, rewritten, parameters, nameless, context)
+        except ArrayMet as found_array:
+            parameters = _with_array(parameters, found_array, context)
+            nameless |= _sizes([found_array.parameter])
         except SizesMet as met:
             return Undecided(tuple(parameters), met)
         except TensorError as error:
@@ -166,7 +202,11 @@ def _sizes(parameters: Sequence[Parameter]) -> frozenset[str]:
 
 
 def _traced(
-    name: str, rewritten: Rewritten, parameters: Sequence[Parameter], nameless: set[str]
+    name: str,
+    rewritten: Rewritten,
+    parameters: Sequence[Parameter],
+    nameless: set[str],
+    context: Context,
 ) -> Traced:
     tracer = Tracer()
     tracer.reserved = _sizes(parameters) | {p.name for p in parameters}
@@ -174,7 +214,16 @@ def _traced(
     tracer.integers = _integers(parameters)
     tracer.spelt = words(parameters)
     tracer.used |= tracer.reserved
-    arguments = {x: stand_in(tracer, x, t, layout) for x, t, layout in parameters}
+    names = {name: reference for reference, name in context.outside.items()}
+    tracer.outside = context.outside
+    tracer.arguments = {p.name: stand_in(tracer, *p, None) for p in tensors(parameters)}
+    arguments = {
+        x: stand_in(tracer, x, t, layout, context.given.get(x))
+        if isinstance(t, Static)
+        else tracer.arguments[x]
+        for x, t, layout in parameters
+        if x not in names
+    }
     tracer.stack.append(rewritten)
     tracer.places = rewritten.places
     try:
@@ -189,10 +238,12 @@ def _traced(
     except (TypeError, ValueError, AttributeError, NameError, IndexError) as error:
         raise TensorError(str(error), place=rewritten.place_of(error)) from error
     body = lets(tracer.scopes[0].bindings, term)
-    noted = Lambda("arg", tuple((x, t) for x, t, _ in parameters), body)
+    own = tensors(parameters)
+    noted = Lambda("arg", tuple((x, t) for x, t, _ in own), body)
+    outside = tuple((p.name, names[p.name]) for p in own if p.name in names)
     checked = tuple(tracer.lookups), tuple(tracer.accesses)
     if not has_notes(body):
-        return Traced(noted, layout, tracer.places_of, *checked, tracer.spelt)
+        return Traced(noted, layout, tracer.places_of, *checked, tracer.spelt, None, outside)
     places = {unnoted(term): place for term, place in tracer.places_of.items()}
     function = replace(noted, body=unnoted(body))
-    return Traced(function, layout, places, *checked, tracer.spelt, noted)
+    return Traced(function, layout, places, *checked, tracer.spelt, noted, outside)

@@ -164,6 +164,31 @@ class Index:
         raise self.tracer.error("an integer is no condition", "compare it: `i == 0`")
 
 
+#: Where an integer is an affine expression, and which.
+Case = tuple[Predicate, Affine]
+
+
+class Piecewise:
+    """A stand-in for an integer that is affine on each of several cases, of which exactly one holds; where it is the largest
+    or smallest of `ends`, `extreme` is "maximum" or "minimum".
+    """
+
+    def __init__(
+        self,
+        tracer: Tracing,
+        cases: tuple[Case, ...],
+        extreme: str = "",
+        ends: Sequence[Affine] = (),
+    ) -> None:
+        self.tracer = tracer
+        self.cases = cases
+        self.extreme = extreme
+        self.ends = tuple(ends)
+
+    def __bool__(self) -> bool:
+        raise self.tracer.error("an integer is no condition", "compare it: `i == 0`")
+
+
 class IndexEntry:
     """A stand-in for an entry of an index array, `src[e]`, plus an offset."""
 
@@ -209,9 +234,12 @@ class Condition:
         )
 
 
+NO_OFFSET = Affine.of(0)
+
+
 class Data:
     """A stand-in for a relation or an index array, or for a part of one: its own sizes, and the places
-    in the whole of the indices that it takes.
+    in the whole of the indices that it takes; `offset` is added to every integer.
     """
 
     def __init__(
@@ -221,12 +249,14 @@ class Data:
         type_: Relation | IndexArray | TupleSet,
         dims: tuple[Affine, ...] | None = None,
         places: Callable[[Sequence[Affine]], tuple[Affine, ...]] = tuple,
+        offset: Affine = NO_OFFSET,
     ) -> None:
         self.tracer = tracer
         self.name = name
         self.type = type_
         self.own = dims
         self.places = places
+        self.offset = offset
 
     @property
     def dims(self) -> tuple[Affine, ...]:
@@ -238,9 +268,24 @@ class Data:
         self, dims: Sequence[Affine], places: Callable[[Sequence[Affine]], Sequence[Affine]]
     ) -> Data:
         """A part of these sizes: `places` gives the indices here of indices there."""
+        here = self.places
         return Data(
-            self.tracer, self.name, self.type, tuple(dims), lambda at: self.places(places(at))
+            self.tracer,
+            self.name,
+            self.type,
+            tuple(dims),
+            lambda at: here(places(at)),
+            self.offset,
         )
+
+    def moved(self, offset: Affine) -> Data:
+        """An array of integers, each so much more: `src + 1`."""
+        there = self.offset + offset
+        return Data(self.tracer, self.name, self.type, self.own, self.places, there)
+
+    def entry(self, at: Sequence[Affine]) -> IndexEntry:
+        """The entry of an array of integers at these indices."""
+        return IndexEntry(self.tracer, self.name, self.places(at), self.offset)
 
     @property
     def shape(self) -> tuple[Index, ...]:
@@ -293,7 +338,7 @@ def kind(value: Any) -> str:
             return describe(value.type, value.tracer.spelt)
         case Condition():
             return "a condition"
-        case Index() | Divided():
+        case Index() | Divided() | Piecewise():
             return "an index"
         case IndexEntry():
             return "an entry of an index array"

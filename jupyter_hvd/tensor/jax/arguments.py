@@ -81,8 +81,11 @@ def lasting(arguments: Sequence[Any]) -> tuple[Hashable, tuple[int, ...]]:
 def _lasting(value: Any) -> Hashable:
     kind = type(value)
     if kind is tuple or kind is Laid:
-        parts = tuple(map(_lasting, value))  # of floats: others are parameters of their own
-        return None if None in parts else (getattr(value, "form", None), parts)
+        parts = tuple(map(_lasting, value))
+        changing = None in parts or any(type(part) is int for part in parts)
+        return None if changing else (getattr(value, "form", None), parts)
+    if value is None or kind is str or kind is bool:
+        return kind, value
     if kind is int or kind is float:
         return kind, value if kind is int else None
     if kind is np.ndarray:

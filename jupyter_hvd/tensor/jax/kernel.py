@@ -230,11 +230,13 @@ class Kernel:
 
     def by_model(self, arrays: Sequence[Any]) -> Choices:
         """The way that is taken where none was measured: JAX's own where it has functions of whole arrays that are loops here, or
-        finds largest entries, which is one reduction there, and nothing is lost by dense arrays.
+        finds largest entries, which is one reduction there, and nothing is lost by dense arrays. Of loops that JAX would write
+        out every iteration has reductions of its own: these are not even traced.
         """
         key = self.counts(arrays), self.dtype(arrays)
         if key not in self.models:
-            folds = self.plain is not None and self.plain.has_folds
+            plain = self.plain
+            folds = plain is not None and plain.unrolled == 0 and plain.has_folds
             dense = self.takes_whole_functions(arrays) or (folds and self.is_dense(arrays))
             self.models[key] = DENSE if dense else MODEL
         return self.models[key]

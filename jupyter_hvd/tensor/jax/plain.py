@@ -78,12 +78,17 @@ class Plain:
         """Why it is no way to compute a kernel; nothing where it is one."""
         if any(isinstance(t, TupleSet) for _, t in self.primal.function.parameter_type):
             return "a set of tuples is no dense array"
-        if _turns(self.body, self.sizes) > TURNS:
+        if self.unrolled > TURNS:
             return f"it would write more than {TURNS} turns of a loop out"
         program = at_sizes(self._ssa, self.sizes)
         if any(s not in program.statements for s in restrict(program).statements):
             return "it would compute what nobody reads"
         return ""
+
+    @cached_property
+    def unrolled(self) -> int:
+        """How many iterations of loops it writes out, each of which JAX traces."""
+        return _turns(self.body, self.sizes)
 
     @cached_property
     def _ssa(self) -> Program:

@@ -41,6 +41,12 @@ class Laid(tuple[Any, ...]):
         made.form = form
         return made
 
+    def __getattr__(self, name: str) -> Any:
+        """A part by its name, as a named tuple or a dataclass has it."""
+        if name.startswith("__") or name == "form" or name not in self.form.names:
+            raise AttributeError(name)
+        return self[self.form.names.index(name)]
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Laid) and self.form == other.form and tuple(self) == tuple(other)
 

@@ -4,7 +4,7 @@ index arrays and integers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar, cast
 
@@ -86,11 +86,21 @@ class Integer:
         return "ℤ"
 
 
+@dataclass(frozen=True)
+class Static:
+    """A parameter that is no tensor, or has parts that are none; programs differ where `key` does."""
+
+    key: Hashable
+
+    def __str__(self) -> str:
+        return "constant"
+
+
 # How a value is laid out for its user: None for what is no tuple, a tuple of layouts for a tuple, in or out of arrays.
 Layout = tuple["Layout", ...] | None
 
 AnyType = TypeVar("AnyType", bound="ParameterType")
-ParameterType = Type | Relation | IndexArray | TupleSet | Integer
+ParameterType = Type | Relation | IndexArray | TupleSet | Integer | Static
 
 
 class Parameter(NamedTuple):

@@ -29,7 +29,7 @@ UNORDERED = re.compile(r"(^|/)_all_variables/\d+/")
 #: The size of a file that was removed.
 REMOVED = -1
 #: A long number in a name is a date, a time or a process; of TensorBoard's files, all that follows is.
-LONG_NUMBER = re.compile(r"\d{6,}|(?<=events\.out\.tfevents\.).*")
+LONG_NUMBER = re.compile(r"(?<=events\.out\.tfevents\.).*|\d{6,}")
 
 
 @dataclass(frozen=True)

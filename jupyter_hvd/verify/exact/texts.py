@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ VARYING = re.compile(
 )
 #: A number that was printed with digits behind the point may be off by one in the last of them.
 LAST_DIGIT = 1.01
+#: So many characters of a line are shown, and so many of those left of a difference.
+MOST_SHOWN, LEFT_OF = 70, 30
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,8 @@ def compare_texts(
     found: list[TextDifference] = []
     for number, (ours, theirs) in enumerate(zip(one, two, strict=False)):
         if words(ours) != words(theirs):
-            detail = f"{shown(theirs)} instead of {shown(ours)}"
+            start = start_shown(ours, theirs)
+            detail = f"{shown(theirs[start:])} instead of {shown(ours[start:])}"
             return number, [*found, TextDifference(str(number), detail, ours, ends=True)]
         pairs = zip(NUMBER.findall(ours), NUMBER.findall(theirs), strict=True)
         found += [
@@ -81,8 +85,14 @@ def words(line: str) -> str:
     return re.sub(r"\s", "", NUMBER.sub("#", line))
 
 
+def start_shown(one: str, two: str) -> int:
+    """From where two lines are shown, so that a difference far within them is seen."""
+    first = len(os.path.commonprefix([one, two]))  # noqa: RUF071 — characters are meant
+    return first - LEFT_OF if first > MOST_SHOWN else 0
+
+
 def shown(line: str) -> str:
-    return repr(line if len(line) <= 70 else f"{line[:69]}…")
+    return repr(line if len(line) <= MOST_SHOWN else f"{line[: MOST_SHOWN - 1]}…")
 
 
 def equal_numbers(one: str, two: str, tolerance: float) -> bool:

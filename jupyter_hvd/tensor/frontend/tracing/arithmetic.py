@@ -10,9 +10,10 @@ from typing import Any
 from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.function import named
-from ...language.predicates import conj
+from ...language.predicates import TRUE, conj
 from ...language.terms import Add, Call, Const, Guard, Mul, Term
-from ..tracers import Condition, Divided, Index, IndexEntry, Nature, Value
+from ..tracers import Condition, Divided, Index, IndexEntry, Nature, Piecewise, Value
+from .conditions import is_index_array
 from .loops import Loops
 from .packing import guarded
 from .wholes import Range, lists_of, numbers_of, range_of
@@ -26,8 +27,11 @@ class Arithmetic(Loops):
         self.at(k)
         if isinstance(value, int | float | Fraction):
             return -value
+        value = self.integers_as_numbers(value)
         if isinstance(value, Index):
             return Index(self, value.affine * -1)
+        if isinstance(value, Piecewise):
+            return self.of_cases((value,), lambda a: [(TRUE, a * -1)])
         return self.negative(value)
 
     def negative(self, value: Any) -> Value:
@@ -49,7 +53,19 @@ class Arithmetic(Loops):
             if op not in _PYTHON:
                 raise self._unknown(op)
             return _PYTHON[op](left, right)
+        if isinstance(left, Piecewise) or isinstance(right, Piecewise):
+            made = self._piecewise_arithmetic(op, left, right)
+            if made is not None:
+                return made
         left, right = self._divided_out(left), self._divided_out(right)
+        if op == "+" and is_index_array(right):
+            left, right = right, left
+        if op in ("+", "-") and is_index_array(left) and isinstance(right, int | Index):
+            return left.moved(self.affine(right, "an index") * (1 if op == "+" else -1))
+        if not (
+            op in ("+", "-") and all(isinstance(x, IndexEntry | Index | int) for x in (left, right))
+        ):
+            left, right = self.integers_as_numbers(left), self.integers_as_numbers(right)
         if isinstance(left, Index | IndexEntry | int) and isinstance(
             right, Index | IndexEntry | int
         ):
@@ -178,24 +194,47 @@ class Arithmetic(Loops):
         return Value(self, Call(named("pow"), (a, b)))
 
     def _divided_out(self, value: Any) -> Any:
-        """`i % 2` and `i // 2` as numbers to compute with."""
-        if not isinstance(value, Divided):
+        """`i % 2`, `i // 2` and `max(i, j)` as numbers to compute with."""
+        if not isinstance(value, Divided | Piecewise):
             return value
         made = Value(self, self.pack(value)[0])
         return made.of_nature(Nature(numbers="int", within=range_of(value)))
+
+    def _piecewise_arithmetic(self, op: str, left: Any, right: Any) -> Any:
+        """Sums, differences and constant multiples of integers, case by case; None for anything else."""
+        one, two = self.cases_of(left), self.cases_of(right)
+        if one is None or two is None or op not in ("+", "-", "*"):
+            return None
+        if op == "*" and not (isinstance(left, int) or isinstance(right, int)):
+            return None
+
+        def combined(a: Affine, b: Affine) -> Affine:
+            if op == "*":
+                return b * a.constant if isinstance(left, int) else a * b.constant
+            return a + b if op == "+" else a - b
+
+        made = self.of_cases((left, right), lambda a, b: [(TRUE, combined(a, b))])
+        moved = left if isinstance(left, Piecewise) else right
+        if (
+            isinstance(made, Piecewise)
+            and moved.extreme
+            and (op == "+" or (op == "-" and moved is left))
+        ):
+            other = self.cases_of(right if moved is left else left) or ()
+            if len(other) == 1:
+                ends = [combined(a, other[0][1]) for a in moved.ends]
+                return self.piecewise(made.cases, (moved.extreme, ends))
+        return made
 
     def _index_arithmetic(self, op: str, left: Any, right: Any) -> Any:
         if isinstance(left, IndexEntry) or isinstance(right, IndexEntry):
             if op == "+" and isinstance(right, IndexEntry):
                 left, right = right, left
-            if op in "+-" and isinstance(left, IndexEntry):
-                offset = self.affine(right, "an index")
-                moved = left.offset + offset if op == "+" else left.offset - offset
-                return IndexEntry(self, left.relation, left.arguments, moved)
-            raise self.error(
-                "an index array's entry takes only + and - here",
-                "an array of integers is an index array; to compute with it, pass floats",
-            )
+            if isinstance(right, IndexEntry):
+                return self.binary(self.here, op, *map(self.integers_as_numbers, (left, right)))
+            offset = self.affine(right, "an index")
+            moved = left.offset + offset if op == "+" else left.offset - offset
+            return IndexEntry(self, left.relation, left.arguments, moved)
         a, b = self.affine(left, "an index"), self.affine(right, "an index")
         match op:
             case "+":

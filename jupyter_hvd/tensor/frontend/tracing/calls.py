@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from types import ModuleType
+from types import MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.function import named
 from ...language.pairs import Form, Laid, field_names, to_pairs
-from ...language.predicates import own_name
+from ...language.predicates import fresh, own_name
 from ...language.terms import (
     At,
     Binder,
@@ -35,10 +35,30 @@ from ...language.terms import (
     lets,
     substitute,
 )
-from ...language.types import Array, Integer, Layout, Parameter, Relation, TupleSet
+from ...language.types import (
+    Array,
+    IndexArray,
+    Integer,
+    Layout,
+    Parameter,
+    Relation,
+    TupleSet,
+    array,
+)
 from .. import forms
 from ..helpers import helper_of
-from ..signature import has_no_counterpart
+from ..outside import (
+    ArrayMet,
+    OutsideMethod,
+    OutsideObject,
+    Reference,
+    Surroundings,
+    has_data,
+    is_data,
+    is_object,
+    parts_of,
+)
+from ..signature import has_no_counterpart, observed
 from ..tracers import Barred, Data, Index, Nature, Selected, Value, data_help, is_tuple, kind
 from .conditions import as_truth
 from .loops import Iteration
@@ -89,7 +109,8 @@ class Tracer(Selections):
             or any(isinstance(x, tuple | list) for x in arguments)
             or not self._are_plain((*arguments, *named_arguments.values()))
         ):
-            return form.call(self, arguments, named_arguments)
+            integer = None if named_arguments else self.of_integers(form.name, arguments)
+            return form.call(self, arguments, named_arguments) if integer is None else integer
         if isinstance(function, type) and (fields := field_names(function)):
             return self._record_of(function, fields, arguments, named_arguments)
         helper = helper_of(function)
@@ -157,6 +178,10 @@ class Tracer(Selections):
         if dtype is not None and name.startswith(("uint", "complex")):
             raise self.error("numbers are real here", "leave the type out; round with `np.floor`")
         return value.of_nature(replace(value.nature, numbers="", within=None)) if dtype else value
+
+    def whole_number(self, value: Any) -> Any:
+        """`int(x)`: an index as it is."""
+        return value if self.cases_of(value) is not None else self.typed(self.whole(value), int)
 
     def _nonzero(self, value: Any) -> Any:
         return self._compare("!=", value, 0)
@@ -451,6 +476,8 @@ class Tracer(Selections):
         if isinstance(value, Data) and not isinstance(value.type, Relation):
             if name == "T" and not isinstance(value.type, TupleSet):
                 return value.transposed
+            if isinstance(value.type, IndexArray):
+                return forms.attribute_of(self, self.as_numbers(value), name)
             raise TensorError(f"`{value.name}` has no `.{name}`", data_help(value))
         return forms.attribute_of(self, value, name)
 
@@ -484,10 +511,92 @@ class Tracer(Selections):
             return max(values) if name == "maximum" else min(values)
         if len(values) == 1:
             return forms.build(self, {"maximum": "max", "minimum": "min"}[name], values[0])
+        integer = self.extreme_integer(name, values)
+        if integer is not None:
+            return integer
         result = values[0]
         for value in values[1:]:
             result = self.function(name, result, value)
         return result
+
+    def absolute(self, value: Any) -> Any:
+        """`abs(x)`."""
+        if isinstance(value, int | float):
+            return abs(value)
+        if self.cases_of(value) is not None:
+            return self.absolute_integer(value)
+        return forms.build(self, "abs", value)
+
+    def of_integers(self, name: str, values: Sequence[Any]) -> Any:
+        """`np.maximum`, `np.minimum`, `np.clip` and `np.abs` of indices and sizes; None where it is none of these."""
+        if any(self.cases_of(value) is None for value in values):
+            return None
+        match name, values:
+            case "maximum" | "minimum", (_, _):
+                return self.extreme_integer(name, values)
+            case "clip", (value, low, high):
+                return self.extreme_integer(
+                    "minimum", (self.extreme_integer("maximum", (value, low)), high)
+                )
+            case "abs", (value,):
+                return self.absolute_integer(value)
+        return None
+
+    # What comes from outside
+
+    def _argument_outside(self, reference: Reference, arguments: dict[str, Any]) -> Any:
+        """What an array from outside is in a call of a derivative."""
+        if reference.surroundings is None and isinstance(arguments[reference.name], Data):
+            return self.as_numbers(arguments[reference.name])
+        return self.from_outside(reference, reference.value(arguments))
+
+    def named_outside(self, surroundings: Surroundings, name: str, value: Any) -> Any:
+        """What a name from outside means."""
+        return self.from_outside(Reference(surroundings, name), value)
+
+    def from_outside(self, reference: Reference, value: Any) -> Any:
+        """A value from outside: an array as a parameter, a container with its parts, an object with attributes from outside."""
+        if is_data(value):
+            return self._array_from_outside(reference, value)
+        if isinstance(value, MethodType) and is_object(value.__self__):
+            of = Reference(reference.surroundings, reference.name, reference.steps[:-1])
+            return OutsideMethod(value, OutsideObject(self, of, value.__self__))
+        if isinstance(value, Laid):
+            parts = [self.from_outside(reference.entry(x), part) for x, _, part in parts_of(value)]
+            if value.form.make is dict:
+                return dict(zip(value.form.names, parts, strict=True))
+            return parts if value.form.make is list else Laid(parts, value.form)
+        if isinstance(value, dict | list | tuple) and has_data(value):
+            found = {x: self.from_outside(reference.entry(x), y) for x, _, y in parts_of(value)}
+            if isinstance(value, dict):
+                return found
+            return [*found.values()] if isinstance(value, list) else tuple(found.values())
+        return OutsideObject(self, reference, value) if is_object(value) else value
+
+    def _array_from_outside(self, reference: Reference, value: Any) -> Any:
+        name = self._name_outside(reference)
+        if name not in self.arguments:
+            raise ArrayMet(reference, Parameter(name, *observed(name, value)))
+        return self.arguments[name]
+
+    def _name_outside(self, reference: Reference) -> str:
+        """The name of the parameter that an array from outside is."""
+        name = self.outside.get(reference)
+        return name or fresh(reference.word, self.used | {*self.outside.values()})
+
+    def as_numbers(self, data: Data) -> Value:
+        """An array of integers as one of numbers to compute with: a parameter of its own, by which nothing is differentiated."""
+        own = next((r for r, name in self.outside.items() if name == data.name), None)
+        reference = (own or Reference(None, data.name)).as_floats
+        name = self._name_outside(reference)
+        if name not in self.arguments:
+            assert isinstance(data.type, IndexArray)
+            raise ArrayMet(reference, Parameter(name, array(data.type.dims), None))
+        numbers = self.arguments[name]
+        made = self.build(data.dims, lambda *at: self.read(numbers, *data.places(at)))
+        if data.offset != Affine.of(0):
+            made = self.computed("+", made, Index(self, data.offset))
+        return made.of_nature(Nature(numbers="int"))
 
     # Functions of functions
 
@@ -692,8 +801,11 @@ class Tracer(Selections):
         body = traced.with_notes.body
         values: dict[str, Term] = {}
         sizes: dict[str, Affine] = {}
+        references = dict(traced.outside)
         for x, type_ in traced.function.parameter_type:
-            argument = arguments[x]
+            argument = arguments.get(x)
+            if argument is None:
+                argument = self._argument_outside(references[x], arguments)
             if isinstance(type_, Integer):
                 sizes[own_name(x)] = self.affine(argument, f"`{x}`")
             elif isinstance(argument, Data):
@@ -752,12 +864,13 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
     itertools.pairwise: lambda t, x: t.zipped(x, t.rest_of(x)),
     builtins.tuple: lambda t, xs: t.listed_from(xs),
     builtins.list: lambda t, xs: t.listed_from(xs),
-    builtins.abs: lambda t, x: abs(x) if isinstance(x, int | float) else forms.build(t, "abs", x),
+    builtins.abs: Tracer.absolute,
     builtins.round: lambda t, x, digits=0: (
         round(x, digits) if isinstance(x, int | float) else forms.build(t, "round", x, digits)
     ),
     builtins.divmod: lambda t, x, y: (t.binary(t.here, "//", x, y), t.binary(t.here, "%", x, y)),
     builtins.max: lambda t, *xs: t.extreme("maximum", xs),
     builtins.min: lambda t, *xs: t.extreme("minimum", xs),
+    builtins.int: lambda t, x: int(x) if isinstance(x, int | float) else t.whole_number(x),
     builtins.float: lambda t, x: Value(t, t.scalar(x, "`float`")),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
@@ -38,16 +38,19 @@ from ...language.terms import (
     Var,
     lets,
     strip_entries,
+    strip_guards,
 )
 from ...language.types import REAL, Array, IndexArray, Layout, Product, TupleSet
 from ...polyhedral import sets
 from ..tracers import (
+    Case,
     Condition,
     Data,
     Divided,
     Index,
     IndexEntry,
     Nature,
+    Piecewise,
     Shares,
     Value,
     describe,
@@ -60,8 +63,52 @@ from .wholes import Wholes, lists_of, nature_of, numbers_of, range_of
 class Conditions(Wholes):
     """`p and q`, `i < j`, `(i, j) in R`, `a if p else b`."""
 
+    def and_then(self, k: int, left: Any, right: Callable[[], Any]) -> Any:
+        """`left and right`: what is on the right is read only where the left holds."""
+        self.at(k)
+        if (known := known_truth(left)) is not None:
+            return right() if known else left
+        p = TRUE if self.is_array(left) else self._index_part(left)
+        return self._both(left, self._within_condition(k, p, right))
+
+    def or_else(self, k: int, left: Any, right: Callable[[], Any]) -> Any:
+        """`left or right`: what is on the right is read only where the left does not hold."""
+        self.at(k)
+        if (known := known_truth(left)) is not None:
+            return left if known else right()
+        if self.is_array(left) or self._on_data(left):
+            return self._either_of(left, right())
+        p = self._negation(self.condition(left))
+        value = self._within_condition(k, p, right)
+        return self._either_of(left, self.conditioned(p, value) if self._on_data(value) else value)
+
+    def _index_part(self, truth: Any) -> Predicate:
+        """What of a truth value indices decide."""
+        return self.parts_of_truth(truth)[0] if self._on_data(truth) else self.condition(truth)
+
+    def _within_condition(self, k: int, p: Predicate, make: Callable[[], Any]) -> Any:
+        """A truth value that is looked at only where a condition holds."""
+        with self.scope(condition=p) as scope:
+            value = make()
+        self.at(k)
+        if not scope.bindings or not isinstance(value, Value):
+            return value
+        made = Value(self, lets(scope.bindings, value.term), value.layout)
+        return as_truth(made) if self._on_data(value) else made.of_nature(value.nature)
+
+    def parts_of_truth(self, truth: Value) -> tuple[Predicate, Value]:
+        """What of a truth value indices decide, and what data decide where that holds."""
+        p, e = strip_guards(truth.term)
+        if p != TRUE:
+            return p, as_truth(Value(self, e))
+        root, places = strip_entries(e)
+        if isinstance(root, Var) and root.name in self.truths:
+            read = self.read(Value(self, self.truths[root.name]), *places)
+            p, _ = strip_guards(read.term)
+        return p, truth
+
     def both(self, k: int, left: Any, right: Any) -> Any:
-        """`left and right`, `left & right`; of arrays entry by entry."""
+        """`left & right`; of arrays entry by entry."""
         self.at(k)
         return self._both(left, right)
 
@@ -73,7 +120,7 @@ class Conditions(Wholes):
         return Condition(self, conj(self.condition(left), self.condition(right)))
 
     def either(self, k: int, left: Any, right: Any) -> Any:
-        """`left or right`, `left | right`; of arrays entry by entry."""
+        """`left | right`; of arrays entry by entry."""
         self.at(k)
         return self._either_of(left, right)
 
@@ -88,7 +135,8 @@ class Conditions(Wholes):
     def negated(self, k: int, value: Any) -> Any:
         """`not value`, `~value`; of arrays entry by entry."""
         self.at(k)
-        return self._negated(value)
+        known = known_truth(value)
+        return self._negated(value) if known is None else not known
 
     def _negated(self, value: Any) -> Any:
         if self.is_array(value):
@@ -171,24 +219,27 @@ class Conditions(Wholes):
             return inside if op == "in" else Condition(self, self._negation(inside.predicate))
         if op in ("==", "!=") and (is_index_array(left) or is_index_array(right)):
             data, other = (left, right) if is_index_array(left) else (right, left)
-            if is_index_array(other):
-                raise self.error(
-                    "two index arrays side by side",
-                    "pass one as floats, or what is equal as a boolean array: `same = i[:, None] == j[None, :]`",
-                )
+            if is_index_array(other) or isinstance(other, IndexEntry):
+                return self._compare(op, *map(self.integers_as_numbers, (left, right)))
             if isinstance(other, Value) and range_of(other) and not self._counts(other):
                 return self.same_places(data, other, op == "==")
             return self._equal_places(op, data, other)
         if op in ("==", "!=") and (isinstance(left, IndexEntry) or isinstance(right, IndexEntry)):
             entry, other = (left, right) if isinstance(left, IndexEntry) else (right, left)
             assert isinstance(entry, IndexEntry)
+            if not isinstance(other, Index | int):
+                return self._compare(op, *map(self.integers_as_numbers, (left, right)))
             p = entry.equals(self.affine(other, "a comparison with an index array's entry"))
             return Condition(self, p if op == "==" else self._negation(p))
+        left, right = self.integers_as_numbers(left), self.integers_as_numbers(right)
         if self.is_array(left) or self.is_array(right):
             return as_truth(
                 self.spread((left, right), lambda x, y: self.whole(self._compare(op, x, y)))
             )
         left, right = self._as_size(left), self._as_size(right)
+        if isinstance(left, Piecewise) or isinstance(right, Piecewise):
+            known = self.compared_cases(op, left, right)
+            return self._compared(op, left, right) if known is None else known
         if isinstance(left, Divided) or isinstance(right, Divided):
             q = self._of_divided(op, left, right)
             return self._compared(op, left, right) if q is None else self._known(q)
@@ -196,6 +247,20 @@ class Conditions(Wholes):
             return self._compared(op, left, right)
         a, b = (self.affine(side, "a comparison") for side in (left, right))
         return self._known(self._of_indices(op, a, b))
+
+    def integers_as_numbers(self, value: Any) -> Any:
+        """An array of integers, or an entry of one, as numbers to compute with; anything else as it is."""
+        if is_index_array(value):
+            return self.as_numbers(value)
+        return self.number_at(value) if isinstance(value, IndexEntry) else value
+
+    def number_at(self, entry: IndexEntry) -> Value:
+        whole = self.arguments[entry.relation]
+        numbers = self.read(self.as_numbers(whole), *entry.arguments)
+        if entry.offset != Affine.of(0):
+            offset = self._size_as_number(Index(self, entry.offset))
+            numbers = Value(self, Add(numbers.term, offset))
+        return numbers.of_nature(Nature(numbers="int"))
 
     def _known(self, p: Predicate) -> Condition | bool:
         return p is TRUE if p in (TRUE, FALSE) else Condition(self, p)
@@ -215,7 +280,7 @@ class Conditions(Wholes):
     # Remainders
 
     def condition(self, value: Any) -> Predicate:
-        if isinstance(value, Divided):
+        if isinstance(value, Index | Divided | Piecewise | IndexEntry):
             value = self._compare("!=", value, 0)
         if isinstance(value, Value) and (p := self.predicate_of(value)) is not None:
             return p
@@ -307,7 +372,7 @@ class Conditions(Wholes):
             places = [
                 Affine.of(0) if n == Affine.of(1) else a for n, a in zip(own, here, strict=True)
             ]
-            entry = IndexEntry(self, data.name, data.places(places), Affine.of(0))
+            entry = data.entry(places)
             number = self._as_size(self._aligned(wanted, at))
             p = entry.equals(self.affine(number, "a comparison with an index array"))
             return p if op == "==" else self._negation(p)
@@ -333,13 +398,35 @@ class Conditions(Wholes):
             )
         for side in (left, right):
             if not isinstance(
-                side, Value | Index | Divided | int | float | Fraction
+                side, Value | Index | Divided | Piecewise | int | float | Fraction
             ) and not is_numpy_scalar(side):
                 raise self.error(f"a comparison with {kind(side)}", "compare numbers, or indices")
         name, swapped, negated = _INDICATORS[op]
         a, b = (self.scalar(side, "a comparison") for side in (left, right))
         made = Value(self, Call(named(name), (b, a) if swapped else (a, b)))
         return self._negated(made) if negated else as_truth(made)
+
+    def compared_cases(self, op: str, left: Any, right: Any) -> Condition | bool | None:
+        """A comparison of integers of which one is piecewise; None where data are compared."""
+        raise NotImplementedError
+
+    def cases_of(self, value: Any) -> tuple[Case, ...] | None:
+        """The cases of an integer that indices and sizes decide; None for anything else."""
+        raise NotImplementedError
+
+    def piecewise(self, cases: Sequence[Case]) -> Any:
+        """An integer of these cases."""
+        raise NotImplementedError
+
+    def one_integer(self, p: Predicate, one: Any, q: Predicate, two: Any) -> Any:
+        """An integer that is one of two where conditions say which; None where they are no integers or both numbers."""
+        if all(isinstance(value, int) for value in (one, two)):
+            return None
+        first, second = self.cases_of(one), self.cases_of(two)
+        if first is None or second is None:
+            return None
+        cases = [(conj(p, r), a) for r, a in first] + [(conj(q, r), a) for r, a in second]
+        return self.piecewise(cases)
 
     def _contains(self, left: Any, right: Any) -> Condition:
         if not isinstance(right, Data) or not isinstance(right.type, TupleSet):
@@ -353,9 +440,13 @@ class Conditions(Wholes):
     def choose(self, k: int, test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
         """`a if p else b` is `[p]·a + [¬p]·b`."""
         self.at(k)
-        if isinstance(test, bool):
-            return then() if test else other()
+        if (known := known_truth(test)) is not None:
+            return then() if known else other()
         if self._on_data(test):
+            p, data = self.parts_of_truth(test)
+            if p != TRUE:
+                here = Condition(self, p)
+                return self.choose(k, here, lambda: self.choose(k, data, then, other), other)
             with self.memory.branches() as ways:
                 with ways.one():
                     first = then()
@@ -373,6 +464,9 @@ class Conditions(Wholes):
                     term, layout = self.pack(values[-1])
                 branches.append((condition, lets(scope.bindings, term), layout))
         self.at(k)
+        integer = self.one_integer(p, values[0], not_p, values[1])
+        if integer is not None:
+            return integer
         return self._either(branches).of_nature(self.nature_of_one(*values))
 
     def one_of_two(self, test: Value, one: Any, two: Any) -> Any:
@@ -453,6 +547,13 @@ class Conditions(Wholes):
                     self._entrywise(Proj(1, a), Proj(1, b), p, q),
                 )
         return Add(Guard(p, a), Guard(q, b))
+
+
+def known_truth(value: Any) -> bool | None:
+    """Whether a value that is no array, index or condition is true in Python; None for one that is."""
+    if value is None or isinstance(value, bool | int | float | str | tuple | list | dict):
+        return bool(value)
+    return None
 
 
 def is_index_array(value: Any) -> bool:

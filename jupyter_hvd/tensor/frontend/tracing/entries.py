@@ -10,8 +10,18 @@ from ...language.affine import Affine
 from ...language.predicates import Predicate, Related, compare, conj, disj
 from ...language.terms import Add, At, Binder, Const, Gen, Guard, Pair, Proj, Term, sums
 from ...language.types import REAL, Array, Product, Relation, TupleSet
-from ...polyhedral import sets
-from ..tracers import Condition, Crossed, Data, Divided, Index, IndexEntry, Value, is_tuple
+from ..tracers import (
+    Condition,
+    Crossed,
+    Data,
+    Divided,
+    Index,
+    IndexEntry,
+    Piecewise,
+    Value,
+    is_tuple,
+)
+from .loops import Iteration
 from .subscripts import Changed, Subscripts
 from .traced import Lookup
 from .wholes import lists_of, nature_of, numbers_of, numbers_written
@@ -107,7 +117,18 @@ class Entries(Subscripts):
         self.at(k)
         if len(places) == 1 and isinstance(places[0], tuple):
             places = places[0]
+        places = tuple(
+            self.no_list(self.listed_from(p)) if isinstance(p, Iteration) else p for p in places
+        )
+        if (
+            j := next((j for j, p in enumerate(places) if isinstance(p, Piecewise)), None)
+        ) is not None:
+            return self._entry_by_cases(k, array, places, j)
         array = self._structure(array)
+        if isinstance(places[0], slice) and any(
+            map(self._indices_decide, (places[0].start, places[0].stop))
+        ):
+            return self.window(array, places[0], places[1:])
         if isinstance(array, dict | list) or (isinstance(array, tuple) and len(places) == 1):
             return self._part(array, places)
         if type(array).__name__ in ("RClass", "CClass"):
@@ -132,6 +153,25 @@ class Entries(Subscripts):
         for place in places:
             array = self._entry(array, place)
         return array
+
+    def _entry_by_cases(self, k: int, array: Any, places: tuple[Any, ...], j: int) -> Any:
+        """An entry at an integer of several cases, which is the j-th place."""
+        array = self.once(array) if isinstance(array, Value) else array
+        return self.case_by_case(
+            places[j], lambda a: self.entry(k, array, *places[:j], a, *places[j + 1 :])
+        )
+
+    def listed_from(self, value: Any) -> Any:
+        """`list(…)`."""
+        raise NotImplementedError
+
+    def no_list(self, value: Any) -> Any:
+        """A value that is no list of Python's."""
+        raise NotImplementedError
+
+    def window(self, array: Any, place: slice, rest: tuple[Any, ...]) -> Any:
+        """`x[max(0, i - k):i + 1]`."""
+        raise NotImplementedError
 
     def crossed(self, places: Any) -> Crossed:
         """What `np.ix_` gives for an axis."""
@@ -178,8 +218,9 @@ class Entries(Subscripts):
             return self.found(array, place)
         if isinstance(place, Divided):
             return self._divided_entry(array, place)
-        a = self.from_start(place, size)
-        return self.entry_within(array, a)
+        if (counted := self.from_the_end(place, size)) is not None:
+            return self.case_by_case(counted, lambda a: self.entry_within(array, a.affine))
+        return self.entry_within(array, self.from_start(place, size))
 
     def _gathered(self, array: Value, place: IndexEntry, size: Affine) -> Value:
         """`x[src[e]]` is `Σ j:n. [src(e, j)]·x[j]`, which has one term: no addition."""
@@ -198,13 +239,12 @@ class Entries(Subscripts):
         """
         assert isinstance(array.type, Array)
         a, size = place.affine, array.type.size
-        once = disj(compare("<", a, place.divisor * -1), compare("≤", place.divisor * 2, a))
-        binders = tuple(self.binders)
-        near = place.op == "%" and sets.impossible(binders, conj(*self.conditions, once))
-        if near or not (k := self.divisor_of(place)):
+        near = self.once_round(place)
+        if near is not None or not (k := self.divisor_of(place)):
             if place.op == "//":
                 raise place.refused()
-            return self._around(array, place)
+            around = self.around(place) if near is None else near
+            return self.case_by_case(around, lambda at: self.entry_within(array, at.affine))
         j, e = self.name("j"), self.name("e")
         first, count = (Affine.of(0), size) if place.op == "//" else self.multiples(a, k)
         met = compare("=", (Affine.of(j) + first) * k + Affine.of(e), a)
@@ -218,35 +258,6 @@ class Entries(Subscripts):
         if k := self.divisor_of(place):
             a, n = (place.affine, size * k) if place.op == "//" else (Affine.of(k - 1), size)
             self.looked("the index", "the array", a, n)
-
-    def _around(self, array: Value, place: Divided) -> Any:
-        """`x[a % n]`, where a is less than n before its range or behind it: `[0≤a<n]·x[a] + [n≤a]·x[a-n] + …`. What is
-        further away is out of range, and refused as such.
-        """
-        a, n = place.affine, place.divisor
-        cases = [
-            (conj(compare("≤", 0, a), compare("<", a, n)), a),
-            (compare("≤", n, a), a - n),
-            (compare("<", a, 0), a + n),
-        ]
-        possible = [
-            (p, at)
-            for p, at in cases
-            if not sets.impossible(tuple(self.binders), conj(*self.conditions, p))
-        ]
-
-        def read(rest: list[tuple[Predicate, Affine]]) -> Any:
-            (p, at), *others = rest
-            if not others:
-                return self.entry_within(array, at)
-            return self.choose(
-                self.here,
-                Condition(self, p),
-                lambda: self.entry_within(array, at),
-                lambda: read(others),
-            )
-
-        return read(possible or cases)
 
     def entry_is_below(self, place: IndexEntry, size: Affine) -> None:
         """What an index array says here is a place below a size, which the data are asked."""
@@ -292,7 +303,7 @@ class Entries(Subscripts):
             related = Related(data.name, arguments)
             self.note(_probe(related))
             return Condition(self, related)
-        return IndexEntry(self, data.name, arguments, Affine.of(0))
+        return data.entry((a,))
 
 
 def _sliced_list(value: Any, place: Any) -> list[Any] | None:

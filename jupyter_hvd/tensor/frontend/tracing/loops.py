@@ -13,16 +13,20 @@ from ...language.errors import TensorError
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists, own_name
 from ...language.terms import Binder, Gen, Sum, Term, guard, lets
 from ...language.types import REAL, Array
-from ..tracers import Barred, Condition, Data, Index, IndexEntry, Value, is_tuple, kind
-from .conditions import Conditions
+from ..tracers import Barred, Condition, Data, Index, IndexEntry, Piecewise, Value, is_tuple, kind
 from .packing import guarded
-from .wholes import SizesMet, beyond, lists_of, nature_of, numbers_written
+from .piecewise import PiecewiseIntegers
+from .wholes import SizesMet, at_most, beyond, lists_of, nature_of, numbers_written
 
 T = TypeVar("T")
 
 
 LONG = 32  # turns up to which a loop of constant count is written out,
 WRITTEN_OUT = 48  # and names that they all bind
+RAGGED = (
+    "this array's size depends on an outer index",
+    "make it as wide as the widest, and zero the rest: `[e if j < i else 0 for j in range(n)]`",
+)
 Pattern = str | tuple[Any, ...]  # the names of a loop, `i` or `(i, (a, b))`
 
 
@@ -37,7 +41,7 @@ class Iteration:
     fixed: tuple[Any, ...] | None = None
 
 
-class Loops(Conditions):
+class Loops(PiecewiseIntegers):
     """`⊞`, `Σ` and `∃` from Python's loops."""
 
     def each(self, k: int, value: Any) -> Iteration:
@@ -215,7 +219,14 @@ class Loops(Conditions):
                 rounded = Affine.of(self.number(rounded))
             terms = tuple((name, c // k) for name, c in rounded.terms)
             length = Affine(terms, rounded.constant // k)
+        if length.is_constant:
+            length = Affine.of(max(0, length.constant))
         return start, length, k
+
+    def no_fewer_than_none(self, size: Affine) -> None:
+        """A loop of `range(2, n)` has no iterations for n < 2: there, what its size depends on becomes a number."""
+        if not (at_most(Affine.of(0), size) and self.integers.isdisjoint(size.names)):
+            self.looked("the number of iterations", "the loop", size, size + 1, clips=True)
 
     def _binder(
         self, name: str, bounds: tuple[Any, ...], ragged: bool
@@ -223,6 +234,7 @@ class Loops(Conditions):
         """A fresh index, its size, what the Python variable means, and the guard that a size
         which depends on outer indices takes.
         """
+        bounds, between = self._enclosing(bounds)
         start, length, step = self._range(bounds)
         index = self.name(own_name(name))
         self.spelt[index] = name
@@ -232,16 +244,70 @@ class Loops(Conditions):
         for i in length.names & outer.keys():
             end = outer[i] - 1 if length.coefficient(i) > 0 else Affine.of(0)
             widest = widest.substitute({i: end})
+        if between is not None:
+            if not ragged:
+                raise self.error(*RAGGED)
+            within = between(meaning)
+            return index, widest, meaning, conj(compare("<", index, length), within)
         if widest == length:
             return index, length, meaning, TRUE
         if not ragged:
-            raise self.error(
-                "this array's size depends on an outer index",
-                "make it as wide as the widest, and zero the rest: `[e if j < i else 0 for j in range(n)]`",
-            )
+            raise self.error(*RAGGED)
         if widest.names & outer.keys():
             raise self.error("this range depends on indices in a way that has no simple bound")
         return index, widest, meaning, compare("<", index, length)
+
+    def _enclosing(
+        self, bounds: tuple[Any, ...]
+    ) -> tuple[tuple[Any, ...], Callable[[Affine], Predicate] | None]:
+        """Bounds such as `max(0, i - k), min(n, i + k + 1)` as one start and one stop, and the condition on what the loop's
+        variable means that the others make; None where there are no others.
+        """
+        step = bounds[2] if len(bounds) == 3 else 1
+        pair: tuple[Any, Any] = (0, bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
+        if not any(map(self._indices_decide, pair)):
+            return bounds, None
+        up = step != -1
+        kinds = ("maximum", "minimum") if up else ("minimum", "maximum")
+        each = [self._bound_of(bound, kind_) for bound, kind_ in zip(pair, kinds, strict=True)]
+        if step not in (1, -1):
+            raise self.error(
+                "a range with a step whose bounds are a `max` or `min` of indices",
+                "write an `if` in the loop: `if i - k <= j < i + k: …`",
+            )
+        starts, stops = each
+        # The fewer iterations the better; that is sure where the number is the same for all indices.
+        fixed = [
+            (a, b)
+            for a in starts
+            for b in stops
+            if not (b - a).names & {i for i, _ in self.binders}
+        ]
+        a, b = min(
+            fixed or [(starts[0], stops[0])], key=lambda ends: len((ends[1] - ends[0]).names)
+        )
+
+        def between(meaning: Affine) -> Predicate:
+            after = (compare("≤", *((x, meaning) if up else (meaning, x))) for x in starts)
+            before = (compare("<", *((meaning, x) if up else (x, meaning))) for x in stops)
+            return conj(*after, *before)
+
+        return (Index(self, a), Index(self, b), step), between
+
+    def _indices_decide(self, bound: Any) -> bool:
+        """Whether indices decide which of several affine expressions a bound is."""
+        if not isinstance(bound, Piecewise):
+            return False
+        names = frozenset[str]().union(*(p.names for p, _ in bound.cases))
+        return bool(names & {i for i, _ in self.binders}) and self.one_case(bound) is None
+
+    def _bound_of(self, bound: Any, extreme: str) -> tuple[Affine, ...]:
+        if self._indices_decide(bound) and bound.extreme != extreme:
+            raise self.error(
+                "this range's bound is one of several, and indices decide which",
+                "begin at a `max` and end at a `min`; or write an `if` in the loop",
+            )
+        return bound.ends if self._indices_decide(bound) else (self.affine(bound, "`range`"),)
 
     def generate(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
         """`[body(…) for pattern in bounds]`: `⊞`. `body` takes the values of the pattern's names. The size
@@ -261,6 +327,7 @@ class Loops(Conditions):
 
     def _generated(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Value:
         index, size, item, _ = self.turn(pattern, bounds, ragged=False)
+        self.no_fewer_than_none(size)
         with self.scope(Binder(index, size)) as scope:
             entry = body(*item())
             term, layout = self.pack(entry)
@@ -305,6 +372,8 @@ class Loops(Conditions):
         """What a loop's names are in each of its turns, where a constant, or an integer that is a
         parameter, says how many there are, and that is not large.
         """
+        if not isinstance(bounds, Iteration) and any(map(self._indices_decide, bounds)):
+            return None
         start, length, step = (
             (Affine.of(0), bounds.length, 1)
             if isinstance(bounds, Iteration)
@@ -383,11 +452,14 @@ class Loops(Conditions):
     def given(self, k: int, condition: Any, body: Callable[[], Any]) -> Value:
         """A comprehension's `if` in a sum."""
         self.at(k)
+        p, data = TRUE, None
         if self._on_data(condition):
-            return self.chosen(condition, body(), 0)
-        p = self.condition(condition)
+            p, data = self.parts_of_truth(condition)
+        else:
+            p = self.condition(condition)
         with self.scope(condition=p) as scope:
-            term, _ = self.pack(body())
+            value = body() if data is None else self.chosen(data, body(), 0)
+            term, _ = self.pack(value)
         return Value(self, guarded(p, lets(scope.bindings, term)))
 
     def any(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:

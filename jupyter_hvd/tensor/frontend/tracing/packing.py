@@ -29,7 +29,8 @@ from ...language.terms import (
     strip_guards,
     substitute,
 )
-from ...language.types import REAL, Layout
+from ...language.types import REAL, IndexArray, Layout
+from ..outside import Reference
 from ..tracers import (
     Barred,
     Condition,
@@ -38,6 +39,7 @@ from ..tracers import (
     Index,
     IndexEntry,
     Nature,
+    Piecewise,
     Selected,
     Value,
     data_help,
@@ -90,6 +92,8 @@ class Packing:
         self.truths: dict[str, Term] = {}  # names of conditions, or of arrays of them
         self.counting: dict[str, Term] = {}  # names of arrays of indices as numbers
         self.memory = Memory()
+        self.arguments: dict[str, Any] = {}  # the stand-ins of parameters
+        self.outside: dict[Reference, str] = {}  # the parameters that arrays from outside are
 
     def error(self, message: str, help_: str = "") -> TensorError:
         """What is wrong at the place that is being traced, and what to do about it."""
@@ -149,6 +153,8 @@ class Packing:
         """A name that is not used yet, like `stem`, nor by an index around."""
         made = fresh(stem, self.used | {i for i, _ in self.binders})
         self.used.add(made)
+        if made != stem:
+            self.spelt[made] = self.spelt.get(stem, stem)
         return made
 
     def times(self, a: Term, b: Term) -> Term:
@@ -187,11 +193,12 @@ class Packing:
                 return Guard(value.predicate, Const(1)), None
             case Index():
                 return self._size_as_number(value), None
+            case Piecewise():
+                return self.piecewise_term(value), None
             case IndexEntry():
-                raise self.error(
-                    "an index array's entry is not a number",
-                    "an array of integers is an index array; to compute with it, pass floats",
-                )
+                return self.number_at(value).term, None
+            case Data(type=IndexArray()):
+                return self.as_numbers(value).term, None
             case Data():
                 raise self.error(f"`{value.name}` is not an array of numbers", data_help(value))
             case Barred():
@@ -219,7 +226,7 @@ class Packing:
                 if value != value:
                     raise self.error(
                         f"the constant {value} is no real number",
-                        "keep numbers: `np.where(p, x, 0)`, and count where p holds",
+                        "begin an array with zeros, `np.zeros(n)`; elsewhere keep numbers: `np.where(p, x, 0)`",
                     )
                 return Const(value), None
             case tuple():
@@ -280,12 +287,35 @@ class Packing:
                 )
             case Divided():
                 raise value.refused()
+            case Piecewise():
+                if (only := self.one_case(value)) is not None:
+                    return only
+                raise self.error(
+                    f"{what} takes one affine expression, and indices decide which of several this is",
+                    "write an `if` around what takes it: `if i < n: …`",
+                )
         if is_numpy_scalar(value) and isinstance(value.item(), int):
             return Affine.of(value.item())
         raise self.error(
             f"{what} takes an affine expression of indices and sizes, not {kind(value)}",
             "use i, n, constants, +, - and multiples: `x[2*i + 1]`; for data, an index array",
         )
+
+    def as_numbers(self, data: Data) -> Value:
+        """An array of integers as one of numbers."""
+        raise NotImplementedError
+
+    def number_at(self, entry: IndexEntry) -> Value:
+        """An entry of an array of integers as a number."""
+        raise NotImplementedError
+
+    def one_case(self, value: Piecewise) -> Affine | None:
+        """The only case of an integer that is possible here; None where there are several."""
+        raise NotImplementedError
+
+    def piecewise_term(self, value: Piecewise) -> Term:
+        """An integer of several cases as a number."""
+        raise NotImplementedError
 
     def condition(self, value: Any) -> Predicate:
         """A value as a predicate over indices; TensorError where data decide it."""

@@ -205,6 +205,7 @@ class Recurrences(Entries):
             value.nature.within if isinstance(value, Value) else None for value in values
         ]
         index, size, item, within = self.turn(pattern, bounds, ragged=True)
+        self.no_fewer_than_none(size)
         begun = tuple(
             self._begun(name, value, index) for name, value in zip(names, values, strict=True)
         )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...language.affine import Affine
-from ...language.predicates import Predicate
+from ...language.predicates import Predicate, compare, conj
 from .. import forms
 from ..tracers import Data, Pairs, Selected, Value
 from .conditions import as_truth
@@ -45,6 +45,31 @@ class Selections(Statements):
         for mine, theirs in zip(own, taken, strict=False):
             self.same(mine, theirs)
         return Selected(self, array, mask, test.term)
+
+    def window(self, array: Any, place: slice, rest: tuple[Any, ...]) -> Any:
+        """`x[max(0, i - k):min(n, i + k)]`, whose ends are several and indices decide which: what a condition on the place
+        chooses.
+        """
+        if place.step not in (None, 1):
+            raise self.error(
+                "a slice with a step whose ends are a `max` or `min` of indices",
+                "sum with a condition: `sum(x[j] for j in range(n) if …)`",
+            )
+        whole = self.whole(array)
+        if rest:
+            whole = self.whole(self.subscript(whole, (slice(None), *rest)))
+        size = self.dims(whole)[0]
+        lows = () if place.start is None else self._bound_of(place.start, "maximum")
+        ends = () if place.stop is None else self._bound_of(place.stop, "minimum")
+        for end in (place.start, place.stop):
+            for p, a in self.cases_of(end) or ():
+                with self.scope(condition=p):  # below 0 it would be counted from the end
+                    self.looked("the slice", "the array", a, a + 1)
+
+        def within(j: Affine) -> Predicate:
+            return conj(*(compare("≤", a, j) for a in lows), *(compare("<", j, a) for a in ends))
+
+        return self.selection(whole, (as_truth(self.condition_array([size], within)),))
 
     def places_of_pairs(
         self,
@@ -170,6 +195,8 @@ class Selections(Statements):
         if isinstance(axis, int) and -behind <= axis <= behind and axis and not any(chosen[1:]):
             k = axis - 1 - behind if axis > 0 else axis
             return self._of_each(name, value, k, {x: v for x, v in named.items() if x != "axis"})
+        if name in ("argmax", "argmin") and value.length is not None and not named and not others:
+            return forms.build(self, name, self._beyond_all(name[3:], value))
         rest = {x: v for x, v in named.items() if x not in ("axis", "ddof")}
         most = 0 if name == "norm" else 1  # its second argument is no axis
         if name not in REDUCTIONS or rest or chosen[1:].count(True) or len(others) > most:
@@ -218,15 +245,20 @@ class Selections(Statements):
 
     def _extreme_of_chosen(self, name: str, value: Selected, axis: Any) -> Any:
         """The largest: of all entries, where those that are not chosen lie below every one; of none it is -inf."""
-        axes, op = self._chosen_axes(value, axis), "-" if name == "max" else "+"
+        axes = self._chosen_axes(value, axis)
+        made = forms.build(self, name, self._beyond_all(name, value), axes)
+        infinite = self.mapped("log", forms.build(self, "any", value.mask))  # 0 where there is one
+        infinite = infinite if name == "max" else self.negative(infinite)
+        return self.computed("+", made, infinite)
+
+    def _beyond_all(self, name: str, value: Selected) -> Value:
+        """An array whose entries that are not chosen lie below every one, or above for `min`."""
+        op = "-" if name == "max" else "+"
         end = forms.build(self, "min" if name == "max" else "max", value.array)
         end = self.once(self.mapped("stopped", end), "end")
         apart = self.computed("+", self.mapped("abs", end), 1)
         beyond = self.once(self.computed(op, end, apart), "beyond")
-        made = forms.build(self, name, self._where_chosen(value, beyond), axes)
-        infinite = self.mapped("log", forms.build(self, "any", value.mask))  # 0 where there is one
-        infinite = infinite if name == "max" else self.negative(infinite)
-        return self.computed("+", made, infinite)
+        return self._where_chosen(value, beyond)
 
     def _chosen_axes(self, value: Selected, axis: Any) -> tuple[int, ...]:
         dims = self.dims(value.array if axis is None else value.mask)

@@ -28,6 +28,7 @@ from ...language.predicates import (
     exists,
     negate,
 )
+from ...language.predicates import substitute as renamed
 from ...language.terms import (
     At,
     Binder,
@@ -51,12 +52,13 @@ from ..tracers import (
     Index,
     IndexEntry,
     Nature,
+    Piecewise,
     Selected,
     Value,
     is_tuple,
     kind,
 )
-from .conditions import is_index_array
+from .conditions import is_index_array, known_truth
 from .loops import Iteration, Pattern
 from .memory import arrays
 from .packing import guarded
@@ -117,9 +119,16 @@ class Statements(Recurrences):
     ) -> tuple[Any, ...]:
         """What names mean after an `if` statement."""
         self.at(k)
-        if isinstance(test, bool):
-            return tuple((then if test else other)(*values))
+        if (known := known_truth(test)) is not None:
+            return tuple((then if known else other)(*values))
         if self._on_data(test):
+            p, data = self.parts_of_truth(test)
+            if p != TRUE:
+
+                def inner(*values: Any) -> tuple[Any, ...]:
+                    return self.branch(k, data, names, values, then, other)
+
+                return self.branch(k, Condition(self, p), names, values, inner, other)
             return self._masked(k, test, names, values, then, other)
         p = self.condition(test)
         found = []
@@ -149,6 +158,9 @@ class Statements(Recurrences):
                 return UNSET
             if isinstance(value, Carried | list):
                 raise self.error(f"`{name}` is a list or a sum in one branch only")
+        integer = self.one_integer(p, x, q, y)
+        if integer is not None:
+            return integer
         branches = []
         for condition, bindings, value in ((p, first, x), (q, second, y)):
             term, layout = self.pack(value)
@@ -400,6 +412,8 @@ class Statements(Recurrences):
             if bounds.fixed is not None:
                 return [self.fitted(pattern, item) for item in bounds.fixed]
             return None
+        if any(map(self._indices_decide, bounds)):
+            return None
         start, length, step = self._range(bounds)
         if again and start.is_constant and length.is_constant:
             return [(start.constant + step * j,) for j in range(length.constant)]
@@ -434,6 +448,7 @@ class Statements(Recurrences):
                         f"the size of `{c.name}` depends on more than the loop",
                         "append once a turn, to a list that begins empty: `y = []`",
                     )
+                self.no_fewer_than_none(size)
                 added = Value(self, Gen(index, size, change.term)).of_nature(Nature(1))
                 return self._bind(c.name, added if start == [] else self.joined_lists(start, added))
             case "+":
@@ -462,13 +477,12 @@ class Statements(Recurrences):
                     f"`{c.name}` is assigned to at several places in one turn",
                     "write one assignment",
                 )
-            alone = [a for a in at if a.coefficient(index)]
-            if not alone:
+            if self._meets_later(change, change, index, size):
                 raise self.in_order(
                     f"more than one turn may assign to one entry of `{c.name}`",
                     "index it by the loop's index: `y[i] = …`",
                 )
-            at = tuple(a for a in at if a is not alone[0])
+            at = tuple(a for a in at if index not in a.names)
         made = Change(
             change.op,
             Sum(index, size, guarded(p, change.term)),
@@ -502,16 +516,20 @@ class Statements(Recurrences):
         return InOrder(message, help_, self.place)
 
     def _apart(self, changes: list[Change], index: str, size: Affine) -> bool:
-        """Whether the changes of a turn may be made one after the other, each in all turns."""
-        if all(_of_one_turn(changes[0].at, c.at, index) for c in changes):
-            return True
-        binders = (*self.binders, Binder(index, size))
-        return all(
-            _elsewhere(a.at, b.at, index)
-            or (a.at == b.at and sets.impossible(binders, conj(a.condition, b.condition)))
-            for j, a in enumerate(changes)
-            for b in changes[:j]
+        """Whether the changes of an iteration may be made one after the other, each in all iterations."""
+        return not any(
+            self._meets_later(after, before, index, size)
+            for k, after in enumerate(changes)
+            for before in changes[:k]
         )
+
+    def _meets_later(self, one: Change, other: Change, index: str, size: Affine) -> bool:
+        """Whether a change reaches an entry that another reaches in a later iteration."""
+        later = Affine.of(self.name(index))
+        places = dict(zip(other.places, map(Affine.of, one.places), strict=True))
+        then = renamed(other.condition, {index: later, **places})
+        binders = (*self.binders, Binder(index, size), Binder(next(iter(later.names)), size))
+        return not sets.impossible(binders, conj(one.condition, then, compare("<", index, later)))
 
     # Changes
 
@@ -612,6 +630,11 @@ class Statements(Recurrences):
         """`y[i] = e`, `y[i] += e`."""
         self.at(k)
         places = places[0] if len(places) == 1 and isinstance(places[0], tuple) else places
+        for j, place in enumerate(places):
+            cases = self.once_round(place) if isinstance(place, Divided) else place
+            if isinstance(cases, Piecewise):
+                ends = places[:j], places[j + 1 :]
+                return self._stored_by_cases(k, op, name, target, cases, ends, value)
         root = target.start if isinstance(target, Carried) else target
         while isinstance(root, Carried):
             root = root.start
@@ -632,6 +655,37 @@ class Statements(Recurrences):
             made = change(self.whole(root), places, value, op)
             return self._bind(name, self._in_place(root, made))
         return self._stored_in_loop(target, self.whole(root), places, value, op)
+
+    def _stored_by_cases(
+        self,
+        k: int,
+        op: str,
+        name: str,
+        target: Any,
+        place: Piecewise,
+        around: tuple[tuple[Any, ...], tuple[Any, ...]],
+        value: Any,
+    ) -> Any:
+        """`y[max(i - 1, 0)] = e`: an assignment in each case."""
+        value = self._bind("new", value)
+        possible = self._possible(place)
+
+        def from_case(j: int, array: Any) -> tuple[Any]:
+            p, a = possible[j]
+            places = (*around[0], Index(self, a), *around[1])
+
+            def here(array: Any) -> tuple[Any]:
+                return (self.store(k, op, name, array, places, value),)
+
+            if j == len(possible) - 1:
+                return here(array)
+            test = Condition(self, p)
+            (made,) = self.branch(
+                k, test, (name,), (array,), here, lambda array: from_case(j + 1, array)
+            )
+            return (made,)
+
+        return from_case(0, target)[0]
 
     def changed(self, k: int, how: str, name: str, target: Any, *given: Any) -> Any:
         """`y.fill(e)`, `np.copyto(y, e)`, `np.fill_diagonal(y, e)`; `np.add.at(y, k, e)` adds each time a place is named."""
@@ -842,22 +896,7 @@ class Statements(Recurrences):
         return target
 
 
-def _of_one_turn(one: Sequence[Affine], other: Sequence[Affine], index: str) -> bool:
-    """Whether two places are the same in no two turns of a loop, `y[i, 0]` and `y[i, j]`: each entry is one turn's."""
-    return bool(one and other and one[0] == other[0] and one[0].coefficient(index))
-
-
 def _in_any_order(changes: Sequence[Change]) -> bool:
     """Whether the changes of a name may be made one after the other, each in all turns: `s *= a` and `s += b` may not."""
     kinds = {change.op for change in changes}
     return len(kinds) < 2 or kinds in ({"+", "+="}, {"=", "+="})
-
-
-def _elsewhere(one: Sequence[Affine], other: Sequence[Affine], index: str) -> bool:
-    """Whether two places are the same in no two turns of a loop, as `y[i, 0]` and `y[i, 1]`; `y[i]` and
-    `y[i + 1]` are.
-    """
-    if len(one) != len(other):
-        return False
-    pairs = [(a, a - b) for a, b in zip(one, other, strict=True) if index not in (a - b).names]
-    return any(d.is_constant and d.constant != 0 and index not in a.names for a, d in pairs)

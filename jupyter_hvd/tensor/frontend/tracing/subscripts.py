@@ -296,7 +296,7 @@ class Subscripts(Places):
         return None
 
     def _looked_up(self, data: Data, at: Sequence[Affine]) -> IndexEntry:
-        return IndexEntry(self, data.name, data.places(at), Affine.of(0))
+        return data.entry(at)
 
     def _gathered(self, array: Value, place: IndexEntry, size: Affine) -> Value:
         raise NotImplementedError
@@ -829,7 +829,7 @@ class Subscripts(Places):
             Lookup(
                 places.name,
                 places.places([Affine.of(e) for e in names]),
-                Affine.of(0),
+                places.offset,
                 size,
                 (*self.binders, *binders),
                 conj(*self.conditions),

@@ -10,6 +10,7 @@ from ...language.errors import Place
 from ...language.predicates import Predicate
 from ...language.terms import Binders, Lambda, Term
 from ...language.types import Layout
+from ..outside import Reference
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,9 @@ class Access:
 @dataclass(frozen=True)
 class Traced:
     """A traced function: the program, how its result is laid out, and where in the source its
-    terms are. `accesses` are reads of whole arrays' entries which need not occur in the program as
+    terms are. The last parameters are arrays from `outside`.
+
+    `accesses` are reads of whole arrays' entries which need not occur in the program as
     such, and `spelt` is what the program writes for each index of its loops and each size without a name.
     """
 
@@ -58,6 +61,7 @@ class Traced:
     accesses: tuple[Access, ...] = ()
     spelt: dict[str, str] = field(default_factory=dict, compare=False)
     noted: Lambda | None = None
+    outside: tuple[tuple[str, Reference], ...] = ()
 
     @property
     def with_notes(self) -> Lambda:

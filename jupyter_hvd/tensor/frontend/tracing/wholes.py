@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from ...language.affine import Affine
 from ...language.errors import Place, TensorError
-from ...language.predicates import Predicate, conj
+from ...language.predicates import Predicate, compare, conj
 from ...language.provenance import Origins, carrying
 from ...language.terms import (
     Add,
@@ -35,8 +35,9 @@ from ...language.terms import (
     substitute,
     sums,
 )
-from ...language.types import Array, Product, Relation, dimensions
-from ..tracers import Condition, Data, Divided, Index, Nature, Value, kind
+from ...language.types import Array, IndexArray, Product, Relation, dimensions
+from ...polyhedral import sets
+from ..tracers import Condition, Data, Divided, Index, Nature, Piecewise, Value, kind
 from .packing import Packing, guarded
 from .traced import Access
 
@@ -70,6 +71,8 @@ class Wholes(Packing):
             return self.build(dims, lambda *at: self.truth_of(self.related(value, at)))
         if isinstance(value, Value):
             return value
+        if isinstance(value, Data) and isinstance(value.type, IndexArray):
+            return self.as_numbers(value)
         return Value(self, *self.pack(value))
 
     def related(self, data: Data, at: Sequence[Affine]) -> Predicate:
@@ -135,8 +138,14 @@ class Wholes(Packing):
     # Entries
 
     def from_start(self, place: Any, size: Affine) -> Affine:
-        """An index as Python takes it: `x[-1]`, and `x[-k]` unless the argument k is 0, are counted from the end."""
+        """An index as Python takes it: `x[-1]`, and `x[-k]` unless the argument k is 0, are counted from the end; `x[-i]` where
+        i is not 0 here.
+        """
         a = self.affine(place, "an index")
+        if counts_from_the_end(a) and a.names & {i for i, _ in self.binders}:
+            within = conj(*self.conditions, compare("≤", 0, a))
+            if a.constant < 0 or sets.impossible(tuple(self.binders), within):
+                return size + a
         if a.names and a.names <= self.integers and all(c < 0 for _, c in a.terms):
             place = self.number(a)
             a = Affine.of(place)
@@ -359,7 +368,7 @@ def numbers_of(value: Any) -> str:
         return "bool" if isinstance(value.type, Relation) else "int"
     if isinstance(value, Condition | bool):
         return "bool"
-    if isinstance(value, int | Index | Divided):
+    if isinstance(value, int | Index | Divided | Piecewise):
         return "int"
     return value.nature.numbers if isinstance(value, Value) else ""
 
@@ -374,6 +383,8 @@ def range_of(value: Any) -> Range | None:
         return value.affine, value.affine + 1
     if isinstance(value, Divided):
         return (Affine.of(0), value.divisor) if value.op == "%" else None
+    if isinstance(value, Piecewise):
+        return joined_ranges([(a, a + 1) for _, a in value.cases])
     if isinstance(value, int) and not isinstance(value, bool):
         return Affine.of(value), Affine.of(value + 1)
     return value.nature.within if isinstance(value, Value) else None
@@ -386,10 +397,10 @@ def joined_ranges(ranges: Sequence[Range | None]) -> Range | None:
         if made is None or range_ is None:
             return None
         low = next(
-            (a for a, b in (made[:1] + range_[:1], range_[:1] + made[:1]) if _at_most(a, b)), None
+            (a for a, b in (made[:1] + range_[:1], range_[:1] + made[:1]) if at_most(a, b)), None
         )
         below = next(
-            (b for a, b in (made[1:] + range_[1:], range_[1:] + made[1:]) if _at_most(a, b)), None
+            (b for a, b in (made[1:] + range_[1:], range_[1:] + made[1:]) if at_most(a, b)), None
         )
         made = None if low is None or below is None else (low, below)
     return made
@@ -407,7 +418,7 @@ def beyond(range_: Range | None, index: str, size: Affine) -> Range | None:
     )
 
 
-def _at_most(a: Affine, b: Affine) -> bool:
+def at_most(a: Affine, b: Affine) -> bool:
     """Whether a ≤ b whatever the sizes and indices are, none of which is negative."""
     rest = b - a
     return rest.constant >= 0 and all(c > 0 for _, c in rest.terms)
@@ -419,6 +430,11 @@ def nature_of(values: Sequence[Any]) -> Nature:
     numbers = types.pop() if len(types) == 1 else ""
     within = joined_ranges([range_of(value) for value in values]) if numbers == "int" else None
     return Nature(numbers=numbers, within=within)
+
+
+def counts_from_the_end(a: Affine) -> bool:
+    """Whether an index is 0 or negative as it is written: `-i`, `-2*i - 1`."""
+    return a.constant <= 0 and all(c < 0 for _, c in a.terms)
 
 
 @lru_cache(maxsize=65536)

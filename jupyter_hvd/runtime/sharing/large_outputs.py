@@ -1,0 +1,128 @@
+"""Losses and metrics of large outputs, shared where they are known to be means or sums over rows.
+
+A vocabulary of 50,000 or a mask of an image is larger than what a loss makes of it. Where Keras or TensorFlow computes
+the loss row by row, each rank computes its own rows from its own outputs, and a number a row is gathered. Like any shared
+call it is checked: a loss whose rows depend on one another runs whole, on gathered outputs. So does what a program
+defines itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from .calls import share_call
+from .context import sharing
+from .own_rows import own_rows_of
+
+Function = Callable[..., Any]
+Replace = Callable[[Any, str, Function], None]
+#: Losses by rows of TensorFlow.
+LOSSES = (
+    "sparse_softmax_cross_entropy_with_logits",
+    "softmax_cross_entropy_with_logits",
+    "sigmoid_cross_entropy_with_logits",
+)
+#: What a loss makes of its values for all entries: of Keras' reductions, those that are means or sums over rows.
+MEANS, SUMS = ("sum_over_batch_size", "mean"), ("sum",)
+
+
+def install(keras: Any, replace: Replace) -> None:
+    for name in LOSSES:
+        replace(tf.nn, name, shared_rows(getattr(tf.nn, name), keras))
+    if keras.is_keras_3:
+        losses = keras.losses
+        replace(
+            losses.LossFunctionWrapper, "call", shared_loss(losses.LossFunctionWrapper.call, keras)
+        )
+        reduce = losses.reducing.reduce_weighted_values
+        replace(losses.reducing, "reduce_weighted_values", reduced_by_rows(reduce, losses, keras))
+        wrapper = losses.MeanMetricWrapper
+        replace(wrapper, "update_state", updated_by_rows(wrapper.update_state, keras))
+        samplewise = losses.metrics.reduce_to_samplewise_values
+        replace(losses.metrics, "reduce_to_samplewise_values", shared_rows(samplewise, keras))
+
+
+def has_own_rows(*values: Any) -> bool:
+    """Whether a call may be shared here, and is given what is not gathered yet."""
+    if not sharing.active or sharing.region is not None or sharing.whole or not sharing.in_charge:
+        return False
+    return any(own_rows_of(value) is not None for value in tf.nest.flatten(values))
+
+
+def shared_rows(function: Function, keras: Any) -> Function:
+    """A function that computes each row by itself, shared where it is given large outputs."""
+
+    @functools.wraps(function)
+    def shared(*args: Any, **options: Any) -> Any:
+        if not has_own_rows(args, options):
+            return function(*args, **options)
+        return share_call(function, function, keras, args, options)
+
+    return shared
+
+
+def shared_loss(call: Function, keras: Any) -> Function:
+    """The values of a loss of Keras' for all entries."""
+
+    @functools.wraps(call)
+    def shared(loss: Any, y_true: Any, y_pred: Any) -> Any:
+        if not (keras.defines(loss.fn) and has_own_rows(y_true, y_pred)):
+            return call(loss, y_true, y_pred)
+        return share_call(functools.partial(call, loss), loss, keras, (y_true, y_pred), {})
+
+    return shared
+
+
+def reduced_by_rows(reduce: Function, losses: Any, keras: Any) -> Function:
+    """A mean or sum over entries, by way of those over each row."""
+
+    @functools.wraps(reduce)
+    def reduced(
+        values: Any, sample_weight: Any = None, mask: Any = None, reduction: Any = MEANS[0], dtype: Any = None
+    ) -> Any:  # fmt: skip
+        by_rows = {**dict.fromkeys(MEANS, mean_of_rows), **dict.fromkeys(SUMS, sum_of_rows)}
+        function = by_rows.get(reduction)
+        if function is None or not has_own_rows(values):
+            return reduce(values, sample_weight, mask, reduction, dtype)
+        weights = losses.reducing.apply_mask(
+            sample_weight, mask, dtype=values.dtype, reduction=reduction
+        )
+        if weights is not None:
+            weights = tf.cast(weights, values.dtype)
+            if len(weights.shape) != len(values.shape):
+                return reduce(values, sample_weight, mask, reduction, dtype)
+        found = share_call(function, function, keras, (values, weights), {})
+        return reduce(found, None, None, reduction, dtype)
+
+    return reduced
+
+
+def mean_of_rows(values: Any, weights: Any) -> Any:
+    weighted = values if weights is None else values * weights
+    return tf.reduce_mean(weighted, list(range(1, len(weighted.shape))))
+
+
+def sum_of_rows(values: Any, weights: Any) -> Any:
+    weighted = values if weights is None else values * weights
+    return tf.reduce_sum(weighted, list(range(1, len(weighted.shape))))
+
+
+def updated_by_rows(update: Function, keras: Any) -> Function:
+    """A metric that is the mean of a function of Keras'."""
+
+    @functools.wraps(update)
+    def updated(metric: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        function = metric._fn
+        if not (keras.defines(function) and has_own_rows(y_true, y_pred)):
+            return update(metric, y_true, y_pred, sample_weight)
+        metric._fn = shared_rows(function, keras)
+        try:
+            return update(metric, y_true, y_pred, sample_weight)
+        finally:
+            metric._fn = function
+
+    return updated

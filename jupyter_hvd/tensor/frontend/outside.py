@@ -1,0 +1,183 @@
+"""What a function takes from outside: arrays of globals, of closures, of objects' attributes, and of parameters whose parts are
+not all arrays of floats; and arrays of integers where a program computes with them.
+
+Each array that a program reads becomes a parameter of the traced function, whose argument is looked up at each call by a
+`Reference`: so it may be another array at the next call. Numbers, strings, functions and None are constants; a program is traced
+anew when one is another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from types import MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..language.errors import TensorError
+from ..language.pairs import Laid
+from ..language.types import Parameter
+
+Arguments = Mapping[str, Any]
+AS_FLOATS = "as floats"  # a step from an array of integers to one of floats
+
+
+class Surroundings:
+    """Where a name's value is looked up: the globals and the closure of one function."""
+
+    def __init__(self, value: Callable[[str], Any]) -> None:
+        self.value = value
+
+
+@dataclass(frozen=True)
+class Reference:
+    """How to come to a value: by a name in some surroundings, or a parameter's name where these are None, and then by
+    attributes, `("X", True)`, and keys, `("X", False)`.
+    """
+
+    surroundings: Surroundings | None
+    name: str
+    steps: tuple[tuple[Any, bool], ...] = ()
+
+    def attribute(self, name: str) -> Reference:
+        return Reference(self.surroundings, self.name, (*self.steps, (name, True)))
+
+    def entry(self, key: Any) -> Reference:
+        return Reference(self.surroundings, self.name, (*self.steps, (key, False)))
+
+    def value(self, arguments: Arguments) -> Any:
+        """The value at a call with these arguments."""
+        root = self.surroundings
+        value = arguments[self.name] if root is None else root.value(self.name)
+        for key, is_attribute in self.steps:
+            value = _part(value, key, is_attribute)
+        return value
+
+    @property
+    def as_floats(self) -> Reference:
+        return self.entry(AS_FLOATS)
+
+    @property
+    def word(self) -> str:
+        """A name for it, like what a user writes: `model_X` for `model.X`."""
+        parts = [self.name, *(str(key) for key, _ in self.steps if key is not AS_FLOATS)]
+        return re.sub(r"\W+", "_", "_".join(parts)).strip("_") or "outside"
+
+
+def _part(value: Any, key: Any, is_attribute: bool) -> Any:
+    if key is AS_FLOATS:
+        return (value if hasattr(value, "astype") else np.asarray(value)).astype(float)
+    if isinstance(value, Laid) and value.form.names and not isinstance(key, int):
+        return value[value.form.names.index(key)]
+    return getattr(value, key) if is_attribute else value[key]
+
+
+class ArrayMet(Exception):  # noqa: N818 - no error
+    """The program reads an array from outside: what is traced starts again with it as a parameter."""
+
+    def __init__(self, reference: Reference, parameter: Parameter) -> None:
+        super().__init__(reference, parameter)
+        self.reference = reference
+        self.parameter = parameter
+
+
+class OutsideObject:
+    """A stand-in for an object from outside, whose attributes are from outside, too."""
+
+    def __init__(self, tracer: Any, reference: Reference, value: Any) -> None:
+        self.tracer = tracer
+        self.reference = reference
+        self.value = value
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            value = getattr(self.value, name)
+        except AttributeError as error:
+            raise TensorError(str(error)) from None
+        return self.tracer.from_outside(self.reference.attribute(name), value)
+
+
+class OutsideMethod:
+    """A stand-in for a method of an object from outside."""
+
+    def __init__(self, method: MethodType, owner: OutsideObject) -> None:
+        self.method = method
+        self.owner = owner
+
+    def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
+        return tracer.applied(self.method.__func__, self.owner, *args, **kwargs)
+
+
+def is_data(value: Any) -> bool:
+    """Whether a value is an array of NumPy's or JAX's, or a set of index tuples."""
+    if isinstance(value, np.ndarray):
+        return True
+    if isinstance(value, set | frozenset):
+        return bool(value) and all(isinstance(part, tuple) for part in value)
+    return hasattr(value, "__array_namespace__") and hasattr(value, "dtype")
+
+
+def is_object(value: Any) -> bool:
+    """Whether a value is an object of a user's class, and no number, array, function or module."""
+    if isinstance(value, type | ModuleType) or callable(value) or is_data(value):
+        return False
+    return is_dataclass(value) or (
+        hasattr(value, "__dict__") and not type(value).__module__.startswith(("numpy", "jax"))
+    )
+
+
+def is_constant(value: Any) -> bool:
+    """Whether a value means nothing to the language but what Python does with it while a program is traced."""
+    if value is None or type(value) in (bool, str, bytes) or isinstance(value, type | ModuleType):
+        return True
+    return callable(value) and not hasattr(value, "dtype") and not hasattr(value, "__array__")
+
+
+def has_constants(value: Any) -> bool:
+    """Whether an argument is a constant, or has parts that are, or that are whole numbers, conditions or sets."""
+    if isinstance(value, tuple):
+        return any(is_static_part(part) for part in value)
+    return is_constant(value) or (is_object(value) and not is_dataclass(value))
+
+
+def is_static_part(value: Any) -> bool:
+    """Whether a part of an argument is no array of floats, and no float."""
+    if isinstance(value, tuple):
+        return any(map(is_static_part, value))
+    if isinstance(value, int | set | frozenset):
+        return True
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")
+    return kind in "biu" or has_constants(value)
+
+
+def parts_of(value: Any) -> Iterator[tuple[Any, bool, Any]]:
+    """The parts of a container or an object: a key, whether it is an attribute's name, and the part."""
+    if isinstance(value, Laid) and value.form.names:
+        yield from ((x, False, part) for x, part in zip(value.form.names, value, strict=True))
+    elif isinstance(value, tuple | list):
+        yield from ((k, False, part) for k, part in enumerate(value))
+    elif isinstance(value, Mapping):
+        yield from ((x, False, part) for x, part in value.items())
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield from ((field.name, True, getattr(value, field.name)) for field in fields(value))
+
+
+def has_data(value: Any) -> bool:
+    """Whether an array, or an object that may have one, is in a container."""
+    return (
+        is_data(value) or is_object(value) or any(has_data(part) for _, _, part in parts_of(value))
+    )
+
+
+def with_outside(
+    parameters: Sequence[Parameter], arguments: Arguments, references: Mapping[str, Reference]
+) -> dict[str, Any]:
+    """The arguments of these parameters, in their order; of those that are from outside what they are now."""
+    return {
+        p.name: arguments[p.name] if p.name in arguments else references[p.name].value(arguments)
+        for p in parameters
+    }

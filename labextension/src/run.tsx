@@ -1,0 +1,61 @@
+import { PathExt } from '@jupyterlab/coreutils';
+import React, { useState } from 'react';
+
+import { useView } from './context';
+import { CommandIDs } from './ids';
+
+/** How a converted notebook is run on several ranks: in its own kernel it stays one. */
+export function RunHint(props: { ranks: number }): JSX.Element {
+  const { commands, session, trans } = useView();
+  const [ranks, setRanks] = useState(props.ranks);
+  const [copied, setCopied] = useState('');
+  const command = runCommand(PathExt.basename(session.path), ranks);
+  const copy = async (): Promise<void> => {
+    await navigator.clipboard.writeText(command);
+    setCopied(command);
+  };
+  return (
+    <div className="jp-hvd-run">
+      <p>
+        {trans.__(
+          'In this kernel it trains as one process. In a terminal, it trains on several:'
+        )}
+      </p>
+      <code>{command}</code>
+      <label>
+        {trans.__('Ranks')}
+        <input
+          className="jp-mod-styled"
+          type="number"
+          min={1}
+          value={ranks || ''}
+          onChange={event => setRanks(event.target.valueAsNumber)}
+        />
+      </label>
+      <button type="button" className="jp-mod-styled" onClick={() => void copy()}>
+        {trans.__('Copy Command')}
+      </button>
+      {commands.hasCommand('terminal:create-new') && (
+        <button
+          type="button"
+          className="jp-mod-styled"
+          onClick={() => void commands.execute(CommandIDs.openTerminal)}
+        >
+          {trans.__('Open Terminal')}
+        </button>
+      )}
+      <p className="jp-hvd-help" role="status">
+        {copied === command && trans.__('Copied: paste it into a terminal.')}
+      </p>
+    </div>
+  );
+}
+
+/** The command that runs a notebook on some ranks, as a POSIX shell reads it. */
+export function runCommand(name: string, ranks: number): string {
+  const quoted = /^[\w.+-][\w.+/-]*$/.test(name)
+    ? name
+    : `'${name.replace(/'/g, "'\\''")}'`;
+  const file = name.startsWith('-') ? `./${name}` : quoted;
+  return `jupyter hvd run ${file} -n ${ranks || 1}`;
+}

@@ -1,0 +1,157 @@
+"""Every program of the suites, unchanged, under `jupyter hvd verify --batch global`: how many give one process's numbers.
+
+`python -m tests.exact.program_counts [--sizes 2,3] [--steps N] [--into FILE] [NAME …]` prints a line for each program, and
+then the counts. It takes the programs of `tests/programs` and of `tests/exact/programs`; NAMEs are names or parts of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from jupyter_hvd.cli.global_batch import load_as_it_is, rank_environment
+from jupyter_hvd.convert import Options
+from jupyter_hvd.files import UnusableInputError
+from jupyter_hvd.launchers.reaper import private_folder
+from jupyter_hvd.rank.forks import forkservers
+from jupyter_hvd.verify.checks import Check
+from jupyter_hvd.verify.exact.verification import (
+    PRELOADED,
+    SEED,
+    SIZES,
+    ExactVerification,
+    verify_exact,
+)
+
+from .. import data
+from ..stacks import present_keras
+from ..suite import RUN
+
+EXACT = Path(__file__).parent / "programs"
+#: What can become of a program, the best first. *whole*: equal, and nothing of it was shared.
+OUTCOMES = ("equal", "whole", "refused", "not reproducible", "fails alone", "not observed", "wrong")
+#: In the errors of ranks that stopped because they would not have given one process's numbers.
+REFUSALS = (
+    "ranks computed on different data", "does not; do not share this program", "would need Horovod to be loaded",
+)  # fmt: skip
+
+#: One thread for each operation: ranks that share few cores would hinder one another.
+THREADS = {
+    "OMP_NUM_THREADS": "1",
+    "TF_NUM_INTRAOP_THREADS": "1",
+    "TF_NUM_INTEROP_THREADS": "2",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a program on some numbers of ranks.
+
+    Attributes:
+        outcome: one of `OUTCOMES`. why: what does not hold, or what runs whole. seconds: of wall time.
+    """
+
+    program: str
+    outcome: str
+    why: str
+    seconds: float
+
+
+def programs(names: Sequence[str] = ()) -> list[Path]:
+    """The programs that this Keras can run, those whose name has one of `names` in it where some are given."""
+    converted = [p.path for p in RUN if not p.cannot_run(present_keras())]
+    every = sorted([*converted, *EXACT.glob("*.py")], key=lambda path: path.stem)
+    return [path for path in every if not names or any(name in path.stem for name in names)]
+
+
+def classify(verification: ExactVerification) -> tuple[str, str]:
+    """One of `OUTCOMES`, and why."""
+    by_status: dict[str, list[Check]] = {"pass": [], "fail": [], "unknown": []}
+    for check in verification.checks:
+        by_status[check.status].append(check)
+    failed = "; ".join(f"{c.check}: {c.detail}" for c in by_status["fail"])
+    if failed:
+        return ("refused" if any(r in failed for r in REFUSALS) else "wrong"), failed
+    unknown = {c.check: c.detail for c in by_status["unknown"]}
+    if "one process" in unknown:
+        return "fails alone", unknown["one process"]
+    if "reproducible" in unknown:
+        return "not reproducible", unknown["reproducible"]
+    if not verification.holds:
+        return "not observed", json.dumps(unknown)
+    shared = [c.detail for c in verification.checks if c.check.endswith("work shared")]
+    doubts = [f"{n}: {d}" for n, d in unknown.items() if d.startswith("not judged")]
+    return ("whole" if all("nothing" in s for s in shared) else "equal"), "; ".join(shared + doubts)
+
+
+def run(path: Path, beside: Path, sizes: Sequence[int], steps: int | None = None) -> Outcome:
+    """Verify a program on each of some numbers of ranks.
+
+    Args:
+        beside: a folder whose files the program reads.
+    """
+    began = time.monotonic()
+    try:
+        document = load_as_it_is(path)
+        variables = rank_environment(Options(), SEED)
+        found = classify(
+            verify_exact(path, document, sizes, variables=variables, steps=steps, beside=beside)
+        )
+    except UnusableInputError as error:
+        found = "refused", str(error)
+    return Outcome(path.stem, *found, round(time.monotonic() - began, 1))
+
+
+def outcomes_of(file: Path) -> dict[str, Outcome]:
+    """The last outcome of each program in a file that `--into` has made."""
+    lines = file.read_text().splitlines() if file.exists() else []
+    every = [Outcome(**json.loads(line)) for line in lines]
+    return {outcome.program: outcome for outcome in every}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+    parser.add_argument("--steps", type=int, help="end each run after so many training steps")
+    parser.add_argument(
+        "--into",
+        type=Path,
+        help="append each outcome to this file, as JSON, and leave out programs that it has",
+    )
+    given = parser.parse_args()
+    sizes = [int(size) for size in given.sizes.split(",")]
+    with (
+        tempfile.TemporaryDirectory() as named,
+        tempfile.TemporaryDirectory() as empty,
+        private_folder() as folder,
+        forkservers(folder.path, folder.job, PRELOADED) as forks,
+    ):
+        os.environ.update(forks)
+        os.environ.update(THREADS)
+        files = data.write(Path(named))
+        known = outcomes_of(given.into) if given.into else {}
+        for path in [path for path in programs(given.names) if path.stem not in known]:
+            reads = any(f'"{each.name}' in path.read_text() for each in files.iterdir())
+            outcome = run(path, files if reads else Path(empty), sizes, given.steps)
+            known[outcome.program] = outcome
+            print(f"{outcome.program:32} {outcome.outcome:16} {outcome.seconds:5.1f} s  {outcome.why}", flush=True)  # fmt: skip
+            if given.into:
+                with given.into.open("a") as into:
+                    into.write(json.dumps(asdict(outcome)) + "\n")
+    counts = Counter(outcome.outcome for outcome in known.values())
+    print(f"{sum(counts.values())} programs on {given.sizes} ranks: ", end="")
+    print(", ".join(f"{counts[name]} {name}" for name in OUTCOMES))
+    return int(counts["wrong"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+import { expect } from '@playwright/test';
+
+import { test } from './fixtures';
+import { Lab, notebook, picture } from './lab';
+import { CLASSIFIER, FITTED, IMPORTS } from './notebooks';
+
+/** For what starts TensorFlow, several times over. */
+const patient = { timeout: 120_000 };
+
+test('next and previous go from change to change, by button as well', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(page, request, 'next.ipynb', CLASSIFIER);
+  await lab.convert();
+  const boxes = lab.diff.locator('.jp-hvd-accept:enabled');
+  const count = await boxes.count();
+  const counter = page.locator('.jp-hvd-counter');
+  await expect(counter).toHaveText(`${count} changes`);
+  const next = page.getByRole('button', { name: 'Next Change' });
+  await next.click();
+  await expect(boxes.first()).toBeFocused();
+  await next.click();
+  await expect(boxes.nth(1)).toBeFocused();
+  await expect(counter).toHaveText(`2 of ${count}`);
+  await page.getByRole('button', { name: 'Previous Change' }).click();
+  await expect(boxes.first()).toBeFocused();
+  await page.getByRole('button', { name: 'Previous Change' }).click();
+  await expect(boxes.last(), 'before the first comes the last').toBeFocused();
+});
+
+test('a rejected change leaves the rest of the diff as it is', async ({
+  page,
+  request
+}) => {
+  const filler = (name: string): string[] =>
+    Array.from({ length: 20 }, (_, i) => `${name}_${i} = ${i}`);
+  const cell = [...filler('before'), 'print(before_0)', ...filler('after')].join('\n');
+  const content = notebook(IMPORTS, cell, ...FITTED.cells.slice(1).map(c => c.source));
+  const lab = await Lab.open(page, request, 'reject.ipynb', content);
+  await lab.convert();
+  const changed = await lab.cell(2);
+  const folded = changed.locator('.cm-collapsedLines');
+  const before = await folded.count();
+  expect(before).toBeGreaterThan(1);
+  await changed.getByRole('checkbox', { name: /^Accept HVD601/ }).uncheck();
+  await expect(changed.getByText('hvd.rank()')).toHaveCount(0);
+  await expect(folded).toHaveCount(before);
+});
+
+test('wide, both texts stand side by side; narrow, one below the other', async ({
+  page,
+  request
+}) => {
+  await page.setViewportSize({ width: 1200, height: 900 });
+  const lab = await Lab.open(page, request, 'width.ipynb', CLASSIFIER);
+  await lab.convert();
+  await lab.shows(6, '1e-3 * hvd.size()');
+  await expect(lab.diff.locator('.cm-deletedLine').first()).toBeVisible();
+  await expect(lab.diff.locator('.cm-merge-a')).toHaveCount(0);
+  await picture(page, 'unified');
+  await page.setViewportSize({ width: 2200, height: 900 });
+  await expect(lab.diff.locator('.cm-merge-a').first()).toBeVisible();
+  await picture(page, 'side-by-side');
+  await page.setViewportSize({ width: 1024, height: 700 });
+  const side = await lab.diff.locator('.jp-hvd-side').boundingBox();
+  const main = await lab.diff.locator('.jp-hvd-main').boundingBox();
+  expect(side!.y, 'the side stands below').toBeGreaterThanOrEqual(main!.y + main!.height);
+  await picture(page, 'narrow');
+  await page.setViewportSize({ width: 1440, height: 900 });
+});
+
+test('select all, copy, save', async ({ page, request }) => {
+  const lab = await Lab.open(page, request, 'select.ipynb', CLASSIFIER);
+  await lab.convert();
+  const cell = await lab.cell(2);
+  await cell.locator('.cm-content').last().focus();
+  await page.keyboard.press('Control+a');
+  const selected = await page.evaluate(() => String(window.getSelection()));
+  expect(selected).not.toContain('Handwritten');
+  await lab.setSource(1, `${IMPORTS}\nsaved_from_the_diff = 1`);
+  await lab.shows(2, 'saved_from_the_diff');
+  await page.getByRole('button', { name: 'Next Change' }).click();
+  await page.keyboard.press('Control+s');
+  await expect
+    .poll(async () => (await request.get('api/contents/select.ipynb')).text())
+    .toContain('saved_from_the_diff');
+});
+
+test(
+  'a verdict says what it is about, and is kept',
+  { tag: '@installed' },
+  async ({ page, request }) => {
+    const lab = await Lab.open(page, request, 'verdict.ipynb', CLASSIFIER);
+    await lab.convert();
+    const print = (await lab.cell(9)).getByRole('checkbox', { name: /^Accept HVD601/ });
+    await print.uncheck();
+    const asked = page.waitForRequest('**/jupyter-hvd/verify*');
+    const panel = lab.diff.locator('.jp-hvd-verification');
+    await panel.getByRole('button', { name: 'Verify on 2 ranks' }).click();
+    const body = (await asked).postDataJSON();
+    expect(body.left).toHaveLength(1);
+    const text = JSON.stringify(body.converted);
+    expect(text).toContain('jhvd.start()');
+    expect(text, 'what is verified is what would be applied').not.toContain(
+      'if hvd.rank()'
+    );
+    await expect(panel.getByRole('button', { name: 'Cancel' })).toBeFocused();
+    const verdict = panel.getByText('The conversion does not hold.');
+    await expect(verdict, 'rank 1 prints').toBeVisible(patient);
+    await picture(page, 'verdict');
+    await expect(panel.getByRole('button', { name: 'Verify on 2 ranks' })).toBeFocused();
+
+    await lab.kept(request, /review:verdict\.ipynb": \{"left": \["[^]*"state": "fails"/);
+    await lab.reload();
+    await expect(verdict).toBeVisible();
+    await expect(
+      (await lab.cell(9)).getByRole('checkbox', { name: /^Accept HVD601/ }),
+      'what was left out is left out'
+    ).not.toBeChecked();
+
+    await print.check();
+    await expect(panel.getByText(/^Before your last change/)).toBeVisible();
+    await picture(page, 'verdict-stale');
+    await print.uncheck();
+    await expect(verdict).toBeVisible();
+  }
+);
+
+test('a second verification waits for the first', async ({ page, request }) => {
+  let release = (): void => undefined;
+  const released = new Promise<void>(resolve => (release = resolve));
+  const asked: string[] = [];
+  await page.route('**/jupyter-hvd/verify*', async route => {
+    asked.push(route.request().postDataJSON().path);
+    await released;
+    const events = [
+      { check: 'one rank identical', status: 'pass', detail: '' },
+      { done: true, holds: true }
+    ];
+    await route.fulfill({ body: events.map(event => JSON.stringify(event)).join('\n') });
+  });
+  const first = await Lab.open(page, request, 'first.ipynb', CLASSIFIER);
+  await first.convert();
+  await first.diff.getByRole('button', { name: 'Verify on 2 ranks' }).click();
+  await expect.poll(() => asked.length).toBe(1);
+  const saved = await request.put('api/contents/second.ipynb', {
+    data: { type: 'notebook', format: 'json', content: FITTED }
+  });
+  expect(saved.ok()).toBe(true);
+  await first.execute('jupyter-hvd:convert', { path: 'second.ipynb' });
+  const second = page.locator('.jp-hvd-Conversion:visible', { hasText: 'second.ipynb' });
+  await second.getByRole('button', { name: 'Verify on 2 ranks' }).click();
+  await expect(second.getByText(/^Waiting for the verification/)).toBeVisible();
+  expect(asked).toEqual(['first.ipynb']);
+  release();
+  await expect(second.getByText('The conversion holds on 2 ranks.')).toBeVisible();
+  expect(asked).toEqual(['first.ipynb', 'second.ipynb']);
+});
+
+test('applied: how to run it, and undo after other edits', async ({ page, request }) => {
+  const lab = await Lab.open(page, request, 'run it.ipynb', CLASSIFIER);
+  const before = await lab.sources();
+  await lab.convert();
+  await page.getByRole('button', { name: 'Apply to Notebook' }).click();
+  await expect(lab.diff.getByRole('heading', { name: 'Converted' })).toBeVisible();
+  await expect(lab.diff.getByText('nothing is changed')).toHaveCount(0);
+  await expect(lab.diff.locator('.jp-hvd-run code')).toHaveText(
+    "jupyter hvd run 'run it.ipynb' -n 2"
+  );
+  await picture(page, 'run');
+  expect(
+    await page.evaluate(() => document.activeElement?.closest('.jp-hvd-tab') !== null),
+    'the keyboard stays in the tab'
+  ).toBe(true);
+
+  await lab.setSource(0, '# Other words');
+  await expect(lab.diff.getByText('this is its new conversion')).toBeVisible();
+  await lab.diff.getByRole('button', { name: 'Undo' }).click();
+  await expect.poll(() => lab.sources()).toEqual(['# Other words', ...before.slice(1)]);
+});
+
+test('all changes of a rule at once', async ({ page, request }) => {
+  const prints = Array.from({ length: 12 }, (_, i) => `print(${i})`);
+  const content = notebook(...FITTED.cells.map(cell => cell.source), ...prints);
+  const lab = await Lab.open(page, request, 'rules.ipynb', content);
+  await lab.convert();
+  await lab.diff.getByText('Changes by rule').click();
+  await lab.diff
+    .getByRole('checkbox', { name: 'Accept all changes of HVD601' })
+    .uncheck();
+  await expect(lab.diff.getByText(/12 changes? left|accepted/).first()).toBeVisible();
+  await expect(
+    (await lab.cell(8)).getByRole('checkbox', { name: /^Accept HVD601/ })
+  ).not.toBeChecked();
+  await lab.shows(8, 'print(3)');
+  await picture(page, 'rules');
+});
