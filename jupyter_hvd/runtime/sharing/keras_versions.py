@@ -72,7 +72,7 @@ class Keras:
         return {str(getattr(part, "compute_dtype", None)) for part in self.layers_of(layer)}
 
     def in_stateless_scope(self) -> bool:
-        """Whether a layer is called as a function of its weights."""
+        """Whether a layer is called as a function of its weights, or for the shapes of its outputs alone."""
         return False
 
     def symbol(self, spec: tf.TensorSpec) -> Any:
@@ -176,6 +176,15 @@ class Keras2(Keras):
         size, *shape = spec.shape
         return self.package.Input(shape=tuple(shape), batch_size=size, dtype=spec.dtype)
 
+    def in_stateless_scope(self) -> bool:
+        graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+        while graph is not None:
+            name = getattr(graph, "name", "") or ""
+            if name == "keras_graph" or name.endswith("_scratch_graph"):
+                return True
+            graph = getattr(graph, "outer_graph", None)
+        return False
+
     def settle_shapes(self, layer: Any) -> None:
         """Make the graphs of each `Sequential` anew, which it would do itself at the first batch of another size."""
         for part in self.layers_of(layer):
@@ -228,11 +237,24 @@ class Keras2(Keras):
         for owner in kind.__mro__:
             if "_calculate_mean_and_var" in vars(owner):
                 replace(owner, "_calculate_mean_and_var", calculated)
-        self._install_fused_batch_norm(replace)
+            if "_fused_batch_norm" in vars(owner):
+                self._install_fused_batch_norm(owner, replace)
 
     @staticmethod
-    def _install_fused_batch_norm(replace: Replace) -> None:
-        """The same of the operation that is used for images."""
+    def _install_fused_batch_norm(owner: Any, replace: Replace) -> None:
+        """The same of the operation that is used for images; layer normalisation uses it, too, for each row by itself."""
+        normalize = owner._fused_batch_norm
+        within: list[Any] = []
+
+        @functools.wraps(normalize)
+        def normalizing(layer: Any, *args: Any, **options: Any) -> Any:
+            within.append(layer)
+            try:
+                return normalize(layer, *args, **options)
+            finally:
+                within.pop()
+
+        replace(owner, "_fused_batch_norm", normalizing)
         fused = tf.compat.v1.nn.fused_batch_norm
         signature = inspect.signature(fused)
 
@@ -242,7 +264,7 @@ class Keras2(Keras):
             given = signature.bind(*args, **options)
             given.apply_defaults()
             named = given.arguments
-            if region is None or not named["is_training"]:
+            if region is None or not within or not named["is_training"]:
                 return fused(*args, **options)
             x, last = named["x"], len(named["x"].shape) - 1
             channel = last if named["data_format"].endswith("C") else 1
