@@ -40,9 +40,10 @@ def common_variables(options: Options, seed: int | None = None) -> Mapping[str, 
     Args:
         seed: the seed, where it is given.
     """
-    from .runtime.sharing.program import GUARD_VARIABLE, SEED_VARIABLE
+    from .runtime.sharing.program import DATA_VARIABLE, GUARD_VARIABLE, SEED_VARIABLE
 
     return {
         SEED_VARIABLE: str(secrets.randbelow(2**31) if seed is None else seed),
         GUARD_VARIABLE: "1" if options.guard else "0",
+        DATA_VARIABLE: options.data,
     }

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 CURRENT = 0
 COMMANDS = ("status", "where", "network", "start", "pull", "push", "restart", "stop")
 PLACES = ("-n", "-H", "--launcher", "--time", "--partition", "--salloc")
-OPTIONS = (*PLACES, "--batch", "--show", "--dry-run", "--no-deps", "--timeout")
+OPTIONS = (*PLACES, "--batch", "--data", "--show", "--dry-run", "--no-deps", "--timeout")
 
 
 def distribute_parser() -> MagicParser:
@@ -45,6 +45,11 @@ def distribute_parser() -> MagicParser:
     parser.add_argument("-n", type=int, metavar="N", help="how many ranks; those there are, or 2")
     add_place_options(parser)
     add_batch(parser)
+    parser.add_argument(
+        "--data",
+        choices=("each", "rank0"),
+        help="with batch global, for this cell: every rank reads all data, or rank 0 reads datasets for all ranks",
+    )
     parser.add_argument("--show", action="store_true", help="show what the conversion changes, too")
     parser.add_argument(
         "--dry-run", action="store_true", help="show what would change and run; run nothing"
@@ -127,6 +132,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
             not arguments.no_deps,
             arguments.timeout,
             arguments.batch,
+            arguments.data,
         )
         self.session.distribute(request, line, cell)
 

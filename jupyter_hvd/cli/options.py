@@ -37,6 +37,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="compare the ranks while they train, and stop them where they part; on if not given",
     )
     add(
+        "--data",
+        choices=("each", "rank0"),
+        help="with batch global, each: every rank reads all data (default); rank0: rank 0 reads datasets for all ranks",
+    )
+    add(
         "--conversion-limit",
         type=seconds,
         default=CONVERSION_SECONDS,

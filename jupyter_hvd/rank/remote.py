@@ -135,12 +135,14 @@ class Beginning:
         rates: the learning rates of optimizers, by paths that lead to these.
         seeds: what layers draw from, such as those that drop, by paths that lead to these or their models.
         guard: whether the ranks compare their data.
+        data: `rank0` where rank 0 reads datasets for all ranks.
     """
 
     drawn: tuple[RandomState | None, ...]
     rates: Mapping[AccessPath, float] = field(default_factory=dict)
     seeds: LayerSeeds = field(default_factory=dict)
     guard: bool = True
+    data: str = "each"
 
 
 #: What the cells of the next call begin with.
@@ -157,6 +159,7 @@ def begin_shared(beginning: Beginning) -> None:
     from ..runtime.sharing.context import sharing
 
     sharing.guarded = beginning.guard
+    sharing.rank_zero_reads = beginning.data == "rank0"
     _drawn.clear()
     _drawn.extend(beginning.drawn)
     shell: Any = get_ipython()

@@ -11,6 +11,7 @@ from ..settings import OptionError, settings_near
 from .base import BATCHES, CODES, Batch
 
 Compression = Literal["none", "fp16"]
+Data = Literal["each", "rank0"]
 #: Options that say how a rank trains on batches of its own.
 PER_RANK = (
     "compression",
@@ -19,6 +20,9 @@ PER_RANK = (
     "restartable",
     "elastic",
 )
+#: Options that say how ranks share each batch.
+OF_GLOBAL = ("data",)
+ONLY_GLOBAL = "is for batch global; add it, or leave this out"
 ONLY_PER_RANK = (
     "does not go with batch global, which keeps the training of one process; leave one of them out"
 )
@@ -45,6 +49,7 @@ class Options:
         guard: the ranks are compared while they train, and stopped where they part.
         batch: `per-rank`, each rank trains on batches of its own; `global`, the ranks share each batch, with the result of one
             process.
+        data: with batch global, `each`: every rank reads all data; `rank0`: rank 0 reads datasets for all ranks.
 
     Raises:
         OptionError: a value is of another kind, names a rule that there is none of, or does not go with the batch.
@@ -61,6 +66,7 @@ class Options:
     elastic: bool = False
     guard: bool = True
     batch: Batch = "per-rank"
+    data: Data = "each"
 
     def __post_init__(self) -> None:
         for name in ("select", "ignore"):
@@ -69,6 +75,8 @@ class Options:
             raise OptionError("compression", f"must be one of {', '.join(get_args(Compression))}")
         if self.batch not in BATCHES:
             raise OptionError("batch", f"must be one of {', '.join(BATCHES)}")
+        if self.data not in get_args(Data):
+            raise OptionError("data", f"must be one of {', '.join(get_args(Data))}")
         for name, least in (("warmup_epochs", 0), ("backward_passes_per_step", 1)):
             value = getattr(self, name)
             if type(value) is not int or value < least:
@@ -103,7 +111,10 @@ class Options:
             UnusableInputError: one in `pyproject.toml` is.
         """
         project = {} if path is None else settings_near(path, cls)
-        return cls(**merged(project, explicit or {}))
+        options = cls(**merged(project, explicit or {}))
+        if options.batch != "global" and options.data != "each":
+            raise OptionError("data", ONLY_GLOBAL)
+        return options
 
     def uses(self, code: str) -> bool:
         """Whether the rule or diagnostic with this code takes part."""
@@ -120,7 +131,8 @@ def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
     for layer in layers:
         before = found.get("batch", BATCHES[0])
         if layer.get("batch", before) != before:
-            found = {name: value for name, value in found.items() if name not in PER_RANK}
+            others = OF_GLOBAL if before == "global" else PER_RANK
+            found = {name: value for name, value in found.items() if name not in others}
         found |= layer
     return found
 

@@ -48,7 +48,7 @@ from .process import start
 from .randomness import draw_alike, draw_apart, in_one_order, of_rank_zero, same_seed
 from .rates import scaled_rates, scaled_schedule
 from .restarts import distributed_backup, resumed_fit
-from .sharing import share, start_shared
+from .sharing import rank_zero, share, start_shared
 from .weights import broadcast_before, broadcast_behind, broadcast_once
 
 __all__ = [
@@ -80,6 +80,7 @@ __all__ = [
     "on_rank_zero",
     "own_folder",
     "own_rows",
+    "rank_zero",
     "rank_zero_file",
     "resumed_fit",
     "resumed_loop",

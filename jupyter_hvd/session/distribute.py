@@ -35,7 +35,7 @@ from ..rank.serialization import (
     weights_of,
 )
 from ..rules.base import Batch
-from ..rules.options import Options
+from ..rules.options import Data, Options
 from ..runtime.sharing.random_state import RandomState, set_random_state
 from .cell_names import names_of
 from .cell_output import CellOutput
@@ -86,6 +86,7 @@ class Request:
     dependencies: bool = True
     timeout: float | None = None
     batch: Batch | None = None
+    data: Data | None = None
 
 
 class Session:
@@ -183,7 +184,8 @@ class Session:
 
     def _options(self, request: Request) -> Options:
         """How cells are converted: for the batch that is asked for, else that of the ranks there are, else of the folder."""
-        return options_here(request.batch or (self.ranks.batch if self.ranks else None))
+        batch = request.batch or (self.ranks.batch if self.ranks else None)
+        return options_here(batch, request.data)
 
     def _refuse_sets(self, plan: CellPlan) -> None:
         """Refuse a cell that uses a set of several models.
@@ -419,9 +421,9 @@ class Session:
             for path in each.paths
         }
         states = tuple(map(self.drawn.get, cells))
-        guard = self._options(request).guard
+        options = self._options(request)
         seeds = remote.layer_seeds(self.shell.user_ns, held)
-        beginning = Beginning(states, rates, seeds, guard)
+        beginning = Beginning(states, rates, seeds, options.guard, options.data)
         self._judge(self.ranks.run(remote.begin_shared, beginning), screen)
         return True
 

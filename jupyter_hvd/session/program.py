@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..convert.notebook import convert_cells
 from ..files import UnusableInputError
 from ..rank.remote import Watch
 from ..rules.base import Batch
-from ..rules.options import Options
+from ..rules.options import Data, Options
 from ..rules.tensorflow_horovod.gradient_tape import Broadcast
 from ..rules.tensorflow_horovod.refusals import AlreadyHorovod
 from ..settings import OptionError
@@ -177,16 +177,18 @@ def refuse(program: Program, options: Options) -> None:
         raise named_error("ConversionRefused", "; ".join(lines), [head, *lines])
 
 
-def options_here(batch: Batch | None = None) -> Options:
+def options_here(batch: Batch | None = None, data: Data | None = None) -> Options:
     """The options of the folder that the notebook works in; a notebook always goes on, and its ranks have this package.
 
     Args:
-        batch: goes before that of the folder.
+        batch, data: go before those of the folder.
 
     Raises:
         DistributeError: the settings there are unusable.
     """
-    given = {"open_ended": True, "standalone": False} | ({"batch": batch} if batch else {})
+    given: dict[str, Any] = {"open_ended": True, "standalone": False}
+    asked = {"batch": batch, "data": data}
+    given |= {name: value for name, value in asked.items() if value is not None}
     try:
         return Options.resolve(given, Path.cwd())
     except (UnusableInputError, OptionError) as error:

@@ -175,6 +175,10 @@ export interface Options {
    */
   batch?: 'per-rank' | 'global';
   /**
+   * With batch global, whether every rank reads all data, or rank 0 reads datasets for all ranks.
+   */
+  data?: 'each' | 'rank0';
+  /**
    * Whether gradients are sent in half precision.
    */
   compression?: 'none' | 'fp16';

@@ -14,6 +14,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from jupyter_hvd import Options, convert_notebook, convert_source, runtime
 from jupyter_hvd.jobfiles.shared_runtime import runtime_file
+from jupyter_hvd.rules.options import merged
 from jupyter_hvd.rules.tensorflow_horovod import RULES
 from jupyter_hvd.settings import OptionError
 
@@ -126,6 +127,17 @@ def test_names_and_newlines_are_the_programs() -> None:
 def test_without_a_guard() -> None:
     code = convert_source(FIT, options=Options(batch="global", guard=False)).code
     assert "jhvd.start_shared(guard=False)  #" in code
+
+
+def test_data_of_rank_zero() -> None:
+    given = {"batch": "global", "guard": False, "data": "rank0"}
+    code = convert_source(FIT, options=Options.resolve(given)).code
+    assert 'jhvd.start_shared(guard=False, data="rank0")  #' in code
+    with pytest.raises(OptionError, match="batch global"):
+        Options.resolve({"data": "rank0"})
+    with pytest.raises(OptionError, match="each, rank0"):
+        Options(batch="global", data="none")
+    assert Options.resolve(merged(given, {"batch": "per-rank"})).data == "each"
 
 
 def test_strategies_of_one_process_and_chosen_gpus() -> None:

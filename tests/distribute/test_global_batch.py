@@ -75,6 +75,10 @@ def test_a_cell_does_what_it_does_in_the_kernel(open_notebook: Callable[..., Not
     inside = "%%distribute\nfrom jupyter_hvd.runtime.sharing.context import sharing\nprint(sharing.size, sharing.has_shared)"
     assert shared.good(inside).stdout.strip() == "2 True"
 
+    read = "read = hvd.allgather_object([int(n) for n in tf.data.Dataset.range(2 + hvd.rank())])\nprint(read)"
+    assert shared.good(f"%%distribute --data rank0\n{read}").stdout.strip() == "[[0, 1], [0, 1]]"
+    assert shared.good(f"%%distribute\n{read}").stdout.strip() == "[[0, 1], [0, 1, 2]]"
+
     refused = shared.run("%%distribute\nimport horovod.tensorflow as hvd\nmodel.fit(x, y)")
     assert "HVD901" in refused.traceback
     whole = shared.good(

@@ -112,10 +112,10 @@ def test_dry_run_of_what_needs_no_conversion(alone: Any) -> None:
         ("%hvd pu", {"pull", "push"}),
         (
             "%%distribute --",
-            {"--launcher", "--time", "--partition", "--salloc", "--batch"}
+            {"--launcher", "--time", "--partition", "--salloc", "--batch", "--data"}
             | {"--show", "--dry-run", "--no-deps", "--timeout"},
         ),
-        ("%%distribute --d", {"--dry-run"}),
+        ("%%distribute --d", {"--data", "--dry-run"}),
         ("%%distribute -n 2 --s", {"--show", "--salloc"}),
         ("%hvd start --l", {"--launcher"}),
     ],

@@ -163,9 +163,11 @@ def judge(one: Record, ranks: list[Record]) -> tuple[str, str]:
 #: What becomes of programs that are not shared and equal.
 EXPECTED = {
     **dict.fromkeys(("not_by_rows", "plain_variables", "experts_balanced"), "whole"),
-    **dict.fromkeys(("graph_convolution", "layers_of_whole_batches"), "whole"),
+    **dict.fromkeys(("graph_convolution", "layers_of_whole_batches", "compiled_only"), "whole"),
     **dict.fromkeys(("different_data", "different_labels", "different_weights"), "refused"),
 }
+#: Programs that use what only Keras 3 has.
+KERAS_3_ONLY = ("reptile_forward", "saved_models", "transformer")
 
 
 def expected(program: str) -> str:

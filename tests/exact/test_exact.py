@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +13,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from shared_laboratory import PROGRAMS, Laboratory, expected
+from shared_laboratory import KERAS_3_ONLY, PROGRAMS, Laboratory, expected
 from sharing_mutants import FOUND_BY, MUTANTS
 
+from ..stacks import KERAS_2, LEGACY, Stack
+
+HERE = Path(__file__).parent
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exact")]
 #: What `make test` runs; the rest is for `make test-thorough`.
 QUICK = ("fit_batch_norm_dropout", "wgan_gp", "train_step_ema", "eager_calls", "not_by_rows", "different_data")  # fmt: skip
@@ -53,6 +59,34 @@ def test_faults_are_found(laboratory: Laboratory, mutant: str) -> None:
     program = FOUND_BY[mutant]
     verdict, _ = laboratory.judge(PROGRAMS / f"{program}.py", 2, mutant)
     assert verdict != expected(program)
+
+
+def programs_of(stack: Stack) -> list[str]:
+    """The programs that a stack of Keras 2 runs in one process; beside tf_keras, `keras` is Keras 3."""
+    names = [path.stem for path in sorted(PROGRAMS.glob("*.py")) if path.stem not in KERAS_3_ONLY]
+    if stack != LEGACY:
+        return names
+    return [name for name in names if "import keras" not in (PROGRAMS / f"{name}.py").read_text()]
+
+
+def judged_on(stack: Stack, names: list[str]) -> dict[str, str]:
+    """What becomes of each program on two ranks of another stack."""
+    command = [str(stack.python), str(HERE / "shared_laboratory.py"), "--sizes", "2", *names]
+    environment = {**os.environ, **stack.environment}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    return dict(re.findall(r"^(\w+) +2: (\w+(?: alone)?) ", done.stdout, re.MULTILINE))
+
+
+@pytest.mark.parametrize("stack", [KERAS_2.case()])
+def test_keras_2(stack: Stack) -> None:
+    assert judged_on(stack, ["recurrent_batch_norm"]) == {"recurrent_batch_norm": "equal"}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("stack", [KERAS_2.case(), LEGACY.case()])
+def test_all_programs_on_other_stacks(stack: Stack) -> None:
+    names = programs_of(stack)
+    assert judged_on(stack, names) == {name: expected(name) for name in names}
 
 
 def test_run_as_it_is(hvd, tmp_path: Path) -> None:

@@ -74,10 +74,11 @@ class ShareProgram(Rule):
             )
             return
         newline, indent = context.module.newline, context.module.indentation(place.offset)
-        guard = "" if context.options.guard else "guard=False"
+        chosen = [] if context.options.guard else ["guard=False"]
+        chosen += [] if context.options.data == "each" else [f'data="{context.options.data}"']
         lines = (
             f"import {SHARING_FILE if context.options.standalone else 'jupyter_hvd.runtime'} as {context.jhvd}",
-            f"{context.jhvd}.start_shared({guard})  {SHARED_MARK}",
+            f"{context.jhvd}.start_shared({', '.join(chosen)})  {SHARED_MARK}",
         )
         text = "".join(f"{line}{newline}{indent}" for line in lines)
         edit = context.insert(place.offset, text, Layer.RUNTIME + IN_FRONT)

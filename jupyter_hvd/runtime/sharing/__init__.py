@@ -31,4 +31,22 @@ def share(function: Callable[..., Any]) -> Callable[..., Any]:
     return share_function(function)
 
 
-__all__ = ["share", "start_shared"]
+def rank_zero(value: Any) -> Any:
+    """What rank 0 has, on all ranks, where a program runs with `--batch global`; elsewhere, as in one process, the value.
+
+    All ranks must call it, at the same line of the program's first thread. Of an iterator, such as a generator, only rank 0's is
+    asked, and all ranks get its elements, its end and the error that it raises.
+
+    Args:
+        value: what can be pickled, or an iterator over such values.
+    """
+    from .context import sharing
+
+    if not sharing.active:
+        return value
+    from . import rank_zero_data
+
+    return rank_zero_data.rank_zero(value)
+
+
+__all__ = ["rank_zero", "share", "start_shared"]

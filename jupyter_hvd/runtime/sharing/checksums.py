@@ -84,7 +84,8 @@ def words_of_difference(site: str) -> str:
     """
     return (
         f"{DIFFERENT} at {site or call_site()}. Every rank must read the same batches: seed what draws or "
-        "shuffles them, and sort what comes in the order of a file system or of threads."
+        "shuffles them, and sort what comes in the order of a file system or of threads; or let rank 0 read them, by "
+        "--data rank0 for datasets and arrays, by jhvd.rank_zero(value) for what else differs."
     )
 
 

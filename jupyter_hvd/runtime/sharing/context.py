@@ -61,6 +61,7 @@ class Sharing:
     Attributes:
         active: the program is shared by more than one rank.
         guarded: ranks compare checksums of their data.
+        rank_zero_reads: rank 0 reads datasets for all ranks.
         has_shared: a call was shared; before that, gradients are the same on all ranks.
         region: the call that is being shared now. whole: depth of calls that run whole.
         checking: a call is only checked; what has a state that cannot be put back must not run.
@@ -72,6 +73,7 @@ class Sharing:
     def __init__(self) -> None:
         self.active = False
         self.guarded = True
+        self.rank_zero_reads = False
         self.rank = 0
         self.size = 1
         self.has_shared = False

@@ -72,7 +72,7 @@ class Keras:
         return {str(getattr(part, "compute_dtype", None)) for part in self.layers_of(layer)}
 
     def in_stateless_scope(self) -> bool:
-        """Whether a layer is called as a function of its weights."""
+        """Whether a layer is called as a function of its weights, or for the shapes of its outputs alone."""
         return False
 
     def symbol(self, spec: tf.TensorSpec) -> Any:
@@ -177,6 +177,15 @@ class Keras2(Keras):
         size, *shape = spec.shape
         return self.package.Input(shape=tuple(shape), batch_size=size, dtype=spec.dtype)
 
+    def in_stateless_scope(self) -> bool:
+        graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+        while graph is not None:
+            name = getattr(graph, "name", "") or ""
+            if name == "keras_graph" or name.endswith("_scratch_graph"):
+                return True
+            graph = getattr(graph, "outer_graph", None)
+        return False
+
     def settle_shapes(self, layer: Any) -> None:
         """Make the graphs of each `Sequential` anew, which it would do itself at the first batch of another size."""
         for part in self.layers_of(layer):
@@ -229,11 +238,24 @@ class Keras2(Keras):
         for owner in kind.__mro__:
             if "_calculate_mean_and_var" in vars(owner):
                 replace(owner, "_calculate_mean_and_var", calculated)
-        self._install_fused_batch_norm(replace)
+            if "_fused_batch_norm" in vars(owner):
+                self._install_fused_batch_norm(owner, replace)
 
     @staticmethod
-    def _install_fused_batch_norm(replace: Replace) -> None:
-        """The same of the operation that is used for images."""
+    def _install_fused_batch_norm(owner: Any, replace: Replace) -> None:
+        """The same of the operation that is used for images; layer normalisation uses it, too, for each row by itself."""
+        normalize = owner._fused_batch_norm
+        within: list[Any] = []
+
+        @functools.wraps(normalize)
+        def normalizing(layer: Any, *args: Any, **options: Any) -> Any:
+            within.append(layer)
+            try:
+                return normalize(layer, *args, **options)
+            finally:
+                within.pop()
+
+        replace(owner, "_fused_batch_norm", normalizing)
         fused = tf.compat.v1.nn.fused_batch_norm
         signature = inspect.signature(fused)
 
@@ -243,7 +265,7 @@ class Keras2(Keras):
             given = signature.bind(*args, **options)
             given.apply_defaults()
             named = given.arguments
-            if region is None or not named["is_training"]:
+            if region is None or not within or not named["is_training"]:
                 return fused(*args, **options)
             x, last = named["x"], len(named["x"].shape) - 1
             channel = last if named["data_format"].endswith("C") else 1
@@ -320,6 +342,32 @@ def raw_operations(module: str) -> Any:
 def compiled_function() -> Any:
     """The class of what `tf.function` returns."""
     return type(tf.function(lambda: None))
+
+
+def iterator_class() -> Any:
+    """The class of iterators of datasets."""
+    from tensorflow.python.data.ops.iterator_ops import OwnedIterator
+
+    return OwnedIterator
+
+
+def read_iterator(resource: Any, spec: Any) -> Any:
+    """The next element of an iterator.
+
+    Args:
+        resource: the iterator's, as a tensor. spec: of its elements.
+
+    Raises:
+        tf.errors.OutOfRangeError: there is none.
+    """
+    from tensorflow.python.data.util import structure
+
+    found = raw_operations("gen_dataset_ops").iterator_get_next(
+        resource,
+        output_types=structure.get_flat_tensor_types(spec),
+        output_shapes=structure.get_flat_tensor_shapes(spec),
+    )
+    return structure.from_compatible_tensor_list(spec, found)
 
 
 def eager_draws() -> Any:

@@ -16,6 +16,8 @@ from typing import Any
 SEED_VARIABLE = "JUPYTER_HVD_SEED"
 #: "0" where ranks do not compare their data.
 GUARD_VARIABLE = "JUPYTER_HVD_GUARD"
+#: "rank0" where rank 0 reads datasets for all ranks.
+DATA_VARIABLE = "JUPYTER_HVD_DATA"
 #: "global" where the ranks of a notebook share what cells compute.
 BATCH_VARIABLE = "JUPYTER_HVD_BATCH"
 FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
@@ -32,7 +34,7 @@ def share_program() -> None:
     if "tensorflow" in sys.modules:
         start_sharing()
     else:
-        sys.meta_path.insert(0, FrameworkFinder())
+        sys.meta_path.insert(0, FrameworkFinder(start_sharing))
 
 
 def has_begun() -> bool:
@@ -41,16 +43,20 @@ def has_begun() -> bool:
 
 
 class FrameworkFinder(importlib.abc.MetaPathFinder):
-    """Starts sharing when the outermost import of a framework is done.
+    """Calls a function when the outermost import of a framework is done, and goes then.
 
     TensorFlow is not imported before: a program may set environment variables first.
+
+    Args:
+        then: the function. names: of the frameworks.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, then: Callable[[], None], names: tuple[str, ...] = FRAMEWORKS) -> None:
+        self._then, self._names = then, names
         self._depth = 0
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
-        if name not in FRAMEWORKS:
+        if name not in self._names:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
@@ -65,7 +71,7 @@ class FrameworkFinder(importlib.abc.MetaPathFinder):
                 self._depth -= 1
             if self._depth == 0 and "tensorflow" in sys.modules and self in sys.meta_path:
                 sys.meta_path.remove(self)
-                start_sharing()
+                self._then()
 
         spec.loader.exec_module = executed  # type: ignore[method-assign]
         return spec
@@ -99,11 +105,32 @@ def start_sharing() -> None:
     start(guard=False)
     require_equal_starts()
     sharing.guarded = os.environ.get(GUARD_VARIABLE, "1") != "0"
+    sharing.rank_zero_reads = os.environ.get(DATA_VARIABLE) == "rank0"
     sharing.begin(hvd.rank(), hvd.size())
     if sharing.active:
         install(tf.keras)
+        share_other_keras()
     seed_tensorflow()
     random.setstate(state)
+
+
+def share_other_keras() -> None:
+    """Share the calls of the Keras that is not `tf.keras`, as `tf_keras` is beside Keras 3, once it has been imported."""
+    from . import keras_versions
+    from .report import tell
+
+    (other,) = {"keras", "tf_keras"} - {installed_keras().package.__name__}
+    if other not in sys.modules:
+        sys.meta_path.insert(0, FrameworkFinder(share_other_keras, (other,)))
+        return
+    module = sys.modules[other]
+    try:
+        install_keras(module)
+    except keras_versions.UntestedVersionError:
+        tell(
+            f"the layers of {other} {module.__version__} run whole on every rank, with the same result and no gain: "
+            "sharing was not tested with it."
+        )
 
 
 def seed_tensorflow() -> None:
@@ -156,29 +183,42 @@ def require_equal_starts() -> None:
 
 
 def install(module: Any) -> None:
-    """Replace what sharing must see of a Keras and of TensorFlow.
+    """Replace what sharing must see of TensorFlow and of its Keras.
 
     Raises:
         UntestedVersionError: it was tested with none like these.
     """
     import tensorflow as tf
 
-    from . import calls, gradients, keras_versions, large_outputs, random_ops
+    from . import gradients, keras_versions, random_ops, rank_zero_data
 
-    keras = keras_versions.keras_of(module)
-    calls.install(keras, replace)
+    install_keras(module)
     gradients.install(replace, keras_versions.raw_operations("gradients"))
     random_ops.install(replace, keras_versions.raw_operations)
-    large_outputs.install(keras, replace)
-    keras.install_batch_norm(replace)
-    keras.install_recurrent(replace)
-    for owner, name in ((tf.saved_model, "save"), (module.Model, "save"), (module.Model, "export")):
-        if hasattr(owner, name):
-            replace(owner, name, saving_whole(getattr(owner, name)))
+    rank_zero_data.install(replace)
+    replace(tf.saved_model, "save", saving_whole(tf.saved_model.save))
     keras_versions.vectorize_collectives()
     install_functions(keras_versions.compiled_function())
     for owner in (tf, tf.compat.v2):
         replace(owner, "function", without_xla(owner.function))
+
+
+def install_keras(module: Any) -> None:
+    """Replace what sharing must see of a Keras.
+
+    Raises:
+        UntestedVersionError: sharing was not tested with it and this TensorFlow.
+    """
+    from . import calls, keras_versions, large_outputs
+
+    keras = keras_versions.keras_of(module)
+    calls.install(keras, replace)
+    large_outputs.install(keras, replace)
+    keras.install_batch_norm(replace)
+    keras.install_recurrent(replace)
+    for name in ("save", "export"):
+        if hasattr(module.Model, name):
+            replace(module.Model, name, saving_whole(getattr(module.Model, name)))
     _installed.append(keras)
 
 
@@ -229,7 +269,8 @@ def without_xla(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def installed_keras() -> Any:
-    return _installed[-1]
+    """That of `tf.keras`."""
+    return _installed[0]
 
 
 def replace(owner: Any, name: str, new: Any) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 
-def start_shared(guard: bool = True) -> None:
+def start_shared(guard: bool = True, data: str = "each") -> None:
     """Share the training of this program among the ranks of its job, with one process's result.
 
     The program calls it first. From then on all ranks draw the same random numbers. Rank 0 prints, and writes into the
@@ -24,6 +24,7 @@ def start_shared(guard: bool = True) -> None:
 
     Args:
         guard: compare the data of the ranks, and stop them where these differ.
+        data: `each`, every rank reads all data; `rank0`, rank 0 reads datasets and sends what it reads to the others.
     """
     from . import program
     from .launched import launched_by
@@ -34,6 +35,7 @@ def start_shared(guard: bool = True) -> None:
         return
     os.environ.setdefault(program.SEED_VARIABLE, str(launched.seed))
     os.environ.setdefault(program.GUARD_VARIABLE, "1" if guard else "0")
+    os.environ.setdefault(program.DATA_VARIABLE, data)
     if launched.rank:
         work_on_a_copy()
         print_nothing(launched.rank)

@@ -1,0 +1,201 @@
+"""Data that rank 0 reads, and sends to the other ranks: `--data rank0`, and by hand `jhvd.rank_zero(value)`.
+
+All ranks run one program, so they ask for the elements of a dataset at the same lines. There rank 0 reads an element and
+broadcasts it, or that there is no more, or the error that it met: every rank goes on alike. Threads of datasets read as ever.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import horovod.tensorflow as hvd
+import numpy as np
+import tensorflow as tf
+
+from . import keras_versions
+from .calls import in_dataset
+from .context import sharing
+
+END = "end"
+_sites = itertools.count()
+
+
+class RankZeroError(RuntimeError):
+    """Rank 0 has met an error while it read what all ranks use."""
+
+
+def install(replace: Callable[[Any, str, Callable[..., Any]], None]) -> None:
+    """Let rank 0 read the elements of datasets for all ranks, where `sharing.rank_zero_reads`."""
+    kind = keras_versions.iterator_class()
+    replace(kind, "_next_internal", reading_next(kind._next_internal))
+    replace(kind, "get_next_as_optional", reading_optional(kind.get_next_as_optional))
+    replace(tf.data.Dataset, "reduce", reducing(tf.data.Dataset.reduce))
+
+
+def reads_for_all() -> bool:
+    """Whether all ranks ask for data here, at the same time."""
+    return (
+        sharing.rank_zero_reads and sharing.in_charge and not sharing.checking and not in_dataset()
+    )
+
+
+def reading_next(own: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(own)
+    def following(iterator: Any) -> Any:
+        if not reads_for_all():
+            return own(iterator)
+        spec = iterator.element_spec
+        if tf.executing_eagerly():
+            try:
+                arrays = from_rank_zero(lambda: read_arrays(iterator._iterator_resource, spec))
+            except StopIteration:
+                raise tf.errors.OutOfRangeError(None, None, "End of sequence") from None
+            return packed(spec, list(map(tf.convert_to_tensor, arrays)))
+
+        def read(resource: Any) -> Any:
+            return from_rank_zero(lambda: read_arrays(resource, spec), name)
+
+        name = f"jupyter_hvd.data.{next(_sites)}"
+        types = [part.dtype for part in parts_of(spec)]
+        return packed(spec, tf.py_function(read, [iterator._iterator_resource], types))
+
+    return following
+
+
+def reading_optional(own: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(own)
+    def following(iterator: Any) -> Any:
+        if not reads_for_all():
+            return own(iterator)
+        spec = iterator.element_spec
+        name = f"jupyter_hvd.data.{next(_sites)}"
+
+        def read(resource: Any) -> Any:
+            try:
+                return [True, *from_rank_zero(lambda: read_arrays(resource, spec), name)]
+            except StopIteration:
+                return [False, *map(nothing_like, parts_of(spec))]
+
+        types = [tf.bool, *(part.dtype for part in parts_of(spec))]
+        found, *flat = tf.py_function(read, [iterator._iterator_resource], types)
+        found.set_shape([])
+        present = lambda: tf.experimental.Optional.from_value(packed(spec, flat))  # noqa: E731
+        return tf.cond(found, present, lambda: tf.experimental.Optional.empty(spec))
+
+    return following
+
+
+def reducing(own: Callable[..., Any]) -> Callable[..., Any]:
+    """`Dataset.reduce` on rank 0 alone. A compiled loop over a dataset is one, too, and cannot wait for rank 0."""
+
+    @functools.wraps(own)
+    def reduced(dataset: Any, *args: Any, **options: Any) -> Any:
+        if not reads_for_all():
+            return own(dataset, *args, **options)
+        if not tf.executing_eagerly():
+            raise RuntimeError(
+                "jupyter_hvd: with --data rank0 a compiled function cannot go through a dataset: give it an iterator, "
+                "`iter(dataset)`, or loop over the dataset outside and call the function with each batch"
+            )
+
+        def read() -> Any:
+            return tf.nest.map_structure(lambda t: t.numpy(), own(dataset, *args, **options))
+
+        return tf.nest.map_structure(tf.convert_to_tensor, from_rank_zero(read))
+
+    return reduced
+
+
+def rank_zero(value: Any) -> Any:
+    """What rank 0 has, on all ranks: see `jupyter_hvd.runtime.rank_zero`."""
+    if isinstance(value, tf.data.Dataset):
+        raise TypeError(
+            "jupyter_hvd: rank_zero takes values and iterators; let rank 0 read datasets by --data rank0, or by "
+            "start_shared(data='rank0')"
+        )
+    if not (sharing.in_charge and tf.executing_eagerly()):
+        raise RuntimeError(
+            "jupyter_hvd: rank_zero is for the program's first thread, outside compiled functions: all ranks must come there"
+        )
+    if hasattr(value, "__next__"):
+        return elements_of_rank_zero(value)
+    return from_rank_zero(lambda: value)
+
+
+def elements_of_rank_zero(iterator: Iterator[Any]) -> Iterator[Any]:
+    """What an iterator gives on rank 0; those of other ranks are not asked."""
+    while True:
+        try:
+            element = from_rank_zero(lambda: next(iterator))
+        except StopIteration:
+            return
+        yield element
+
+
+def from_rank_zero(read: Callable[[], Any], name: str = "jupyter_hvd.data") -> Any:
+    """What a function returns on rank 0, where alone it is called.
+
+    Args:
+        name: one that nothing else is sent by at this time.
+
+    Raises:
+        StopIteration: there is nothing more on rank 0.
+        Exception: what rank 0 met; on other ranks TensorFlow's own of the same class, or a `RankZeroError`.
+    """
+    if sharing.rank:
+        what, found = pickle.loads(broadcast_bytes(None, name))  # noqa: S301 — rank 0 is this program, too
+        if what == END:
+            raise StopIteration
+        if what:
+            kind = getattr(tf.errors, what, None)
+            text = f"rank 0: {what}: {found}"
+            raise RankZeroError(text) if kind is None else kind(None, None, text)
+        return found
+    try:
+        value = read()
+        sent = pickle.dumps(("", value), protocol=5)
+    except (StopIteration, tf.errors.OutOfRangeError):
+        broadcast_bytes(pickle.dumps((END, None)), name)
+        raise StopIteration from None
+    except Exception as error:
+        broadcast_bytes(pickle.dumps((type(error).__name__, str(error))), name)
+        raise
+    broadcast_bytes(sent, name)
+    return value
+
+
+def broadcast_bytes(sent: bytes | None, name: str) -> bytes:
+    """Rank 0's bytes; other ranks give None."""
+    size = tf.constant([0 if sent is None else len(sent)], tf.int64)
+    size = hvd.broadcast(size, 0, name=f"{name}.size")
+    content = np.zeros(int(size[0]), np.uint8) if sent is None else np.frombuffer(sent, np.uint8)
+    received: bytes = hvd.broadcast(tf.constant(content), 0, name=name).numpy().tobytes()
+    return received
+
+
+def read_arrays(resource: Any, spec: Any) -> list[Any]:
+    """The next element of an iterator, as arrays."""
+    element = keras_versions.read_iterator(resource, spec)
+    return [part.numpy() for part in tf.nest.flatten(element, expand_composites=True)]
+
+
+def parts_of(spec: Any) -> list[Any]:
+    """The tensors of an element, those of sparse and ragged ones too, as `tf.TensorSpec`."""
+    return list(tf.nest.flatten(spec, expand_composites=True))
+
+
+def packed(spec: Any, flat: list[Any]) -> Any:
+    for tensor, part in zip(flat, parts_of(spec), strict=True):
+        if not tf.executing_eagerly():
+            tensor.set_shape(part.shape)
+    return tf.nest.pack_sequence_as(spec, flat, expand_composites=True)
+
+
+def nothing_like(part: Any) -> Any:
+    """A tensor that stands where there is no element."""
+    shape = [0 if size is None else size for size in part.shape] if part.shape.rank else []
+    return tf.zeros(shape, part.dtype)
