@@ -38,10 +38,8 @@ TRACER = "__tensor__"
 OUTSIDE = "__outside__"  # where the function's names from outside are looked up
 MARK = "#@"  # before the number of the source line that a rewritten statement ends on
 LONG = 32  # operands of one sum or product above which it is built as a balanced tree
-LOOP_HELP = "write `for t in range(n)`, and carry on what is done: `h = h if done else f(h)`"
 
 _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
-    cst.While: ("a `while` loop has no size that is known beforehand", LOOP_HELP),
     cst.With: ("a `with` statement is no expression", "move it to the caller"),
     cst.Try: ("a `try` statement is no expression", "move it to the caller"),
     cst.Del: ("`del` is a mutation", "let the name go out of use"),
@@ -273,6 +271,7 @@ class _Rewriter(cst.CSTTransformer):
         self.made = 0  # functions made of a statement's parts
         self.elifs: set[cst.If] = set()
         self.branches: set[cst.CSTNode] = set()  # blocks of `if` statements
+        self.jumping: list[tuple[cst.If, cst.If]] = []
         self.returning: list[tuple[cst.If, cst.If]] = []
         self.assigned: dict[str, bool] = {}  # names that the function assigns to
         self.names: dict[str, None] = {}  # that the function uses, with their attributes dotted
@@ -302,13 +301,7 @@ class _Rewriter(cst.CSTTransformer):
     def on_visit(self, node: cst.CSTNode) -> bool:
         refused = _REFUSED.get(type(node))
         if refused is not None:
-            shown = node
-            if isinstance(node, cst.While):
-                # The caret goes under the statement's first line only.
-                at = self.place(node)
-                end = len(at.text.rstrip())
-                raise TensorError(*refused, Place(at.filename, at.line, at.column, end, at.text))
-            raise self.refuse(shown, *refused)
+            raise self.refuse(node, *refused)
         return super().on_visit(node)
 
     # The function itself
@@ -317,7 +310,7 @@ class _Rewriter(cst.CSTTransformer):
         if self.depth:
             self.marks = True
         else:
-            kinds = (cst.For, cst.If, cst.FunctionDef)
+            kinds = (cst.For, cst.While, cst.If, cst.FunctionDef)
             self.marks = any(isinstance(inner, kinds) for inner in _nodes(node.body))
         self.assigned |= changed_names(node.body)
         if node.asynchronous:
@@ -580,11 +573,11 @@ class _Rewriter(cst.CSTTransformer):
     def visit_For(self, node: cst.For) -> None:
         if node.orelse is not None:
             raise self.refuse(node.orelse, "`else` of a loop", "leave it out")
-        for inner in (cst.Return, cst.Raise, cst.Break, cst.Continue):
+        for inner in (cst.Return, cst.Raise):
             for found in _within(node.body, inner):
                 word = inner.__name__.lower()
                 message = f"`{word}` inside a `for` makes its count depend on what it finds"
-                raise self.refuse(found, message, "let it run, and choose by `a if p else b`")
+                raise self.refuse(found, message, "set a name, and `break`: `found = x[i]`")
         self._check_range(node.iter, node.target)
         self.loops += 1
 
@@ -597,10 +590,24 @@ class _Rewriter(cst.CSTTransformer):
         items = _flat(node.target)
         if set(items) & set(names):
             raise self.refuse(node.target, "the loop changes its own index", "use another name")
+        statements = list(_block(updated.body).body)
+        lines = list(updated.leading_lines)
+        begun: list[cst.BaseStatement] = []
+        if any(map(self._may_jump, node.body.body)):
+            flag = f"ended_{self.made}"
+            if next(_jumps(node.body, cst.Break), None) is not None:
+                changed[flag] = True
+                names = list(changed)
+                begun = [self._line(node, _assigned([flag], cst.Float("0.0")))]
+                ops = cst.Tuple([cst.Element(cst.SimpleString("'=='"))])
+                going = self.call(node.target, "compare", ops, cst.Name(flag), cst.Integer("0"))
+                statements = self._choice(
+                    node, going, self._without_jumps(node, statements, flag), []
+                )
+            else:
+                statements = self._without_jumps(node, statements, flag)
         parameters = [cst.Param(cst.Name(x)) for x in (*items, *names)]
-        made = self._function(
-            node, name, parameters, list(_block(updated.body).body), _tuple(names)
-        )
+        made = self._function(node, name, parameters, statements, _tuple(names))
         call = self.call(
             node.target,
             "repeat",
@@ -613,13 +620,41 @@ class _Rewriter(cst.CSTTransformer):
             cst.Tuple([cst.Element(self.current(x)) for x in names]),
             cst.Name(name),
         )
-        lines = list(updated.leading_lines)
         return cst.FlattenSentinel(
             [
+                *begun,
                 made.with_changes(leading_lines=lines),
                 self._line(node, _assigned(names, call, always=True)),
             ]
         )
+
+    def visit_While(self, node: cst.While) -> None:
+        for kind in (cst.Return, cst.Raise, cst.Break, cst.Continue):
+            for found in _within(node.body, kind):
+                message = f"`{kind.__name__.lower()}` inside a `while`"
+                advice = "write `for t in range(most):`, where most says how often it runs at most"
+                raise self.refuse(found, message, advice)
+        if node.orelse is not None:
+            raise self.refuse(node.orelse, "`else` of a loop", "leave it out")
+
+    def leave_While(
+        self, node: cst.While, updated: cst.While
+    ) -> cst.FlattenSentinel[cst.BaseStatement]:
+        names = list(changed_names(node.body))
+        parameters = [cst.Param(cst.Name(x)) for x in names]
+        self.made += 1
+        name = f"__turn_{self.made}"
+        body = list(_block(updated.body).body)
+        made = self._function(node, name, parameters, body, _tuple(names))
+        call = self.call(
+            node.test,
+            "repeat_while",
+            _lambda(names, updated.test),
+            cst.Tuple([cst.Element(self.current(x)) for x in names]),
+            cst.Name(name),
+        )
+        made = made.with_changes(leading_lines=updated.leading_lines)
+        return cst.FlattenSentinel([made, self._line(node, _assigned(names, call, always=True))])
 
     def visit_If(self, node: cst.If) -> None:
         self.branches.add(node.body)
@@ -636,37 +671,84 @@ class _Rewriter(cst.CSTTransformer):
         if has_return(node):
             self.returning.append((node, updated))
             return updated
+        if self._may_jump(node):
+            self.jumping.append((node, updated))
+            return updated
         return cst.FlattenSentinel(self._branches(node, updated))
 
-    def _branches(self, node: cst.If, updated: cst.If) -> list[cst.BaseStatement]:
-        """An `if` as two functions and a choice between them."""
-        names = list(changed_names(node))
+    def _may_jump(self, node: cst.CSTNode) -> bool:
+        """Whether a statement may end the iteration, or the loop, that it is in."""
+        return any(next(_jumps(node, kind), None) for kind in (cst.Continue, cst.Break))
+
+    def _without_jumps(
+        self, node: cst.CSTNode, statements: list[cst.BaseStatement], flag: str
+    ) -> list[cst.BaseStatement]:
+        """Statements of a loop's body with `continue` as the end of what follows, and `break` as that and a flag."""
+        for k, statement in enumerate(statements):
+            jump = statement.body[-1] if isinstance(statement, cst.SimpleStatementLine) else None
+            if isinstance(jump, cst.Continue | cst.Break):
+                assert isinstance(statement, cst.SimpleStatementLine)
+                before = statement.with_changes(body=statement.body[:-1])
+                kept = [before] if before.body else []
+                ended = [self._line(node, _assigned([flag], cst.Float("1.0")))]
+                return [*statements[:k], *kept, *(ended if isinstance(jump, cst.Break) else [])]
+            found = next((pair for pair in self.jumping if pair[1] is statement), None)
+            if found is not None:
+                test, rest = found[0], statements[k + 1 :]
+                ways = [
+                    self._without_jumps(node, [*way, *rest], flag) for way in self._ways(*found)
+                ]
+                choice = self._choice(test, found[1].test, *ways)
+                return [*statements[:k], *choice]
+        return statements
+
+    def _ways(
+        self, node: cst.If, updated: cst.If
+    ) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
+        """The statements of both branches of an `if`."""
+        first = list(_block(updated.body).body)
+        if isinstance(node.orelse, cst.If) and isinstance(updated.orelse, cst.If):
+            if self._may_jump(node.orelse):
+                self.jumping.append((node.orelse, updated.orelse))
+                return first, [updated.orelse]
+            return first, self._branches(node.orelse, updated.orelse)
+        if updated.orelse is None:
+            return first, []
+        return first, list(_block(cst.ensure_type(updated.orelse, cst.Else).body).body)
+
+    def _choice(
+        self,
+        node: cst.If | cst.For,
+        test: cst.BaseExpression,
+        first: list[cst.BaseStatement],
+        second: list[cst.BaseStatement],
+    ) -> list[cst.BaseStatement]:
+        """Two functions of rewritten statements, and a choice between them."""
+        changed = {x: None for s in (*first, *second) for x in changed_names(s)}
+        names = [x for x in changed if not x.startswith("__")]
         parameters = [cst.Param(cst.Name(x)) for x in names]
         self.made += 1
         then, other = f"__then_{self.made}", f"__else_{self.made}"
+        shown = node.test if isinstance(node, cst.If) else node.target
         call = self.call(
-            node.test,
+            shown,
             "branch",
-            updated.test,
+            test,
             _strings(names),
             cst.Tuple([cst.Element(self.current(x)) for x in names]),
             cst.Name(then),
             cst.Name(other),
         )
-        otherwise: list[cst.BaseStatement] = []
-        if isinstance(node.orelse, cst.If) and isinstance(updated.orelse, cst.If):
-            otherwise = self._branches(node.orelse, updated.orelse)
-        elif updated.orelse is not None:
-            otherwise = list(_block(cst.ensure_type(updated.orelse, cst.Else).body).body)
-        first = self._function(
-            node, then, parameters, list(_block(updated.body).body), _tuple(names)
-        )
-        second = self._function(node, other, parameters, otherwise, _tuple(names))
         return [
-            first.with_changes(leading_lines=updated.leading_lines),
-            second,
+            self._function(node, then, parameters, first, _tuple(names)),
+            self._function(node, other, parameters, second, _tuple(names)),
             self._line(node, _assigned(names, call, always=True)),
         ]
+
+    def _branches(self, node: cst.If, updated: cst.If) -> list[cst.BaseStatement]:
+        """An `if` as two functions and a choice between them."""
+        first, *rest = self._choice(node, updated.test, *self._ways(node, updated))
+        return [first.with_changes(leading_lines=updated.leading_lines), *rest]
 
     def leave_IndentedBlock(
         self, node: cst.IndentedBlock, updated: cst.IndentedBlock
@@ -962,6 +1044,15 @@ def _nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     yield node
     for child in node.children:
         yield from _nodes(child)
+
+
+def _jumps(node: cst.CSTNode, kind: type[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+    """The `continue`s or `break`s of the loop that a statement is in."""
+    if isinstance(node, kind):
+        yield node
+    for child in node.children:
+        if not isinstance(child, cst.FunctionDef | cst.Lambda | cst.For | cst.While):
+            yield from _jumps(child, kind)
 
 
 def has_return(node: cst.CSTNode) -> bool:

@@ -396,8 +396,10 @@ class Recurrences(Entries):
 
     def _begun_within(self, name: str, one: Any, value: Any) -> Any:
         """What begins within a loop that has a turn at least, and is there after it."""
-        if one is not UNSET or isinstance(value, Index):
+        if one is not UNSET or isinstance(value, Index | Barred):
             return one
+        if isinstance(value, Value) and value.defined is not None:
+            return undefined(name)
         if not isinstance(value, Value) or value.type != array(dimensions(value.type)):
             raise self.error(f"`{name}` begins within the loop", "give it a value before")
         return self._state(name, zero_of(value.term), None)
@@ -544,6 +546,13 @@ def parts_of(e: Term) -> tuple[Term, ...]:
 def zero_of(e: Term) -> Term:
     """The zero of the type of an array."""
     return gens(numbered("z", dimensions(e.type)), Const(0))
+
+
+def undefined(name: str) -> Barred:
+    return Barred(
+        f"`{name}` has a value in one branch of an `if` only",
+        "give it one in the other branch, too, or before the `if`",
+    )
 
 
 def gone(name: str) -> Barred:
