@@ -135,6 +135,24 @@ def counted(x):
     return s
 
 
+@case(X)
+def list_that_is_filled(x):
+    h = [x[0], x[1], 0.0]
+    for i in range(3):
+        h[i] = h[i] + x[i]
+    return h[0] * h[1] * h[2]
+
+
+@case(X)
+def entries_swapped(x):
+    h, y = np.array([x[0], x[1]]), x.copy()
+    for i in range(len(x) - 1):
+        h[0], s, h[1] = h[1], i + 1, h[0] + x[i]
+        if y[i] > y[i + 1]:
+            y[i], y[i + 1] = s * y[i + 1], y[i]
+    return y * h[0] * h[1]
+
+
 @pytest.mark.parametrize(("function", "arguments"), CASES)
 def test_value_and_gradient(function, arguments):
     check(function, arguments)

@@ -412,7 +412,7 @@ class _Rewriter(cst.CSTTransformer):
             self._check_target(target.target)
 
     def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:
-        return isinstance(node.target, cst.Subscript)
+        return isinstance(node.target, cst.Subscript) or _has_entries(node.target)
 
     def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
         self._check_target(node.target)
@@ -423,10 +423,10 @@ class _Rewriter(cst.CSTTransformer):
     def _check_target(self, target: cst.BaseExpression) -> None:
         if isinstance(target, cst.Tuple | cst.List):
             for element in target.elements:
-                if isinstance(element.value, cst.Subscript):
+                if _has_entries(element.value):
                     raise self.refuse(
                         element.value,
-                        "an entry among several targets",
+                        "an entry in a tuple of targets that is in another",
                         "assign in statements of their own",
                     )
                 self._check_target(element.value)
@@ -445,6 +445,8 @@ class _Rewriter(cst.CSTTransformer):
             return cst.FlattenSentinel(self._assigned_to_all(node, updated))
         if isinstance(target, cst.Subscript):
             return self._stored(node, target, updated.targets[0].target, "", updated.value)
+        if _has_entries(target):
+            return cst.FlattenSentinel(self._assigned_to_entries(node, updated))
         added = self_added(node)
         if added is not None and self.loops:
             name, operator = added
@@ -468,6 +470,30 @@ class _Rewriter(cst.CSTTransformer):
                     yield _assigned(names, self._bound(node, one.target, same), always=True)
                 case target:
                     yield cst.Assign([cst.AssignTarget(target)], same)
+
+    def _assigned_to_entries(self, node: cst.Assign, updated: cst.Assign) -> Iterator[cst.Assign]:
+        """`y[i], y[j] = a, b`: both values first, and then one target after the other."""
+        target = _several(node.targets[0].target)
+        made = _several(updated.targets[0].target)
+        self.made += 1
+        pairs = [
+            (one.value, read.value)
+            for one, read in zip(target.elements, made.elements, strict=True)
+        ]
+        names: list[cst.BaseExpression] = [
+            cst.Name(f"__entry_{self.made}_{j}") if isinstance(one, cst.Subscript) else one
+            for j, (one, _) in enumerate(pairs)
+        ]
+        plain = target.with_changes(
+            elements=[
+                element.with_changes(value=name)
+                for element, name in zip(target.elements, names, strict=True)
+            ]
+        )
+        yield _assigned(_flat(plain), self._bound(node, plain, updated.value), always=True)
+        for (one, read), name in zip(pairs, names, strict=True):
+            if isinstance(one, cst.Subscript):
+                yield self._stored(node, one, read, "", name)
 
     def leave_AnnAssign(
         self, node: cst.AnnAssign, updated: cst.AnnAssign
@@ -983,6 +1009,18 @@ def _root(e: cst.BaseExpression) -> cst.BaseExpression:
     return e
 
 
+def _several(target: cst.BaseExpression) -> cst.Tuple | cst.List:
+    assert isinstance(target, cst.Tuple | cst.List)
+    return target
+
+
+def _has_entries(target: cst.BaseExpression) -> bool:
+    """Whether some of several targets are entries of arrays."""
+    if not isinstance(target, cst.Tuple | cst.List):
+        return False
+    return any(isinstance(e.value, cst.Subscript) for e in target.elements)
+
+
 def _flat(target: cst.BaseExpression) -> list[str]:
     """The names of a target, in order; of an entry that of its array."""
     if isinstance(target, cst.Tuple | cst.List):
@@ -1139,6 +1177,11 @@ def changed_names(node: cst.CSTNode) -> dict[str, bool]:
                         root = _root(one.target)
                         if isinstance(root, cst.Name):
                             add(root.value, False)
+                    elif _has_entries(one.target):
+                        parts = _several(one.target).elements
+                        for part in parts:
+                            for name in _flat(part.value):
+                                add(name, not isinstance(part.value, cst.Subscript))
                     elif isinstance(one.target, cst.Name | cst.Tuple | cst.List):
                         for name in _flat(one.target):
                             add(name, self_added(node) is None)

@@ -767,6 +767,11 @@ class Statements(Recurrences):
     def _may_change(self, name: str, root: Any) -> None:
         of = arrays(self.memory.of(root))
         if isinstance(root, Data) or not of.isdisjoint(self.reserved | self.borrowed):
+            if lists_of(root):
+                raise self.error(
+                    f"`{name}` holds arrays of the caller",
+                    f"begin with copies: `{name} = [a.copy(), b.copy()]`",
+                )
             raise self.error(
                 f"`{name}` is the caller's, and this changes it",
                 f"begin with a copy: `y = {name}.copy()`",
