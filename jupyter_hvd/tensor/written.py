@@ -101,8 +101,14 @@ class WrittenFunction(TensorFunction):
         return Named(types, Instance(tensors(types), traced, traced))
 
     def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
-        types = tuple(self._parameter(x, arguments) for x in self._annotated)
         self._given = arguments or {}
+        try:
+            return self._resolved(arguments)
+        finally:
+            self._given = {}  # which keeps no array alive
+
+    def _resolved(self, arguments: Mapping[str, Any] | None) -> Instance:
+        types = tuple(self._parameter(x, arguments) for x in self._annotated)
         captured = self.captured()
         found, refused = self._first_named(types, captured, arguments), None
         while True:
