@@ -7,6 +7,7 @@ import inspect
 import operator
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FunctionType, MethodType, ModuleType, NoneType
 from typing import TYPE_CHECKING, Any
@@ -223,7 +224,8 @@ def _contents(value: Any, depth: int) -> Any:
     if kind in SETTLED:
         return kind, value
     if is_data(value):  # a parameter, of which only the type counts
-        return kind, signature.observed("x", value)
+        with suppress(TensorError):  # which the program gets where it reads it
+            return kind, signature.observed("x", value)
     if depth and isinstance(value, Mapping):
         return kind, tuple((x, _contents(part, depth - 1)) for x, part in value.items())
     if depth and isinstance(value, list | tuple):

@@ -114,8 +114,8 @@ class OutsideMethod:
 
 def is_data(value: Any) -> bool:
     """Whether a value is an array of NumPy's or JAX's, or a set of index tuples."""
-    if isinstance(value, np.ndarray):
-        return True
+    if isinstance(value, np.ndarray | type):
+        return isinstance(value, np.ndarray)
     if isinstance(value, set | frozenset):
         return bool(value) and all(isinstance(part, tuple) for part in value)
     return hasattr(value, "__array_namespace__") and hasattr(value, "dtype")

@@ -17,6 +17,7 @@ else there. What the language does not have is refused here, with what to write 
 from __future__ import annotations
 
 import ast
+import builtins
 import dis
 import inspect
 import re
@@ -113,7 +114,8 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
         with deep():  # the parser goes as deep as a sum has terms
             module = cst.parse_module(source).visit(_Unexplained())
             text = MetadataWrapper(module).visit(rewriter).code
-        outside = _looked_up(function) - rewriter.assigned.keys()
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        outside = _looked_up(function, cells) - rewriter.assigned.keys()
         code = _compiled(text, first, filename, rewriter.marks, outside)
     except cst.ParserSyntaxError as error:
         message = f"`{function.__name__}` is not written as one function"
@@ -122,7 +124,6 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
         message = f"an expression of `{function.__name__}` is nested too deeply"
         raise TensorError(message, "give its parts names") from error
 
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     unbound = {*cells, *_globals(function.__code__)}
     paths = [tuple(dotted.split(".")) for dotted in rewriter.names]
     taken = [path for path in paths if path[0] in unbound]
@@ -151,17 +152,20 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
     return Rewritten(build, tuple(rewriter.places), filename, lines, text, captured)
 
 
-def _looked_up(function: Callable[..., Any]) -> set[str]:
-    """The names from outside that may have data: all but those of modules, functions and numbers."""
-    closure = inspect.getclosurevars(function)
-    known = {**closure.globals, **closure.nonlocals}
-    names = {*_globals(function.__code__), *function.__code__.co_freevars} - closure.builtins.keys()
-    plain = bool | int | float | complex | str | type | ModuleType | None
+def _looked_up(function: Callable[..., Any], cells: Mapping[str, CellType]) -> set[str]:
+    """The names from outside that may have data: all but those of modules, functions, numbers and what is built in."""
+    names = {*cells, *_globals(function.__code__)}
+    values = {x: _captured((x,), cells, function.__globals__) for x in names}
+    plain = bool | int | float | complex | str | type | ModuleType
     return {
         x
-        for x in names
-        if x not in known or not (isinstance(known[x], plain) or callable(known[x]))
+        for x, value in values.items()
+        if not (isinstance(value, plain) or callable(value) or (value is None and _is_built_in(x)))
     }
+
+
+def _is_built_in(name: str) -> bool:
+    return hasattr(builtins, name)
 
 
 class _Outside(ast.NodeTransformer):
