@@ -84,7 +84,8 @@ class WrittenFunction(TensorFunction):
         return self._python
 
     def at(self, types: Mapping[str, Parameter]) -> Instance:
-        return self._traced(tuple(types.values()), self.captured())
+        shapes = tuple(getattr(r.value({}), "shape", ()) for r in self._outside if r.surroundings)
+        return self._traced(tuple(types.values()), (*self.captured(), shapes))
 
     def _trace(self, types: tuple[Parameter, ...], _captured: Captured) -> Instance:
         own, traced = trace(self.__name__, self._rewritten, types, self._context)

@@ -77,10 +77,13 @@ def _part(value: Any, key: Any, is_attribute: bool) -> Any:
 class ArrayMet(Exception):  # noqa: N818 - no error
     """The program reads an array from outside: what is traced starts again with it as a parameter."""
 
-    def __init__(self, reference: Reference, parameter: Parameter) -> None:
+    def __init__(
+        self, reference: Reference, parameter: Parameter, shape: tuple[int, ...] = ()
+    ) -> None:
         super().__init__(reference, parameter)
         self.reference = reference
         self.parameter = parameter
+        self.shape = shape
 
 
 class OutsideObject:
