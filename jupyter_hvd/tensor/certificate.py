@@ -142,6 +142,8 @@ def certify(
     instance, both = function.instance, function.value_and_grad(*wrt)
     start = dict(sizes or function.last_sizes or {})
     relations = {x for x, t, _ in instance.parameters if not isinstance(t, Real | Array | Product)}
+    outside = {x: r for x, r in instance.checked.outside if x in relations and r.surroundings}
+    given = {**{x: r.value({}) for x, r in outside.items()}, **given}
     if missing := sorted(relations - given.keys() - start.keys()):
         raise TensorError(
             f"`{missing[0]}` is data that no random numbers can stand for",
@@ -233,7 +235,9 @@ def _point(
     value, gradient = (formula.evaluate(env) for formula in formulas)
     # The value, which comes with the gradient, counts as dy does, which is an input of Dᵀ (6.55) and 1 here.
     ends = [interface(instance.function, sizes) for instance in instances]
-    seconds = [median(partial(function, **arguments), CALLS) for function in functions]
+    outside = dict(instances[0].checked.outside)
+    own = {x: value for x, value in arguments.items() if x not in outside}
+    seconds = [median(partial(function, **own), CALLS) for function in functions]
     return Point(sizes, value, gradient, value + ends[0], gradient + ends[1], *seconds)
 
 

@@ -179,7 +179,7 @@ class DerivedFunction(TensorFunction):
         parameters = (*base.parameters, *derived.extra)
         body = to_term(derived.program)
         function = Lambda("arg", tuple((p.name, p.type) for p in parameters), body)
-        traced = Traced(function, derived.layout, {})
+        traced = Traced(function, derived.layout, {}, outside=base.checked.outside)
         primal = None
         if derived.pulled is not None:
             primal = Primal(base.traced.with_notes, base.ssa, derived.pulled)

@@ -7,6 +7,7 @@ import inspect
 import operator
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FunctionType, MethodType, ModuleType, NoneType
 from typing import TYPE_CHECKING, Any
@@ -83,7 +84,8 @@ class WrittenFunction(TensorFunction):
         return self._python
 
     def at(self, types: Mapping[str, Parameter]) -> Instance:
-        return self._traced(tuple(types.values()), self.captured())
+        shapes = tuple(getattr(r.value({}), "shape", ()) for r in self._outside if r.surroundings)
+        return self._traced(tuple(types.values()), (*self.captured(), shapes))
 
     def _trace(self, types: tuple[Parameter, ...], _captured: Captured) -> Instance:
         own, traced = trace(self.__name__, self._rewritten, types, self._context)
@@ -101,8 +103,14 @@ class WrittenFunction(TensorFunction):
         return Named(types, Instance(tensors(types), traced, traced))
 
     def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
-        types = tuple(self._parameter(x, arguments) for x in self._annotated)
         self._given = arguments or {}
+        try:
+            return self._resolved(arguments)
+        finally:
+            self._given = {}  # which keeps no array alive
+
+    def _resolved(self, arguments: Mapping[str, Any] | None) -> Instance:
+        types = tuple(self._parameter(x, arguments) for x in self._annotated)
         captured = self.captured()
         found, refused = self._first_named(types, captured, arguments), None
         while True:
@@ -217,7 +225,8 @@ def _contents(value: Any, depth: int) -> Any:
     if kind in SETTLED:
         return kind, value
     if is_data(value):  # a parameter, of which only the type counts
-        return kind, signature.observed("x", value)
+        with suppress(TensorError):  # which the program gets where it reads it
+            return kind, signature.observed("x", value)
     if depth and isinstance(value, Mapping):
         return kind, tuple((x, _contents(part, depth - 1)) for x, part in value.items())
     if depth and isinstance(value, list | tuple):

@@ -3,6 +3,7 @@ Python's, gradients as by differences.
 """
 
 import dataclasses
+import pickle
 from functools import partial
 
 import jax
@@ -194,6 +195,30 @@ def test_a_call_like_one_before_is_not_checked_anew(monkeypatch):
     data *= 2
     np.testing.assert_allclose(loss(given, "square"), 4 * first[0])
     np.testing.assert_allclose(gradient(given, "square"), 4 * first[1])
+
+
+@tensor
+def fitted(w):
+    return np.sum((DATA @ w - LABELS) ** 2)
+
+
+def test_derivatives_of_functions_with_data_in_other_functions():
+    @tensor
+    def penalised(w):
+        return np.sum(fitted.grad("w")(w) ** 2) + fitted(w)
+
+    slope = 2 * DATA.T @ (DATA @ W - LABELS)
+    np.testing.assert_allclose(penalised(W), np.sum(slope**2) + fitted(W))
+    expected = 4 * DATA.T @ DATA @ slope + slope
+    np.testing.assert_allclose(penalised.grad("w")(W), expected)
+
+
+def test_what_is_known_of_a_function_with_data():
+    fitted(W)
+    assert fitted.certify("w").largest_ratio <= 4
+    np.testing.assert_allclose(fitted.interpret(W), fitted(W))
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(fitted.grad("w")))(W), fitted.grad(0)(W))
+    np.testing.assert_allclose(jax.vmap(fitted.jax)(np.stack([W, W])), [fitted(W)] * 2)
 
 
 def test_nothing_is_differentiated_by_what_is_no_tensor():

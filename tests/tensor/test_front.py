@@ -219,13 +219,13 @@ def test_functions_of_notebook_cells():
         "value = total.interpret([1.0, 2.0])\n"
         "@tensor\n"
         "def wrong(x):\n"
-        "    while True: pass\n"
+        "    with x: pass\n"
         "    return x\n"
     )
     result = shell.run_cell(cell, silent=True)
     assert shell.user_ns["value"] == 3
-    assert "range(n)" in result.error_in_exec.help
-    assert result.error_in_exec.place.text == "    while True: pass"
+    assert "to the caller" in result.error_in_exec.help
+    assert result.error_in_exec.place.text == "    with x: pass"
 
 
 def module_with(tmp_path, source):

@@ -453,10 +453,10 @@ def test_random_loops_that_change_names_agree_with_python(tmp_path):
     assert random_statements.taken(range(200), tmp_path) > 180
 
 
-def _swapped(x):
+def _swapped_in_a_tuple(x):
     y = x * 1.0
-    y[0], y[1] = y[1], y[0]
-    return y
+    (y[0], y[1]), z = (y[1], y[0]), 1.0
+    return y * z
 
 
 def _in_a_part(M):
@@ -489,7 +489,7 @@ def _columns_chosen(M, m):
     ("function", "arguments", "message"),
     [
         (_columns_chosen, (M, np.arange(5) > 2), "along one axis of several"),
-        (_swapped, (x,), "an entry among several targets"),
+        (_swapped_in_a_tuple, (x,), "a tuple of targets that is in another"),
         (_in_a_part, (M,), "a part of a part"),
         (_lists_beside, (M, np.array([0, 1])), "beside another index"),
         (_list_apart, (M,), "beside another index"),

@@ -77,10 +77,13 @@ def _part(value: Any, key: Any, is_attribute: bool) -> Any:
 class ArrayMet(Exception):  # noqa: N818 - no error
     """The program reads an array from outside: what is traced starts again with it as a parameter."""
 
-    def __init__(self, reference: Reference, parameter: Parameter) -> None:
+    def __init__(
+        self, reference: Reference, parameter: Parameter, shape: tuple[int, ...] = ()
+    ) -> None:
         super().__init__(reference, parameter)
         self.reference = reference
         self.parameter = parameter
+        self.shape = shape
 
 
 class OutsideObject:
@@ -114,8 +117,8 @@ class OutsideMethod:
 
 def is_data(value: Any) -> bool:
     """Whether a value is an array of NumPy's or JAX's, or a set of index tuples."""
-    if isinstance(value, np.ndarray):
-        return True
+    if isinstance(value, np.ndarray | type):
+        return isinstance(value, np.ndarray)
     if isinstance(value, set | frozenset):
         return bool(value) and all(isinstance(part, tuple) for part in value)
     return hasattr(value, "__array_namespace__") and hasattr(value, "dtype")

@@ -17,6 +17,7 @@ else there. What the language does not have is refused here, with what to write 
 from __future__ import annotations
 
 import ast
+import builtins
 import dis
 import inspect
 import re
@@ -38,10 +39,8 @@ TRACER = "__tensor__"
 OUTSIDE = "__outside__"  # where the function's names from outside are looked up
 MARK = "#@"  # before the number of the source line that a rewritten statement ends on
 LONG = 32  # operands of one sum or product above which it is built as a balanced tree
-LOOP_HELP = "write `for t in range(n)`, and carry on what is done: `h = h if done else f(h)`"
 
 _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
-    cst.While: ("a `while` loop has no size that is known beforehand", LOOP_HELP),
     cst.With: ("a `with` statement is no expression", "move it to the caller"),
     cst.Try: ("a `try` statement is no expression", "move it to the caller"),
     cst.Del: ("`del` is a mutation", "let the name go out of use"),
@@ -115,7 +114,8 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
         with deep():  # the parser goes as deep as a sum has terms
             module = cst.parse_module(source).visit(_Unexplained())
             text = MetadataWrapper(module).visit(rewriter).code
-        outside = _looked_up(function) - rewriter.assigned.keys()
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        outside = _looked_up(function, cells) - rewriter.assigned.keys()
         code = _compiled(text, first, filename, rewriter.marks, outside)
     except cst.ParserSyntaxError as error:
         message = f"`{function.__name__}` is not written as one function"
@@ -124,7 +124,6 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
         message = f"an expression of `{function.__name__}` is nested too deeply"
         raise TensorError(message, "give its parts names") from error
 
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     unbound = {*cells, *_globals(function.__code__)}
     paths = [tuple(dotted.split(".")) for dotted in rewriter.names]
     taken = [path for path in paths if path[0] in unbound]
@@ -153,17 +152,20 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
     return Rewritten(build, tuple(rewriter.places), filename, lines, text, captured)
 
 
-def _looked_up(function: Callable[..., Any]) -> set[str]:
-    """The names from outside that may have data: all but those of modules, functions and numbers."""
-    closure = inspect.getclosurevars(function)
-    known = {**closure.globals, **closure.nonlocals}
-    names = {*_globals(function.__code__), *function.__code__.co_freevars} - closure.builtins.keys()
-    plain = bool | int | float | complex | str | type | ModuleType | None
+def _looked_up(function: Callable[..., Any], cells: Mapping[str, CellType]) -> set[str]:
+    """The names from outside that may have data: all but those of modules, functions, numbers and what is built in."""
+    names = {*cells, *_globals(function.__code__)}
+    values = {x: _captured((x,), cells, function.__globals__) for x in names}
+    plain = bool | int | float | complex | str | type | ModuleType
     return {
         x
-        for x in names
-        if x not in known or not (isinstance(known[x], plain) or callable(known[x]))
+        for x, value in values.items()
+        if not (isinstance(value, plain) or callable(value) or (value is None and _is_built_in(x)))
     }
+
+
+def _is_built_in(name: str) -> bool:
+    return hasattr(builtins, name)
 
 
 class _Outside(ast.NodeTransformer):
@@ -273,6 +275,7 @@ class _Rewriter(cst.CSTTransformer):
         self.made = 0  # functions made of a statement's parts
         self.elifs: set[cst.If] = set()
         self.branches: set[cst.CSTNode] = set()  # blocks of `if` statements
+        self.jumping: list[tuple[cst.If, cst.If]] = []
         self.returning: list[tuple[cst.If, cst.If]] = []
         self.assigned: dict[str, bool] = {}  # names that the function assigns to
         self.names: dict[str, None] = {}  # that the function uses, with their attributes dotted
@@ -302,13 +305,7 @@ class _Rewriter(cst.CSTTransformer):
     def on_visit(self, node: cst.CSTNode) -> bool:
         refused = _REFUSED.get(type(node))
         if refused is not None:
-            shown = node
-            if isinstance(node, cst.While):
-                # The caret goes under the statement's first line only.
-                at = self.place(node)
-                end = len(at.text.rstrip())
-                raise TensorError(*refused, Place(at.filename, at.line, at.column, end, at.text))
-            raise self.refuse(shown, *refused)
+            raise self.refuse(node, *refused)
         return super().on_visit(node)
 
     # The function itself
@@ -317,7 +314,7 @@ class _Rewriter(cst.CSTTransformer):
         if self.depth:
             self.marks = True
         else:
-            kinds = (cst.For, cst.If, cst.FunctionDef)
+            kinds = (cst.For, cst.While, cst.If, cst.FunctionDef)
             self.marks = any(isinstance(inner, kinds) for inner in _nodes(node.body))
         self.assigned |= changed_names(node.body)
         if node.asynchronous:
@@ -419,7 +416,7 @@ class _Rewriter(cst.CSTTransformer):
             self._check_target(target.target)
 
     def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:
-        return isinstance(node.target, cst.Subscript)
+        return isinstance(node.target, cst.Subscript) or _has_entries(node.target)
 
     def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
         self._check_target(node.target)
@@ -430,10 +427,10 @@ class _Rewriter(cst.CSTTransformer):
     def _check_target(self, target: cst.BaseExpression) -> None:
         if isinstance(target, cst.Tuple | cst.List):
             for element in target.elements:
-                if isinstance(element.value, cst.Subscript):
+                if _has_entries(element.value):
                     raise self.refuse(
                         element.value,
-                        "an entry among several targets",
+                        "an entry in a tuple of targets that is in another",
                         "assign in statements of their own",
                     )
                 self._check_target(element.value)
@@ -452,6 +449,8 @@ class _Rewriter(cst.CSTTransformer):
             return cst.FlattenSentinel(self._assigned_to_all(node, updated))
         if isinstance(target, cst.Subscript):
             return self._stored(node, target, updated.targets[0].target, "", updated.value)
+        if _has_entries(target):
+            return cst.FlattenSentinel(self._assigned_to_entries(node, updated))
         added = self_added(node)
         if added is not None and self.loops:
             name, operator = added
@@ -475,6 +474,30 @@ class _Rewriter(cst.CSTTransformer):
                     yield _assigned(names, self._bound(node, one.target, same), always=True)
                 case target:
                     yield cst.Assign([cst.AssignTarget(target)], same)
+
+    def _assigned_to_entries(self, node: cst.Assign, updated: cst.Assign) -> Iterator[cst.Assign]:
+        """`y[i], y[j] = a, b`: both values first, and then one target after the other."""
+        target = _several(node.targets[0].target)
+        made = _several(updated.targets[0].target)
+        self.made += 1
+        pairs = [
+            (one.value, read.value)
+            for one, read in zip(target.elements, made.elements, strict=True)
+        ]
+        names: list[cst.BaseExpression] = [
+            cst.Name(f"__entry_{self.made}_{j}") if isinstance(one, cst.Subscript) else one
+            for j, (one, _) in enumerate(pairs)
+        ]
+        plain = target.with_changes(
+            elements=[
+                element.with_changes(value=name)
+                for element, name in zip(target.elements, names, strict=True)
+            ]
+        )
+        yield _assigned(_flat(plain), self._bound(node, plain, updated.value), always=True)
+        for (one, read), name in zip(pairs, names, strict=True):
+            if isinstance(one, cst.Subscript):
+                yield self._stored(node, one, read, "", name)
 
     def leave_AnnAssign(
         self, node: cst.AnnAssign, updated: cst.AnnAssign
@@ -580,11 +603,11 @@ class _Rewriter(cst.CSTTransformer):
     def visit_For(self, node: cst.For) -> None:
         if node.orelse is not None:
             raise self.refuse(node.orelse, "`else` of a loop", "leave it out")
-        for inner in (cst.Return, cst.Raise, cst.Break, cst.Continue):
+        for inner in (cst.Return, cst.Raise):
             for found in _within(node.body, inner):
                 word = inner.__name__.lower()
                 message = f"`{word}` inside a `for` makes its count depend on what it finds"
-                raise self.refuse(found, message, "let it run, and choose by `a if p else b`")
+                raise self.refuse(found, message, "set a name, and `break`: `found = x[i]`")
         self._check_range(node.iter, node.target)
         self.loops += 1
 
@@ -597,10 +620,24 @@ class _Rewriter(cst.CSTTransformer):
         items = _flat(node.target)
         if set(items) & set(names):
             raise self.refuse(node.target, "the loop changes its own index", "use another name")
+        statements = list(_block(updated.body).body)
+        lines = list(updated.leading_lines)
+        begun: list[cst.BaseStatement] = []
+        if any(map(self._may_jump, node.body.body)):
+            flag = f"ended_{self.made}"
+            if next(_jumps(node.body, cst.Break), None) is not None:
+                changed[flag] = True
+                names = list(changed)
+                begun = [self._line(node, _assigned([flag], cst.Float("0.0")))]
+                ops = cst.Tuple([cst.Element(cst.SimpleString("'=='"))])
+                going = self.call(node.target, "compare", ops, cst.Name(flag), cst.Integer("0"))
+                statements = self._choice(
+                    node, going, self._without_jumps(node, statements, flag), []
+                )
+            else:
+                statements = self._without_jumps(node, statements, flag)
         parameters = [cst.Param(cst.Name(x)) for x in (*items, *names)]
-        made = self._function(
-            node, name, parameters, list(_block(updated.body).body), _tuple(names)
-        )
+        made = self._function(node, name, parameters, statements, _tuple(names))
         call = self.call(
             node.target,
             "repeat",
@@ -613,13 +650,41 @@ class _Rewriter(cst.CSTTransformer):
             cst.Tuple([cst.Element(self.current(x)) for x in names]),
             cst.Name(name),
         )
-        lines = list(updated.leading_lines)
         return cst.FlattenSentinel(
             [
+                *begun,
                 made.with_changes(leading_lines=lines),
                 self._line(node, _assigned(names, call, always=True)),
             ]
         )
+
+    def visit_While(self, node: cst.While) -> None:
+        for kind in (cst.Return, cst.Raise, cst.Break, cst.Continue):
+            for found in _within(node.body, kind):
+                message = f"`{kind.__name__.lower()}` inside a `while`"
+                advice = "write `for t in range(most):`, where most says how often it runs at most"
+                raise self.refuse(found, message, advice)
+        if node.orelse is not None:
+            raise self.refuse(node.orelse, "`else` of a loop", "leave it out")
+
+    def leave_While(
+        self, node: cst.While, updated: cst.While
+    ) -> cst.FlattenSentinel[cst.BaseStatement]:
+        names = list(changed_names(node.body))
+        parameters = [cst.Param(cst.Name(x)) for x in names]
+        self.made += 1
+        name = f"__turn_{self.made}"
+        body = list(_block(updated.body).body)
+        made = self._function(node, name, parameters, body, _tuple(names))
+        call = self.call(
+            node.test,
+            "repeat_while",
+            _lambda(names, updated.test),
+            cst.Tuple([cst.Element(self.current(x)) for x in names]),
+            cst.Name(name),
+        )
+        made = made.with_changes(leading_lines=updated.leading_lines)
+        return cst.FlattenSentinel([made, self._line(node, _assigned(names, call, always=True))])
 
     def visit_If(self, node: cst.If) -> None:
         self.branches.add(node.body)
@@ -636,37 +701,84 @@ class _Rewriter(cst.CSTTransformer):
         if has_return(node):
             self.returning.append((node, updated))
             return updated
+        if self._may_jump(node):
+            self.jumping.append((node, updated))
+            return updated
         return cst.FlattenSentinel(self._branches(node, updated))
 
-    def _branches(self, node: cst.If, updated: cst.If) -> list[cst.BaseStatement]:
-        """An `if` as two functions and a choice between them."""
-        names = list(changed_names(node))
+    def _may_jump(self, node: cst.CSTNode) -> bool:
+        """Whether a statement may end the iteration, or the loop, that it is in."""
+        return any(next(_jumps(node, kind), None) for kind in (cst.Continue, cst.Break))
+
+    def _without_jumps(
+        self, node: cst.CSTNode, statements: list[cst.BaseStatement], flag: str
+    ) -> list[cst.BaseStatement]:
+        """Statements of a loop's body with `continue` as the end of what follows, and `break` as that and a flag."""
+        for k, statement in enumerate(statements):
+            jump = statement.body[-1] if isinstance(statement, cst.SimpleStatementLine) else None
+            if isinstance(jump, cst.Continue | cst.Break):
+                assert isinstance(statement, cst.SimpleStatementLine)
+                before = statement.with_changes(body=statement.body[:-1])
+                kept = [before] if before.body else []
+                ended = [self._line(node, _assigned([flag], cst.Float("1.0")))]
+                return [*statements[:k], *kept, *(ended if isinstance(jump, cst.Break) else [])]
+            found = next((pair for pair in self.jumping if pair[1] is statement), None)
+            if found is not None:
+                test, rest = found[0], statements[k + 1 :]
+                ways = [
+                    self._without_jumps(node, [*way, *rest], flag) for way in self._ways(*found)
+                ]
+                choice = self._choice(test, found[1].test, *ways)
+                return [*statements[:k], *choice]
+        return statements
+
+    def _ways(
+        self, node: cst.If, updated: cst.If
+    ) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
+        """The statements of both branches of an `if`."""
+        first = list(_block(updated.body).body)
+        if isinstance(node.orelse, cst.If) and isinstance(updated.orelse, cst.If):
+            if self._may_jump(node.orelse):
+                self.jumping.append((node.orelse, updated.orelse))
+                return first, [updated.orelse]
+            return first, self._branches(node.orelse, updated.orelse)
+        if updated.orelse is None:
+            return first, []
+        return first, list(_block(cst.ensure_type(updated.orelse, cst.Else).body).body)
+
+    def _choice(
+        self,
+        node: cst.If | cst.For,
+        test: cst.BaseExpression,
+        first: list[cst.BaseStatement],
+        second: list[cst.BaseStatement],
+    ) -> list[cst.BaseStatement]:
+        """Two functions of rewritten statements, and a choice between them."""
+        changed = {x: None for s in (*first, *second) for x in changed_names(s)}
+        names = [x for x in changed if not x.startswith("__")]
         parameters = [cst.Param(cst.Name(x)) for x in names]
         self.made += 1
         then, other = f"__then_{self.made}", f"__else_{self.made}"
+        shown = node.test if isinstance(node, cst.If) else node.target
         call = self.call(
-            node.test,
+            shown,
             "branch",
-            updated.test,
+            test,
             _strings(names),
             cst.Tuple([cst.Element(self.current(x)) for x in names]),
             cst.Name(then),
             cst.Name(other),
         )
-        otherwise: list[cst.BaseStatement] = []
-        if isinstance(node.orelse, cst.If) and isinstance(updated.orelse, cst.If):
-            otherwise = self._branches(node.orelse, updated.orelse)
-        elif updated.orelse is not None:
-            otherwise = list(_block(cst.ensure_type(updated.orelse, cst.Else).body).body)
-        first = self._function(
-            node, then, parameters, list(_block(updated.body).body), _tuple(names)
-        )
-        second = self._function(node, other, parameters, otherwise, _tuple(names))
         return [
-            first.with_changes(leading_lines=updated.leading_lines),
-            second,
+            self._function(node, then, parameters, first, _tuple(names)),
+            self._function(node, other, parameters, second, _tuple(names)),
             self._line(node, _assigned(names, call, always=True)),
         ]
+
+    def _branches(self, node: cst.If, updated: cst.If) -> list[cst.BaseStatement]:
+        """An `if` as two functions and a choice between them."""
+        first, *rest = self._choice(node, updated.test, *self._ways(node, updated))
+        return [first.with_changes(leading_lines=updated.leading_lines), *rest]
 
     def leave_IndentedBlock(
         self, node: cst.IndentedBlock, updated: cst.IndentedBlock
@@ -901,6 +1013,18 @@ def _root(e: cst.BaseExpression) -> cst.BaseExpression:
     return e
 
 
+def _several(target: cst.BaseExpression) -> cst.Tuple | cst.List:
+    assert isinstance(target, cst.Tuple | cst.List)
+    return target
+
+
+def _has_entries(target: cst.BaseExpression) -> bool:
+    """Whether some of several targets are entries of arrays."""
+    if not isinstance(target, cst.Tuple | cst.List):
+        return False
+    return any(isinstance(e.value, cst.Subscript) for e in target.elements)
+
+
 def _flat(target: cst.BaseExpression) -> list[str]:
     """The names of a target, in order; of an entry that of its array."""
     if isinstance(target, cst.Tuple | cst.List):
@@ -962,6 +1086,15 @@ def _nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     yield node
     for child in node.children:
         yield from _nodes(child)
+
+
+def _jumps(node: cst.CSTNode, kind: type[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+    """The `continue`s or `break`s of the loop that a statement is in."""
+    if isinstance(node, kind):
+        yield node
+    for child in node.children:
+        if not isinstance(child, cst.FunctionDef | cst.Lambda | cst.For | cst.While):
+            yield from _jumps(child, kind)
 
 
 def has_return(node: cst.CSTNode) -> bool:
@@ -1048,6 +1181,11 @@ def changed_names(node: cst.CSTNode) -> dict[str, bool]:
                         root = _root(one.target)
                         if isinstance(root, cst.Name):
                             add(root.value, False)
+                    elif _has_entries(one.target):
+                        parts = _several(one.target).elements
+                        for part in parts:
+                            for name in _flat(part.value):
+                                add(name, not isinstance(part.value, cst.Subscript))
                     elif isinstance(one.target, cst.Name | cst.Tuple | cst.List):
                         for name in _flat(one.target):
                             add(name, self_added(node) is None)

@@ -75,8 +75,11 @@ def trace(
     while True:
         try:
             return tensors(parameters), _traced(name, rewritten, parameters, set(), context)
-        except ArrayMet as met:
-            parameters = _with_array(parameters, met, context)
+        except ArrayMet as met:  # whose sizes are numbers, which the caller's can meet
+            *parameters, found = _with_array(parameters, met, context)
+            axes = enumerate(met.shape)
+            sizes = {f"{found.name}_{axis}": Affine.of(n) for axis, n in axes}
+            parameters.append(found._replace(type=at_sizes(found.type, sizes)))
 
 
 def tensors(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:

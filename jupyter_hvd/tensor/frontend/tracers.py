@@ -67,11 +67,12 @@ class Value:
         self.layout = layout
         self.written: list[Any] | None = None  # the entries of a list that is written out
         self.nature = Nature()
+        self.defined: Predicate | None = None  # where it has a value, if that is not everywhere
         tracer.note(term)
 
     @property
     def term(self) -> Term:
-        """The term; TensorError where what it reads has been changed in place by another name."""
+        """The term; TensorError where what it reads has been changed in place by another name, or has no value here."""
         self.tracer.check(self)
         return self.unchecked
 

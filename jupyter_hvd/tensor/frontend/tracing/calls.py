@@ -94,6 +94,8 @@ class Tracer(Selections):
             return self.applied(function.func, *given, **{**function.keywords, **named_arguments})
         if not isinstance(function, Value) and hasattr(function, "__tensor_inline__"):
             return function.__tensor_inline__(self, arguments, named_arguments)
+        if hasattr(getattr(function, "__self__", None), "__tensor_inline__"):
+            return function(*arguments, **named_arguments)  # `f.grad("w")`
         if getattr(function, "__globals__", {}).get("__tensor__") is self:
             return self._inner(function, arguments, named_arguments)
         if any(isinstance(x, Selected) for x in (*arguments, *named_arguments.values())):
@@ -576,7 +578,8 @@ class Tracer(Selections):
     def _array_from_outside(self, reference: Reference, value: Any) -> Any:
         name = self._name_outside(reference)
         if name not in self.arguments:
-            raise ArrayMet(reference, Parameter(name, *observed(name, value)))
+            parameter = Parameter(name, *observed(name, value))
+            raise ArrayMet(reference, parameter, getattr(value, "shape", ()))
         return self.arguments[name]
 
     def _name_outside(self, reference: Reference) -> str:

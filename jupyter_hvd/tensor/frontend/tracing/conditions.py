@@ -172,6 +172,10 @@ class Conditions(Wholes):
         """A truth value as 1 or 0."""
         return value if self._on_data(value) else self.truth_of(self.condition(value))
 
+    def holds_here(self, p: Predicate) -> bool:
+        here = conj(*self.conditions)
+        return sets.impossible(tuple(self.binders), conj(here, self._negation(p)))
+
     def _negation(self, p: Predicate) -> Predicate:
         negation = negate(p)
         if negation is None:

@@ -116,12 +116,21 @@ class Packing:
         del self.lookups[lookups:], self.accesses[accesses:]
 
     def check(self, value: Value) -> None:
-        """A value may be read: it shares nothing with an array that has been changed since."""
+        """A value may be read: it has one here, and shares nothing with an array that has been changed since."""
+        if value.defined is not None and not self.holds_here(value.defined):
+            raise self.error(
+                "an `if` gives this name its value, and here it may have none",
+                "give it one in the other branch, too, or before the `if`",
+            )
         if self.memory.changes and (array := self.memory.outdated(value)):
             raise self.error(
                 f"this shares its entries with `{array}`, which has been changed in place since",
                 "take a copy before: `old = y.copy()`; or, where `+=` changes it, write `y = y + …`",
             )
+
+    def holds_here(self, p: Predicate) -> bool:
+        """Whether the conditions around imply another."""
+        raise NotImplementedError
 
     def at(self, k: int) -> None:
         """From here on the program is at its k-th place."""

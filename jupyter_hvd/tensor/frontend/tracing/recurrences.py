@@ -195,9 +195,10 @@ class Recurrences(Entries):
         values: tuple[Any, ...],
         body: Callable[..., Any],
         ranges: Sequence[Range | None] = (),
+        filled: frozenset[str] = _NOTHING,
     ) -> tuple[Any, ...]:
         """A loop whose turns read what those before have left: `iterate`. `ranges` tells between which sizes
-        whole numbers lie that it carries; how they begin, where nothing is said.
+        whole numbers lie that it carries; how they begin, where nothing is said. Lists that are `filled` are not appended to.
         """
         self.at(k)
         so_far, again = self.so_far(), bool(ranges)
@@ -207,12 +208,17 @@ class Recurrences(Entries):
         index, size, item, within = self.turn(pattern, bounds, ragged=True)
         self.no_fewer_than_none(size)
         begun = tuple(
-            self._begun(name, value, index) for name, value in zip(names, values, strict=True)
+            self._begun(name, value, index, name in filled)
+            for name, value in zip(names, values, strict=True)
         )
         before = dict(self.memory.changes)
         with self.scope(Binder(index, size), within) as scope:
             left = body(*item(), *map(self._during, begun, ranges))
         self.at(k)
+        fixed = frozenset(filter(None, map(self._read_as_growing, begun, left)))
+        if fixed:
+            self.back_to(so_far)
+            return self.one_by_one(k, pattern, bounds, names, values, body, (), filled | fixed)
         wider = [
             range_ and joined_ranges([range_, beyond(range_of(value), index, size)])
             for range_, value in zip(ranges, left, strict=False)
@@ -220,7 +226,7 @@ class Recurrences(Entries):
         if wider != ranges:  # once more, with what holds after a turn; then without
             self.back_to(so_far)
             wider = [None] * len(wider) if again else wider
-            return self.one_by_one(k, pattern, bounds, names, values, body, wider)
+            return self.one_by_one(k, pattern, bounds, names, values, body, wider, filled)
         # What a turn gives beyond what it carries is a list that begins with the loop.
         count = len(left)
         begun = (*begun, *left[len(begun) :])
@@ -377,7 +383,16 @@ class Recurrences(Entries):
     def _is_read(self, state: State, read: frozenset[str]) -> bool:
         return not read.isdisjoint(x.name for x in state.parts)
 
-    def _begun(self, name: str, value: Any, index: str) -> State | Appended | Any:
+    def _read_as_growing(self, begun: Any, left: Any) -> str | None:
+        """A list of which entries were read as those of one that grows, and that does not."""
+        if not isinstance(begun, State) or isinstance(left, Appended):
+            return None
+        list_ = self.lists.get(begun.parts[0].name)
+        return begun.name if list_ is not None and list_.lasts else None
+
+    def _begun(
+        self, name: str, value: Any, index: str, filled: bool = False
+    ) -> State | Appended | Any:
         """What a loop carries by a name, from how it begins."""
         depths = len(self.conditions) + 1, len(self.masks), index
         if isinstance(value, list) and not value:
@@ -390,14 +405,16 @@ class Recurrences(Entries):
         if isinstance(term.type, Product):
             term = cast("Value", self._bind(name, Value(self, term, layout))).term
         state = self._state(name, term, layout, value)
-        if isinstance(value, Value) and value.written is not None:
+        if isinstance(value, Value) and value.written is not None and not filled:
             self.lists[state.parts[0].name] = Appended(name, value, *depths)
         return state
 
     def _begun_within(self, name: str, one: Any, value: Any) -> Any:
         """What begins within a loop that has a turn at least, and is there after it."""
-        if one is not UNSET or isinstance(value, Index):
+        if one is not UNSET or isinstance(value, Index | Barred):
             return one
+        if isinstance(value, Value) and value.defined is not None:
+            return undefined(name)
         if not isinstance(value, Value) or value.type != array(dimensions(value.type)):
             raise self.error(f"`{name}` begins within the loop", "give it a value before")
         return self._state(name, zero_of(value.term), None)
@@ -544,6 +561,13 @@ def parts_of(e: Term) -> tuple[Term, ...]:
 def zero_of(e: Term) -> Term:
     """The zero of the type of an array."""
     return gens(numbered("z", dimensions(e.type)), Const(0))
+
+
+def undefined(name: str) -> Barred:
+    return Barred(
+        f"`{name}` has a value in one branch of an `if` only",
+        "give it one in the other branch, too, or before the `if`",
+    )
 
 
 def gone(name: str) -> Barred:

@@ -73,8 +73,11 @@ from .recurrences import (
     Recurrences,
     gone,
     left_there,
+    undefined,
 )
 from .wholes import lists_of, numbers_of
+
+ITERATIONS = 1000  # of a `while` loop, which are written out
 
 
 class Raised(TensorError):  # noqa: N818 - it says what the program raises
@@ -153,11 +156,11 @@ class Statements(Recurrences):
         (p, first, x), (q, second, y) = one, two
         if x is y:
             return x
-        for value in (x, y):
-            if value is UNSET:
-                return UNSET
-            if isinstance(value, Carried | list):
-                raise self.error(f"`{name}` is a list or a sum in one branch only")
+        for here, bindings, value, other in ((p, first, x, y), (q, second, y, x)):
+            if isinstance(other, Barred) and not isinstance(other, Appended):
+                return self._defined_where(name, here, bindings, value)
+            if isinstance(value, Appended | list):
+                raise self.error(f"`{name}` is a list in one branch only")
         integer = self.one_integer(p, x, q, y)
         if integer is not None:
             return integer
@@ -166,6 +169,16 @@ class Statements(Recurrences):
             term, layout = self.pack(value)
             branches.append((condition, lets(bindings, term), layout))
         return self._bind(name, self._one_of(self._either(branches), x, y))
+
+    def _defined_where(
+        self, name: str, p: Predicate, bindings: Sequence[tuple[str, Term]], value: Any
+    ) -> Any:
+        """What a name means that has a value in one branch only: that, where the branch is taken, and nothing elsewhere."""
+        if isinstance(value, Barred | list) or not isinstance(value, Value):
+            return undefined(name)
+        made = self._bind(name, Value(self, guarded(p, lets(bindings, value.term)), value.layout))
+        made.defined = p
+        return made
 
     def _one_of(self, value: Value, one: Any, two: Any) -> Value:
         """A value that is one of two: it may share what either does."""
@@ -196,10 +209,12 @@ class Statements(Recurrences):
     def _joined_by(self, test: Value, names: tuple[str, ...], found: list[Any]) -> tuple[Any, ...]:
         joined = []
         for name, x, y in zip(names, *found, strict=True):
-            if x is y or UNSET in (x, y):
-                joined.append(x if x is y else UNSET)
-            elif isinstance(x, Carried | list) or isinstance(y, Carried | list):
-                raise self.error(f"`{name}` is a list or a sum in one branch only")
+            if x is y:
+                joined.append(x)
+            elif isinstance(x, Appended | list) or isinstance(y, Appended | list):
+                raise self.error(f"`{name}` is a list in one branch only")
+            elif isinstance(x, Barred) or isinstance(y, Barred):
+                joined.append(undefined(name))
             else:
                 joined.append(self._bind(name, self.one_of_two(test, x, y)))
         return tuple(joined)
@@ -265,6 +280,37 @@ class Statements(Recurrences):
             lambda: self._looped(turns, *loop),
             lambda each: self._one_after_the_other(each, values, body),
         )
+
+    def repeat_while(
+        self,
+        k: int,
+        test: Callable[..., Any],
+        values: tuple[Any, ...],
+        body: Callable[..., Any],
+    ) -> tuple[Any, ...]:
+        """What names mean after a `while` statement whose condition sizes decide: it is written out."""
+        for _ in range(ITERATIONS):
+            self.at(k)
+            if not self._decided_by_sizes(test(*values)):
+                return values
+            values = tuple(body(*values))
+        self.at(k)
+        raise self.error(f"this loop runs more than {ITERATIONS} times", "write a `for` loop")
+
+    def _decided_by_sizes(self, test: Any) -> bool:
+        """Whether a condition holds that sizes decide; these become numbers."""
+        if (known := known_truth(test)) is not None:
+            return known
+        decides = not isinstance(test, Value) or self.predicate_of(test) is not None
+        p = self.condition(test) if decides else None
+        if p is None or p.relations or p.names & {i for i, _ in self.binders}:
+            raise self.error(
+                "data or indices decide how often this `while` loop runs",
+                "say how often it runs at most, and end it there: `for t in range(most):` with `if done: break`",
+            )
+        for size in sorted(p.names):
+            self.number(Affine.of(size))
+        return p == TRUE
 
     def _looped(
         self,
@@ -721,6 +767,11 @@ class Statements(Recurrences):
     def _may_change(self, name: str, root: Any) -> None:
         of = arrays(self.memory.of(root))
         if isinstance(root, Data) or not of.isdisjoint(self.reserved | self.borrowed):
+            if lists_of(root):
+                raise self.error(
+                    f"`{name}` holds arrays of the caller",
+                    f"begin with copies: `{name} = [a.copy(), b.copy()]`",
+                )
             raise self.error(
                 f"`{name}` is the caller's, and this changes it",
                 f"begin with a copy: `y = {name}.copy()`",
