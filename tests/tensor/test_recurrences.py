@@ -657,7 +657,7 @@ REFUSED = [
         "copy",
     ),
     (
-        "h = 0.0\n    «while h < 3:»\n        h = h + x[0]\n    return h",
+        "h = 0.0\n    while «h < 3»:\n        h = h + x[0]\n    return h",
         "`while`",
         "for t in range",
     ),
