@@ -167,7 +167,7 @@ EXPECTED = {
     "different_data": "refused",
 }
 #: Programs that use what only Keras 3 has.
-KERAS_3_ONLY = ("reptile_forward", "saved_models", "transformer")
+KERAS_3_ONLY = ("reptile_forward", "saved_models", "step_object", "transformer")
 
 
 def expected(program: str) -> str:
