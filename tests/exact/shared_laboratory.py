@@ -166,8 +166,6 @@ EXPECTED = {
     **dict.fromkeys(("graph_convolution", "layers_of_whole_batches", "compiled_only"), "whole"),
     **dict.fromkeys(("different_data", "different_labels", "different_weights"), "refused"),
 }
-#: Programs that use what only Keras 3 has.
-KERAS_3_ONLY = ("reptile_forward", "saved_models", "transformer")
 
 
 def expected(program: str) -> str:
