@@ -1,0 +1,372 @@
+"""Runs a program in one process, another one for the same training on N ranks, and judges the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...documents import Document
+from ...launchers.hosts import LaunchError, hosts_for
+from ...launchers.job import TIMED_OUT
+from ...launchers.reaper import private_folder
+from ...rank.forks import forkservers
+from .. import checks
+from ..checks import Check
+from ..exact.compare import TOLERANCE
+from ..exact.rank import SEEDS_VARIABLE, last_line, limits
+from ..exact.verification import (
+    PRELOADED,
+    REFERENCE,
+    SLACK,
+    Run,
+    Runner,
+    named,
+    no_end,
+    no_reference,
+    said_of,
+)
+from ..verification import check_room
+from ..workspace import changed, state_beside
+from .faults import (
+    BEFORE,
+    BROADCAST,
+    COUNT,
+    DATA,
+    GRADIENTS,
+    LOSS,
+    METRICS,
+    RATE,
+    UPDATE,
+    Fault,
+    Kind,
+    Mode,
+    Walk,
+    compare_ranks,
+    compare_with_original,
+    find_count_fault,
+    find_data_fault,
+    find_exit_fault,
+    find_metric_fault,
+    find_mode,
+    find_scaling_fault,
+    have_same_data,
+)
+from .steps import Process, process_of
+
+#: Steps of the run in which each rank has a seed of its own: a broadcast shows at the second.
+STEPS_OF_OWN_SEEDS = 3
+#: What a comparison of the ranks with one another shows, whatever the original does.
+BETWEEN_RANKS: frozenset[Kind] = frozenset(
+    {"not averaged", "weights not broadcast", "optimizer state not broadcast"}
+)
+#: What must have been seen to be right before a program is called right.
+REQUIRED: Mapping[Mode, tuple[str, ...]] = {
+    "exact": (DATA, RATE, GRADIENTS, UPDATE, BROADCAST),
+    "scaled": (GRADIENTS, UPDATE, BROADCAST),
+}
+
+
+@dataclass(frozen=True)
+class AgainstVerification:
+    """The outcome of all checks.
+
+    Attributes:
+        mode: whether the ranks share the original's batches ("exact") or take one each ("scaled"); None where that is not known.
+        fault: the first one, of which others may be consequences. steps: how many one process made.
+    """
+
+    checks: tuple[Check, ...]
+    size: int
+    mode: Mode | None = None
+    steps: int = 0
+    fault: Fault | None = None
+
+    @property
+    def fails(self) -> bool:
+        return any(check.status == "fail" for check in self.checks)
+
+    @property
+    def holds(self) -> bool:
+        """Whether no check fails, and all that is required was seen to be right."""
+        if self.mode is None or self.fails:
+            return False
+        seen = {check.check for check in self.checks if check.status == "pass"}
+        return all(named(self.size, aspect) in seen for aspect in REQUIRED[self.mode])
+
+    @property
+    def verdict(self) -> str:
+        """The outcome in a sentence or two."""
+        if self.fault is not None:
+            return (
+                f"The other program does not train as it should. It looks like this: {self.fault}."
+            )
+        if self.fails:
+            return "The other program does not train as it should."
+        if not self.holds:
+            return "This training cannot be judged: too little of it could be compared."
+        if self.mode == "exact":
+            return f"On {self.size} ranks the other program trains as the original does in one process, as far as it was observed."
+        return (
+            f"On {self.size} ranks no error was found: ranks begin with equal weights, average their gradients and stay equal. "
+            "Losses and weights were not compared with the original, which takes smaller batches."
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "mode": self.mode,
+            "verdict": self.verdict,
+            "ranks": self.size,
+            "steps": self.steps,
+            "checks": [check.as_json() for check in self.checks],
+            "fault": None if self.fault is None else asdict(self.fault),
+            "holds": self.holds,
+        }
+
+
+@dataclass(frozen=True)
+class Program:
+    """A notebook or script, and what it holds."""
+
+    path: Path
+    document: Document
+
+
+def verify_against(
+    original: Program,
+    other: Program,
+    size: int = 2,
+    *,
+    variables: Mapping[str, str],
+    mode: Mode | None = None,
+    steps: int | None = None,
+    timeout: float = 300.0,
+    tolerance: float = TOLERANCE,
+    beside: Path | None = None,
+    confirmed: bool = False,
+    listener: Callable[[Check], None] = lambda _: None,
+) -> AgainstVerification:
+    """Judge a program that distributes its training itself, by running it beside the original.
+
+    The other program runs twice: with equal seeds on all ranks, to be compared with one process, and for a few steps with other
+    seeds, as its ranks have them in a real job.
+
+    Args:
+        original: for one process. other: for `size` ranks; both are only read.
+        variables: the environment of all processes, the seed among them.
+        mode: what the batches of the ranks are meant to be; found out if None.
+        steps: each run ends after so many training steps; None for the whole program.
+        timeout: seconds for each run.
+        tolerance: the part of the largest number of its kind by which a loss or gradient may differ.
+        beside: the folder whose files the original has copies of, that of its file if None.
+        confirmed: the user knows that there is much to copy.
+        listener: hears of each check as it begins and ends.
+
+    Raises:
+        UnusableInputError: there is no room for the copies.
+        LaunchError: the job cannot be started.
+        UnconfirmedError: there is much to copy.
+    """
+    hosts_for(size, None)
+    if size < 2 or (steps is not None and steps < 1) or not timeout > 0:
+        raise LaunchError(f"{size} ranks, {steps} steps within {timeout:g} s: needs 2, 1 and more than 0")  # fmt: skip
+    folders = ((beside or original.path.parent).resolve(), other.path.parent.resolve())
+    found: list[Check] = []
+
+    def tell(check: Check) -> None:
+        found.append(check)
+        listener(check)
+
+    with private_folder() as folder, forkservers(folder.path, folder.job, PRELOADED) as forks:
+        for source in dict.fromkeys(folders):
+            check_room(source, folder.path, copies=3 + 2 * size, confirmed=confirmed)
+        untouched = {source: state_beside(source, folder.path) for source in folders}
+        environment = {**variables, **forks}
+        alone, distributed = (
+            Runner(p.path, p.document, folder, source, timeout, environment, listener)
+            for p, source in zip((original, other), folders, strict=True)
+        )
+        refused: list[str] = []
+
+        def conclude(mode: Mode | None = None, made: int = 0, fault: Fault | None = None) -> AgainstVerification:  # fmt: skip
+            changes = [
+                name
+                for source, before in untouched.items()
+                for name in changed(before, state_beside(source, folder.path))
+                if source / name not in (original.path.resolve(), other.path.resolve())
+            ]
+            tell(checks.files_untouched(refused, changes))
+            return AgainstVerification(tuple(found), size, mode, made, fault)
+
+        seconds = timeout / size
+        reference = alone.alone(REFERENCE, limits(steps, seconds, details=True))
+        one = reference.first
+        if one is None or not one.steps or one.error:
+            said = no_reference(reference, timeout) if one is None else said_of(one, seconds)
+            tell(Check(REFERENCE, "unknown", said))
+            return conclude()
+        refused += one.refused
+        tell(Check(REFERENCE, "pass", said_of(one, seconds)))
+        own = process_of(one)
+        limit = limits(one.steps if one.stopped else None, details=True)
+        job = distributed.on_ranks(named(size, "training"), size, {**limit, SEEDS_VARIABLE: "same"}, one.steps)  # fmt: skip
+        ranks = processes_of(job)
+        refused += [name for p in ranks for name in p.record.refused]
+        if job.code or len(ranks) < size:
+            check, fault = judge_ending(job, ranks, size, timeout)
+            tell(check)
+            return conclude(mode, one.steps, fault)
+        tell(Check(named(size, "ending"), "pass", "all ranks end without an error"))
+        short = limits(STEPS_OF_OWN_SEEDS, details=True)
+        again = distributed.on_ranks(named(size, "own seeds"), size, {**short, SEEDS_VARIABLE: "each"}, STEPS_OF_OWN_SEEDS)  # fmt: skip
+        seeded = processes_of(again) if not again.code else ()
+        if mode is None:
+            mode, reason = find_mode(own, ranks)
+            status = "pass" if mode else "unknown"
+            tell(Check(named(size, "batches"), status, f"{mode or 'not known'}: {reason}"))
+        if mode is None:
+            return conclude(mode, one.steps)
+        judgement = judge(own, ranks, seeded, mode, tolerance)
+        if judgement.needs_noise:
+            listener(Check("reproducible", "running", "one process runs again"))
+            noise = find_noise(alone, own, steps, tolerance, judgement.step)
+            judgement = replace(judgement, noise=noise)
+        for check in judgement.checks(size):
+            tell(check)
+        return conclude(mode, one.steps, judgement.first)
+
+
+def processes_of(job: Run) -> tuple[Process, ...]:
+    return tuple(map(process_of, job.records))
+
+
+def judge_ending(job: Run, ranks: tuple[Process, ...], size: int, timeout: float) -> tuple[Check, Fault | None]:  # fmt: skip
+    """What to say of ranks that did not all come to their end."""
+    fault = find_exit_fault(ranks)
+    ended = [p.record.rank for p in ranks]
+    if fault is None and 0 < len(ranks) < size and not any(p.record.error for p in ranks):
+        begun = max(p.begun for p in ranks)
+        detail = f"rank {ended[0]} ends after {begun} steps, and others do not"
+        fault = Fault("early exit on one rank", COUNT, detail, begun + 1)
+    check = no_end(job, size, timeout)
+    if fault is not None:
+        check = Check(check.check, "fail", f"{fault}\n{check.detail}")
+    elif job.code != TIMED_OUT:
+        fault = Fault("the ranks fail", "ending", last_line(job.report) or "no message")
+    return check, fault
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was found, by aspect.
+
+    Attributes:
+        walks: comparisons step by step, in the order in which they count. faults: of whole runs. said: what else was found.
+        noise: why faults that need the original are not judged.
+    """
+
+    walks: tuple[Walk, ...]
+    faults: tuple[Fault, ...]
+    said: Mapping[str, str]
+    noise: str = ""
+
+    def all_faults(self) -> Iterator[Fault]:
+        for fault in (*self.faults, *(w.fault for w in self.walks if w.fault is not None)):
+            if not self.noise or fault.kind in BETWEEN_RANKS or fault.aspect in (DATA, COUNT):
+                yield fault
+
+    @property
+    def first(self) -> Fault | None:
+        """The fault that shows first; one of data explains others."""
+        return min(
+            self.all_faults(),
+            key=lambda f: (f.aspect != DATA, f.step or float("inf")),
+            default=None,
+        )
+
+    @property
+    def step(self) -> int:
+        return self.first.step if self.first is not None else 0
+
+    @property
+    def needs_noise(self) -> bool:
+        """Whether a fault may be one of rounding, or of an original that does not train twice alike."""
+        walk = self.walks[0].fault
+        return walk is not None and walk is self.first and walk.kind not in BETWEEN_RANKS
+
+    def checks(self, size: int) -> Iterator[Check]:
+        """A check for each aspect."""
+        faults = {fault.aspect: fault for fault in reversed(list(self.all_faults()))}
+        unjudged = self.noise or next((w.unjudged for w in self.walks if w.unjudged), "")
+        for aspect in (BEFORE, DATA, RATE, LOSS, GRADIENTS, UPDATE, BROADCAST, COUNT, METRICS):
+            name = named(size, aspect)
+            count = max((w.counts[aspect] for w in self.walks), default=0)
+            said = self.said.get(aspect, "")
+            if aspect in faults:
+                yield Check(name, "fail", str(faults[aspect]))
+            elif said.startswith("not ") or not (said or count):
+                reason = f"not judged: {unjudged}" if unjudged else "not observed"
+                yield Check(name, "unknown", said or reason)
+            else:
+                yield Check(name, "pass", said or f"right in {count} steps")
+
+
+def judge(own: Process, ranks: tuple[Process, ...], seeded: tuple[Process, ...], mode: Mode, tolerance: float) -> Judgement:  # fmt: skip
+    """Judge runs of both programs.
+
+    Args:
+        own: of the original. ranks: with equal seeds. seeded: with a seed each; empty where that run failed.
+    """
+    faults: list[Fault | None] = [find_exit_fault(ranks)]
+    said: dict[str, str] = {}
+    walks = [compare_with_original(own, ranks, tolerance)] if mode == "exact" else []
+    between = compare_ranks(own, ranks, tolerance)
+    if mode == "scaled" or walks[0].unjudged or walks[0].fault is None:
+        walks.append(between)
+    if have_same_data(ranks) and (not seeded or have_same_data(seeded)):
+        line = ranks[0].steps[0].gradient_line
+        detail = f"all {len(ranks)} ranks take equal examples at each step"
+        faults.append(Fault("the same data on all ranks", DATA, detail, 1, line))
+    elif not walks[0].counts[DATA]:
+        fault, said[DATA] = find_data_fault(own, ranks)
+        faults.append(fault)
+    if seeded:
+        own_seeds = compare_ranks(own, seeded, tolerance)
+        if own_seeds.fault is not None:
+            faults.append(replace(own_seeds.fault, aspect=BROADCAST))
+        elif own_seeds.counts[BEFORE] and len(seeded[0].steps) > 1:
+            said[BROADCAST] = (
+                "ranks that begin with other random numbers have equal weights after the first step"
+            )
+    if mode == "scaled":
+        fault, said[RATE] = find_scaling_fault(own, ranks)
+        faults.append(fault)
+        said[COUNT] = f"{ranks[0].record.steps} on each rank; {own.record.steps} in one process"
+    else:
+        faults.append(find_count_fault(own, ranks))
+        said[COUNT] = f"{own.record.steps} steps"
+        if walks[0].fault is None and not walks[0].unjudged:
+            fault, said[METRICS] = find_metric_fault(own, ranks, tolerance)
+            faults.append(fault)
+    return Judgement(tuple(walks), tuple(f for f in faults if f is not None), said)
+
+
+def find_noise(alone: Runner, own: Process, steps: int | None, tolerance: float, step: int) -> str:
+    """Why a fault at a step says nothing about the ranks; "" where it does: the original runs again, and with other last bits."""
+    limit = limits(steps if steps is not None else own.record.steps, details=True)
+    rounded = limits(steps if steps is not None else own.record.steps, rounding=True, details=True)
+    for name, given, factor, said in (
+        ("one process again", limit, 1, "two runs of the original with equal seeds differ"),
+        ("one process, rounded otherwise", rounded, SLACK, "rounding makes such differences in one process, too"),
+    ):  # fmt: skip
+        again = alone.alone(name, given, own.record.steps).first
+        alone.forget(name)
+        if again is None:
+            continue
+        found = compare_with_original(own, [process_of(again)], tolerance)
+        compared = max(found.counts.values(), default=0)
+        begins = found.fault.step if found.fault else (compared + 1 if found.unjudged else 0)
+        if begins and begins <= factor * step:
+            return f"{said} from step {begins} on"
+    return ""
