@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..exact.compare import LEAST, Scale, compare_histories, is_close
 from ..exact.records import Fit
@@ -132,7 +133,13 @@ class Moment:
 Check = Callable[[Moment], "Fault | bool"]
 
 
-def walk(original: Process, ranks: Sequence[Process], checks: Sequence[tuple[str, Check]], tolerance: float, paired: bool) -> Walk:  # fmt: skip
+def walk(
+    original: Process,
+    ranks: Sequence[Process],
+    checks: Sequence[tuple[str, Check]],
+    tolerance: float,
+    paired: bool,
+) -> Walk:
     """Compare step by step until the first fault.
 
     Args:
@@ -298,26 +305,34 @@ def find_data_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fault 
             detail = f"{count} of {len(ranks[rank].rows)} examples of rank {rank} are none of one process's"
             first = first_foreign(examples, ranks[rank])
             return Fault("other data on a rank", DATA, detail, *first), ""
-    counts = [count_rows(examples, rows) for rows in (own, np.concatenate([p.rows for p in ranks]))]
+    wanted = count_rows(examples, own)
+    taken = count_rows(examples, np.concatenate([p.rows for p in ranks]))
     if original.record.stopped or any(p.record.stopped for p in ranks):
         return None, ""
-    more = int(np.sum(counts[1] > counts[0] + 1))
-    less = int(np.sum(counts[1] < counts[0] - 1))
-    if more or less:
-        detail = f"{more} examples are taken more often than in one process, {less} less often"
+    never = int(np.sum((taken == 0) & (wanted > 0)))
+    if never > most_never_drawn(len(examples), int(taken.sum())):
+        detail = f"{never} of {len(examples)} examples of one process are never taken"
         line = ranks[0].steps[0].gradient_line if ranks[0].steps else ""
         return Fault("other data on a rank", DATA, detail, 0, line), ""
-    return None, "over the whole run the examples of one process, as often" + (
-        "" if np.array_equal(*counts) else " but for once"
-    )
+    if np.max(np.abs(taken - wanted)) > 1:
+        return None, "not judged: examples are those of one process, drawn more or less often"
+    once = "" if np.array_equal(wanted, taken) else " but for once"
+    return None, f"over the whole run the examples of one process, as often{once}"
+
+
+def most_never_drawn(examples: int, draws: int) -> float:
+    """How many examples may never be taken where each is drawn at random, with room for three times as many and a tenth."""
+    return examples * (3.0 * float(np.exp(-draws / examples)) + 0.1)
 
 
 def distinct_rows(rows: Numbers) -> Numbers:
+    """Rows in order, once each."""
     ordered = np.sort(rows)
-    return ordered[np.concatenate([[True], np.diff(ordered) > row_tolerance(rows)])]
+    found: Numbers = ordered[np.concatenate([[True], np.diff(ordered) > row_tolerance(rows)])]
+    return found
 
 
-def places_of_rows(examples: Numbers, rows: Numbers) -> tuple[Numbers, Numbers]:
+def places_of_rows(examples: Numbers, rows: Numbers) -> tuple[NDArray[np.intp], Numbers]:
     """For each row the nearest of the ordered examples, and how far from it that is."""
     after = np.clip(np.searchsorted(examples, rows), 1, max(1, len(examples) - 1))
     before = after - 1
@@ -331,10 +346,9 @@ def rows_missing_in(examples: Numbers, rows: Numbers) -> int:
     return int(np.sum(places_of_rows(examples, rows)[1] > 2 * row_tolerance(examples)))
 
 
-def count_rows(examples: Numbers, rows: Numbers) -> Numbers:
+def count_rows(examples: Numbers, rows: Numbers) -> NDArray[np.intp]:
     """How often each example is among the rows."""
-    counts: Numbers = np.bincount(places_of_rows(examples, rows)[0], minlength=len(examples))
-    return counts
+    return np.bincount(places_of_rows(examples, rows)[0], minlength=len(examples))
 
 
 def first_foreign(examples: Numbers, process: Process) -> tuple[int, str]:
@@ -576,7 +590,8 @@ def check_update(moment: Moment) -> Fault | bool:
         return True
     place = int(np.nanargmax(excess))
     name = moment.ranks[0].names[place]
-    detail = f"gradients and rate are equal, but the change of `{name}` differs by {apart[place] / (largest or 1.0):.2g} of its size"
+    differs = f"differs by {apart[place] / (largest or 1.0):.2g} of its size"
+    detail = f"gradients and rate are equal, but the change of `{name}` {differs}"
     return moment.fault("other update", UPDATE, detail, place=place)
 
 

@@ -107,7 +107,8 @@ class AgainstVerification:
         if not self.holds:
             return "This training cannot be judged: too little of it could be compared."
         if self.mode == "exact":
-            return f"On {self.size} ranks the other program trains as the original does in one process, as far as it was observed."
+            same = "the other program trains as the original does in one process"
+            return f"On {self.size} ranks {same}, as far as it was observed."
         return (
             f"On {self.size} ranks no error was found: ranks begin with equal weights, average their gradients and stay equal. "
             "Losses and weights were not compared with the original, which takes smaller batches."
@@ -219,14 +220,15 @@ def verify_against(
             return conclude(mode, one.steps, fault)
         tell(Check(named(size, "ending"), "pass", "all ranks end without an error"))
         short = limits(STEPS_OF_OWN_SEEDS, details=True)
-        again = distributed.on_ranks(named(size, "own seeds"), size, {**short, SEEDS_VARIABLE: "each"}, STEPS_OF_OWN_SEEDS)  # fmt: skip
+        differing = {**short, SEEDS_VARIABLE: "each"}
+        again = distributed.on_ranks(named(size, "own seeds"), size, differing, STEPS_OF_OWN_SEEDS)
         seeded = processes_of(again) if not again.code else ()
         if mode is None:
             mode, reason = find_mode(own, ranks)
-            status = "pass" if mode else "unknown"
-            tell(Check(named(size, "batches"), status, f"{mode or 'not known'}: {reason}"))
-        if mode is None:
-            return conclude(mode, one.steps)
+            if mode is None:
+                tell(Check(named(size, "batches"), "unknown", f"not known: {reason}"))
+                return conclude(mode, one.steps)
+            tell(Check(named(size, "batches"), "pass", f"{mode}: {reason}"))
         judgement = judge(own, ranks, seeded, mode, tolerance)
         if judgement.needs_noise:
             listener(Check("reproducible", "running", "one process runs again"))
@@ -312,7 +314,13 @@ class Judgement:
                 yield Check(name, "pass", said or f"right in {count} steps")
 
 
-def judge(own: Process, ranks: tuple[Process, ...], seeded: tuple[Process, ...], mode: Mode, tolerance: float) -> Judgement:  # fmt: skip
+def judge(
+    own: Process,
+    ranks: tuple[Process, ...],
+    seeded: tuple[Process, ...],
+    mode: Mode,
+    tolerance: float,
+) -> Judgement:
     """Judge runs of both programs.
 
     Args:

@@ -23,7 +23,7 @@ import numpy as np
 from ...launchers.whereabouts import own_files
 from ...runtime.sharing.context import sharing
 from ...runtime.sharing.program import without_xla
-from .records import KINDS, Event, Fit, Record, Site, Variable
+from .records import KINDS, Event, Fit, Kind, Record, Site, Variable
 
 if TYPE_CHECKING:
     from ...runtime.sharing.keras_versions import Keras
@@ -94,7 +94,7 @@ class Observer:
     def begin(self) -> None:
         """Forget what was observed: another program begins."""
         self._sites: dict[Site, int] = {}
-        self._kinds: list[str] = []
+        self._kinds: list[Kind] = []
         self._events: list[Event] = []
         self._counts = dict.fromkeys(KINDS, 0)
         self._models: dict[int, Any] = {}
