@@ -1,4 +1,4 @@
-"""`jupyter hvd verify ORIGINAL --against OTHER`: right programs by Horovod's documentation, and one error planted in each of others."""
+"""`jupyter hvd verify ORIGINAL --against OTHER`: programs that are right by Horovod's documentation, and ones with an error."""
 
 from __future__ import annotations
 

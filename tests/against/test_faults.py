@@ -99,8 +99,8 @@ def test_weights() -> None:
 
 
 def test_data() -> None:
-    epochs = process(OWN, OWN)
-    shared = [process(step, step) for step in RANKS]
+    epochs = process(*[OWN] * 4)
+    shared = [process(*[step] * 4) for step in RANKS]
     assert find_data_fault(epochs, shared)[0] is None
     assert not have_same_data(shared)
     assert have_same_data([shared[0], shared[0]])
