@@ -296,15 +296,20 @@ def find_data_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fault 
     if not len(own) or any(not len(p.rows) for p in ranks):
         return None, ""
     examples = distinct_rows(own)
-    if len(examples) > REUSED * len(own):  # a single epoch, or changed at random
-        epochs = "takes each example once, or changes it at random"
-        return None, f"not known: one process {epochs}" if original.record.stopped else ""
+    reused = len(examples) <= REUSED * len(own)
     foreign = [rows_missing_in(examples, p.rows) for p in ranks]
-    for rank, count in enumerate(foreign):
-        if count and not original.record.stopped:
-            detail = f"{count} of {len(ranks[rank].rows)} examples of rank {rank} are none of one process's"
-            first = first_foreign(examples, ranks[rank])
-            return Fault("other data on a rank", DATA, detail, *first), ""
+    if not original.record.stopped and (
+        reused or not min(foreign)
+    ):  # else examples may be changed at random
+        for rank, count in enumerate(foreign):
+            if count:
+                detail = f"{count} of {len(ranks[rank].rows)} examples of rank {rank} are none of one process's"
+                first = first_foreign(examples, ranks[rank])
+                return Fault("other data on a rank", DATA, detail, *first), ""
+    if not reused:
+        return None, "not judged: one process takes each example once, or changes it at random"
+    if original.record.stopped or any(p.record.stopped for p in ranks):
+        return None, "not judged: the training was ended before its end"
     wanted = count_rows(examples, own)
     taken = count_rows(examples, np.concatenate([p.rows for p in ranks]))
     if original.record.stopped or any(p.record.stopped for p in ranks):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from ...launchers.reaper import private_folder
 from ...rank.forks import forkservers
 from .. import checks
 from ..checks import Check
-from ..exact.compare import TOLERANCE
+from ..exact.compare import TOLERANCE, number_of
 from ..exact.rank import SEEDS_VARIABLE, last_line, limits
 from ..exact.verification import (
     PRELOADED,
@@ -62,10 +63,7 @@ BETWEEN_RANKS: frozenset[Kind] = frozenset(
     {"not averaged", "weights not broadcast", "optimizer state not broadcast"}
 )
 #: What must have been seen to be right before a program is called right.
-REQUIRED: Mapping[Mode, tuple[str, ...]] = {
-    "exact": (DATA, RATE, GRADIENTS, UPDATE, BROADCAST),
-    "scaled": (GRADIENTS, UPDATE, BROADCAST),
-}
+REQUIRED = (GRADIENTS, UPDATE, BROADCAST)
 
 
 @dataclass(frozen=True)
@@ -75,6 +73,7 @@ class AgainstVerification:
     Attributes:
         mode: whether the ranks share the original's batches ("exact") or take one each ("scaled"); None where that is not known.
         fault: the first one, of which others may be consequences. steps: how many one process made.
+        compared: how many of them were compared with steps of the other program. unjudged: why not all of them.
     """
 
     checks: tuple[Check, ...]
@@ -82,6 +81,8 @@ class AgainstVerification:
     mode: Mode | None = None
     steps: int = 0
     fault: Fault | None = None
+    compared: int = 0
+    unjudged: str = ""
 
     @property
     def fails(self) -> bool:
@@ -89,11 +90,9 @@ class AgainstVerification:
 
     @property
     def holds(self) -> bool:
-        """Whether no check fails, and all that is required was seen to be right."""
-        if self.mode is None or self.fails:
-            return False
+        """Whether no check fails, and ranks were seen to average their gradients and to stay equal."""
         seen = {check.check for check in self.checks if check.status == "pass"}
-        return all(named(self.size, aspect) in seen for aspect in REQUIRED[self.mode])
+        return not self.fails and all(named(self.size, aspect) in seen for aspect in REQUIRED)
 
     @property
     def verdict(self) -> str:
@@ -106,12 +105,15 @@ class AgainstVerification:
             return "The other program does not train as it should."
         if not self.holds:
             return "This training cannot be judged: too little of it could be compared."
-        if self.mode == "exact":
-            same = "the other program trains as the original does in one process"
+        same = "the other program trains as the original does in one process"
+        if self.compared and self.compared == self.steps:
             return f"On {self.size} ranks {same}, as far as it was observed."
+        if self.compared:
+            same += f" for {self.compared} of {self.steps} steps"
+            return f"On {self.size} ranks {same}. Later ones were not compared: {self.unjudged}."
         return (
-            f"On {self.size} ranks no error was found: ranks begin with equal weights, average their gradients and stay equal. "
-            "Losses and weights were not compared with the original, which takes smaller batches."
+            f"On {self.size} ranks no error was found: they begin with equal weights, average their gradients and stay equal. "
+            f"Losses and weights were not compared with the original: {self.unjudged}."
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -120,6 +122,8 @@ class AgainstVerification:
             "verdict": self.verdict,
             "ranks": self.size,
             "steps": self.steps,
+            "compared": self.compared,
+            "unjudged": self.unjudged,
             "checks": [check.as_json() for check in self.checks],
             "fault": None if self.fault is None else asdict(self.fault),
             "holds": self.holds,
@@ -190,7 +194,7 @@ def verify_against(
         )
         refused: list[str] = []
 
-        def conclude(mode: Mode | None = None, made: int = 0, fault: Fault | None = None) -> AgainstVerification:  # fmt: skip
+        def conclude(made: int = 0, **found_out: Any) -> AgainstVerification:
             changes = [
                 name
                 for source, before in untouched.items()
@@ -198,7 +202,7 @@ def verify_against(
                 if source / name not in (original.path.resolve(), other.path.resolve())
             ]
             tell(checks.files_untouched(refused, changes))
-            return AgainstVerification(tuple(found), size, mode, made, fault)
+            return AgainstVerification(tuple(found), size, steps=made, **found_out)
 
         seconds = timeout / size
         reference = alone.alone(REFERENCE, limits(steps, seconds, details=True))
@@ -217,7 +221,7 @@ def verify_against(
         if job.code or len(ranks) < size:
             check, fault = judge_ending(job, ranks, size, timeout)
             tell(check)
-            return conclude(mode, one.steps, fault)
+            return conclude(one.steps, mode=mode, fault=fault)
         tell(Check(named(size, "ending"), "pass", "all ranks end without an error"))
         short = limits(STEPS_OF_OWN_SEEDS, details=True)
         differing = {**short, SEEDS_VARIABLE: "each"}
@@ -227,16 +231,22 @@ def verify_against(
             mode, reason = find_mode(own, ranks)
             if mode is None:
                 tell(Check(named(size, "batches"), "unknown", f"not known: {reason}"))
-                return conclude(mode, one.steps)
+                return conclude(one.steps)
             tell(Check(named(size, "batches"), "pass", f"{mode}: {reason}"))
         judgement = judge(own, ranks, seeded, mode, tolerance)
-        if judgement.needs_noise:
+        if judgement.needs_noise and judgement.paired.fault is not None:
             listener(Check("reproducible", "running", "one process runs again"))
-            noise = find_noise(alone, own, steps, tolerance, judgement.step)
+            noise = find_noise(alone, own, steps, tolerance, judgement.paired.fault.step)
             judgement = replace(judgement, noise=noise)
         for check in judgement.checks(size):
             tell(check)
-        return conclude(mode, one.steps, judgement.first)
+        return conclude(
+            one.steps,
+            mode=mode,
+            fault=judgement.first,
+            compared=judgement.compared,
+            unjudged=judgement.unjudged,
+        )
 
 
 def processes_of(job: Run) -> tuple[Process, ...]:
@@ -264,54 +274,69 @@ class Judgement:
     """What was found, by aspect.
 
     Attributes:
-        walks: comparisons step by step, in the order in which they count. faults: of whole runs. said: what else was found.
-        noise: why faults that need the original are not judged.
+        paired: the comparison with the original, step by step. between: that of the ranks with one another.
+        faults: of whole runs. said: what else was found.
+        noise: why a difference from the original says nothing.
     """
 
-    walks: tuple[Walk, ...]
+    paired: Walk
+    between: Walk
     faults: tuple[Fault, ...]
     said: Mapping[str, str]
     noise: str = ""
 
-    def all_faults(self) -> Iterator[Fault]:
-        for fault in (*self.faults, *(w.fault for w in self.walks if w.fault is not None)):
-            if not self.noise or fault.kind in BETWEEN_RANKS or fault.aspect in (DATA, COUNT):
-                yield fault
+    @property
+    def all_faults(self) -> list[Fault]:
+        """Faults, those of whole runs first; of the two comparisons by step, the earlier one counts."""
+        walks = [w.fault for w in (self.paired, self.between) if w.fault is not None]
+        if self.noise:
+            walks = walks[1:] if walks and walks[0] is self.paired.fault else walks
+        return [*self.faults, *sorted(walks, key=lambda fault: fault.step)[:1]]
 
     @property
     def first(self) -> Fault | None:
         """The fault that shows first; one of data explains others."""
-        return min(
-            self.all_faults(),
-            key=lambda f: (f.aspect != DATA, f.step or float("inf")),
-            default=None,
-        )
+        order = lambda f: (f.aspect != DATA, f.step or float("inf"))  # noqa: E731
+        return min(self.all_faults, key=order, default=None)
 
     @property
-    def step(self) -> int:
-        return self.first.step if self.first is not None else 0
+    def unjudged(self) -> str:
+        """Why steps were not compared with those of the original."""
+        return self.noise or self.paired.unjudged
+
+    @property
+    def compared(self) -> int:
+        """How many steps were, and are equal."""
+        return self.paired.counts[UPDATE]
 
     @property
     def needs_noise(self) -> bool:
         """Whether a fault may be one of rounding, or of an original that does not train twice alike."""
-        walk = self.walks[0].fault
-        return walk is not None and walk is self.first and walk.kind not in BETWEEN_RANKS
+        fault = self.paired.fault
+        return fault is not None and fault is self.first and fault.kind not in BETWEEN_RANKS
 
     def checks(self, size: int) -> Iterator[Check]:
         """A check for each aspect."""
-        faults = {fault.aspect: fault for fault in reversed(list(self.all_faults()))}
-        unjudged = self.noise or next((w.unjudged for w in self.walks if w.unjudged), "")
+        faults = {fault.aspect: fault for fault in reversed(self.all_faults)}
         for aspect in (BEFORE, DATA, RATE, LOSS, GRADIENTS, UPDATE, BROADCAST, COUNT, METRICS):
-            name = named(size, aspect)
-            count = max((w.counts[aspect] for w in self.walks), default=0)
-            said = self.said.get(aspect, "")
+            name, said = named(size, aspect), self.said.get(aspect, "")
+            paired, between = self.paired.counts[aspect], self.between.counts[aspect]
             if aspect in faults:
                 yield Check(name, "fail", str(faults[aspect]))
-            elif said.startswith("not ") or not (said or count):
-                reason = f"not judged: {unjudged}" if unjudged else "not observed"
-                yield Check(name, "unknown", said or reason)
+            elif said:
+                yield Check(name, "unknown" if said.startswith("not ") else "pass", said)
+            elif paired:
+                yield Check(name, "pass", f"as in one process in {number_of_steps(paired)}")
+            elif between:
+                text = f"right between ranks in {number_of_steps(between)}; not compared with one process"
+                yield Check(name, "pass", text)
             else:
-                yield Check(name, "pass", said or f"right in {count} steps")
+                text = f"not judged: {self.unjudged}" if self.unjudged else "not observed"
+                yield Check(name, "unknown", text)
+
+
+def number_of_steps(count: int) -> str:
+    return number_of(count, "step", "steps")
 
 
 def judge(
@@ -328,22 +353,21 @@ def judge(
     """
     faults: list[Fault | None] = [find_exit_fault(ranks)]
     said: dict[str, str] = {}
-    walks = [compare_with_original(own, ranks, tolerance)] if mode == "exact" else []
-    between = compare_ranks(own, ranks, tolerance)
-    if mode == "scaled" or walks[0].unjudged or walks[0].fault is None:
-        walks.append(between)
+    paired = Walk(Counter(), unjudged="each rank takes a whole batch, and one process one of them")
+    if mode == "exact":
+        paired = compare_with_original(own, ranks, tolerance)
     if have_same_data(ranks) and (not seeded or have_same_data(seeded)):
         line = ranks[0].steps[0].gradient_line
         detail = f"all {len(ranks)} ranks take equal examples at each step"
         faults.append(Fault("the same data on all ranks", DATA, detail, 1, line))
-    elif not walks[0].counts[DATA]:
+    elif not paired.counts[DATA]:
         fault, said[DATA] = find_data_fault(own, ranks)
         faults.append(fault)
     if seeded:
         own_seeds = compare_ranks(own, seeded, tolerance)
         if own_seeds.fault is not None:
             faults.append(replace(own_seeds.fault, aspect=BROADCAST))
-        elif own_seeds.counts[BEFORE] and len(seeded[0].steps) > 1:
+        elif len(seeded[0].steps) > 1:
             said[BROADCAST] = (
                 "ranks that begin with other random numbers have equal weights after the first step"
             )
@@ -354,10 +378,11 @@ def judge(
     else:
         faults.append(find_count_fault(own, ranks))
         said[COUNT] = f"{own.record.steps} steps"
-        if walks[0].fault is None and not walks[0].unjudged:
+        if paired.fault is None and not paired.unjudged:
             fault, said[METRICS] = find_metric_fault(own, ranks, tolerance)
             faults.append(fault)
-    return Judgement(tuple(walks), tuple(f for f in faults if f is not None), said)
+    between = compare_ranks(own, ranks, tolerance)
+    return Judgement(paired, between, tuple(f for f in faults if f is not None), said)
 
 
 def find_noise(alone: Runner, own: Process, steps: int | None, tolerance: float, step: int) -> str:
