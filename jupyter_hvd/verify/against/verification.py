@@ -53,9 +53,12 @@ from .faults import (
     find_mode,
     find_scaling_fault,
     have_same_data,
+    variables_of_rounding,
 )
 from .steps import Process, process_of
 
+#: In which one thing follows from another within a step.
+ORDER = (BEFORE, DATA, RATE, LOSS, GRADIENTS, UPDATE)
 #: Steps of the run in which each rank has a seed of its own: a broadcast shows at the second.
 STEPS_OF_OWN_SEEDS = 3
 #: What a comparison of the ranks with one another shows, whatever the original does.
@@ -234,10 +237,9 @@ def verify_against(
                 return conclude(one.steps)
             tell(Check(named(size, "batches"), "pass", f"{mode}: {reason}"))
         judgement = judge(own, ranks, seeded, mode, tolerance)
-        if judgement.needs_noise and judgement.paired.fault is not None:
-            listener(Check("reproducible", "running", "one process runs again"))
-            noise = find_noise(alone, own, steps, tolerance, judgement.paired.fault.step)
-            judgement = replace(judgement, noise=noise)
+        if judgement.needs_noise:
+            noise = run_again(alone, one.steps if one.stopped else None, one.steps)
+            judgement = judge(own, ranks, seeded, mode, tolerance, noise)
         for check in judgement.checks(size):
             tell(check)
         return conclude(
@@ -345,32 +347,40 @@ def judge(
     seeded: tuple[Process, ...],
     mode: Mode,
     tolerance: float,
+    noise: tuple[Process, ...] = (),
 ) -> Judgement:
     """Judge runs of both programs.
 
     Args:
         own: of the original. ranks: with equal seeds. seeded: with a seed each; empty where that run failed.
+        noise: the original again, and where it rounds otherwise.
     """
     faults: list[Fault | None] = [find_exit_fault(ranks)]
     said: dict[str, str] = {}
     paired = Walk(Counter(), unjudged="each rank takes a whole batch, and one process one of them")
     if mode == "exact":
         paired = compare_with_original(own, ranks, tolerance)
+    reason = ""
+    if noise and paired.fault is not None:
+        ignored = variables_of_rounding(own, noise[-1])
+        paired = compare_with_original(own, ranks, tolerance, ignored)
+        again = (compare_with_original(own, [p], tolerance, ignored) for p in noise)
+        reason = explain_by_noise(paired.fault, *again) if paired.fault is not None else ""
     if have_same_data(ranks) and (not seeded or have_same_data(seeded)):
         line = ranks[0].steps[0].gradient_line
         detail = f"all {len(ranks)} ranks take equal examples at each step"
         faults.append(Fault("the same data on all ranks", DATA, detail, 1, line))
-    elif not paired.counts[DATA]:
+    elif paired.unjudged or not paired.counts[DATA]:
         fault, said[DATA] = find_data_fault(own, ranks)
         faults.append(fault)
-    if seeded:
-        own_seeds = compare_ranks(own, seeded, tolerance)
-        if own_seeds.fault is not None:
-            faults.append(replace(own_seeds.fault, aspect=BROADCAST))
-        elif len(seeded[0].steps) > 1:
-            said[BROADCAST] = (
-                "ranks that begin with other random numbers have equal weights after the first step"
-            )
+    between = compare_ranks(own, ranks, tolerance)
+    own_seeds = compare_ranks(own, seeded, tolerance) if seeded else Walk(Counter())
+    if own_seeds.fault is not None and between.fault is None:
+        faults.append(replace(own_seeds.fault, aspect=BROADCAST))
+    elif own_seeds.fault is None and own_seeds.counts[UPDATE]:
+        equal_start = own_seeds.counts[BEFORE] == len(seeded[0].steps)
+        after = "from the first step on" if equal_start else "after the first step"
+        said[BROADCAST] = f"ranks with other random numbers have equal weights {after}"
     if mode == "scaled":
         fault, said[RATE] = find_scaling_fault(own, ranks)
         faults.append(fault)
@@ -381,25 +391,35 @@ def judge(
         if paired.fault is None and not paired.unjudged:
             fault, said[METRICS] = find_metric_fault(own, ranks, tolerance)
             faults.append(fault)
-    between = compare_ranks(own, ranks, tolerance)
-    return Judgement(paired, between, tuple(f for f in faults if f is not None), said)
+    return Judgement(paired, between, tuple(f for f in faults if f is not None), said, reason)
 
 
-def find_noise(alone: Runner, own: Process, steps: int | None, tolerance: float, step: int) -> str:
-    """Why a fault at a step says nothing about the ranks; "" where it does: the original runs again, and with other last bits."""
-    limit = limits(steps if steps is not None else own.record.steps, details=True)
-    rounded = limits(steps if steps is not None else own.record.steps, rounding=True, details=True)
-    for name, given, factor, said in (
-        ("one process again", limit, 1, "two runs of the original with equal seeds differ"),
-        ("one process, rounded otherwise", rounded, SLACK, "rounding makes such differences in one process, too"),
-    ):  # fmt: skip
-        again = alone.alone(name, given, own.record.steps).first
+def run_again(alone: Runner, steps: int | None, most: int) -> tuple[Process, ...]:
+    """Two more runs of the original: one just the same, and one that rounds otherwise; none where they fail."""
+    found = []
+    for name, rounding in (("one process again", False), ("one process, rounded otherwise", True)):
+        record = alone.alone(name, limits(steps, rounding=rounding, details=True), most).first
         alone.forget(name)
-        if again is None:
-            continue
-        found = compare_with_original(own, [process_of(again)], tolerance)
-        compared = max(found.counts.values(), default=0)
-        begins = found.fault.step if found.fault else (compared + 1 if found.unjudged else 0)
-        if begins and begins <= factor * step:
+        if record is None:
+            return ()
+        found.append(process_of(record))
+    return tuple(found)
+
+
+def explain_by_noise(fault: Fault, again: Walk, rounded: Walk) -> str:
+    """Why a difference from the original says nothing about the ranks; "" where it does.
+
+    Args:
+        again, rounded: comparisons of the original with itself, and with itself where it rounds otherwise.
+    """
+    said = "two runs of the original with equal seeds differ"
+    for noise, slack in ((again, 1), (rounded, SLACK)):
+        begins = noise.fault.step if noise.fault is not None else noise.counts[BEFORE] + 1
+        if noise.fault is None and not noise.unjudged:
+            begins = 0
+        aspect = noise.fault.aspect if noise.fault is not None else BEFORE
+        later = begins == fault.step and ORDER.index(aspect) > ORDER.index(fault.aspect)
+        if begins and begins <= slack * fault.step and not later:
             return f"{said} from step {begins} on"
+        said = "in one process, too, rounding makes such differences"
     return ""

@@ -1,4 +1,4 @@
-# kind: not averaged
+# kind: the ranks fail
 # original: loop
 import horovod.tensorflow as hvd
 import horovod.tensorflow.keras as hvd_keras
@@ -21,7 +21,7 @@ def train_step(x, y):
     with tf.GradientTape() as tape:
         loss = loss_of(y, model(x, training=True))
     gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])
-    optimizer.apply_gradients(zip(gradients, model.trainable_variables))  # fault
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
     return loss
 
 
