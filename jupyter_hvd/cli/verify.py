@@ -52,19 +52,19 @@ def add_parser(commands: Any) -> None:
         type=int,
         metavar="N",
         dest="size",
-        help="how many ranks (2; with --batch global 2, then 3)",
+        help="how many ranks (2; with --batch global alone 2, then 3)",
     )
     add(
         "--steps",
         type=int,
         metavar="K",
-        help="training steps in each run (20; with --batch global all)",
+        help="training steps in each run (20; with --batch global or --against all)",
     )
     add(
         "--tolerance",
         type=float,
         metavar="T",
-        help="with --batch global: the part of the largest number of its kind by which a number may differ (0.0001)",
+        help="with --batch global or --against: the part of the largest number of its kind by which a number may differ (0.0001)",
     )
     add("--timeout", type=float, default=300, metavar="S", help="seconds for each run (300)")
     add(

@@ -17,6 +17,7 @@ from jupyter_hvd.verify.against.faults import (
     have_same_data,
 )
 from jupyter_hvd.verify.against.steps import Process, Step, process_of
+from jupyter_hvd.verify.against.verification import judge
 from jupyter_hvd.verify.exact.records import Event, Record, Site
 
 ROWS = np.arange(1.0, 9.0)
@@ -143,3 +144,25 @@ def test_steps_are_read_from_a_record() -> None:
     fault = find_exit_fault([found, process_of(short.record)])
     assert fault is not None
     assert (fault.kind, fault.step) == ("early exit on one rank", 2)
+
+
+def test_rounding_explains_what_it_makes_as_well_and_no_more() -> None:
+    local = [process(replace(s, loss=s.loss + 0.5, rows=ROWS[r::2])) for r, s in enumerate(RANKS)]
+    normalized = replace(process(OWN), record=Record(normalizations=("norm",)))
+    moved = replace(OWN, after=OWN.after + np.array([[0.0, 0.0], [0.01, 0.0]]))
+    again, rounded = process(OWN), process(moved)
+    found = judge(normalized, tuple(local), (), "exact", 1e-4, (again, rounded))
+    assert found.first is not None
+    assert (found.first.kind, found.noise) == ("moments of batch normalisation local", "")
+    also_lost = process(replace(OWN, loss=2.5))
+    found = judge(normalized, tuple(local), (), "exact", 1e-4, (also_lost, rounded))
+    assert found.first is None
+    assert found.noise == "two runs of the original with equal seeds differ from step 1 on"
+    assert {c.status for c in found.checks(2) if c.check == "2 ranks: loss"} == {"unknown"}
+
+
+def test_no_check_passes_on_what_was_not_observed() -> None:
+    bare = process(replace(OWN, rows=None, gradients=None, loss=float("nan")))
+    found = judge(bare, (bare, bare), (), "exact", 1e-4)
+    passed = {c.check for c in found.checks(2) if c.status == "pass"}
+    assert not passed & {"2 ranks: data", "2 ranks: loss", "2 ranks: broadcast", "2 ranks: history"}

@@ -704,6 +704,8 @@ def is_of_one_rank(name: str, curve: Sequence[float], fits: Sequence[Fit], toler
 def find_mode(original: Process, ranks: Sequence[Process]) -> tuple[Mode | None, str]:
     """Whether the ranks are to share the original's batches, or to take one each; and why that was concluded."""
     size = len(ranks)
+    if not any(p.steps for p in ranks):
+        return None, "no update by an optimizer was observed in the other program"
     own, theirs = original.batch_size, max(p.batch_size for p in ranks)
     if own and theirs:
         said = f"{theirs} examples a step and rank, {own} in one process"

@@ -40,11 +40,12 @@ HOOKS = (
     "keras.optimizers.LossScaleOptimizer.apply",
     "keras.Model.fit",
     "keras.Variable.__init__",
-    "keras.layers.Layer.__call__",  # where steps are observed in detail
     "builtins.print",
     "type(tf.function(…)).__call__",
     "tensorflow.python.ops.resource_variable_ops.BaseResourceVariable.__init__",
 )
+#: And where steps are observed in detail.
+DETAILED_HOOKS = ("keras.layers.Layer.__call__",)
 #: So many numbers about variables are stored for each process; losses and rates are stored after that, too.
 MOST_MEASURES = 2**22
 #: Bytes of variables that are held until the end of the program, in the order in which they were made.
