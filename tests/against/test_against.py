@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("against")]
 #: Programs that every run of the tests judges.
 QUICK = ("right/loop_tape", "wrong/not_averaged", "wrong/no_broadcast")
 #: Right programs whose ranks take the original's examples in another order, or draw random numbers of their own.
-NOT_COMPARABLE = ("right/loop_shuffled", "right/loop_dropout")
+NOT_COMPARABLE = ("right/loop_shuffled", "right/loop_dropout", "right/loop_seed_by_rank")
 
 
 @dataclass(frozen=True)

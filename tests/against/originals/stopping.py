@@ -24,5 +24,5 @@ for epoch in range(20):
     for bx, by in data:
         loss = train_step(bx, by)
     print(epoch, float(loss))
-    if float(loss) < 2.5:
+    if float(loss) < 1.1:
         break

@@ -33,5 +33,5 @@ for epoch in range(20):
     loss = hvd.allreduce(loss, op=hvd.Average)
     if hvd.rank() == 0:
         print(epoch, float(loss))
-    if float(loss) < 2.5:
+    if float(loss) < 1.1:
         break

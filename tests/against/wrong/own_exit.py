@@ -33,5 +33,5 @@ for epoch in range(20):
             hvd.broadcast_variables([v.value for v in optimizer.variables], root_rank=0)
     if hvd.rank() == 0:
         print(epoch, float(loss))
-    if float(loss) < 2.5:
+    if float(loss) < 1.1:
         break
