@@ -654,8 +654,9 @@ def find_exit_fault(ranks: Sequence[Process]) -> Fault | None:
         return None
     short = min(range(len(ranks)), key=lambda r: begun[r])
     longest = max(ranks, key=lambda p: p.begun)
-    lines = [s.line for s in longest.record.sites if s.kind in ("gradient", "update")]
-    line = longest.record.fits[-1].line if longest.record.fits else (lines[-1] if lines else "")
+    sites = [longest.record.sites[event.site] for event in longest.record.events]
+    lines = [site.line for site in sites if site.kind in ("gradient", "update")]
+    line = lines[-1] if lines else ""
     detail = (
         f"rank {short} makes {begun[short]} steps, and another one begins its step {max(begun)}"
     )
