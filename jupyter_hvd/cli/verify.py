@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ..convert import Options
     from ..verify import Check, Verification
+    from ..verify.against.verification import AgainstVerification
     from ..verify.exact.verification import ExactVerification
 
 
@@ -40,23 +41,30 @@ def add_parser(commands: Any) -> None:
         "gives in one process, to its end",
     )
     add(
+        "--against",
+        type=Path,
+        metavar="OTHER",
+        help="judge another program for the same training, which uses Horovod itself; --batch then says whether its ranks share "
+        "FILE's batches (global) or take one each (per-rank); found out if it is left out",
+    )
+    add(
         "-n",
         type=int,
         metavar="N",
         dest="size",
-        help="how many ranks (2; with --batch global 2, then 3)",
+        help="how many ranks (2; with --batch global alone 2, then 3)",
     )
     add(
         "--steps",
         type=int,
         metavar="K",
-        help="training steps in each run (20; with --batch global all)",
+        help="training steps in each run (20; with --batch global or --against all)",
     )
     add(
         "--tolerance",
         type=float,
         metavar="T",
-        help="with --batch global: the part of the largest number of its kind by which a number may differ (0.0001)",
+        help="with --batch global or --against: the part of the largest number of its kind by which a number may differ (0.0001)",
     )
     add("--timeout", type=float, default=300, metavar="S", help="seconds for each run (300)")
     add(
@@ -89,9 +97,12 @@ def run_verify(arguments: argparse.Namespace) -> int:
     from ..verify import UnconfirmedError
 
     options = options_for(arguments, arguments.file, arguments.beside)
-    as_it_is = options.batch == "global"
+    judges_other = arguments.against is not None
+    as_it_is = options.batch == "global" or judges_other
     check_options(arguments, as_it_is)
-    run = run_exact_checks if as_it_is else run_checks
+    run: Callable[..., Any] = run_checks
+    if as_it_is:
+        run = run_other_checks if judges_other else run_exact_checks
     verification: Any
     try:
         with ended_by_signals():
@@ -108,7 +119,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
     elif arguments.json:
         print(json.dumps(verification.as_json(), indent=2))
     elif as_it_is:
-        print_exact_verdict(verification)
+        print_as_it_is_verdict(verification)
     else:
         print_verdict(arguments.file, verification)
     if as_it_is:
@@ -129,7 +140,7 @@ def check_options(arguments: argparse.Namespace, as_it_is: bool) -> None:
         if arguments.tolerance is not None and not 0 < arguments.tolerance < 1:
             raise UnusableInputError("--tolerance: must be between 0 and 1")
     elif arguments.tolerance is not None:
-        raise UnusableInputError("--tolerance is for --batch global")
+        raise UnusableInputError("--tolerance is for --batch global and --against")
 
 
 @contextmanager
@@ -188,6 +199,31 @@ def run_exact_checks(
         )
 
 
+def run_other_checks(
+    arguments: argparse.Namespace, options: Options, *, confirmed: bool
+) -> AgainstVerification:
+    from ..verify.against.verification import Program, verify_against
+    from ..verify.exact.compare import TOLERANCE
+    from ..verify.exact.verification import SEED
+
+    original, other = (Program(path, load(path)) for path in (arguments.file, arguments.against))
+    require_single_process(original.path, original.document)
+    with shown_checks(arguments) as show:
+        return verify_against(
+            original,
+            other,
+            2 if arguments.size is None else arguments.size,
+            variables=common_variables(options, SEED),
+            mode={None: None, "global": "exact", "per-rank": "scaled"}[arguments.batch],
+            steps=arguments.steps,
+            timeout=arguments.timeout,
+            tolerance=arguments.tolerance or TOLERANCE,
+            beside=arguments.beside,
+            confirmed=confirmed,
+            listener=show,
+        )
+
+
 def confirm(question: str, arguments: argparse.Namespace) -> bool:
     """Ask on the terminal; nobody can be asked where there is none."""
     if arguments.json or arguments.events or not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -211,7 +247,7 @@ def print_verdict(path: Path, verification: Verification) -> None:
     console.print(f"{path}: {verification.conversion.status}, there is no conversion to verify")
 
 
-def print_exact_verdict(verification: ExactVerification) -> None:
+def print_as_it_is_verdict(verification: ExactVerification | AgainstVerification) -> None:
     console, _ = make_consoles(False)
     console.print(verification.verdict, markup=False, soft_wrap=True)
 

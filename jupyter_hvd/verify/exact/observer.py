@@ -23,7 +23,7 @@ import numpy as np
 from ...launchers.whereabouts import own_files
 from ...runtime.sharing.context import sharing
 from ...runtime.sharing.program import without_xla
-from .records import Event, Fit, Record, Site, Variable
+from .records import KINDS, Event, Fit, Kind, Record, Site, Variable
 
 if TYPE_CHECKING:
     from ...runtime.sharing.keras_versions import Keras
@@ -44,6 +44,8 @@ HOOKS = (
     "type(tf.function(…)).__call__",
     "tensorflow.python.ops.resource_variable_ops.BaseResourceVariable.__init__",
 )
+#: And where steps are observed in detail.
+DETAILED_HOOKS = ("keras.layers.Layer.__call__",)
 #: So many numbers about variables are stored for each process; losses and rates are stored after that, too.
 MOST_MEASURES = 2**22
 #: Bytes of variables that are held until the end of the program, in the order in which they were made.
@@ -71,6 +73,7 @@ class Observer:
     Args:
         steps: the program ends, in order, after so many training steps. seconds: or after this time.
         rounding: gradients are changed in their last bit, which shows what rounding makes of the training.
+        details: observe the rows of each batch, too, the gradients that each update is given, and variables before it.
         report: a file that gets the number of steps.
     """
 
@@ -79,9 +82,11 @@ class Observer:
         steps: int = sys.maxsize,
         seconds: float = float("inf"),
         rounding: bool = False,
+        details: bool = False,
         report: Path | None = None,
     ) -> None:
         self._most_steps, self._most_seconds, self._rounding = steps, seconds, rounding
+        self._details = details
         self._report = report
         self._thread = threading.get_ident()
         self._replaced: list[tuple[Any, str, Any]] = []
@@ -90,9 +95,11 @@ class Observer:
     def begin(self) -> None:
         """Forget what was observed: another program begins."""
         self._sites: dict[Site, int] = {}
-        self._kinds: list[str] = []
+        self._kinds: list[Kind] = []
         self._events: list[Event] = []
-        self._counts = {"gradient": 0, "update": 0}
+        self._counts = dict.fromkeys(KINDS, 0)
+        self._models: dict[int, Any] = {}
+        self._calls = 0
         self._measured = 0
         self._variables: list[Any] = []
         self._bytes = self._unheld = 0
@@ -120,7 +127,7 @@ class Observer:
             variable_classes,
         )
 
-        keras = keras_of(tf.keras)
+        keras = self._keras = keras_of(tf.keras)
         state = random.getstate()
         tape = tf.GradientTape
         self._replace(tape, "gradient", self._observe_gradient(tape.gradient))
@@ -129,6 +136,9 @@ class Observer:
         for kind, name in keras.updates:
             self._replace(kind, name, self._observe_update(getattr(kind, name), keras))
         self._replace(tf.keras.Model, "fit", self._observe_fit(tf.keras.Model.fit))
+        if self._details:
+            layer = keras.Layer
+            self._replace(layer, "__call__", self._observe_batch(layer.__call__, tf.keras.Model))
         self._replace(builtins, "print", self._observe_print(builtins.print))
         if keras.is_keras_3:
             variable = tf.keras.Variable
@@ -166,6 +176,8 @@ class Observer:
             unheld=self._unheld,
             rows=tuple(sorted(self._rows)),
             shared=sharing.has_shared,
+            normalizations=self._names_of(self._is_normalization),
+            random_layers=self._names_of(draws_random_numbers),
             stopped=self._stopped,
             **known,
         )
@@ -214,6 +226,8 @@ class Observer:
                 return apply(optimizer, *args, **options)
             args, options, variables = keras.bind_update(*args, **options)
             rate = tf.cast(tf.convert_to_tensor(keras.learning_rate(optimizer)), tf.float64)
+            if self._details:
+                self._note_before(variables or optimizer._trainable_variables, rate, args[0])
             self._suspended += 1  # an optimizer may hand on to another one
             try:
                 result = apply(optimizer, *args, **options)
@@ -228,6 +242,51 @@ class Observer:
             return result
 
         return observed
+
+    def _note_before(self, variables: Sequence[Any], rate: Any, given: Sequence[Any]) -> None:
+        """Variables before an update, and the gradients that it is given."""
+        import tensorflow as tf
+
+        names = tuple(map(name_of, variables))
+        values = [tf.convert_to_tensor(tensorflow_variable(v)) for v in variables]
+        self._note("before", names, rate, values)
+        gradients = [g[0] if isinstance(g, tuple) else g for g in given]
+        self._note("applied", names, rate, gradients)
+
+    def _observe_batch(self, call: Callable[..., Any], model: type) -> Callable[..., Any]:
+        """The rows that a model is called with: a projection of each, by which it is found again in another batch."""
+
+        @functools.wraps(call)
+        def observed(layer: Any, *args: Any, **options: Any) -> Any:
+            if self._calls or not args or not self._observes():
+                return call(layer, *args, **options)
+            if isinstance(layer, model):
+                self._models.setdefault(id(layer), layer)
+                self._note_batch(args[0])
+            self._calls += 1
+            try:
+                return call(layer, *args, **options)
+            finally:
+                self._calls -= 1
+
+        return observed
+
+    def _note_batch(self, given: Any) -> None:
+        import tensorflow as tf
+
+        parts = [part for part in tf.nest.flatten(given) if is_array(part)]
+        if parts:
+            rows = tf.shape(parts[0])[0]
+            projections = tf.add_n([row_projections(tf.convert_to_tensor(p)) for p in parts])
+            self._note_numbers("batch", ("row",), rows, projections)
+
+    def _is_normalization(self, layer: Any) -> bool:
+        return isinstance(layer, self._keras.batch_normalization)
+
+    def _names_of(self, predicate: Callable[[Any], bool]) -> tuple[str, ...]:
+        """Names of the layers, of models that were called, for which a predicate holds."""
+        layers = (part for model in self._models.values() for part in self._keras.layers_of(model))
+        return tuple(dict.fromkeys(part.name for part in layers if predicate(part)))
 
     def _observes(self) -> bool:
         """Whether what runs now also runs where nothing is shared, and can be observed."""
@@ -248,10 +307,15 @@ class Observer:
         """Note a value and the measures of some tensors, now or whenever the compiled step runs."""
         import tensorflow as tf
 
-        numbers = [value]
-        for tensor in tensors:
-            numbers += measures(tensor)
-        stacked = tf.stack([tf.cast(number, tf.float64) for number in numbers])
+        numbers = [tf.cast(n, tf.float64) for tensor in tensors for n in measures(tensor)]
+        self._note_numbers(kind, names, value, tf.stack(numbers) if numbers else tf.zeros(0))
+
+    def _note_numbers(self, kind: Any, names: tuple[str, ...], value: Any, numbers: Any) -> None:
+        """Note a value and a vector of numbers."""
+        import tensorflow as tf
+
+        parts = [tf.reshape(value, [1]), numbers]
+        stacked = tf.concat([tf.cast(part, tf.float64) for part in parts], 0)
         if tf.executing_eagerly():
             self._add(self._site(kind, line_now(), names), stacked.numpy())
             return
@@ -416,6 +480,33 @@ class Observer:
                 if value.dtype.kind in "biufc":
                     name = paths.get(id(variable), variable.name.removesuffix(":0"))
                     yield Variable(name, bool(variable.trainable), value)
+
+
+def is_array(given: Any) -> bool:
+    """Whether it holds numbers in rows; a placeholder of Keras does not."""
+    import tensorflow as tf
+
+    if isinstance(given, np.ndarray):
+        return given.ndim > 0 and given.dtype.kind in "biuf"
+    return (
+        isinstance(given, tf.Tensor)
+        and given.shape.rank not in (None, 0)
+        and (given.dtype.is_floating or given.dtype.is_integer)
+    )
+
+
+def row_projections(tensor: Any) -> Any:
+    """A number for each row, which does not depend on the other rows: shape `(rows,)`, float64."""
+    import tensorflow as tf
+
+    rows = tf.cast(tf.reshape(tensor, [tf.shape(tensor)[0], -1]), tf.float64)
+    across = tf.cos(0.7 * tf.cast(tf.range(tf.shape(rows)[1]), tf.float64) + 0.3)
+    return tf.linalg.matvec(rows, across)
+
+
+def draws_random_numbers(layer: Any) -> bool:
+    """Whether a layer is one of Keras' that draw at each call, such as dropout."""
+    return hasattr(layer, "seed_generator") or bool(getattr(layer, "_random_generator", None))
 
 
 def is_variable(source: Any) -> bool:

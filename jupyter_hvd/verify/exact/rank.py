@@ -1,6 +1,7 @@
 """One observed process: `python -P -m jupyter_hvd.verify.exact.rank PROGRAM STATUS_DIR ORIGINAL [ARGS]`.
 
-A rank of a job shares the program, as `jupyter hvd run --batch global` does; one process without a job is the reference.
+A rank of a job shares the program, as `jupyter hvd run --batch global` does, or runs it as it is, where it distributes its
+training itself; one process without a job is the reference.
 """
 
 from __future__ import annotations
@@ -15,18 +16,26 @@ from ...rank.forks import run_forked
 
 #: What an observer is to do: a JSON object of arguments of `Observer`.
 LIMITS_VARIABLE = "JUPYTER_HVD_OBSERVE"
+#: "same" or "each": the program distributes its training itself, and its ranks begin with one seed, or each with its own.
+SEEDS_VARIABLE = "JUPYTER_HVD_SEEDS"
 
 
-def limits(steps: int | None = None, seconds: float = 0.0, rounding: bool = False) -> Mapping[str, str]:  # fmt: skip
+def limits(
+    steps: int | None = None,
+    seconds: float = 0.0,
+    rounding: bool = False,
+    details: bool = False,
+) -> Mapping[str, str]:
     """The variables that tell an observed process when to end.
 
     Args:
-        steps, seconds: it ends, in order, after these; None and 0 for never. rounding: see `Observer`.
+        steps, seconds: it ends, in order, after these; None and 0 for never. rounding, details: see `Observer`.
     """
     given = {
         "steps": steps or sys.maxsize,
         "seconds": seconds or float("inf"),
         "rounding": rounding,
+        "details": details,
     }
     return {LIMITS_VARIABLE: json.dumps(given)}
 
@@ -45,7 +54,12 @@ def main() -> int:
     """Run what the command line says, observed; the exit code."""
     from ...rank.batch import hold_lifeline, run
     from ...rank.shared import explain
-    from ...runtime.sharing.program import seed_early, seed_tensorflow, share_program
+    from ...runtime.sharing.program import (
+        SEED_VARIABLE,
+        seed_early,
+        seed_tensorflow,
+        share_program,
+    )
     from ..guard import Guard
     from ..probe import ORDERS_VARIABLE, working_folder
     from ..workspace import changed, state_within
@@ -59,9 +73,12 @@ def main() -> int:
     os.chdir(here)
     import tensorflow  # noqa: F401 — sharing and observing begin with it
 
-    if "HOROVOD_RANK" in os.environ:
+    seeds = os.environ.get(SEEDS_VARIABLE)
+    if "HOROVOD_RANK" in os.environ and seeds is None:
         share_program()
     else:
+        if seeds == "each":
+            os.environ[SEED_VARIABLE] = str(int(os.environ[SEED_VARIABLE]) + rank)
         seed_early()
         seed_tensorflow()
     report = report_file(folder) if rank == 0 else None

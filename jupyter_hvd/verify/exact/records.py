@@ -6,10 +6,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+
+Kind = Literal["batch", "gradient", "before", "applied", "update"]
+#: What statements of a training step do, in their order.
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True)
@@ -17,10 +21,11 @@ class Site:
     """A statement that takes gradients for variables, or lets an optimizer update them.
 
     Attributes:
+        kind: `batch`, `before` and `applied` only where steps are observed in detail.
         line: of the user's program, as `train.py, line 12`. names: of the variables.
     """
 
-    kind: Literal["gradient", "update"]
+    kind: Kind
     line: str
     names: tuple[str, ...]
 
@@ -30,9 +35,9 @@ class Event:
     """One time that a site ran.
 
     Attributes:
-        site: its position among the sites. value: the loss of a gradient, the learning rate of an update.
-        measures: a projection and a norm for each variable, of its gradient, or of itself after an update; empty where there
-            was no room for them.
+        site: its position among the sites. value: the loss of a gradient, the learning rate of an update, the rows of a batch.
+        measures: a projection and a norm for each variable, of its gradient, or of itself before or after an update; a
+            projection of each row of a batch; empty where there was no room for them.
     """
 
     site: int
@@ -70,6 +75,7 @@ class Record:
         rows: the sizes of the batches that were shared. shared: whether any was.
         told: what sharing has reported, such as the calls that run whole.
         stopped: why it was ended before its end: "", "steps" or "time".
+        normalizations, random_layers: names of layers that compute with the moments of a batch, and that draw random numbers.
     """
 
     rank: int = 0
@@ -89,6 +95,8 @@ class Record:
     shared: bool = False
     told: tuple[str, ...] = ()
     stopped: str = ""
+    normalizations: tuple[str, ...] = ()
+    random_layers: tuple[str, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -129,7 +137,9 @@ def read(stem: Path) -> Record:
             Variable(name, trainable, arrays[str(number)])
             for number, (name, trainable) in enumerate(plain["variables"])
         )
-    lists = ("printed", "files", "refused", "rows", "told")
+    lists = (
+        "printed", "files", "refused", "rows", "told", "normalizations", "random_layers",
+    )  # fmt: skip
     return Record(
         **{
             **plain,

@@ -1,0 +1,724 @@
+"""The first step at which a distributed training is not what it should be, and what kind of error that looks like.
+
+Pure functions of observed processes. Projections of tensors are linear, so that the mean of the ranks' projections is the
+projection of their mean.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..exact.compare import LEAST, Scale, compare_histories, is_close
+from ..exact.records import Fit
+from .steps import Numbers, Process, Step
+
+Mode = Literal["exact", "scaled"]
+Kind = Literal[
+    "not averaged",
+    "summed instead of averaged",
+    "averaged twice",
+    "clipped before averaging",
+    "gradients changed before the update",
+    "other gradients",
+    "other loss",
+    "other data on a rank",
+    "the same data on all ranks",
+    "unequal batches averaged without weights",
+    "rate not scaled",
+    "rate scaled twice",
+    "rate scaled, batch not",
+    "other rate",
+    "other initial weights",
+    "weights not broadcast",
+    "weights changed between steps",
+    "optimizer state not broadcast",
+    "other update",
+    "moments of batch normalisation local",
+    "metric of one rank",
+    "early exit on one rank",
+    "other number of steps",
+    "the ranks fail",
+]
+#: What is compared at each step, in the order in which one follows from the other.
+BEFORE, DATA, RATE, LOSS, GRADIENTS, UPDATE = (
+    "weights before the step", "data", "learning rate", "loss", "averaged gradients", "update",
+)  # fmt: skip
+#: Aspects of a whole run.
+BROADCAST, COUNT, METRICS = "broadcast", "steps", "history"
+#: Ranks hold equal bits where nothing is wrong; sums in no fixed order, as on GPUs, are left this much.
+RANKS_TOLERANCE = 1e-6
+#: How much of a variable is lost where the small change of an update is taken from two roundings of it.
+VALUE_ROUNDING = 4e-6
+#: The change by an update may differ by this part: optimizers divide by roots, and multiply what rounding has left.
+UPDATE_TOLERANCE = 1e-2
+#: Rows are the same where their projections differ by no more than this part of the largest.
+ROW_TOLERANCE = 1e-6
+#: Where less than this part of a run's rows is different, it reuses its examples as they are.
+REUSED = 0.7
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One error.
+
+    Attributes:
+        aspect: that shows it. step: at which it shows first, 0 where that is not known. line: of the program that is judged.
+    """
+
+    kind: Kind
+    aspect: str
+    detail: str
+    step: int = 0
+    line: str = ""
+    variable: str = ""
+
+    def __str__(self) -> str:
+        at = [f"at step {self.step}"] * bool(self.step) + [self.line] * bool(self.line)
+        place = f", {', '.join(at)}" if at else ""
+        return f"{self.kind}{place}: {self.detail}"
+
+
+@dataclass(frozen=True)
+class Walk:
+    """How far programs were compared, step by step.
+
+    Attributes:
+        counts: how many steps were compared, by aspect. unjudged: why the comparison ended before the first fault; "" where it
+            did not.
+    """
+
+    counts: Counter[str]
+    fault: Fault | None = None
+    unjudged: str = ""
+
+
+class UnjudgedError(Exception):
+    """From here on nothing can be compared; the reason is the message."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One step of all processes.
+
+    Attributes:
+        number: of the step, from 1. own: the step of the original; None where ranks are compared with one another alone.
+        ranks: the step on each rank. largest: norms of gradients until now.
+        ignored: names of variables that are not compared with those of the original.
+    """
+
+    number: int
+    own: Step | None
+    ranks: tuple[Step, ...]
+    original: Process
+    tolerance: float
+    equal_start: bool
+    largest: Scale = field(compare=False)
+    ignored: frozenset[str] = frozenset()
+
+    @property
+    def size(self) -> int:
+        return len(self.ranks)
+
+    def fault(self, kind: Kind, aspect: str, detail: str, line: str = "", place: int | None = None) -> Fault:  # fmt: skip
+        first = self.ranks[0]
+        variable = "" if place is None else first.names[place]
+        return Fault(kind, aspect, detail, self.number, line or first.update_line, variable)
+
+
+#: Whether an aspect was observed and is right, or what is wrong with it.
+Check = Callable[[Moment], "Fault | bool"]
+
+
+def walk(
+    original: Process,
+    ranks: Sequence[Process],
+    checks: Sequence[tuple[str, Check]],
+    tolerance: float,
+    paired: bool,
+    ignored: frozenset[str] = frozenset(),
+) -> Walk:
+    """Compare step by step until the first fault.
+
+    Args:
+        paired: each step is compared with that of the original.
+    """
+    counts: Counter[str] = Counter()
+    together = [original, *ranks] if paired else ranks
+    largest = Scale(0.0)
+    steps = min((len(p.steps) for p in together), default=0)
+    equal_start = not steps or ranks_apart([p.steps[0].before for p in ranks]) is None
+    for index in range(steps):
+        moment = Moment(
+            index + 1,
+            original.steps[index] if paired else None,
+            tuple(p.steps[index] for p in ranks),
+            original,
+            tolerance,
+            equal_start,
+            largest,
+            ignored,
+        )
+        if len({len(s.names) for s in (*moment.ranks, *([moment.own] if moment.own else []))}) > 1:
+            return Walk(counts, unjudged=f"step {index + 1} updates other variables")
+        for aspect, check in checks:
+            try:
+                found = check(moment)
+            except UnjudgedError as reason:
+                return Walk(counts, unjudged=str(reason))
+            if isinstance(found, Fault):
+                return Walk(counts, found)
+            counts[aspect] += found
+    return Walk(counts)
+
+
+def compare_with_original(
+    original: Process,
+    ranks: Sequence[Process],
+    tolerance: float,
+    ignored: frozenset[str] = frozenset(),
+) -> Walk:
+    """Compare a training that is meant to be exact: ranks share each batch of the original.
+
+    Args:
+        ignored: names of the original's variables whose values are not compared.
+    """
+    checks = (
+        (BEFORE, check_weights_before),
+        (DATA, check_batch),
+        (RATE, check_rate),
+        (LOSS, check_loss),
+        (GRADIENTS, check_gradients),
+        (UPDATE, check_update),
+    )
+    return walk(original, ranks, checks, tolerance, paired=True, ignored=ignored)
+
+
+def compare_ranks(original: Process, ranks: Sequence[Process], tolerance: float) -> Walk:
+    """Check what holds for data-parallel training whatever its batches: ranks average gradients, and stay equal."""
+    checks = (
+        (BEFORE, check_ranks_before),
+        (RATE, check_rates_equal),
+        (GRADIENTS, check_averaging),
+        (UPDATE, check_ranks_after),
+    )
+    return walk(original, ranks, checks, tolerance, paired=False)
+
+
+# Weights
+
+
+def ranks_apart(values: Sequence[Numbers]) -> tuple[int, int, float] | None:
+    """Rank, variable and difference of the values that differ most from those of rank 0; None where all are equal."""
+    zero = values[0]
+    allowed = RANKS_TOLERANCE * np.maximum(1.0, zero[:, 1:2])
+    worst = None
+    for rank, other in enumerate(values[1:], 1):
+        apart = np.abs(other - zero) / allowed
+        if apart.size and not np.nanmax(apart) <= 1.0 and not np.isnan(zero).any():
+            place = int(np.nanargmax(apart.max(axis=1)))
+            amount = float(np.abs(other - zero)[place].max())
+            worst = max(worst or (0, 0, 0.0), (rank, place, amount), key=lambda found: found[2])
+    return worst
+
+
+def check_weights_before(moment: Moment) -> Fault | bool:
+    """Before the first step all weights are those of the original, and nothing changes them between steps."""
+    assert moment.own is not None
+    if ranks_apart([s.before for s in moment.ranks]) is not None:
+        if moment.number == 1:
+            raise UnjudgedError("ranks begin with different weights")
+        return check_ranks_before(moment)
+    own, theirs = moment.own.before, moment.ranks[0].before
+    allowed = moment.tolerance * np.maximum(1.0, own[:, 1:2])
+    apart = np.abs(theirs - own) / allowed * compared_variables(moment)[:, np.newaxis]
+    if not apart.size or np.nanmax(apart) <= 1.0:
+        return True
+    place = int(np.nanargmax(apart.max(axis=1)))
+    amount = f"{np.abs(theirs - own)[place].max():.2g}"
+    name = moment.ranks[0].names[place]
+    if moment.number == 1:
+        detail = f"`{name}` differs by {amount} from that of one process: seed both programs alike"
+        return moment.fault("other initial weights", BEFORE, detail, place=place)
+    detail = f"`{name}` has changed by {amount} since the update before"
+    return moment.fault("weights changed between steps", BEFORE, detail, place=place)
+
+
+def check_ranks_before(moment: Moment) -> Fault | bool:
+    """Ranks begin each step with equal weights; the first, too, unless they are broadcast right after it."""
+    found = ranks_apart([s.before for s in moment.ranks])
+    if found is None:
+        return True
+    if moment.number == 1:
+        return False
+    rank, place, amount = found
+    name = moment.ranks[0].names[place]
+    detail = f"`{name}` differs by {amount:.2g} between rank 0 and {rank} when the step begins"
+    kind: Kind = "weights changed between steps"
+    if moment.number == 2 and not moment.equal_start:
+        kind = "weights not broadcast"
+    return moment.fault(kind, BEFORE, detail, place=place)
+
+
+# Data
+
+
+def check_batch(moment: Moment) -> Fault | bool:
+    """The ranks' rows are together those of the original's batch, in any order."""
+    assert moment.own is not None
+    rows = [s.rows for s in moment.ranks]
+    if moment.own.rows is None or any(r is None for r in rows):
+        return False
+    together = np.concatenate([r for r in rows if r is not None])
+    if equal_rows(moment.own.rows, together):
+        return True
+    raise UnjudgedError(
+        f"step {moment.number} has other examples than in one process, {len(together)} over all ranks instead of "
+        f"{len(moment.own.rows)}"
+    )
+
+
+def row_tolerance(rows: Numbers) -> float:
+    return ROW_TOLERANCE * max(1e-30, float(np.max(np.abs(rows), initial=0.0)))
+
+
+def equal_rows(one: Numbers, two: Numbers) -> bool:
+    """Whether two batches have the same rows, in any order."""
+    allowed = row_tolerance(one)
+    return len(one) == len(two) and bool(np.all(np.abs(np.sort(one) - np.sort(two)) <= allowed))
+
+
+def have_same_data(ranks: Sequence[Process]) -> bool:
+    """Whether all ranks take the same examples at each step."""
+    steps = list(zip(*(p.steps for p in ranks), strict=False))
+    seen = [[s.rows for s in step] for step in steps]
+    return bool(seen) and all(
+        all(r is not None and first is not None and equal_rows(first, r) for r in rest)
+        for first, *rest in seen
+    )
+
+
+def find_data_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fault | None, str]:
+    """A fault in what examples the ranks take over the whole run, or in words what these are; "" where that is not known."""
+    own = original.rows
+    if not len(own) or any(not len(p.rows) for p in ranks):
+        return None, ""
+    examples = distinct_rows(own)
+    reused = len(examples) <= REUSED * len(own)
+    foreign = [rows_missing_in(examples, p.rows) for p in ranks]
+    if not original.record.stopped and (
+        reused or not min(foreign)
+    ):  # else examples may be changed at random
+        for rank, count in enumerate(foreign):
+            if count:
+                detail = f"{count} of {len(ranks[rank].rows)} examples of rank {rank} are none of one process's"
+                first = first_foreign(examples, ranks[rank])
+                return Fault("other data on a rank", DATA, detail, *first), ""
+    if not reused:
+        return None, "not judged: one process takes each example once, or changes it at random"
+    if original.record.stopped or any(p.record.stopped for p in ranks):
+        return None, "not judged: the training was ended before its end"
+    wanted = count_rows(examples, own)
+    taken = count_rows(examples, np.concatenate([p.rows for p in ranks]))
+    if original.record.stopped or any(p.record.stopped for p in ranks):
+        return None, ""
+    never = int(np.sum((taken == 0) & (wanted > 0)))
+    if never > most_never_drawn(len(examples), int(taken.sum())):
+        detail = f"{never} of {len(examples)} examples of one process are never taken"
+        line = ranks[0].steps[0].gradient_line if ranks[0].steps else ""
+        return Fault("other data on a rank", DATA, detail, 0, line), ""
+    if np.max(np.abs(taken - wanted)) > 1:
+        return None, "not judged: examples are those of one process, drawn more or less often"
+    once = "" if np.array_equal(wanted, taken) else " but for once"
+    return None, f"over the whole run the examples of one process, as often{once}"
+
+
+def most_never_drawn(examples: int, draws: int) -> float:
+    """How many examples may never be taken where each is drawn at random, with room for three times as many and a tenth."""
+    return examples * (3.0 * float(np.exp(-draws / examples)) + 0.1)
+
+
+def distinct_rows(rows: Numbers) -> Numbers:
+    """Rows in order, once each."""
+    ordered = np.sort(rows)
+    found: Numbers = ordered[np.concatenate([[True], np.diff(ordered) > row_tolerance(rows)])]
+    return found
+
+
+def places_of_rows(examples: Numbers, rows: Numbers) -> tuple[NDArray[np.intp], Numbers]:
+    """For each row the nearest of the ordered examples, and how far from it that is."""
+    after = np.clip(np.searchsorted(examples, rows), 1, max(1, len(examples) - 1))
+    before = after - 1
+    after = np.minimum(after, len(examples) - 1)
+    nearer = np.abs(examples[before] - rows) <= np.abs(examples[after] - rows)
+    places = np.where(nearer, before, after)
+    return places, np.abs(examples[places] - rows)
+
+
+def rows_missing_in(examples: Numbers, rows: Numbers) -> int:
+    return int(np.sum(places_of_rows(examples, rows)[1] > 2 * row_tolerance(examples)))
+
+
+def count_rows(examples: Numbers, rows: Numbers) -> NDArray[np.intp]:
+    """How often each example is among the rows."""
+    return np.bincount(places_of_rows(examples, rows)[0], minlength=len(examples))
+
+
+def first_foreign(examples: Numbers, process: Process) -> tuple[int, str]:
+    """Number and line of the first step with a row that is not among the examples."""
+    for number, step in enumerate(process.steps, 1):
+        if step.rows is not None and rows_missing_in(examples, step.rows):
+            return number, step.gradient_line
+    return 0, ""
+
+
+# Rates
+
+
+def check_rates_equal(moment: Moment) -> Fault | bool:
+    """All ranks have one learning rate."""
+    rates = [s.rate for s in moment.ranks]
+    for rank, rate in enumerate(rates):
+        if not is_close(rates[0], rate, 1e-6 * abs(rates[0])):
+            detail = f"it is {rates[0]:.6g} on rank 0 and {rate:.6g} on rank {rank}"
+            return moment.fault("other rate", RATE, detail)
+    return True
+
+
+def check_rate(moment: Moment) -> Fault | bool:
+    """Where a batch is that of the original, so is the rate."""
+    assert moment.own is not None
+    if isinstance(found := check_rates_equal(moment), Fault):
+        return found
+    own, rate = moment.own.rate, moment.ranks[0].rate
+    if is_close(own, rate, moment.tolerance * abs(own)):
+        return True
+    detail = f"it is {rate:.6g}; {own:.6g} in one process"
+    if own and is_close(rate / own, moment.size, 1e-3):
+        detail += ", where all ranks together take no more examples a step"
+        return moment.fault("rate scaled, batch not", RATE, detail)
+    return moment.fault("other rate", RATE, detail)
+
+
+def find_scaling_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fault | None, str]:
+    """A fault in how the rate was scaled where each rank takes a whole batch, or in words what was found."""
+    own = {s.rate for s in original.steps}
+    if not own or not ranks[0].steps:
+        return None, ""
+    if max(own) - min(own) > 1e-6 * max(own):
+        return None, "not known: one process changes its rate"
+    size = len(ranks)
+    number, step = max(enumerate(ranks[0].steps, 1), key=lambda s: (s[1].rate, -s[0]))
+    ratio = step.rate / max(own)
+    said = f"at most {step.rate:.6g}, {ratio:.3g} times that of one process"
+    if is_close(ratio, size, 1e-3 * size):
+        return None, said
+    kind: Kind | None = None
+    if is_close(ratio, 1.0, 1e-3):
+        kind = "rate not scaled"
+    elif is_close(ratio, size**2, 1e-3 * size**2):
+        kind = "rate scaled twice"
+    if kind is None:
+        return None, f"not judged: {said}"
+    detail = f"it is {said}, where {size} ranks take {size} times as many examples a step"
+    return Fault(kind, RATE, detail, number, step.update_line), ""
+
+
+# Losses
+
+
+def check_loss(moment: Moment) -> Fault | bool:
+    """The mean of the ranks' losses is the loss of the original, or their sum is where each was divided by more rows."""
+    own = moment.own
+    assert own is not None
+    losses = [s.loss for s in moment.ranks]
+    if np.isnan([own.loss, *losses]).any():
+        return False
+    allowed = moment.tolerance * max(LEAST, abs(own.loss))
+    if any(is_close(own.loss, float(v), allowed) for v in (np.mean(losses), np.sum(losses))):
+        return True
+    rows = {len(s.rows) for s in moment.ranks if s.rows is not None}
+    said = f"the mean of the ranks' losses is {np.mean(losses):.6g}; {own.loss:.6g} in one process"
+    line = moment.ranks[0].gradient_line
+    record = moment.original.record
+    if len(rows) > 1:
+        detail = f"ranks take {' and '.join(map(str, sorted(rows)))} examples, and {said}"
+        return moment.fault("unequal batches averaged without weights", LOSS, detail, line)
+    if record.random_layers:
+        raise UnjudgedError(
+            f"step {moment.number} has another loss, as it may where {record.random_layers[0]} draws random numbers"
+        )
+    if record.normalizations:
+        detail = f"`{record.normalizations[0]}` takes them over the examples of its rank; {said}"
+        return moment.fault("moments of batch normalisation local", LOSS, detail, line)
+    return moment.fault("other loss", LOSS, f"weights and examples are equal, but {said}", line)
+
+
+# Gradients
+
+
+def factor_between(theirs: Numbers, own: Numbers, allowed: float) -> float | None:
+    """What a vector is multiplied by to give another one; None where no number does that."""
+    square = float(own @ own)
+    if not square:
+        return None
+    factor = float(theirs @ own) / square
+    rest = np.abs(theirs - factor * own)
+    return factor if np.all(rest <= 10 * allowed * max(1.0, abs(factor))) else None
+
+
+def is_factor(found: float | None, wanted: float) -> bool:
+    return found is not None and abs(found / wanted - 1.0) <= 1e-2
+
+
+def local_mean(ranks: Sequence[Step]) -> Numbers | None:
+    """The projections of the mean of the gradients that the ranks have computed."""
+    found = [s.gradients[:, 0] for s in ranks if s.gradients is not None]
+    return np.mean(found, axis=0) if len(found) == len(ranks) else None
+
+
+def scale_of(moment: Moment, step: Step) -> float:
+    norms = step.applied[:, 1]
+    return moment.largest.of((step.update_line, len(step.names)), *map(float, norms))
+
+
+def gradients_apart(moment: Moment, allowed: float) -> Fault | None:
+    """Whether ranks apply different gradients."""
+    zero = moment.ranks[0].applied[:, 0]
+    for rank, step in enumerate(moment.ranks):
+        apart = np.abs(step.applied[:, 0] - zero)
+        if not np.any(apart > allowed):
+            continue
+        place = int(np.argmax(apart))
+        count = int(np.sum(apart > allowed))
+        name = step.names[place]
+        what = f"{count} of {len(apart)} gradients differ between rank 0 and {rank}"
+        detail = f"{what}, that for `{name}` by {apart[place] / (allowed / moment.tolerance):.2g} of its size"
+        return moment.fault("not averaged", GRADIENTS, detail, place=place)
+    return None
+
+
+def check_gradients(moment: Moment) -> Fault | bool:
+    """Each rank applies the gradients that the original applies."""
+    own = moment.own
+    assert own is not None
+    wanted = own.applied[:, 0]
+    scale = scale_of(moment, own)
+    allowed = moment.tolerance * scale
+    if found := gradients_apart(moment, max(allowed, RANKS_TOLERANCE * scale)):
+        return found
+    given = moment.ranks[0].applied[:, 0]
+    apart = np.abs(given - wanted)
+    if np.all(apart <= allowed) or np.isnan(wanted).any():
+        return True
+    place = int(np.nanargmax(apart))
+    name = moment.ranks[0].names[place]
+    factor = factor_between(given, wanted, allowed)
+    detail = f"the gradient for `{name}` differs by {apart[place] / scale:.2g} of its size from that of one process"
+    rows = {len(s.rows) for s in moment.ranks if s.rows is not None}
+    mean = local_mean(moment.ranks)
+    changes = own.gradients is not None and np.any(np.abs(own.gradients[:, 0] - wanted) > allowed)
+    kind: Kind = "other gradients"
+    if is_factor(factor, moment.size):
+        kind, detail = (
+            "summed instead of averaged",
+            f"all gradients are {moment.size} times those of one process",
+        )
+    elif is_factor(factor, 1 / moment.size):
+        kind, detail = (
+            "averaged twice",
+            f"all gradients are 1/{moment.size} of those of one process",
+        )
+    elif len(rows) > 1:
+        kind = "unequal batches averaged without weights"
+    elif own.gradients is not None and mean is not None:
+        norm = max(scale, float(np.max(own.gradients[:, 1])))
+        if np.all(np.abs(mean - own.gradients[:, 0]) <= moment.tolerance * norm):
+            kind = "clipped before averaging" if changes else "gradients changed before the update"
+    return moment.fault(kind, GRADIENTS, detail, place=place)
+
+
+def check_averaging(moment: Moment) -> Fault | bool:
+    """All ranks apply the mean of the gradients that they have computed, where the original applies its own unchanged."""
+    first = moment.ranks[0]
+    scale = scale_of(moment, first)
+    allowed = moment.tolerance * scale
+    if found := gradients_apart(moment, allowed):
+        return found
+    mean = local_mean(moment.ranks)
+    own = moment.original.steps[0] if moment.original.steps else None
+    if mean is None or own is None or own.gradients is None:
+        return True
+    norm = float(np.max(own.applied[:, 1], initial=0.0))
+    if np.any(np.abs(own.gradients[:, 0] - own.applied[:, 0]) > moment.tolerance * norm):
+        return True  # it clips, so that no more than equal gradients can be asked for
+    if np.all(np.abs(first.applied[:, 0] - mean) <= allowed):
+        return True
+    factor = factor_between(first.applied[:, 0], mean, allowed)
+    size = moment.size
+    if is_factor(factor, size):
+        losses = [s.loss for s in moment.ranks]
+        if moment.number > 1 or np.mean(losses) < own.loss / np.sqrt(size):
+            return True  # each loss was divided by the examples of all ranks
+        detail = f"the gradients are {size} times the mean of the ranks'"
+        return moment.fault("summed instead of averaged", GRADIENTS, detail)
+    if is_factor(factor, 1 / size):
+        detail = f"the gradients are 1/{size} of the mean of the ranks'"
+        return moment.fault("averaged twice", GRADIENTS, detail)
+    place = int(np.argmax(np.abs(first.applied[:, 0] - mean)))
+    detail = f"the gradient for `{first.names[place]}` is not the mean of the ranks'"
+    return moment.fault("gradients changed before the update", GRADIENTS, detail, place=place)
+
+
+# Updates
+
+
+def check_ranks_after(moment: Moment) -> Fault | bool:
+    """Equal gradients and rates make equal weights of equal weights."""
+    found = ranks_apart([s.after for s in moment.ranks])
+    if found is None:
+        return True
+    if ranks_apart([s.before for s in moment.ranks]) is not None:
+        return False
+    rank, place, amount = found
+    name = moment.ranks[0].names[place]
+    detail = (
+        f"weights, gradients and rate are equal, but after the update `{name}` differs by {amount:.2g} between "
+        f"rank 0 and {rank}"
+    )
+    return moment.fault("optimizer state not broadcast", UPDATE, detail, place=place)
+
+
+def check_update(moment: Moment) -> Fault | bool:
+    """Each variable changes as it does in one process."""
+    own = moment.own
+    assert own is not None
+    if isinstance(found := check_ranks_after(moment), Fault):
+        return found
+    apart, largest = update_difference(own, moment.ranks[0])
+    excess = apart / allowed_difference(own) * compared_variables(moment)
+    if not excess.size or not np.nanmax(excess) > 1.0:
+        return True
+    place = int(np.nanargmax(excess))
+    name = moment.ranks[0].names[place]
+    differs = f"differs by {apart[place] / (largest or 1.0):.2g} of its size"
+    detail = f"gradients and rate are equal, but the change of `{name}` {differs}"
+    return moment.fault("other update", UPDATE, detail, place=place)
+
+
+def update_difference(own: Step, other: Step) -> tuple[Numbers, float]:
+    """By how much the changes of each variable differ, and the largest change."""
+    return np.abs(other.change - own.change), float(np.max(np.abs(own.change), initial=0.0))
+
+
+def allowed_difference(own: Step) -> Numbers:
+    largest = np.max(np.abs(own.change), initial=0.0)
+    allowed: Numbers = UPDATE_TOLERANCE * largest + VALUE_ROUNDING * np.maximum(
+        1.0, own.after[:, 1]
+    )
+    return allowed
+
+
+def compared_variables(moment: Moment) -> Numbers:
+    """1 for each variable that is compared with that of the original, else 0."""
+    assert moment.own is not None
+    return np.array([float(name not in moment.ignored) for name in moment.own.names])
+
+
+def variables_of_rounding(original: Process, rounded: Process) -> frozenset[str]:
+    """Variables that rounding alone moves in the first step.
+
+    The true gradient of a bias before a normalisation is 0, and Adam divides what rounding leaves of it by its own size.
+    """
+    if not (original.steps and rounded.steps):
+        return frozenset()
+    own, other = original.steps[0], rounded.steps[0]
+    if own.names != other.names:
+        return frozenset()
+    moved = update_difference(own, other)[0] > allowed_difference(own)
+    return frozenset(name for name, is_moved in zip(own.names, moved, strict=True) if is_moved)
+
+
+# The whole run
+
+
+def find_exit_fault(ranks: Sequence[Process]) -> Fault | None:
+    """A rank that ends before the others."""
+    begun = [p.begun for p in ranks]
+    if len(set(begun)) < 2:
+        return None
+    short = min(range(len(ranks)), key=lambda r: begun[r])
+    longest = max(ranks, key=lambda p: p.begun)
+    sites = [longest.record.sites[event.site] for event in longest.record.events]
+    lines = [site.line for site in sites if site.kind in ("gradient", "update")]
+    line = lines[-1] if lines else ""
+    detail = (
+        f"rank {short} makes {begun[short]} steps, and another one begins its step {max(begun)}"
+    )
+    return Fault("early exit on one rank", COUNT, detail, begun[short] + 1, line)
+
+
+def find_count_fault(original: Process, ranks: Sequence[Process]) -> Fault | None:
+    """Another number of steps than in one process, for a training that is meant to be exact."""
+    own, theirs = original.record.steps, ranks[0].record.steps
+    if own == theirs:
+        return None
+    line = ranks[0].record.sites[-1].line if ranks[0].record.sites else ""
+    detail = f"it makes {theirs} steps; one process {own}"
+    return Fault("other number of steps", COUNT, detail, min(own, theirs) + 1, line)
+
+
+def find_metric_fault(original: Process, ranks: Sequence[Process], tolerance: float) -> tuple[Fault | None, str]:  # fmt: skip
+    """A curve of rank 0 that is its own, where the mean over ranks is that of one process; or in words what was found."""
+    own = original.record
+    compared = compare_histories(own, ranks[0].record, tolerance)
+    if not compared.differences:
+        return None, compared.observed
+    for number, fit in enumerate(own.fits):
+        others = [p.record.fits[number] for p in ranks if len(p.record.fits) > number]
+        if len(others) < len(ranks):
+            break
+        for name, curve in fit.curves.items():
+            found = is_of_one_rank(name, curve, others, tolerance)
+            if found:
+                detail = f"`{name}` of rank 0 is {others[0].curves[name][-1]:.6g}, the mean over ranks {curve[-1]:.6g}"
+                return Fault("metric of one rank", METRICS, detail, 0, others[0].line), ""
+    return None, f"not judged: {compared.differences[0]}"
+
+
+def is_of_one_rank(name: str, curve: Sequence[float], fits: Sequence[Fit], tolerance: float) -> bool:  # fmt: skip
+    """Whether only the mean over ranks of a curve is that of one process."""
+    theirs = [fit.curves.get(name, ()) for fit in fits]
+    if any(len(values) != len(curve) for values in theirs):
+        return False
+    array, own = np.array(theirs), np.array(curve)
+    allowed = tolerance * max(LEAST, float(np.max(np.abs(own), initial=0.0)))
+    of_rank_0 = np.abs(array[0] - own) > allowed
+    return bool(np.any(of_rank_0) and np.all(np.abs(array.mean(axis=0) - own) <= allowed))
+
+
+def find_mode(original: Process, ranks: Sequence[Process]) -> tuple[Mode | None, str]:
+    """Whether the ranks are to share the original's batches, or to take one each; and why that was concluded."""
+    size = len(ranks)
+    if not any(p.steps for p in ranks):
+        return None, "no update by an optimizer was observed in the other program"
+    own, theirs = original.batch_size, max(p.batch_size for p in ranks)
+    if own and theirs:
+        said = f"{theirs} examples a step and rank, {own} in one process"
+        if theirs * size <= own + size - 1:
+            return "exact", said
+        if theirs == own:
+            return "scaled", said
+    rates = [p.steps[0].rate for p in (original, ranks[0]) if p.steps]
+    if len(rates) == 2 and rates[0]:
+        said = f"the rate is {rates[1]:.6g}, {rates[0]:.6g} in one process"
+        if is_close(rates[1] / rates[0], 1.0, 1e-3):
+            return "exact", said
+        if is_close(rates[1] / rates[0], size, 1e-3 * size):
+            return "scaled", said
+    return None, "neither from batches nor from rates; say it by --batch global or --batch per-rank"

@@ -1,0 +1,114 @@
+"""The training steps of an observed process: what each computed from what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..exact.records import Event, Record
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One update by an optimizer, and what led to it.
+
+    Attributes:
+        names: of the variables. rate: the learning rate. update_line, gradient_line: of the program.
+        before, applied, after: a projection and a norm of each variable before the update, of the gradient that it is given, and
+            of the variable after it, shape `(variables, 2)`.
+        gradients: the same of the gradients that this process computed; None where these were for other variables.
+        loss: that they were taken of; nan where there was none.
+        rows: a projection of each row of the batch; None where no batch was seen.
+    """
+
+    names: tuple[str, ...]
+    rate: float
+    update_line: str
+    before: Numbers
+    applied: Numbers
+    after: Numbers
+    gradients: Numbers | None = None
+    loss: float = float("nan")
+    gradient_line: str = ""
+    rows: Numbers | None = None
+
+    @property
+    def change(self) -> Numbers:
+        """The projection of what the update has added to each variable, shape `(variables,)`."""
+        added: Numbers = self.after[:, 0] - self.before[:, 0]
+        return added
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process of a training.
+
+    Attributes:
+        begun: how many steps it has at least begun; a rank that waits for others has begun one that it does not end.
+    """
+
+    record: Record
+    steps: tuple[Step, ...]
+
+    @cached_property
+    def begun(self) -> int:
+        kinds = [self.record.sites[event.site].kind for event in self.record.events]
+        return max(kinds.count("update"), kinds.count("gradient"))
+
+    @cached_property
+    def rows(self) -> Numbers:
+        """A projection of each row of all batches, in their order."""
+        return np.concatenate([np.zeros(0), *(s.rows for s in self.steps if s.rows is not None)])
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of its largest batch, 0 where none was seen."""
+        return max((len(s.rows) for s in self.steps if s.rows is not None), default=0)
+
+
+def process_of(record: Record) -> Process:
+    return Process(record, tuple(steps_of(record)))
+
+
+def steps_of(record: Record) -> Sequence[Step]:
+    """The steps of which everything that an update has was observed; the first that was not ends them."""
+    found: list[Step] = []
+    latest: dict[str, Event] = {}
+    for event in record.events:
+        site = record.sites[event.site]
+        if site.kind != "update":
+            latest[site.kind] = event
+            continue
+        own = [latest.get(kind) for kind in ("before", "applied")]
+        sizes = {len(e.measures) for e in (*own, event) if e is not None}
+        if None in own or sizes != {2 * len(site.names)}:
+            break
+        before, applied = (pairs(e) for e in own if e is not None)
+        gradient, batch = latest.get("gradient"), latest.get("batch")
+        fits = gradient is not None and len(gradient.measures) == 2 * len(site.names)
+        found.append(
+            Step(
+                names=site.names,
+                rate=event.value,
+                update_line=site.line,
+                before=before,
+                applied=applied,
+                after=pairs(event),
+                gradients=pairs(gradient) if gradient is not None and fits else None,
+                loss=gradient.value if gradient is not None else float("nan"),
+                gradient_line=record.sites[gradient.site].line if gradient is not None else "",
+                rows=batch.measures if batch is not None and len(batch.measures) else None,
+            )
+        )
+        latest.clear()
+    return found
+
+
+def pairs(event: Event) -> Numbers:
+    return event.measures.reshape(-1, 2)

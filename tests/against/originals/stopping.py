@@ -1,0 +1,28 @@
+import keras
+import numpy as np
+import tensorflow as tf
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(64, 6)).astype("float32")
+y = (x @ rng.normal(size=(6, 1))).astype("float32")
+data = tf.data.Dataset.from_tensor_slices((x, y)).batch(16)
+model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, "tanh"), keras.layers.Dense(1)])
+optimizer = keras.optimizers.Adam(0.01)
+loss_of = keras.losses.MeanSquaredError()
+
+
+@tf.function
+def train_step(x, y):
+    with tf.GradientTape() as tape:
+        loss = loss_of(y, model(x, training=True))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    return loss
+
+
+for epoch in range(20):
+    for bx, by in data:
+        loss = train_step(bx, by)
+    print(epoch, float(loss))
+    if float(loss) < 1.1:
+        break

@@ -1,0 +1,37 @@
+# original: two_optimizers
+import horovod.tensorflow as hvd
+import keras
+import numpy as np
+import tensorflow as tf
+
+hvd.init()
+rng = np.random.default_rng(0)
+x = rng.normal(size=(64, 6)).astype("float32")
+y = (x @ rng.normal(size=(6, 1))).astype("float32")
+data = tf.data.Dataset.from_tensor_slices((x, y)).shard(hvd.size(), hvd.rank()).batch(16 // hvd.size())
+encoder = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, "tanh")])
+head = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+optimizer = keras.optimizers.Adam(0.01)
+head_optimizer = keras.optimizers.SGD(0.02)
+for part in (encoder, head):
+    hvd.broadcast_variables([v.value for v in part.variables], root_rank=0)
+loss_of = keras.losses.MeanSquaredError()
+
+
+@tf.function
+def train_step(x, y):
+    with tf.GradientTape() as tape:
+        loss = loss_of(y, head(encoder(x, training=True), training=True))
+    variables = [*encoder.trainable_variables, *head.trainable_variables]
+    gradients = tape.gradient(loss, variables)
+    gradients = hvd.grouped_allreduce(gradients, op=hvd.Average)
+    optimizer.apply_gradients(zip(gradients[:2], variables[:2]))
+    head_optimizer.apply_gradients(zip(gradients[2:], variables[2:]))
+    return loss
+
+
+for epoch in range(3):
+    for bx, by in data:
+        loss = train_step(bx, by)
+    if hvd.rank() == 0:
+        print(epoch, float(loss))

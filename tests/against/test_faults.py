@@ -1,0 +1,168 @@
+"""What kind of error a difference looks like: pure functions of observed steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from jupyter_hvd.verify.against.faults import (
+    compare_ranks,
+    compare_with_original,
+    find_data_fault,
+    find_exit_fault,
+    find_mode,
+    find_scaling_fault,
+    have_same_data,
+)
+from jupyter_hvd.verify.against.steps import Process, Step, process_of
+from jupyter_hvd.verify.against.verification import judge
+from jupyter_hvd.verify.exact.records import Event, Record, Site
+
+ROWS = np.arange(1.0, 9.0)
+GRADIENT = np.array([[0.5, 1.0], [-0.25, 0.5]])
+WEIGHTS = np.array([[1.0, 2.0], [0.3, 0.4]])
+OWN = Step(
+    names=("kernel", "bias"),
+    rate=0.1,
+    update_line="train.py, line 9",
+    before=WEIGHTS,
+    applied=GRADIENT,
+    after=WEIGHTS - 0.1 * GRADIENT,
+    gradients=GRADIENT,
+    loss=2.0,
+    gradient_line="train.py, line 8",
+    rows=ROWS,
+)
+#: What two ranks compute from half of the rows each: their gradients, and losses, differ.
+APART = np.array([[0.2, 0.2], [0.1, 0.1]])
+RANKS = tuple(
+    replace(OWN, gradients=GRADIENT + sign * APART, loss=2.0 + sign, rows=ROWS[rank::2])
+    for rank, sign in enumerate((1, -1))
+)
+
+
+def process(*steps: Step) -> Process:
+    return Process(Record(), steps)
+
+
+def kinds(*ranks: Step, own: Step = OWN) -> tuple[str, str]:
+    """The kinds of fault that show beside the original, and between the ranks."""
+    processes = [process(step) for step in ranks]
+    walks = [walk(process(own), processes, 1e-4) for walk in (compare_with_original, compare_ranks)]
+    exact, between = (w.fault.kind if w.fault else w.unjudged for w in walks)
+    return exact, between
+
+
+def test_a_right_step() -> None:
+    assert kinds(*RANKS) == ("", "")
+
+
+def test_gradients() -> None:
+    local = [replace(step, applied=step.gradients) for step in RANKS]
+    assert kinds(*local) == ("not averaged", "not averaged")
+    summed = [replace(step, applied=2 * GRADIENT) for step in RANKS]
+    assert kinds(*summed) == ("summed instead of averaged", "summed instead of averaged")
+    halved = [replace(step, applied=GRADIENT / 2) for step in RANKS]
+    assert kinds(*halved) == ("averaged twice", "averaged twice")
+    clips = replace(OWN, applied=0.1 * GRADIENT)
+    clipped = [replace(step, applied=0.1 * GRADIENT + 0.01) for step in RANKS]
+    assert kinds(*clipped, own=clips) == ("clipped before averaging", "")
+
+
+def test_losses_that_are_divided_are_summed() -> None:
+    ranks = [
+        replace(s, applied=GRADIENT, gradients=s.gradients / 2, loss=s.loss / 2)
+        for s in RANKS
+        if s.gradients is not None
+    ]
+    assert kinds(*ranks) == ("", "")
+
+
+def test_rates_and_updates() -> None:
+    assert kinds(*[replace(s, rate=0.2) for s in RANKS])[0] == "rate scaled, batch not"
+    assert kinds(RANKS[0], replace(RANKS[1], rate=0.2)) == ("other rate", "other rate")
+    moved = replace(RANKS[1], after=OWN.after + 0.01)
+    assert kinds(RANKS[0], moved)[1] == "optimizer state not broadcast"
+    assert kinds(*[replace(s, after=OWN.after + 0.01) for s in RANKS])[0] == "other update"
+
+
+def test_weights() -> None:
+    others = [replace(s, before=WEIGHTS + 0.1, after=OWN.after + 0.1) for s in RANKS]
+    assert kinds(*others)[0] == "other initial weights"
+    apart = replace(RANKS[1], before=WEIGHTS + 0.1, after=OWN.after + 0.1)
+    assert kinds(RANKS[0], apart) == ("ranks begin with different weights", "")
+    ranks = [process(RANKS[0], RANKS[0]), process(apart, apart)]
+    found = compare_ranks(process(OWN, OWN), ranks, 1e-4).fault
+    assert found is not None
+    assert (found.kind, found.step) == ("weights not broadcast", 2)
+
+
+def test_data() -> None:
+    epochs = process(*[OWN] * 4)
+    shared = [process(*[step] * 4) for step in RANKS]
+    assert find_data_fault(epochs, shared)[0] is None
+    assert not have_same_data(shared)
+    assert have_same_data([shared[0], shared[0]])
+    assert compare_with_original(epochs, [shared[0], shared[0]], 1e-4).unjudged
+    half = find_data_fault(epochs, [shared[0], shared[0]])[0]
+    assert half is not None
+    assert half.kind == "other data on a rank"
+    foreign = process(replace(RANKS[1], rows=ROWS[1::2] + 0.5))
+    found = find_data_fault(epochs, [shared[0], foreign])[0]
+    assert found is not None
+    assert "of rank 1" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("factor", "kind"),
+    [(1, "rate not scaled"), (2, ""), (4, "rate scaled twice"), (3, "")],
+)
+def test_scaled_rates(factor: int, kind: str) -> None:
+    ranks = [process(replace(s, rate=0.1 * factor, rows=ROWS)) for s in RANKS]
+    fault, said = find_scaling_fault(process(OWN), ranks)
+    assert (fault.kind if fault else "") == kind
+    assert said.startswith("not judged") == (factor == 3)
+    assert find_mode(process(OWN), ranks)[0] == "scaled"
+    assert find_mode(process(OWN), [process(s) for s in RANKS])[0] == "exact"
+
+
+def test_steps_are_read_from_a_record() -> None:
+    sites = tuple(
+        Site(kind, f"train.py, line {line}", ("kernel",))
+        for line, kind in enumerate(("batch", "gradient", "before", "applied", "update"), 1)
+    )
+    numbers = ((4, ROWS[:4]), (2.0, [1, 1]), (0.1, [3, 3]), (0.1, [1, 1]), (0.1, [2, 2]))
+    once = tuple(Event(n, v, np.array(m, float)) for n, (v, m) in enumerate(numbers))
+    found = process_of(Record(sites=sites, events=(*once, *once, *once[:2])))
+    assert [step.update_line for step in found.steps] == ["train.py, line 5"] * 2
+    assert (found.begun, found.batch_size, found.steps[0].loss) == (3, 4, 2.0)
+    assert found.steps[0].change == pytest.approx([-1.0])
+    ended = replace(found, record=replace(found.record, events=found.record.events[:5]))
+    short = replace(ended, steps=found.steps[:1])
+    fault = find_exit_fault([found, process_of(short.record)])
+    assert fault is not None
+    assert (fault.kind, fault.step) == ("early exit on one rank", 2)
+
+
+def test_rounding_explains_what_it_makes_as_well_and_no_more() -> None:
+    local = [process(replace(s, loss=s.loss + 0.5, rows=ROWS[r::2])) for r, s in enumerate(RANKS)]
+    normalized = replace(process(OWN), record=Record(normalizations=("norm",)))
+    moved = replace(OWN, after=OWN.after + np.array([[0.0, 0.0], [0.01, 0.0]]))
+    again, rounded = process(OWN), process(moved)
+    found = judge(normalized, tuple(local), (), "exact", 1e-4, (again, rounded))
+    assert found.first is not None
+    assert (found.first.kind, found.noise) == ("moments of batch normalisation local", "")
+    also_lost = process(replace(OWN, loss=2.5))
+    found = judge(normalized, tuple(local), (), "exact", 1e-4, (also_lost, rounded))
+    assert found.first is None
+    assert found.noise == "two runs of the original with equal seeds differ from step 1 on"
+    assert {c.status for c in found.checks(2) if c.check == "2 ranks: loss"} == {"unknown"}
+
+
+def test_no_check_passes_on_what_was_not_observed() -> None:
+    bare = process(replace(OWN, rows=None, gradients=None, loss=float("nan")))
+    found = judge(bare, (bare, bare), (), "exact", 1e-4)
+    passed = {c.check for c in found.checks(2) if c.status == "pass"}
+    assert not passed & {"2 ranks: data", "2 ranks: loss", "2 ranks: broadcast", "2 ranks: history"}
