@@ -125,7 +125,7 @@ def jacobian(of: Differentiable, name: str) -> Derivative:
     outer = numbered("h", dimensions(type_))
     with carrying({}):
         moved = derivative(to_term(of.differentiable), {name: Var(hot, type_)})
-        columns = gens(outer, substitute(moved, {hot: _one_hot(outer)}))
+        columns = gens(outer, substitute(moved, {hot: one_hot(outer)}))
         return Derivative(simplify(to_ssa(normalize(columns))), (), None)
 
 
@@ -149,7 +149,7 @@ def _layout(of: Differentiable, wrt: tuple[str, ...]) -> Layout:
     return layouts[wrt[0]] if len(wrt) == 1 else tuple(layouts[x] for x in wrt)
 
 
-def _one_hot(outer: Binders) -> Term:
+def one_hot(outer: Binders) -> Term:
     """`⊞k. [k=h]·1` over the dimensions of h."""
     inner = numbered("k", ranges(outer))
     return gens(inner, guard(equal(inner, index_names(outer)), Const(1)))
