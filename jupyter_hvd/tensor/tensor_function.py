@@ -9,8 +9,10 @@ from typing import Any
 
 from .called_function import NEEDED, CalledFunction, Captured
 from .certificate import Certificate, certify
+from .cost.patterns import Sparsity
 from .derivative import transforms
 from .derivative.reverse import Checkpoint
+from .derivative.tangents import dense_jacobian
 from .derivative.transforms import Derivative
 from .frontend import signature
 from .frontend.helpers import Helper
@@ -22,6 +24,7 @@ from .language.errors import TensorError
 from .language.predicates import fresh
 from .language.terms import Lambda
 from .language.types import REAL, Parameter
+from .sparse_jacobian import Format, SparseJacobian, check_format
 from .ssa.convert import to_term
 from .tensorflow_op import TensorFlowOp
 
@@ -67,18 +70,46 @@ class TensorFunction(CalledFunction):
         extra = tuple(f"d{x}" for x in known)
         return self._derived("jvp", known, transforms.pushforward, extra)
 
-    def hessian(self, name: Wrt) -> DerivedFunction:
-        """The second derivative, materialised: for x with dimensions d, an array of dimensions
-        d + d. Raises TensorError where x is a tuple.
+    def jacobian(self, name: Wrt, *, format: Format = "csr") -> SparseJacobian | DerivedFunction:  # noqa: A002
+        """The Jacobian by one parameter, as sparse as it is (docs/jacobians.md): a matrix of as many rows as the result has
+        entries and as many columns as the parameter has. "dense" is an array of the result's dimensions and then
+        the parameter's. Raises TensorError where either is a tuple.
         """
         (known,) = self.check_names((name,))
+        return self._jacobian("jacobian", (known,), known, format)
 
-        def derive(base: Instance) -> Derivative:
-            return transforms.jacobian(base, known)
+    def hessian(self, *names: Wrt, format: Format = "dense") -> SparseJacobian | DerivedFunction:  # noqa: A002
+        """The second derivative of a scalar function by one parameter, or by one and then another: "dense" for x with
+        dimensions d and y with dimensions e, an array of dimensions d + e; else as `jacobian` of the
+        gradient by x. Raises TensorError where x or y is a tuple.
+        """
+        known = self.check_names(names)
+        if len(known) > 2:
+            raise TensorError("a Hessian is by one parameter or two", "take it block by block")
+        return self.grad(known[0])._jacobian("hessian", known, known[-1], format, of=self)
 
-        made = DerivedFunction(f"hessian_{self.__name__}", self.grad(known), derive)
-        made.made_by = self, "hessian", (known,), {}
-        return made
+    def sparsity(self, *names: Wrt) -> Sparsity:
+        """Where the Jacobian by one parameter, or the Hessian by two, may be other than zero: as a formula, with the number of
+        entries as one.
+        """
+        made = self.jacobian(*names) if len(names) == 1 else self.hessian(*names, format="csr")
+        assert isinstance(made, SparseJacobian)
+        return made.sparsity
+
+    def _jacobian(
+        self,
+        kind: str,
+        names: tuple[str, ...],
+        wrt: str,
+        format: Format,  # noqa: A002
+        of: TensorFunction | None = None,
+    ) -> SparseJacobian | DerivedFunction:
+        check_format(format)
+        of = of or self
+        name = f"{kind}_{of.__name__}"
+        dense = DerivedFunction(name, self, lambda base: dense_jacobian(base, wrt))
+        dense.made_by = of, kind, names, {"format": "dense"}
+        return dense if format == "dense" else SparseJacobian(name, self, wrt, format, dense)
 
     def certify(
         self, *names: str, sizes: Mapping[str, int] | None = None, **given: Any

@@ -1,0 +1,367 @@
+"""`f.jacobian("x")`: a Jacobian as exactly the entries of its support."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from .called_function import CalledFunction
+from .calls import Call
+from .cost.counting import Data, tables
+from .cost.patterns import Sparsity, box_count, entry_count, sparsity
+from .derivative.tangents import Linearization, addends, linearized
+from .frontend.tracing.traced import Traced
+from .instance import Instance
+from .language.affine import Affine
+from .language.depth import deep
+from .language.errors import TensorError
+from .language.predicates import Related, conj, fresh, substitute
+from .language.terms import Binder, Lambda, index_names, numbered, ranges
+from .language.types import IndexArray, Integer, Parameter, Relation, TupleSet
+from .lowering.entries import Stage, positions, stages
+from .lowering.plan import in_bytes
+from .ssa.convert import to_term
+from .ssa.program import Contraction, Factor, Input, Program, Statement, pointwise, tree
+from .ssa.simplify import simplify
+
+if TYPE_CHECKING:
+    from .jax.entries import Evaluation
+
+Format = Literal["csr", "csc", "coo", "bcoo", "dense"]
+FORMATS = ("csr", "csc", "coo", "bcoo", "dense")
+PATTERNS = 16  # that a Jacobian remembers
+
+
+class Coordinates(NamedTuple):
+    """A sparse matrix: the row, the column and the value of each entry, in row-major order, none twice."""
+
+    rows: Any
+    columns: Any
+    values: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """The entries of a sparse matrix, in row-major order, none twice. Rows count the entries of the result, columns those
+    of the parameter, both as `numpy.ravel` does. Equal patterns of one Jacobian are the same object.
+    """
+
+    rows: Any
+    columns: Any
+    shape: tuple[int, int]
+
+    @property
+    def count(self) -> int:
+        """The number of entries."""
+        return len(self.rows)
+
+    @functools.cached_property
+    def row_starts(self) -> Any:
+        """`indptr` of CSR, whose `indices` are `columns`."""
+        return _read_only(np.searchsorted(self.rows, np.arange(self.shape[0] + 1)), self.rows.dtype)
+
+    @functools.cached_property
+    def by_columns(self) -> tuple[Any, Any, Any]:
+        """Of CSC the order of the values, `indices` and `indptr`."""
+        order = np.argsort(self.columns, kind="stable")
+        starts = np.searchsorted(self.columns[order], np.arange(self.shape[1] + 1))
+        kind = self.rows.dtype
+        return order, _read_only(self.rows[order], kind), _read_only(starts, kind)
+
+
+def _read_only(array: Any, kind: Any) -> Any:
+    made = np.array(array, kind)
+    made.flags.writeable = False
+    return made
+
+
+class _Reading(NamedTuple):
+    """The entries of a value at the points of an addend, as a part of the program of values: the parameters that
+    say where they are, and the size of these.
+    """
+
+    indices: tuple[str, ...]
+    size: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Values:
+    """The program of the values that tangents are multiplied by, and the positions of these in what it returns: of whole
+    arrays by their names, of entries at points by the addend, its tangent and number.
+    """
+
+    instance: Instance | None
+    whole: Mapping[str, int]
+    readings: Mapping[tuple[str, int], tuple[int, _Reading]]
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """A pattern, and how its values are computed; densely where there are no stages."""
+
+    pattern: Pattern
+    stages: tuple[Stage, ...]
+    evaluation: Evaluation | None
+    places: Mapping[str, Any]
+    sizes: Mapping[str, int]
+
+
+class SparseJacobian:
+    """The Jacobian of a tensor function by one parameter, a function of the same arguments. It returns a
+    `scipy.sparse` array for "csr" and "csc", `Coordinates` for "coo", and JAX's `BCOO` for "bcoo".
+
+    Its pattern is known before its values: it depends on sizes, relations and index arrays alone.
+    """
+
+    def __init__(
+        self, name: str, base: CalledFunction, wrt: str, format: Format, dense: CalledFunction  # noqa: A002
+    ) -> None:
+        self.__name__ = name
+        self.__signature__ = base.__signature__
+        self.base, self.wrt, self.format, self.dense = base, wrt, format, dense
+        self._linear = functools.cache(lambda instance: linearized(instance, wrt))
+        self._sparsity = functools.cache(lambda instance: sparsity(self._linear(instance)))
+        self._values = functools.cache(lambda instance: _values_of(instance, self._linear(instance)))
+        self._known: dict[Any, _Prepared] = {}
+
+    def __repr__(self) -> str:
+        return f"<sparse Jacobian {self.__name__}{self.__signature__}, {self.format}>"
+
+    @property
+    def sparsity(self) -> Sparsity:
+        """The pattern as a formula, at the types of the last call or of the annotations."""
+        return self._sparsity(self.base.instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The Jacobian. Raises TensorError as the function does, and where it does not fit into memory."""
+        call = self.base._checked(args, kwargs)
+        prepared = self._prepared(call)
+        return laid_out(prepared.pattern, self._computed(call, prepared, args, kwargs), self.format)
+
+    def pattern(self, *args: Any, **kwargs: Any) -> Pattern:
+        """The entries for these arguments, of which only sizes, relations and index arrays matter."""
+        return self._prepared(self.base._checked(args, kwargs)).pattern
+
+    def values(self, *args: Any, **kwargs: Any) -> Any:
+        """The values of the pattern's entries, in its order."""
+        call = self.base._checked(args, kwargs)
+        return self._computed(call, self._prepared(call), args, kwargs)
+
+    @deep()
+    def _prepared(self, call: Call) -> _Prepared:
+        data = {
+            x: _data(x, type_, call.arguments[x])
+            for x, type_, _ in call.instance.parameters
+            if isinstance(type_, Relation | IndexArray | TupleSet)
+        }
+        key = call.instance, tuple(sorted(call.sizes.items())), _digest(data)
+        if key not in self._known:
+            if len(self._known) >= PATTERNS:
+                self._known.clear()
+            self._known[key] = self._made(call, data)
+        return self._known[key]
+
+    def _made(self, call: Call, data: Mapping[str, Data]) -> _Prepared:
+        from .jax.entries import evaluation, free_bytes
+
+        linear, found = self._linear(call.instance), self._sparsity(call.instance)
+        shape = box_count(found.rows, call.sizes), box_count(found.columns, call.sizes)
+        count, room = entry_count(found, call.sizes), free_bytes()
+        wanted = shape[0] * shape[1] if found.reason else count
+        if wanted is not None and wanted * 24 > room:
+            raise TensorError(
+                f"the Jacobian has {wanted} entries, {in_bytes(wanted * 24)} with their indices, and {in_bytes(room)} are there",
+                "differentiate by fewer entries at a time, or use `.jvp` and `.vjp`",
+            )
+        if found.reason:
+            warnings.warn(f"{self.__name__}: {found.reason}", stacklevel=5)
+        if found.reason or (count is not None and 2 * count > shape[0] * shape[1]):
+            return _Prepared(_enumerated(found, call.sizes, data, shape), (), None, {}, {})
+        made = stages(linear, call.sizes, data, room / 2)
+        if not made or made[-1].name != linear.program.output:
+            return _Prepared(_enumerated(found, call.sizes, data, shape), (), None, {}, {})
+        entries, m = made[-1].entries, len(found.rows)
+        pattern = _pattern(entries.columns[:m], entries.columns[m:], entries.shape[:m], entries.shape[m:], entries.count)
+        values = self._values(call.instance)
+        positions_ = {
+            (stage.name, k): ~values.readings[stage.name, k][0]
+            if (stage.name, k) in values.readings
+            else values.whole[part.value.name]
+            for stage in made
+            for k, part in enumerate(stage.addends)
+            if part.value is not None
+        }
+        places: dict[str, Any] = {}
+        sizes: dict[str, int] = {}
+        by_name = {stage.name: stage for stage in made}
+        for (x, k), (_, reading) in values.readings.items():
+            part = by_name[x].addends[k] if x in by_name else None
+            n = part.count if part else 0
+            sizes[reading.size] = max(1, n)
+            for d, index in enumerate(reading.indices):
+                places[index] = part.places[d].astype(np.int32) if part and n else np.zeros(1, np.int32)
+        return _Prepared(pattern, made, evaluation(made, positions_), places, sizes)
+
+    def _computed(self, call: Call, prepared: _Prepared, args: Any, kwargs: Any) -> Any:
+        from .jax.entries import evaluated, floating
+
+        pattern = prepared.pattern
+        if prepared.evaluation is None:
+            whole = self.dense(*args, **kwargs).reshape(pattern.shape)
+            return whole[pattern.rows, pattern.columns]
+        values = self._values(call.instance)
+        double, dtype = floating(call.instance.parameters, call.arguments)
+        found: list[Any] = []
+        if values.instance is not None:
+            arguments = {**call.arguments, **prepared.places}
+            inner = Call(values.instance, arguments, {**call.sizes, **prepared.sizes}, call.constants)
+            run, arrays = inner.prepared(())
+            rest = run.on(arrays)
+            for _ in range(values.count - 1):
+                first, rest = rest
+                found.append(first)
+            found.append(rest)
+        for (x, k), (position, _) in values.readings.items():
+            part = next((s.addends[k] for s in prepared.stages if s.name == x), None)
+            if part is not None and not part.count:
+                found[position] = found[position][:0]
+        return evaluated(prepared.evaluation, found, dtype, double)
+
+
+def _values_of(instance: Instance, linear: Linearization) -> _Values:
+    """The program of the values that tangents are multiplied by. Of an array of several dimensions that is computed, which
+    may be as sparse as the Jacobian is, the entries at the points are returned, not the array.
+    """
+    known = frozenset(linear.tangents)
+    kept = [s for s in linear.program.statements if s.name not in known]
+    taken = {p.name for p in instance.parameters} | {n for p in instance.parameters for n in _names(p)}
+    extra: list[Parameter] = []
+    added: list[Statement] = []
+    outputs: list[str] = []
+    whole: dict[str, int] = {}
+    readings: dict[tuple[str, int], tuple[int, _Reading]] = {}
+    for x in linear.tangents:
+        for k, part in enumerate(addends(linear.program[x], known) or ()):
+            if part.value is None:
+                continue
+            rhs = linear.program[part.value.name]
+            if isinstance(rhs, Input) or len(rhs.gens) < 2:
+                if part.value.name not in whole:
+                    whole[part.value.name] = len(outputs)
+                    outputs.append(part.value.name)
+                continue
+            size = fresh(f"points_{len(readings)}", taken)
+            indices = tuple(fresh(f"at_{len(readings)}_{d}", taken) for d in range(len(rhs.gens)))
+            taken |= {size, *indices}
+            extra += [Parameter(i, IndexArray((Affine.of(size),)), None) for i in indices]
+            name = f"read{len(readings)}"
+            added.append(Statement(name, _read(part.value.name, rhs.gens, size, indices)))
+            readings[x, k] = len(outputs), _Reading(indices, size)
+            outputs.append(name)
+    if not outputs:
+        return _Values(None, {}, {}, 0)
+    program = simplify(Program((*kept, *added), tree(outputs)))
+    parameters = (*instance.parameters, *extra)
+    function = Lambda("arg", tuple((p.name, p.type) for p in parameters), to_term(program))
+    traced = Traced(function, None, {})
+    made = Instance(parameters, traced, instance.checked, program)
+    return _Values(made, whole, readings, len(outputs))
+
+
+def _read(name: str, gens: Any, size: str, indices: tuple[str, ...]) -> Contraction:
+    """`⊞ g:size. Σ s…. [at0(g, s0) ∧ …]·X[s0, …]`."""
+    outer = (Binder("g0", Affine.of(size)),)
+    summed = numbered("s", ranges(gens))
+    mask = conj(
+        *(
+            Related(index, (Affine.of("g0"), Affine.of(s)))
+            for index, s in zip(indices, index_names(summed), strict=True)
+        )
+    )
+    return Contraction(outer, summed, mask, (Factor(name, pointwise(summed)),))
+
+
+def _names(parameter: Parameter) -> frozenset[str]:
+    from .language.types import size_names
+
+    return size_names(parameter.type)
+
+
+def _data(name: str, type_: Any, value: Any) -> Data:
+    from .jax.entries import is_traced
+
+    if is_traced((value,)):
+        raise TensorError(
+            f"`{name}` decides which entries there are, and JAX traces it",
+            f"make `{name}` a constant of the function that `jax.jit` compiles",
+        )
+    return Data.of(type_, value)
+
+
+def _digest(data: Mapping[str, Data]) -> bytes:
+    found = hashlib.blake2b(digest_size=16)
+    for x in sorted(data):
+        array = np.ascontiguousarray(data[x].array)
+        found.update(f"{x} {array.shape} {array.dtype}".encode())
+        found.update(array.data if array.size else b"")
+    return found.digest()
+
+
+def _enumerated(
+    found: Sparsity, sizes: Mapping[str, int], data: Mapping[str, Data], shape: tuple[int, int]
+) -> Pattern:
+    """The pattern from its formula."""
+    values = {x: Affine.of(n) for x, n in sizes.items()}
+    binders = [Binder(i, Affine.of(max(0, n.evaluate(sizes)))) for i, n in (*found.rows, *found.columns)]
+    box = tuple(n.evaluate({}) for n in ranges(binders))
+    names = index_names(binders)
+    blocks = [
+        positions([np.broadcast_to(c[i], (rows,)) for i in names], box, rows)
+        for rows, c in tables(tuple(binders), substitute(found.condition, values), data)
+    ]
+    keys = np.unique(np.concatenate(blocks)) if blocks else np.zeros(0, np.int64)
+    rows, columns = np.divmod(keys, max(1, shape[1]))
+    kind = _index_type(shape, len(keys))
+    return Pattern(_read_only(rows, kind), _read_only(columns, kind), shape)
+
+
+def _pattern(rows: Any, columns: Any, left: Any, right: Any, count: int) -> Pattern:
+    shape = int(np.prod(left, dtype=np.int64)), int(np.prod(right, dtype=np.int64))
+    kind = _index_type(shape, count)
+    at = (_read_only(positions(c, box, count), kind) for c, box in ((rows, left), (columns, right)))
+    return Pattern(*at, shape)
+
+
+def _index_type(shape: tuple[int, int], count: int) -> Any:
+    """The type of indices that SciPy takes as they are."""
+    return np.int32 if max(*shape, count) <= np.iinfo(np.int32).max else np.int64
+
+
+def laid_out(pattern: Pattern, values: Any, format: Format) -> Any:  # noqa: A002
+    """A sparse matrix of some entries in a format."""
+    if format == "coo":
+        return Coordinates(pattern.rows, pattern.columns, values)
+    if format == "bcoo":
+        from .jax.entries import bcoo
+
+        return bcoo(pattern.rows, pattern.columns, values, pattern.shape)
+    from scipy import sparse
+
+    if format == "csr":
+        parts = np.asarray(values), pattern.columns, pattern.row_starts
+        return sparse.csr_array(parts, shape=pattern.shape)
+    order, rows, starts = pattern.by_columns
+    return sparse.csc_array((np.asarray(values)[order], rows, starts), shape=pattern.shape)
+
+
+def check_format(format: object) -> None:  # noqa: A002
+    """Raise TensorError where that is no format."""
+    if format not in FORMATS:
+        raise TensorError(f"`format={format!r}` says nothing", f"it is one of {', '.join(FORMATS)}")
