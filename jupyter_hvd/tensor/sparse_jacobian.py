@@ -6,8 +6,8 @@ import functools
 import hashlib
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -23,15 +23,13 @@ from .language.depth import deep
 from .language.errors import TensorError
 from .language.predicates import Related, conj, fresh, substitute
 from .language.terms import Binder, Lambda, index_names, numbered, ranges
-from .language.types import IndexArray, Integer, Parameter, Relation, TupleSet
-from .lowering.entries import Stage, positions, stages
+from .language.types import IndexArray, Parameter, Relation, TupleSet, size_names
+from .lowering.entries import Stage, column, positions, stages
 from .lowering.plan import in_bytes
+from .lowering.point_values import Node, Reading, Summed, expression, summed
 from .ssa.convert import to_term
 from .ssa.program import Contraction, Factor, Input, Program, Statement, pointwise, tree
 from .ssa.simplify import simplify
-
-if TYPE_CHECKING:
-    from .jax.entries import Evaluation
 
 Format = Literal["csr", "csc", "coo", "bcoo", "dense"]
 FORMATS = ("csr", "csc", "coo", "bcoo", "dense")
@@ -81,36 +79,42 @@ def _read_only(array: Any, kind: Any) -> Any:
     return made
 
 
-class _Reading(NamedTuple):
-    """The entries of a value at the points of an addend, as a part of the program of values: the parameters that
-    say where they are, and the size of these.
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """The entries of a value at the points of an addend, as a part of the program of values: its position in what that
+    returns, the entry, and the parameters and the size that say where the points are.
     """
 
+    position: int
+    entry: Factor
     indices: tuple[str, ...]
     size: str
 
 
 @dataclass(frozen=True, eq=False)
 class _Values:
-    """The program of the values that tangents are multiplied by, and the positions of these in what it returns: of whole
-    arrays by their names, of entries at points by the addend, its tangent and number.
+    """The program of the values that tangents are multiplied by: what it returns of whole arrays, by their names, of entries
+    at points, and how many arrays that is. `nodes` has the expression of each addend's value, by tangent and number.
     """
 
     instance: Instance | None
     whole: Mapping[str, int]
-    readings: Mapping[tuple[str, int], tuple[int, _Reading]]
+    readings: Mapping[Reading, _Reading]
     count: int
+    nodes: Mapping[tuple[str, int], tuple[Node, ...]]
 
 
 @dataclass(frozen=True, eq=False)
 class _Prepared:
-    """A pattern, and how its values are computed; densely where there are no stages."""
+    """A pattern, and how its values are computed; densely where there is no plan. `places` and `sizes` are what the program of
+    values takes beside the arguments.
+    """
 
     pattern: Pattern
-    stages: tuple[Stage, ...]
-    evaluation: Evaluation | None
-    places: Mapping[str, Any]
-    sizes: Mapping[str, int]
+    plan: tuple[Summed, ...] = ()
+    arrays: tuple[Any, ...] = ()
+    places: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 class SparseJacobian:
@@ -169,7 +173,7 @@ class SparseJacobian:
         return self._known[key]
 
     def _made(self, call: Call, data: Mapping[str, Data]) -> _Prepared:
-        from .jax.entries import evaluation, free_bytes
+        from .jax.entries import free_bytes
 
         linear, found = self._linear(call.instance), self._sparsity(call.instance)
         shape = box_count(found.rows, call.sizes), box_count(found.columns, call.sizes)
@@ -183,37 +187,27 @@ class SparseJacobian:
         if found.reason:
             warnings.warn(f"{self.__name__}: {found.reason}", stacklevel=5)
         if found.reason or (count is not None and 2 * count > shape[0] * shape[1]):
-            return _Prepared(_enumerated(found, call.sizes, data, shape), (), None, {}, {})
+            return _Prepared(_enumerated(found, call.sizes, data, shape))
         made = stages(linear, call.sizes, data, room / 2)
         if not made or made[-1].name != linear.program.output:
-            return _Prepared(_enumerated(found, call.sizes, data, shape), (), None, {}, {})
+            return _Prepared(_enumerated(found, call.sizes, data, shape))
         entries, m = made[-1].entries, len(found.rows)
         pattern = _pattern(entries.columns[:m], entries.columns[m:], entries.shape[:m], entries.shape[m:], entries.count)
         values = self._values(call.instance)
-        positions_ = {
-            (stage.name, k): ~values.readings[stage.name, k][0]
-            if (stage.name, k) in values.readings
-            else values.whole[part.value.name]
-            for stage in made
-            for k, part in enumerate(stage.addends)
-            if part.value is not None
-        }
-        places: dict[str, Any] = {}
-        sizes: dict[str, int] = {}
-        by_name = {stage.name: stage for stage in made}
-        for (x, k), (_, reading) in values.readings.items():
-            part = by_name[x].addends[k] if x in by_name else None
-            n = part.count if part else 0
-            sizes[reading.size] = max(1, n)
-            for d, index in enumerate(reading.indices):
-                places[index] = part.places[d].astype(np.int32) if part and n else np.zeros(1, np.int32)
-        return _Prepared(pattern, made, evaluation(made, positions_), places, sizes)
+
+        def value(reading: Reading, entry: Factor) -> tuple[int, bool]:
+            found = values.readings.get(reading)
+            return (values.whole[entry.name], True) if found is None else (found.position, False)
+
+        plan, arrays = summed(made, values.nodes, data, call.sizes, value)
+        places, sizes = _places(values, made, call.sizes)
+        return _Prepared(pattern, plan, arrays, places, sizes)
 
     def _computed(self, call: Call, prepared: _Prepared, args: Any, kwargs: Any) -> Any:
         from .jax.entries import evaluated, floating
 
         pattern = prepared.pattern
-        if prepared.evaluation is None:
+        if not prepared.plan:
             whole = self.dense(*args, **kwargs).reshape(pattern.shape)
             return whole[pattern.rows, pattern.columns]
         values = self._values(call.instance)
@@ -228,11 +222,25 @@ class SparseJacobian:
                 first, rest = rest
                 found.append(first)
             found.append(rest)
-        for (x, k), (position, _) in values.readings.items():
-            part = next((s.addends[k] for s in prepared.stages if s.name == x), None)
-            if part is not None and not part.count:
-                found[position] = found[position][:0]
-        return evaluated(prepared.evaluation, found, dtype, double)
+        return evaluated(prepared.plan, prepared.arrays, found, dtype, double)
+
+
+def _places(
+    values: _Values, made: tuple[Stage, ...], sizes: Mapping[str, int]
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """The arguments and sizes that say at which points the program of values reads."""
+    at_size = {x: Affine.of(n) for x, n in sizes.items()}
+    by_name = {stage.name: stage for stage in made}
+    places: dict[str, Any] = {}
+    counts: dict[str, int] = {}
+    for (x, k, _), reading in values.readings.items():
+        points = by_name[x].addends[k] if x in by_name else None
+        n = points.count if points else 0
+        counts[reading.size] = max(1, n)
+        for index, a in zip(reading.indices, reading.entry.indices, strict=True):
+            at = column(a.substitute(at_size), points.columns, n) if points and n else np.zeros(1)
+            places[index] = at.astype(np.int32)
+    return places, counts
 
 
 def _values_of(instance: Instance, linear: Linearization) -> _Values:
@@ -240,39 +248,46 @@ def _values_of(instance: Instance, linear: Linearization) -> _Values:
     may be as sparse as the Jacobian is, the entries at the points are returned, not the array.
     """
     known = frozenset(linear.tangents)
+    statements = {s.name: s.rhs for s in linear.program.statements}
     kept = [s for s in linear.program.statements if s.name not in known]
-    taken = {p.name for p in instance.parameters} | {n for p in instance.parameters for n in _names(p)}
+    taken = {p.name for p in instance.parameters}.union(*(size_names(p.type) for p in instance.parameters))
     extra: list[Parameter] = []
     added: list[Statement] = []
     outputs: list[str] = []
     whole: dict[str, int] = {}
-    readings: dict[tuple[str, int], tuple[int, _Reading]] = {}
+    readings: dict[Reading, _Reading] = {}
+    nodes: dict[tuple[str, int], tuple[Node, ...]] = {}
+
+    def read(reading: Reading, entry: Factor) -> None:
+        rhs = statements[entry.name]
+        if entry.name in whole:
+            return
+        if isinstance(rhs, Input) or len(rhs.gens) < 2:
+            whole[entry.name] = len(outputs)
+            outputs.append(entry.name)
+            return
+        n = len(readings)
+        size = fresh(f"points_{n}", taken)
+        indices = tuple(fresh(f"at_{n}_{d}", taken) for d in range(len(rhs.gens)))
+        readings[reading] = _Reading(len(outputs), entry, indices, size)
+        extra.extend(Parameter(i, IndexArray((Affine.of(size),)), None) for i in indices)
+        added.append(Statement(f"read{n}", _read(entry.name, rhs.gens, size, indices)))
+        outputs.append(f"read{n}")
+
     for x in linear.tangents:
-        for k, part in enumerate(addends(linear.program[x], known) or ()):
-            if part.value is None:
-                continue
-            rhs = linear.program[part.value.name]
-            if isinstance(rhs, Input) or len(rhs.gens) < 2:
-                if part.value.name not in whole:
-                    whole[part.value.name] = len(outputs)
-                    outputs.append(part.value.name)
-                continue
-            size = fresh(f"points_{len(readings)}", taken)
-            indices = tuple(fresh(f"at_{len(readings)}_{d}", taken) for d in range(len(rhs.gens)))
-            taken |= {size, *indices}
-            extra += [Parameter(i, IndexArray((Affine.of(size),)), None) for i in indices]
-            name = f"read{len(readings)}"
-            added.append(Statement(name, _read(part.value.name, rhs.gens, size, indices)))
-            readings[x, k] = len(outputs), _Reading(indices, size)
-            outputs.append(name)
+        for k, part in enumerate(addends(statements[x], known) or ()):
+            if part.value is not None:
+                nodes[x, k] = expression(statements, part.value)
+                for j, node in enumerate(nodes[x, k]):
+                    if isinstance(node.operation, Factor):
+                        read((x, k, j), node.operation)
     if not outputs:
-        return _Values(None, {}, {}, 0)
+        return _Values(None, {}, {}, 0, nodes)
     program = simplify(Program((*kept, *added), tree(outputs)))
     parameters = (*instance.parameters, *extra)
     function = Lambda("arg", tuple((p.name, p.type) for p in parameters), to_term(program))
-    traced = Traced(function, None, {})
-    made = Instance(parameters, traced, instance.checked, program)
-    return _Values(made, whole, readings, len(outputs))
+    made = Instance(parameters, Traced(function, None, {}), instance.checked, program)
+    return _Values(made, whole, readings, len(outputs), nodes)
 
 
 def _read(name: str, gens: Any, size: str, indices: tuple[str, ...]) -> Contraction:
@@ -286,12 +301,6 @@ def _read(name: str, gens: Any, size: str, indices: tuple[str, ...]) -> Contract
         )
     )
     return Contraction(outer, summed, mask, (Factor(name, pointwise(summed)),))
-
-
-def _names(parameter: Parameter) -> frozenset[str]:
-    from .language.types import size_names
-
-    return size_names(parameter.type)
 
 
 def _data(name: str, type_: Any, value: Any) -> Data:

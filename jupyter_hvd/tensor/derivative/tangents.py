@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..language.affine import Affine
 from ..language.depth import deep
@@ -17,7 +16,7 @@ from ..language.errors import TensorError
 from ..language.predicates import Predicate, fresh
 from ..language.provenance import carrying
 from ..language.terms import Binders, Var, entry, gens, index_names, numbered, substitute
-from ..language.types import Parameter, Product, Type, dimensions
+from ..language.types import Product, Type, dimensions
 from ..ssa.convert import to_ssa, to_term
 from ..ssa.normalize import normalize
 from ..ssa.program import (

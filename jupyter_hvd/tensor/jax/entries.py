@@ -3,107 +3,82 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..language.function import Function
 from ..language.types import Array, Parameter, Product, Real
-from ..lowering.entries import Stage
+from ..lowering.point_values import Step, Summed
 from .arguments import as_array, floating_type, leaves
+from .elementwise import call
 from .memory import free_bytes
 from .precision import is_double, is_traced, keeping_float64
 
-__all__ = ["bcoo", "evaluated", "evaluation", "floating", "free_bytes", "is_traced"]
+__all__ = ["bcoo", "evaluated", "floating", "free_bytes", "is_traced"]
 
 
-class Read(NamedTuple):
-    """An addend of a stage, its arrays by their positions in a list; None for those that there are not."""
-
-    source: int | None
-    position: int | None
-    value: int | None
-    places: tuple[int, ...]
-    slot: int | None
-
-
-class Step(NamedTuple):
-    """A stage: the number of its entries and what they are the sums of."""
-
-    count: int
-    reads: tuple[Read, ...]
-
-
-class Evaluation(NamedTuple):
-    """How the values of a Jacobian are computed: steps, of which JAX compiles one function for each, and the index arrays
-    that they read.
-    """
-
-    steps: tuple[Step, ...]
-    indices: tuple[Any, ...]
-
-
-def evaluation(stages: Sequence[Stage], values: Mapping[tuple[str, int], int]) -> Evaluation:
-    """The stages as JAX evaluates them. `values` has the position among the values for each addend, by its stage and number,
-    of an array; for one that is a vector of the entries at its points already, `~position`.
-    """
-    known: dict[int, int] = {}
-    arrays: list[Any] = []
-
-    def listed(array: Any) -> int | None:
-        if array is None:
-            return None
-        if id(array) not in known:
-            known[id(array)] = len(arrays)
-            arrays.append(array)
-        return known[id(array)]
-
-    order = {stage.name: k for k, stage in enumerate(stages)}
-    steps = []
-    for stage in stages:
-        reads = []
-        for k, addend in enumerate(stage.addends):
-            value = values.get((stage.name, k))
-            places = addend.places if value is not None and value >= 0 else ()
-            source = None if addend.source is None else order[addend.source]
-            at = tuple([p for place in places if (p := listed(place)) is not None])
-            reads.append(Read(source, listed(addend.position), value, at, listed(addend.slot)))
-        steps.append(Step(stage.entries.count, tuple(reads)))
-    with keeping_float64(False):
-        return Evaluation(tuple(steps), tuple([jnp.asarray(a, np.int32) for a in arrays]))
-
-
-def evaluated(how: Evaluation, values: Sequence[Any], dtype: Any, double: bool) -> Any:
-    """The values of the last stage's entries."""
+def evaluated(
+    plan: tuple[Summed, ...], arrays: Sequence[Any], values: Sequence[Any], dtype: Any, double: bool
+) -> Any:
+    """The values of the last stage's entries. JAX compiles one function for each plan."""
     with keeping_float64(double):
-        return _run(how.steps, np.dtype(dtype), tuple(values), how.indices)
+        return _run(plan, np.dtype(dtype), tuple(values), tuple(arrays))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _run(steps: tuple[Step, ...], dtype: Any, values: Sequence[Any], indices: Sequence[Any]) -> Any:
+def _run(
+    plan: tuple[Summed, ...], dtype: Any, values: Sequence[Any], arrays: Sequence[Any]
+) -> Any:
     made: list[Any] = []
-    for count, reads in steps:
-        total: Any = None
-        for source, position, value, places, slot in reads:
-            part: Any = None if source is None else made[source]
+    for count, addends in plan:
+        total: Any = jnp.zeros(count, dtype)
+        for source, position, steps, slot in addends:
+            part: Any = jnp.ones((), dtype) if source is None else made[source]
             if position is not None:
-                part = part[indices[position]]
-            if value is not None:
-                factor = values[value] if value >= 0 else values[~value]
-                factor = factor[tuple([indices[k] for k in places])] if places else factor
-                part = factor if part is None else part * factor
-            if part is None:
-                part = jnp.ones((), dtype)
-            if slot is None:
-                part = jnp.broadcast_to(part, (count,))
-                total = part if total is None else total + part
-                continue
-            before = jnp.zeros(count, dtype) if total is None else total
-            total = before.at[indices[slot]].add(part, indices_are_sorted=True)
-        made.append(jnp.zeros(count, dtype) if total is None else total)
+                part = part[arrays[position]]
+            if steps:
+                part = part * _value(steps, dtype, values, arrays)
+            total = total + part if slot is None else total.at[arrays[slot]].add(part)
+        made.append(total)
     return made[-1]
+
+
+def _value(
+    steps: Sequence[Step], dtype: Any, values: Sequence[Any], arrays: Sequence[Any]
+) -> Any:
+    """The factors at the points of an addend."""
+    found: list[Any] = []
+    for operation, arguments, masks, value, places in steps:
+        given = [found[k] for k in arguments]
+        inside = [None if k is None else arrays[k] for k in masks]
+        if operation == "+":
+            sides = [_kept(m, x) for m, x in zip(inside, given, strict=True)]
+            found.append(sides[0] + sides[1])
+            continue
+        (mask,) = inside
+        if isinstance(operation, Function):
+            # Where the mask is false the function sees 1, of which it makes no NaN.
+            safe = given if mask is None else [jnp.where(mask, x, jnp.ones((), x.dtype)) for x in given]
+            made = call(operation, safe, dtype)
+        elif operation == "*":
+            made = functools.reduce(operator.mul, given)
+        elif operation == "[]":
+            made = values[value][tuple([arrays[k] for k in places])] if places else values[value]
+        elif operation is None:
+            made = arrays[places[0]].astype(dtype)
+        else:
+            made = jnp.asarray(float(operation), dtype)
+        found.append(_kept(mask, made))
+    return found[-1]
+
+
+def _kept(mask: Any, x: Any) -> Any:
+    return x if mask is None else jnp.where(mask, x, jnp.zeros((), x.dtype))
 
 
 def floating(

@@ -50,14 +50,16 @@ class Entries:
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """What an addend computes: entry `position[q]` of the tangent `source` times `value[places[q]]`, added to entry
-    `slot[q]`. `position` or `slot` is None where it is q; `source` is None where the entry is that of the identity, 1.
+    """What an addend computes: entry `position[q]` of the tangent `source` times the entry `value` at `columns[…][q]`, added to
+    entry `slot[q]`. `position` or `slot` is None where it is q; `source` is None where the entry is that of the
+    identity, 1. `binders` are the indices that the columns are of.
     """
 
     source: str | None
     position: Any
     value: Factor | None
-    places: tuple[Any, ...]
+    binders: Binders
+    columns: Columns
     slot: Any
     count: int
 
@@ -109,22 +111,17 @@ class _Builder:
         found = [self._points(binders, part, made.get(part.tangent)) for part in parts]
         keys = [positions([*(c[i] for i in names), *at], shape, rows) for rows, c, at, _ in found]
         distinct = _together(keys)
-        columns = tuple(np.unravel_index(distinct, shape)) if shape else ()
+        if distinct is keys[0]:  # the same arrays, which are then one array of the kernel
+            columns = (*(found[0][1][i] for i in names), *found[0][2])
+        else:
+            columns = tuple(np.unravel_index(distinct, shape)) if shape else ()
         entries = Entries(columns, shape, len(distinct))
         entries.__dict__["keys"] = distinct
-        points = []
-        for part, key, (rows, column, _, position) in zip(parts, keys, found, strict=True):
-            slot = None if len(key) == len(distinct) and np.array_equal(key, distinct) else np.searchsorted(distinct, key)
-            if slot is not None and np.any(slot[1:] < slot[:-1]):
-                order = np.argsort(slot, kind="stable")
-                slot, column = slot[order], {i: np.broadcast_to(c, (rows,))[order] for i, c in column.items()}
-                position = order if position is None else position[order]
-            places: tuple[Any, ...] = ()
-            if part.value is not None:
-                places = tuple([np.broadcast_to(affine(a, column), (rows,)) for a in part.value.indices])
-            source = part.tangent if part.tangent in made else None
-            points.append(Points(source, position if source else None, part.value, places, slot, rows))
-        return Stage(name, entries, tuple(points))
+        points = tuple(
+            _pointed(binders, part, key, distinct, part.tangent in made, *at)
+            for part, key, at in zip(parts, keys, found, strict=True)
+        )
+        return Stage(name, entries, points)
 
     def _points(
         self, binders: Binders, part: Addend, source: Stage | None
@@ -135,14 +132,13 @@ class _Builder:
         every = (*binders, *part.sums)
         if source is None:
             rows, columns = self._gathered(tables(every, part.mask, self.data), index_names(every))
-            at = [np.broadcast_to(affine(a, columns), (rows,)) for a in part.indices]
-            return rows, columns, at, None
+            return rows, columns, [column(a, columns, rows) for a in part.indices], None
         of = source.entries
         inner = len(part.indices)
         if not part.sums and part.indices == pointwise(binders):
             columns = dict(zip(index_names(binders), of.columns[:inner], strict=True))
             self._charge(of.count)
-            kept = _truth(part.mask, binders, columns, of.count, self.data)
+            kept = truth(part.mask, binders, columns, of.count, self.data)
             if kept.all():
                 return of.count, columns, [*of.columns[inner:]], None
             chosen = np.flatnonzero(kept)
@@ -157,7 +153,7 @@ class _Builder:
         found = tables((*every, *own), conj(part.mask, related), {**self.data, name: listed})
         rows, columns = self._gathered(found, index_names((*every, *own)))
         at = [columns[i] for i in index_names(own)]
-        read = [np.broadcast_to(affine(a, columns), (rows,)) for a in part.indices]
+        read = [column(a, columns, rows) for a in part.indices]
         keys = positions([*read, *at], of.shape, rows)
         return rows, columns, at, np.searchsorted(of.keys, keys)
 
@@ -182,6 +178,37 @@ class _Builder:
             )
 
 
+def _pointed(
+    binders: Binders,
+    part: Addend,
+    key: Any,
+    distinct: Any,
+    has_source: bool,
+    rows: int,
+    columns: Columns,
+    _at: Any,
+    position: Any,
+) -> Points:
+    """The points of an addend, in the order of the entries that they are added to."""
+    binders = (*binders, *part.sums)
+    columns = {i: columns[i] for i in index_names(binders)}
+    slot = None
+    if len(key) != len(distinct) or not np.array_equal(key, distinct):
+        slot = np.searchsorted(distinct, key)
+    if slot is not None and np.any(slot[1:] < slot[:-1]):
+        order = np.argsort(slot, kind="stable")
+        slot, columns = slot[order], {i: c[order] for i, c in columns.items()}
+        position = order if position is None else position[order]
+    source = part.tangent if has_source else None
+    position = position if has_source else None
+    return Points(source, position, part.value, binders, columns, slot, rows)
+
+
+def column(a: Affine, columns: Columns, rows: int) -> Any:
+    """An affine expression at each point: of a name its column itself."""
+    return columns[a.name] if a.name else np.broadcast_to(affine(a, columns), (rows,))
+
+
 def positions(columns: Sequence[Any], shape: Sequence[int], rows: int) -> Any:
     """The position in a box of each index tuple."""
     return reduce(
@@ -203,7 +230,7 @@ def _extents(binders: Binders) -> tuple[int, ...]:
     return tuple([max(0, n.evaluate({})) for n in ranges(binders)])
 
 
-def _truth(
+def truth(
     p: Predicate, binders: Binders, columns: Columns, rows: int, data: Mapping[str, Data]
 ) -> Any:
     """Whether a predicate holds at each of some points. A quantifier over relations is looked up among the tuples for
@@ -211,10 +238,10 @@ def _truth(
     """
     match p:
         case And(parts):
-            found = (_truth(q, binders, columns, rows, data) for q in parts)
+            found = (truth(q, binders, columns, rows, data) for q in parts)
             return reduce(np.logical_and, found, np.ones(rows, bool))
         case Or(parts):
-            found = (_truth(q, binders, columns, rows, data) for q in parts)
+            found = (truth(q, binders, columns, rows, data) for q in parts)
             return reduce(np.logical_or, found, np.zeros(rows, bool))
         case Exists() if p.relations:
             free = tuple(Binder(i, n) for i, n in binders if i in p.names)
