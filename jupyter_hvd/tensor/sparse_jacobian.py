@@ -14,7 +14,7 @@ import numpy as np
 from .called_function import CalledFunction
 from .calls import Call
 from .cost.counting import Data, tables
-from .cost.patterns import Sparsity, box_count, entry_count, sparsity
+from .cost.patterns import Sparsity, box_count, entry_count, sparsity, unstructured
 from .derivative.tangents import Linearization, addends, linearized
 from .frontend.tracing.traced import Traced
 from .instance import Instance
@@ -33,6 +33,7 @@ from .ssa.simplify import simplify
 
 Format = Literal["csr", "csc", "coo", "bcoo", "dense"]
 FORMATS = ("csr", "csc", "coo", "bcoo", "dense")
+ENTRY = 24  # bytes: a value, its indices, and an array of one of them on the way
 PATTERNS = 16  # that a Jacobian remembers
 
 
@@ -117,6 +118,19 @@ class _Prepared:
     sizes: Mapping[str, int] = field(default_factory=dict)
 
 
+def check_room(call: Call, entries: int, sparse: str) -> None:
+    """Raise TensorError where a dense Jacobian of so many entries does not fit into memory; `sparse` is how to write the one
+    that may.
+    """
+    from .jax.entries import floating, free_bytes
+
+    _, dtype = floating(call.instance.parameters, call.arguments)
+    needed, room = entries * dtype.itemsize, free_bytes()
+    if needed > room:
+        message = f"the dense Jacobian takes {in_bytes(needed)}, and {in_bytes(room)} are there"
+        raise TensorError(message, f"take the entries that may be other than zero: `{sparse}`")
+
+
 class SparseJacobian:
     """The Jacobian of a tensor function by one parameter, a function of the same arguments. It returns a
     `scipy.sparse` array for "csr" and "csc", `Coordinates` for "coo", and JAX's `BCOO` for "bcoo".
@@ -125,14 +139,21 @@ class SparseJacobian:
     """
 
     def __init__(
-        self, name: str, base: CalledFunction, wrt: str, format: Format, dense: CalledFunction  # noqa: A002
+        self,
+        name: str,
+        base: CalledFunction,
+        wrt: str,
+        format: Format,
+        dense: CalledFunction,  # noqa: A002
     ) -> None:
         self.__name__ = name
         self.__signature__ = base.__signature__
         self.base, self.wrt, self.format, self.dense = base, wrt, format, dense
         self._linear = functools.cache(lambda instance: linearized(instance, wrt))
         self._sparsity = functools.cache(lambda instance: sparsity(self._linear(instance)))
-        self._values = functools.cache(lambda instance: _values_of(instance, self._linear(instance)))
+        self._values = functools.cache(
+            lambda instance: _values_of(instance, self._linear(instance))
+        )
         self._known: dict[Any, _Prepared] = {}
 
     def __repr__(self) -> str:
@@ -177,22 +198,27 @@ class SparseJacobian:
 
         linear, found = self._linear(call.instance), self._sparsity(call.instance)
         shape = box_count(found.rows, call.sizes), box_count(found.columns, call.sizes)
-        count, room = entry_count(found, call.sizes), free_bytes()
-        wanted = shape[0] * shape[1] if found.reason else count
-        if wanted is not None and wanted * 24 > room:
+        every, count, room = shape[0] * shape[1], entry_count(found, call.sizes), free_bytes()
+        if count is not None and count * ENTRY > room:
             raise TensorError(
-                f"the Jacobian has {wanted} entries, {in_bytes(wanted * 24)} with their indices, and {in_bytes(room)} are there",
+                f"the Jacobian has {count} entries, {in_bytes(count * ENTRY)} with their indices, and {in_bytes(room)} are there",
                 "differentiate by fewer entries at a time, or use `.jvp` and `.vjp`",
             )
-        if found.reason:
-            warnings.warn(f"{self.__name__}: {found.reason}", stacklevel=5)
-        if found.reason or (count is not None and 2 * count > shape[0] * shape[1]):
+        if reason := unstructured(found, call.sizes):
+            warnings.warn(f"{self.__name__}: {reason}, so it is computed densely", stacklevel=5)
+        if reason or (count is not None and 2 * count > every):
             return _Prepared(_enumerated(found, call.sizes, data, shape))
         made = stages(linear, call.sizes, data, room / 2)
         if not made or made[-1].name != linear.program.output:
             return _Prepared(_enumerated(found, call.sizes, data, shape))
         entries, m = made[-1].entries, len(found.rows)
-        pattern = _pattern(entries.columns[:m], entries.columns[m:], entries.shape[:m], entries.shape[m:], entries.count)
+        pattern = _pattern(
+            entries.columns[:m],
+            entries.columns[m:],
+            entries.shape[:m],
+            entries.shape[m:],
+            entries.count,
+        )
         values = self._values(call.instance)
 
         def value(reading: Reading, entry: Factor) -> tuple[int, bool]:
@@ -215,7 +241,9 @@ class SparseJacobian:
         found: list[Any] = []
         if values.instance is not None:
             arguments = {**call.arguments, **prepared.places}
-            inner = Call(values.instance, arguments, {**call.sizes, **prepared.sizes}, call.constants)
+            inner = Call(
+                values.instance, arguments, {**call.sizes, **prepared.sizes}, call.constants
+            )
             run, arrays = inner.prepared(())
             rest = run.on(arrays)
             for _ in range(values.count - 1):
@@ -250,7 +278,9 @@ def _values_of(instance: Instance, linear: Linearization) -> _Values:
     known = frozenset(linear.tangents)
     statements = {s.name: s.rhs for s in linear.program.statements}
     kept = [s for s in linear.program.statements if s.name not in known]
-    taken = {p.name for p in instance.parameters}.union(*(size_names(p.type) for p in instance.parameters))
+    taken = {p.name for p in instance.parameters}.union(
+        *(size_names(p.type) for p in instance.parameters)
+    )
     extra: list[Parameter] = []
     added: list[Statement] = []
     outputs: list[str] = []
@@ -268,7 +298,9 @@ def _values_of(instance: Instance, linear: Linearization) -> _Values:
             return
         n = len(readings)
         size = fresh(f"points_{n}", taken)
-        indices = tuple(fresh(f"at_{n}_{d}", taken) for d in range(len(rhs.gens)))
+        taken.add(size)
+        indices = tuple([fresh(f"at_{n}_{d}", taken) for d in range(len(rhs.gens))])
+        taken.update(indices)
         readings[reading] = _Reading(len(outputs), entry, indices, size)
         extra.extend(Parameter(i, IndexArray((Affine.of(size),)), None) for i in indices)
         added.append(Statement(f"read{n}", _read(entry.name, rhs.gens, size, indices)))
@@ -328,7 +360,9 @@ def _enumerated(
 ) -> Pattern:
     """The pattern from its formula."""
     values = {x: Affine.of(n) for x, n in sizes.items()}
-    binders = [Binder(i, Affine.of(max(0, n.evaluate(sizes)))) for i, n in (*found.rows, *found.columns)]
+    binders = [
+        Binder(i, Affine.of(max(0, n.evaluate(sizes)))) for i, n in (*found.rows, *found.columns)
+    ]
     box = tuple(n.evaluate({}) for n in ranges(binders))
     names = index_names(binders)
     blocks = [

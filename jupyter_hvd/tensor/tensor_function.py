@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 from .called_function import NEEDED, CalledFunction, Captured
+from .calls import Call
 from .certificate import Certificate, certify
 from .cost.patterns import Sparsity
 from .derivative import transforms
@@ -23,8 +25,8 @@ from .language.depth import deep
 from .language.errors import TensorError
 from .language.predicates import fresh
 from .language.terms import Lambda
-from .language.types import REAL, Parameter
-from .sparse_jacobian import Format, SparseJacobian, check_format
+from .language.types import REAL, Parameter, dimensions
+from .sparse_jacobian import Format, SparseJacobian, check_format, check_room
 from .ssa.convert import to_term
 from .tensorflow_op import TensorFlowOp
 
@@ -107,7 +109,7 @@ class TensorFunction(CalledFunction):
         check_format(format)
         of = of or self
         name = f"{kind}_{of.__name__}"
-        dense = DerivedFunction(name, self, lambda base: dense_jacobian(base, wrt))
+        dense = DenseJacobian(name, self, lambda base: dense_jacobian(base, wrt))
         dense.made_by = of, kind, names, {"format": "dense"}
         return dense if format == "dense" else SparseJacobian(name, self, wrt, format, dense)
 
@@ -240,6 +242,20 @@ class DerivedFunction(TensorFunction):
         arguments = self._bind(args, kwargs)
         types = {x: tracer.parameter(x, value) for x, value in arguments.items()}
         return tracer.apply(self.at(types).traced, arguments)
+
+
+class DenseJacobian(DerivedFunction):
+    """A Jacobian as an array of the result's dimensions and then the parameter's."""
+
+    def _checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        call = super()._checked(args, kwargs)
+        assert self.made_by is not None
+        of, kind, names, _ = self.made_by
+        quoted = ", ".join(f'"{x}"' for x in names)
+        sparse = f'{of.__name__}.{kind}({quoted}, format="csr")'
+        extents = (n.evaluate(call.sizes) for n in dimensions(call.instance.type))
+        check_room(call, prod(max(0, n) for n in extents), sparse)
+        return call
 
 
 def _derivative_of(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from ..derivative.tangents import Linearization, addends
 from ..language.affine import Affine
@@ -11,18 +13,22 @@ from ..language.depth import deep
 from ..language.predicates import (
     FALSE,
     TRUE,
+    Compare,
     Predicate,
     compare,
     conj,
+    conjuncts,
     disj,
     exists_all,
     substitute,
 )
 from ..language.printer import show
-from ..language.terms import Binders, index_names, numbered
+from ..language.terms import Binders, index_names, numbered, ranges
 from ..polyhedral import sets
 from ..ssa.program import pointwise
-from .formula import Formula, count_formula
+from .formula import Formula, Polynomial, count_formula
+
+LARGER = 8  # times as large sizes at which a pattern without structure is full, too
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,7 @@ class Sparsity:
     @cached_property
     def count(self) -> Formula:
         """The number of entries in the sizes, each at least 1; what data decide stays a count, `#{…}`."""
-        return count_formula((*self.rows, *self.columns), self.condition)
+        return _merged(count_formula((*self.rows, *self.columns), self.condition))
 
     def __str__(self) -> str:
         box = ", ".join(f"{index}:{size}" for index, size in (*self.rows, *self.columns))
@@ -54,7 +60,7 @@ def sparsity(linear: Linearization) -> Sparsity:
     """The pattern of a function's Jacobian by one parameter, exact up to what cancels or is zero by its values."""
     rows, columns = numbered("i", linear.result), numbered("j", linear.argument)
     if not linear.has_addends:
-        return Sparsity(rows, columns, TRUE, "a loop carries it, of which nothing is known")
+        return Sparsity(rows, columns, TRUE, "a loop carries what it depends on")
     known = frozenset(linear.tangents)
     found: dict[str, Predicate] = {}
     own = numbered("h", linear.argument)
@@ -76,21 +82,60 @@ def sparsity(linear: Linearization) -> Sparsity:
     p = found.get(output, FALSE)
     gens = linear.program[output].gens
     meant = dict(zip(index_names((*gens, *own)), pointwise((*rows, *columns)), strict=True))
-    condition = sets.simplify(substitute(p, meant), (*rows, *columns))
-    full = "no structure: computed densely" if condition == TRUE and rows and columns else ""
-    return Sparsity(rows, columns, condition, full)
+    return Sparsity(rows, columns, sets.simplify(substitute(p, meant), (*rows, *columns)))
 
 
-def entry_count(found: Sparsity, sizes: dict[str, int]) -> int | None:
+def entry_count(found: Sparsity, sizes: Mapping[str, int]) -> int | None:
     """The number of entries at given sizes; None where data decide, or it is no polynomial."""
-    if found.count.counts or any(n.evaluate(sizes) < 1 for _, n in (*found.rows, *found.columns)):
+    if found.count.counts:
         return None
+    if any(n.evaluate(sizes) < 1 for _, n in (*found.rows, *found.columns)):
+        return 0
     return found.count.evaluate(**sizes)
 
 
-def box_count(binders: Binders, sizes: dict[str, int]) -> int:
+def unstructured(found: Sparsity, sizes: Mapping[str, int]) -> str:
+    """Why structure gives nothing; empty where it does. A pattern that is full because sizes are small has structure."""
+    if found.reason:
+        return found.reason
+    for at in (sizes, {x: LARGER * n for x, n in sizes.items()}):
+        every = box_count(found.rows, at) * box_count(found.columns, at)
+        if not (found.rows and found.columns and every) or entry_count(found, at) != every:
+            return ""
+    return "every entry may be other than zero"
+
+
+def box_count(binders: Binders, sizes: Mapping[str, int]) -> int:
     """The number of index tuples that the ranges of some binders have."""
-    total = 1
-    for _, n in binders:
-        total *= max(0, Affine.of(n).evaluate(sizes))
-    return total
+    return prod(max(0, n.evaluate(sizes)) for n in ranges(binders))
+
+
+def _merged(formula: Formula) -> Formula:
+    """The formula without regions on which the polynomial of another region holds as well: `n**2 if n == 1 else 2*n - 1`."""
+    pieces = [*formula.pieces]
+    for region, polynomial in formula.pieces:
+        at = {a.name: b for a, b in _fixed(region)}
+        for k, (other, general) in enumerate(pieces):
+            same = other is not region and at and _at(general, at) == _at(polynomial, at)
+            if same and (region, polynomial) in pieces:
+                pieces[k] = sets.simplify_under(disj(other, region), TRUE), general
+                pieces.remove((region, polynomial))
+                break
+    return Formula(tuple(pieces), formula.counts)
+
+
+def _fixed(region: Predicate) -> Iterator[tuple[Affine, int]]:
+    """The sizes that a region says the value of."""
+    for q in conjuncts(region):
+        if isinstance(q, Compare) and q.op == "=":
+            for a, b in ((q.left, q.right), (q.right, q.left)):
+                if a.name and b.is_constant:
+                    yield a, b.constant
+
+
+def _at(polynomial: Polynomial, values: Mapping[str | None, int]) -> Polynomial:
+    for name, value in values.items():
+        parts = polynomial.by_powers_of(str(name)).items()
+        terms = (q * Polynomial.of(value**power) for power, q in parts)
+        polynomial = sum(terms, Polynomial())
+    return polynomial

@@ -104,7 +104,9 @@ def _one_array(of: Differentiable, name: str) -> Type:
     if isinstance(type_, Product) or (type_ != real_array(type_)):
         raise TensorError(f"`{name}` is a tuple", "differentiate by one array at a time")
     if isinstance(of.type, Product) or of.type != real_array(of.type):
-        raise TensorError("the function returns a tuple", "return one array, or differentiate one part")
+        raise TensorError(
+            "the function returns a tuple", "return one array, or differentiate one part"
+        )
     return type_
 
 

@@ -31,9 +31,7 @@ def evaluated(
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _run(
-    plan: tuple[Summed, ...], dtype: Any, values: Sequence[Any], arrays: Sequence[Any]
-) -> Any:
+def _run(plan: tuple[Summed, ...], dtype: Any, values: Sequence[Any], arrays: Sequence[Any]) -> Any:
     made: list[Any] = []
     for count, addends in plan:
         total: Any = jnp.zeros(count, dtype)
@@ -48,9 +46,7 @@ def _run(
     return made[-1]
 
 
-def _value(
-    steps: Sequence[Step], dtype: Any, values: Sequence[Any], arrays: Sequence[Any]
-) -> Any:
+def _value(steps: Sequence[Step], dtype: Any, values: Sequence[Any], arrays: Sequence[Any]) -> Any:
     """The factors at the points of an addend."""
     found: list[Any] = []
     for operation, arguments, masks, value, places in steps:
@@ -63,7 +59,11 @@ def _value(
         (mask,) = inside
         if isinstance(operation, Function):
             # Where the mask is false the function sees 1, of which it makes no NaN.
-            safe = given if mask is None else [jnp.where(mask, x, jnp.ones((), x.dtype)) for x in given]
+            safe = (
+                given
+                if mask is None
+                else [jnp.where(mask, x, jnp.ones((), x.dtype)) for x in given]
+            )
             made = call(operation, safe, dtype)
         elif operation == "*":
             made = functools.reduce(operator.mul, given)
@@ -88,7 +88,9 @@ def floating(
     kinds = [(p.name, p.type) for p in parameters]
     double = is_double(kinds, [arguments[x] for x, _ in kinds])
     with keeping_float64(double):
-        real = [as_array(t, arguments[x]) for x, t in kinds if isinstance(t, Real | Array | Product)]
+        real = [
+            as_array(t, arguments[x]) for x, t in kinds if isinstance(t, Real | Array | Product)
+        ]
         return double, floating_type([leaf for value in real for leaf in leaves(value)])
 
 

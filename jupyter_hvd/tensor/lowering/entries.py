@@ -166,7 +166,10 @@ class _Builder:
             self._charge(rows)
             total += rows
             blocks.append([np.broadcast_to(columns[i], (rows,)) for i in names])
-        joined = [np.concatenate([b[k] for b in blocks]) if blocks else np.zeros(0, np.int64) for k in range(len(names))]
+        joined = [
+            np.concatenate([b[k] for b in blocks]) if blocks else np.zeros(0, np.int64)
+            for k in range(len(names))
+        ]
         return total, dict(zip(names, joined, strict=True))
 
     def _charge(self, points: int) -> None:

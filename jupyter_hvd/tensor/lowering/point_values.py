@@ -75,7 +75,11 @@ def expression(statements: Mapping[str, Rhs], factor: Factor) -> tuple[Node, ...
 
 def _is_sparse(rhs: Rhs) -> bool:
     """Whether a variable of several dimensions is computed entry by entry where a relation holds."""
-    if len(rhs.gens) < 2 or isinstance(rhs, Input) or not isinstance(rhs, Addition | Map | Contraction):
+    if (
+        len(rhs.gens) < 2
+        or isinstance(rhs, Input)
+        or not isinstance(rhs, Addition | Map | Contraction)
+    ):
         return False
     return bool(support(rhs).relations) and not (isinstance(rhs, Contraction) and rhs.sums)
 
@@ -151,7 +155,9 @@ def summed(
 
         def mask(p: Predicate) -> int | None:
             if p not in found:
-                holds = truth(substitute(p, at_size), points.binders, points.columns, points.count, data)
+                holds = truth(
+                    substitute(p, at_size), points.binders, points.columns, points.count, data
+                )
                 found[p] = None if holds.all() else listed(holds)
             return found[p]
 
