@@ -143,8 +143,8 @@ class SparseJacobian:
         name: str,
         base: CalledFunction,
         wrt: str,
-        format: Format,
-        dense: CalledFunction,  # noqa: A002
+        format: Format,  # noqa: A002
+        dense: CalledFunction,
     ) -> None:
         self.__name__ = name
         self.__signature__ = base.__signature__
@@ -378,8 +378,8 @@ def _enumerated(
 def _pattern(rows: Any, columns: Any, left: Any, right: Any, count: int) -> Pattern:
     shape = int(np.prod(left, dtype=np.int64)), int(np.prod(right, dtype=np.int64))
     kind = _index_type(shape, count)
-    at = (_read_only(positions(c, box, count), kind) for c, box in ((rows, left), (columns, right)))
-    return Pattern(*at, shape)
+    here, there = positions(rows, left, count), positions(columns, right, count)
+    return Pattern(_read_only(here, kind), _read_only(there, kind), shape)
 
 
 def _index_type(shape: tuple[int, int], count: int) -> Any:

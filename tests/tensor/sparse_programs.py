@@ -62,14 +62,14 @@ def stencil_2d_jax(u):
 
 @tensor
 def stencil_3d(u):
-    n, m, l = u.shape
+    n, m, depth = u.shape
     return sum(
         (u[i + 1, j, k] - u[i, j, k]) ** 4
         + (u[i, j + 1, k] - u[i, j, k]) ** 4
         + (u[i, j, k + 1] - u[i, j, k]) ** 4
         for i in range(n - 1)
         for j in range(m - 1)
-        for k in range(l - 1)
+        for k in range(depth - 1)
     )
 
 
@@ -200,8 +200,7 @@ def draw(seed=0):
     }
 
 
-# Function, parameters to differentiate by: one for a Jacobian, two for a Hessian; whether what is structurally there is other
-# than zero at random arguments.
+# A function, and the parameters to differentiate by: one for a Jacobian, two for a Hessian.
 CASES = [
     ("band", "x"),
     ("arrow", "x", "x"),

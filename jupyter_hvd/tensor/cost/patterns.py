@@ -8,7 +8,6 @@ from functools import cached_property
 from math import prod
 
 from ..derivative.tangents import Linearization, addends
-from ..language.affine import Affine
 from ..language.depth import deep
 from ..language.predicates import (
     FALSE,
@@ -91,7 +90,7 @@ def entry_count(found: Sparsity, sizes: Mapping[str, int]) -> int | None:
         return None
     if any(n.evaluate(sizes) < 1 for _, n in (*found.rows, *found.columns)):
         return 0
-    return found.count.evaluate(**sizes)
+    return found.count.evaluate(**dict(sizes))
 
 
 def unstructured(found: Sparsity, sizes: Mapping[str, int]) -> str:
@@ -113,29 +112,29 @@ def box_count(binders: Binders, sizes: Mapping[str, int]) -> int:
 def _merged(formula: Formula) -> Formula:
     """The formula without regions on which the polynomial of another region holds as well: `n**2 if n == 1 else 2*n - 1`."""
     pieces = [*formula.pieces]
-    for region, polynomial in formula.pieces:
-        at = {a.name: b for a, b in _fixed(region)}
-        for k, (other, general) in enumerate(pieces):
-            same = other is not region and at and _at(general, at) == _at(polynomial, at)
-            if same and (region, polynomial) in pieces:
-                pieces[k] = sets.simplify_under(disj(other, region), TRUE), general
-                pieces.remove((region, polynomial))
-                break
+    for piece in formula.pieces:
+        at = dict(_fixed(piece[0]))
+        others = [p for p in pieces if p is not piece and _at(p[1], at) == _at(piece[1], at)]
+        if at and others:
+            chosen = min(others, key=lambda p: len([*_fixed(p[0])]))
+            region = sets.simplify_under(disj(chosen[0], piece[0]), TRUE)
+            pieces[pieces.index(chosen)] = region, chosen[1]
+            pieces.remove(piece)
     return Formula(tuple(pieces), formula.counts)
 
 
-def _fixed(region: Predicate) -> Iterator[tuple[Affine, int]]:
+def _fixed(region: Predicate) -> Iterator[tuple[str, int]]:
     """The sizes that a region says the value of."""
     for q in conjuncts(region):
         if isinstance(q, Compare) and q.op == "=":
             for a, b in ((q.left, q.right), (q.right, q.left)):
                 if a.name and b.is_constant:
-                    yield a, b.constant
+                    yield a.name, b.constant
 
 
-def _at(polynomial: Polynomial, values: Mapping[str | None, int]) -> Polynomial:
+def _at(polynomial: Polynomial, values: Mapping[str, int]) -> Polynomial:
     for name, value in values.items():
-        parts = polynomial.by_powers_of(str(name)).items()
+        parts = polynomial.by_powers_of(name).items()
         terms = (q * Polynomial.of(value**power) for power, q in parts)
         polynomial = sum(terms, Polynomial())
     return polynomial

@@ -72,7 +72,7 @@ def _value(steps: Sequence[Step], dtype: Any, values: Sequence[Any], arrays: Seq
         elif operation is None:
             made = arrays[places[0]].astype(dtype)
         else:
-            made = jnp.asarray(float(operation), dtype)
+            made = jnp.asarray(float(operation), dtype)  # type: ignore[arg-type]
         found.append(_kept(mask, made))
     return found[-1]
 

@@ -85,8 +85,8 @@ def _is_sparse(rhs: Rhs) -> bool:
 
 
 class Step(NamedTuple):
-    """An operation at all points of an addend: `Node`, with arrays by their number. Of an entry `value` is the number of the array
-    that it is of and `places` its indices; there are none where that array has the entries of the points, in order.
+    """An operation at all points of an addend: `Node`, with arrays by their number. Of an entry `value` is the number of the
+    array that it is of and `places` its indices; there are none where that array has the entries of the points, in order.
     """
 
     operation: Operation | None
@@ -110,7 +110,7 @@ class Added(NamedTuple):
 class Summed(NamedTuple):
     """A stage: the number of its entries, and what they are the sums of."""
 
-    count: int
+    size: int
     addends: tuple[Added, ...]
 
 
