@@ -395,7 +395,7 @@ def laid_out(pattern: Pattern, values: Any, format: Format) -> Any:  # noqa: A00
         from .jax.entries import bcoo
 
         return bcoo(pattern.rows, pattern.columns, values, pattern.shape)
-    from scipy import sparse
+    from scipy import sparse  # type: ignore[import-untyped]
 
     if format == "csr":
         parts = np.asarray(values), pattern.columns, pattern.row_starts

@@ -24,6 +24,7 @@ from ..language.predicates import (
 from ..language.printer import show
 from ..language.terms import Binders, index_names, numbered, ranges
 from ..polyhedral import sets
+from ..reference.evaluate import Environment
 from ..ssa.program import pointwise
 from .formula import Formula, Polynomial, count_formula
 
@@ -90,7 +91,7 @@ def entry_count(found: Sparsity, sizes: Mapping[str, int]) -> int | None:
         return None
     if any(n.evaluate(sizes) < 1 for _, n in (*found.rows, *found.columns)):
         return 0
-    return found.count.evaluate(**dict(sizes))
+    return found.count.evaluate(Environment(integers=dict(sizes)))
 
 
 def unstructured(found: Sparsity, sizes: Mapping[str, int]) -> str:
