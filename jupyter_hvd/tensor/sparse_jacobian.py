@@ -13,7 +13,7 @@ import numpy as np
 
 from .called_function import CalledFunction
 from .calls import Call
-from .cost.counting import Data, tables
+from .cost.counting import Data, in_order_once, tables
 from .cost.patterns import Sparsity, box_count, entry_count, sparsity, unstructured
 from .derivative.tangents import Linearization, addends, linearized
 from .frontend.tracing.traced import Traced
@@ -209,8 +209,6 @@ class SparseJacobian:
         if reason or (count is not None and 2 * count > every):
             return _Prepared(_enumerated(found, call.sizes, data, shape))
         made = stages(linear, call.sizes, data, room / 2)
-        if not made or made[-1].name != linear.program.output:
-            return _Prepared(_enumerated(found, call.sizes, data, shape))
         entries, m = made[-1].entries, len(found.rows)
         pattern = _pattern(
             entries.columns[:m],
@@ -369,7 +367,7 @@ def _enumerated(
         positions([np.broadcast_to(c[i], (rows,)) for i in names], box, rows)
         for rows, c in tables(tuple(binders), substitute(found.condition, values), data)
     ]
-    keys = np.unique(np.concatenate(blocks)) if blocks else np.zeros(0, np.int64)
+    keys = in_order_once(np.concatenate(blocks)) if blocks else np.zeros(0, np.int64)
     rows, columns = np.divmod(keys, max(1, shape[1]))
     kind = _index_type(shape, len(keys))
     return Pattern(_read_only(rows, kind), _read_only(columns, kind), shape)

@@ -128,6 +128,16 @@ def test_linear_map_needs_no_values():
     np.testing.assert_array_equal(found.toarray(), np.eye(4, 5, 1))
 
 
+def test_identity_is_sparse():
+    @tensor
+    def itself(x):
+        return x
+
+    found = itself.jacobian("x")(np.ones(100_000))
+    assert found.nnz == 100_000
+    assert (found.data == 1).all()
+
+
 def test_sparse_tuples_need_no_square_array():
     @tensor
     def bonds(x, R):

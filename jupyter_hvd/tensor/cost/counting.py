@@ -200,8 +200,16 @@ def distinct(
         key: Any = np.zeros(rows, np.int64)
         for index in names:
             key = key * ranges[index] + columns[index]
-        seen = np.unique(np.concatenate([seen, key]))
+        seen = in_order_once(np.concatenate([seen, key]))
     return seen
+
+
+def in_order_once(keys: Any) -> Any:
+    """The distinct integers of an array, in order: as `np.unique`, whose hash table takes ten times as long for millions of
+    positions in a box. Runs that are in order are merged.
+    """
+    ordered = np.sort(keys, kind="stable")
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(keys) else keys
 
 
 def _join(

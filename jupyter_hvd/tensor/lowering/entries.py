@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from ..cost.counting import Columns, Data, affine, holds, tables
+from ..cost.counting import Columns, Data, affine, holds, in_order_once, tables
 from ..derivative.tangents import Addend, Linearization, addends
 from ..language.affine import Affine
 from ..language.errors import TensorError
-from ..language.predicates import And, Exists, Or, Predicate, Related, conj
+from ..language.predicates import TRUE, And, Exists, Or, Predicate, Related, conj
 from ..language.terms import Binder, Binders, index_names, numbered, ranges
 from ..language.types import TupleSet
 from ..ssa.program import Factor, Rhs, pointwise
@@ -88,6 +88,12 @@ def stages(
     for x in linear.tangents:
         if x != linear.seed and x in kept:
             made[x] = builder.stage(x, kept[x], addends(kept[x], known) or (), made)
+    output = program.output
+    assert isinstance(output, str)
+    if output not in made:  # the parameter itself, or what does not depend on it
+        itself = Addend((), TRUE, output, pointwise(kept[output].gens))
+        parts = (itself,) if output == linear.seed else ()
+        made[output] = builder.stage(output, kept[output], parts, made)
     return tuple(made.values())
 
 
@@ -111,7 +117,7 @@ class _Builder:
         found = [self._points(binders, part, made.get(part.tangent)) for part in parts]
         keys = [positions([*(c[i] for i in names), *at], shape, rows) for rows, c, at, _ in found]
         distinct = _together(keys)
-        if distinct is keys[0]:  # the same arrays, which are then one array of the kernel
+        if keys and distinct is keys[0]:  # the same arrays, which are then one array of the kernel
             columns = (*(found[0][1][i] for i in names), *found[0][2])
         else:
             columns = tuple(np.unravel_index(distinct, shape)) if shape else ()
@@ -223,10 +229,12 @@ def positions(columns: Sequence[Any], shape: Sequence[int], rows: int) -> Any:
 
 def _together(keys: Sequence[Any]) -> Any:
     """The distinct keys of several lists, in order."""
+    if not keys:
+        return np.zeros(0, np.int64)
     first, *rest = keys
     if np.all(first[1:] > first[:-1]) and all(k is first or np.array_equal(k, first) for k in rest):
         return first
-    return np.unique(np.concatenate([*keys]))
+    return in_order_once(np.concatenate([*keys]))
 
 
 def _extents(binders: Binders) -> tuple[int, ...]:
