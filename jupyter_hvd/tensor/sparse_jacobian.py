@@ -31,7 +31,8 @@ from .ssa.convert import to_term
 from .ssa.program import Contraction, Factor, Input, Program, Statement, pointwise, tree
 from .ssa.simplify import simplify
 
-Format = Literal["csr", "csc", "coo", "bcoo", "dense"]
+SparseFormat = Literal["csr", "csc", "coo", "bcoo"]
+Format = SparseFormat | Literal["dense"]
 FORMATS = ("csr", "csc", "coo", "bcoo", "dense")
 ENTRY = 24  # bytes: a value, its indices, and an array of one of them on the way
 PATTERNS = 16  # that a Jacobian remembers
@@ -143,18 +144,23 @@ class SparseJacobian:
         name: str,
         base: CalledFunction,
         wrt: str,
-        format: Format,  # noqa: A002
+        format: SparseFormat,  # noqa: A002
         dense: CalledFunction,
+        made_by: tuple[Any, ...],
     ) -> None:
         self.__name__ = name
         self.__signature__ = base.__signature__
         self.base, self.wrt, self.format, self.dense = base, wrt, format, dense
+        self.made_by = made_by
         self._linear = functools.cache(lambda instance: linearized(instance, wrt))
         self._sparsity = functools.cache(lambda instance: sparsity(self._linear(instance)))
         self._values = functools.cache(
             lambda instance: _values_of(instance, self._linear(instance))
         )
         self._known: dict[Any, _Prepared] = {}
+
+    def __reduce__(self) -> Any:
+        return derivative_of, self.made_by
 
     def __repr__(self) -> str:
         return f"<sparse Jacobian {self.__name__}{self.__signature__}, {self.format}>"
@@ -267,6 +273,13 @@ def _places(
             at = column(a.substitute(at_size), points.columns, n) if points and n else np.zeros(1)
             places[index] = at.astype(np.int32)
     return places, counts
+
+
+def derivative_of(
+    function: Any, kind: str, names: tuple[str, ...], options: Mapping[str, Any]
+) -> Any:
+    """The derivative that a method of a function gives: how a pickle of it says what it is."""
+    return getattr(function, kind)(*names, **options)
 
 
 def _values_of(instance: Instance, linear: Linearization) -> _Values:
@@ -385,7 +398,7 @@ def _index_type(shape: tuple[int, int], count: int) -> Any:
     return np.int32 if max(*shape, count) <= np.iinfo(np.int32).max else np.int64
 
 
-def laid_out(pattern: Pattern, values: Any, format: Format) -> Any:  # noqa: A002
+def laid_out(pattern: Pattern, values: Any, format: SparseFormat) -> Any:  # noqa: A002
     """A sparse matrix of some entries in a format."""
     if format == "coo":
         return Coordinates(pattern.rows, pattern.columns, values)

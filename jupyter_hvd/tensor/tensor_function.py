@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any
+from typing import Any, Literal, overload
 
 from .called_function import NEEDED, CalledFunction, Captured
 from .calls import Call
@@ -26,7 +26,14 @@ from .language.errors import TensorError
 from .language.predicates import fresh
 from .language.terms import Lambda
 from .language.types import REAL, Parameter, dimensions
-from .sparse_jacobian import Format, SparseJacobian, check_format, check_room
+from .sparse_jacobian import (
+    Format,
+    SparseFormat,
+    SparseJacobian,
+    check_format,
+    check_room,
+    derivative_of,
+)
 from .ssa.convert import to_term
 from .tensorflow_op import TensorFlowOp
 
@@ -72,6 +79,10 @@ class TensorFunction(CalledFunction):
         extra = tuple(f"d{x}" for x in known)
         return self._derived("jvp", known, transforms.pushforward, extra)
 
+    @overload
+    def jacobian(self, name: Wrt, *, format: Literal["dense"]) -> DerivedFunction: ...
+    @overload
+    def jacobian(self, name: Wrt, *, format: SparseFormat = "csr") -> SparseJacobian: ...
     def jacobian(self, name: Wrt, *, format: Format = "csr") -> SparseJacobian | DerivedFunction:  # noqa: A002
         """The Jacobian by one parameter, as sparse as it is (docs/jacobians.md): a matrix of as many rows as the result has
         entries and as many columns as the parameter has. "dense" is an array of the result's dimensions and then
@@ -80,6 +91,10 @@ class TensorFunction(CalledFunction):
         (known,) = self.check_names((name,))
         return self._jacobian("jacobian", (known,), known, format)
 
+    @overload
+    def hessian(self, *names: Wrt, format: Literal["dense"] = "dense") -> DerivedFunction: ...
+    @overload
+    def hessian(self, *names: Wrt, format: SparseFormat) -> SparseJacobian: ...
     def hessian(self, *names: Wrt, format: Format = "dense") -> SparseJacobian | DerivedFunction:  # noqa: A002
         """The second derivative of a scalar function by one parameter, or by one and then another: "dense" for x with
         dimensions d and y with dimensions e, an array of dimensions d + e; else as `jacobian` of the
@@ -95,7 +110,6 @@ class TensorFunction(CalledFunction):
         entries as one.
         """
         made = self.jacobian(*names) if len(names) == 1 else self.hessian(*names, format="csr")
-        assert isinstance(made, SparseJacobian)
         return made.sparsity
 
     def _jacobian(
@@ -111,7 +125,10 @@ class TensorFunction(CalledFunction):
         name = f"{kind}_{of.__name__}"
         dense = DenseJacobian(name, self, lambda base: dense_jacobian(base, wrt))
         dense.made_by = of, kind, names, {"format": "dense"}
-        return dense if format == "dense" else SparseJacobian(name, self, wrt, format, dense)
+        if format == "dense":
+            return dense
+        made_by = of, kind, names, {"format": format}
+        return SparseJacobian(name, self, wrt, format, dense, made_by)
 
     def certify(
         self, *names: str, sizes: Mapping[str, int] | None = None, **given: Any
@@ -265,7 +282,7 @@ def _derivative_of(
     options: dict[str, Any],
     shards: Any,
 ) -> DerivedFunction:
-    made: DerivedFunction = getattr(function, kind)(*names, **options)
+    made: DerivedFunction = derivative_of(function, kind, names, options)
     made._shards = shards
     return made
 

@@ -1,6 +1,7 @@
 """Jacobians and Hessians as the entries of their supports, beside dense JAX."""
 
 import inspect
+import pickle
 
 import jax
 import numpy as np
@@ -126,6 +127,12 @@ def test_linear_map_needs_no_values():
     found = shifted.jacobian("x")(np.arange(5.0, dtype=np.float32))
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found.toarray(), np.eye(4, 5, 1))
+
+
+def test_pickles():
+    x = draw()["band"][0]
+    again = pickle.loads(pickle.dumps(band.jacobian("x", format="csc")))
+    assert again(x).format == "csc"
 
 
 def test_identity_is_sparse():
