@@ -97,6 +97,41 @@ def stages(
     return tuple(made.values())
 
 
+@dataclass(frozen=True, eq=False)
+class _Joined:
+    """The points of an addend before they are put in order: how many, columns of its indices and of those of the parameter, and the
+    position in the source's list, None where that is the point's own. All are entries of `like` where there is one.
+    """
+
+    rows: int
+    columns: Columns
+    argument: list[Any]
+    position: Any = None
+    like: Entries | None = None
+
+    def keys(self, names: Sequence[str], shape: tuple[int, ...]) -> Any:
+        """The positions of the entries that the points are added to."""
+        if self.like is not None:
+            return self.like.keys
+        return positions([*(self.columns[i] for i in names), *self.argument], shape, self.rows)
+
+    def entries(self, names: Sequence[str], shape: tuple[int, ...], keys: Any) -> Entries:
+        """The entries where there is one point for each, in order: their columns are the points' own, so that
+        they are one array of the kernel.
+        """
+        if self.like is not None:
+            return self.like
+        return _entries(shape, keys, (*(self.columns[i] for i in names), *self.argument))
+
+
+def _entries(shape: tuple[int, ...], keys: Any, columns: tuple[Any, ...] | None = None) -> Entries:
+    if columns is None:
+        columns = tuple(np.unravel_index(keys, shape)) if shape else ()
+    made = Entries(columns, shape, len(keys))
+    made.__dict__["keys"] = keys
+    return made
+
+
 @dataclass
 class _Builder:
     """Makes stages, and adds up the bytes of their points."""
@@ -115,41 +150,33 @@ class _Builder:
             raise TensorError(f"a box of {' × '.join(map(str, shape))} entries has more than 2⁶³")
         names = index_names(binders)
         found = [self._points(binders, part, made.get(part.tangent)) for part in parts]
-        keys = [positions([*(c[i] for i in names), *at], shape, rows) for rows, c, at, _ in found]
+        keys = [joined.keys(names, shape) for joined in found]
         distinct = _together(keys)
-        if keys and distinct is keys[0]:  # the same arrays, which are then one array of the kernel
-            columns = (*(found[0][1][i] for i in names), *found[0][2])
-        else:
-            columns = tuple(np.unravel_index(distinct, shape)) if shape else ()
-        entries = Entries(columns, shape, len(distinct))
-        entries.__dict__["keys"] = distinct
+        same = [joined for joined, key in zip(found, keys, strict=True) if key is distinct]
+        entries = same[0].entries(names, shape, distinct) if same else _entries(shape, distinct)
         points = tuple(
-            _pointed(binders, part, key, distinct, part.tangent in made, *at)
-            for part, key, at in zip(parts, keys, found, strict=True)
+            _pointed(binders, part, key, distinct, part.tangent in made, joined)
+            for part, key, joined in zip(parts, keys, found, strict=True)
         )
         return Stage(name, entries, points)
 
-    def _points(
-        self, binders: Binders, part: Addend, source: Stage | None
-    ) -> tuple[int, Columns, list[Any], Any]:
-        """The points of an addend: how many, columns of its indices, of those of the parameter, and the
-        position in the source's list, None where that is the point's own.
-        """
+    def _points(self, binders: Binders, part: Addend, source: Stage | None) -> _Joined:
+        """The points of an addend."""
         every = (*binders, *part.sums)
         if source is None:
             rows, columns = self._gathered(tables(every, part.mask, self.data), index_names(every))
-            return rows, columns, [column(a, columns, rows) for a in part.indices], None
+            return _Joined(rows, columns, [column(a, columns, rows) for a in part.indices])
         of = source.entries
         inner = len(part.indices)
         if not part.sums and part.indices == pointwise(binders):
             columns = dict(zip(index_names(binders), of.columns[:inner], strict=True))
-            self._charge(of.count)
             kept = truth(part.mask, binders, columns, of.count, self.data)
             if kept.all():
-                return of.count, columns, [*of.columns[inner:]], None
+                return _Joined(of.count, columns, [*of.columns[inner:]], like=of)
             chosen = np.flatnonzero(kept)
+            self._charge(len(chosen))
             columns = {i: c[chosen] for i, c in columns.items()}
-            return len(chosen), columns, [c[chosen] for c in of.columns[inner:]], chosen
+            return _Joined(len(chosen), columns, [c[chosen] for c in of.columns[inner:]], chosen)
         own = numbered("h·", map(Affine.of, self.argument))
         name = TUPLES + part.tangent
         arguments = (*part.indices, *map(Affine.of, index_names(own)))
@@ -161,7 +188,7 @@ class _Builder:
         at = [columns[i] for i in index_names(own)]
         read = [column(a, columns, rows) for a in part.indices]
         keys = positions([*read, *at], of.shape, rows)
-        return rows, columns, at, np.searchsorted(of.keys, keys)
+        return _Joined(rows, columns, at, np.searchsorted(of.keys, keys))
 
     def _gathered(
         self, found: Iterable[tuple[int, Columns]], names: Sequence[str]
@@ -193,16 +220,14 @@ def _pointed(
     key: Any,
     distinct: Any,
     has_source: bool,
-    rows: int,
-    columns: Columns,
-    _at: Any,
-    position: Any,
+    joined: _Joined,
 ) -> Points:
     """The points of an addend, in the order of the entries that they are added to."""
     binders = (*binders, *part.sums)
-    columns = {i: columns[i] for i in index_names(binders)}
+    columns = {i: joined.columns[i] for i in index_names(binders)}
+    position = joined.position
     slot = None
-    if len(key) != len(distinct) or not np.array_equal(key, distinct):
+    if key is not distinct and not np.array_equal(key, distinct):
         slot = np.searchsorted(distinct, key)
     if slot is not None and np.any(slot[1:] < slot[:-1]):
         order = np.argsort(slot, kind="stable")
@@ -210,7 +235,7 @@ def _pointed(
         position = order if position is None else position[order]
     source = part.tangent if has_source else None
     position = position if has_source else None
-    return Points(source, position, part.value, binders, columns, slot, rows)
+    return Points(source, position, part.value, binders, columns, slot, joined.rows)
 
 
 def column(a: Affine, columns: Columns, rows: int) -> Any:
