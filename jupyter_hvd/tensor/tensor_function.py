@@ -123,7 +123,9 @@ class TensorFunction(CalledFunction):
         check_format(format)
         of = of or self
         name = f"{kind}_{of.__name__}"
-        dense = DenseJacobian(name, self, lambda base: dense_jacobian(base, wrt))
+        symmetric = kind == "hessian" and len({*names}) == 1
+        derive = functools.partial(dense_jacobian, name=wrt, symmetric=symmetric)
+        dense = DenseJacobian(name, self, derive)
         dense.made_by = of, kind, names, {"format": "dense"}
         if format == "dense":
             return dense

@@ -15,8 +15,8 @@ from ..language.depth import deep
 from ..language.errors import TensorError
 from ..language.predicates import Predicate, fresh
 from ..language.provenance import carrying
-from ..language.terms import Binders, Var, entry, gens, index_names, numbered, substitute
-from ..language.types import Product, Type, dimensions
+from ..language.terms import Binders, Let, Var, entry, gens, index_names, numbered, substitute
+from ..language.types import Product, Type, array, dimensions
 from ..ssa.convert import to_ssa, to_term
 from ..ssa.normalize import normalize
 from ..ssa.program import (
@@ -112,8 +112,6 @@ def _one_array(of: Differentiable, name: str) -> Type:
 
 def real_array(type_: Type) -> Type:
     """The array of reals with the dimensions of a type."""
-    from ..language.types import array
-
     return array(dimensions(type_))
 
 
@@ -139,13 +137,18 @@ def addends(rhs: Rhs, tangents: frozenset[str]) -> tuple[Addend, ...] | None:
 
 
 @deep()
-def dense_jacobian(of: Differentiable, name: str) -> Derivative:
-    """`D⟦e⟧` applied to every one-hot array of one parameter: the result's dimensions, then the parameter's."""
+def dense_jacobian(of: Differentiable, name: str, *, symmetric: bool = False) -> Derivative:
+    """`D⟦e⟧` applied to every one-hot array of one parameter: the result's dimensions, then the parameter's, between which nothing
+    tells where it is `symmetric`. Simplification leaves no one-hot behind.
+    """
     type_ = _one_array(of, name)
-    hot = fresh("hot", {p.name for p in of.parameters})
+    taken = {p.name for p in of.parameters}
+    hot, columns = fresh("hot", taken), fresh("columns", taken)
     outer, inner = numbered("h", dimensions(type_)), numbered("r", dimensions(of.type))
     with carrying({}):
         moved = derivative(to_term(of.differentiable), {name: Var(hot, type_)})
-        column = substitute(moved, {hot: one_hot(outer)})
-        body = gens(inner, gens(outer, entry(column, *map(Affine.of, index_names(inner)))))
+        body = gens(outer, substitute(moved, {hot: one_hot(outer)}))
+        if not symmetric:
+            turned = entry(Var(columns, body.type), *map(Affine.of, index_names((*outer, *inner))))
+            body = Let(columns, body, gens(inner, gens(outer, turned)))
         return Derivative(simplify(to_ssa(normalize(body))), (), None)

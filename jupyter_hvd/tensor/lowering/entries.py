@@ -99,8 +99,8 @@ def stages(
 
 @dataclass(frozen=True, eq=False)
 class _Joined:
-    """The points of an addend before they are put in order: how many, columns of its indices and of those of the parameter, and the
-    position in the source's list, None where that is the point's own. All are entries of `like` where there is one.
+    """The points of an addend before they are put in order: how many, columns of its indices and of those of the parameter, and
+    the position in the source's list, None where that is the point's own. All are entries of `like` where there is one.
     """
 
     rows: int
