@@ -158,6 +158,11 @@ def test_sparse_tuples_need_no_square_array():
     assert found.nnz == 3 * n - 2
 
 
+def test_entries_between_bounds_are_listed_without_the_box():
+    n = 50_000
+    assert sparse_programs.kernel_matrix.jacobian("x").pattern(np.ones(n)).count == 5 * n - 6
+
+
 def test_under_jit():
     x = draw()["band"][0]
     found = jax.jit(lambda x: band.jacobian("x", format="bcoo")(x))(x)
