@@ -203,7 +203,7 @@ class SparseJacobian:
         return self._known[key]
 
     def _made(self, call: Call, data: Mapping[str, Data]) -> _Prepared:
-        from .jax.entries import free_bytes
+        from .jax.entries import free_bytes, on_device
 
         linear, found = self._linear(call.instance), self._sparsity(call.instance)
         shape = box_count(found.rows, call.sizes), box_count(found.columns, call.sizes)
@@ -234,7 +234,7 @@ class SparseJacobian:
 
         plan, arrays = summed(made, values.nodes, data, call.sizes, value)
         places, sizes = _places(values, made, call.sizes)
-        return _Prepared(pattern, plan, arrays, places, sizes)
+        return _Prepared(pattern, plan, on_device(arrays), places, sizes)
 
     def _computed(self, call: Call, prepared: _Prepared, args: Any, kwargs: Any) -> Any:
         from .jax.entries import evaluated, floating

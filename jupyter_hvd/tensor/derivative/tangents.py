@@ -138,8 +138,8 @@ def addends(rhs: Rhs, tangents: frozenset[str]) -> tuple[Addend, ...] | None:
 
 @deep()
 def dense_jacobian(of: Differentiable, name: str, *, symmetric: bool = False) -> Derivative:
-    """`D⟦e⟧` applied to every one-hot array of one parameter: the result's dimensions, then the parameter's. Where it is `symmetric`,
-    either may come first. Simplification leaves no one-hot behind.
+    """`D⟦e⟧` applied to every one-hot array of one parameter: the result's dimensions, then the parameter's. Of a
+    `symmetric` one either may come first. Simplification leaves no one-hot behind.
     """
     type_ = _one_array(of, name)
     taken = {p.name for p in of.parameters}

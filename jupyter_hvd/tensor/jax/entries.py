@@ -19,7 +19,7 @@ from .elementwise import call
 from .memory import free_bytes
 from .precision import is_double, is_traced, keeping_float64
 
-__all__ = ["bcoo", "evaluated", "floating", "free_bytes", "is_traced"]
+__all__ = ["bcoo", "evaluated", "floating", "free_bytes", "is_traced", "on_device"]
 
 
 def evaluated(
@@ -92,6 +92,12 @@ def floating(
             as_array(t, arguments[x]) for x, t in kinds if isinstance(t, Real | Array | Product)
         ]
         return double, floating_type([leaf for value in real for leaf in leaves(value)])
+
+
+def on_device(arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """Arrays as JAX's, also while it traces."""
+    with jax.ensure_compile_time_eval():
+        return tuple(map(jnp.asarray, arrays))
 
 
 def bcoo(rows: Any, columns: Any, values: Any, shape: tuple[int, int]) -> Any:
