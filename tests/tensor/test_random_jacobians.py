@@ -31,7 +31,7 @@ CHUNK = 25
     [5000, *(pytest.param(s, marks=pytest.mark.thorough) for s in range(5025, 5400, CHUNK))],
 )
 def test_entries_of_random_programs(start):
-    assert sum(map(_agrees, range(start, start + CHUNK))) >= CHUNK // 2
+    assert sum(map(_agrees, range(start, start + CHUNK))) >= 4  # that are not zero
 
 
 def _agrees(seed):
