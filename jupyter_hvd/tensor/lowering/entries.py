@@ -172,7 +172,8 @@ class _Builder:
             columns = dict(zip(index_names(binders), of.columns[:inner], strict=True))
             kept = truth(part.mask, binders, columns, of.count, self.data)
             if kept.all():
-                return _Joined(of.count, columns, [*of.columns[inner:]], like=of)
+                like = of if of.shape[:inner] == _extents(binders) else None
+                return _Joined(of.count, columns, [*of.columns[inner:]], like=like)
             chosen = np.flatnonzero(kept)
             self._charge(len(chosen))
             columns = {i: c[chosen] for i, c in columns.items()}
