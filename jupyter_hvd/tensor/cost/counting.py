@@ -206,8 +206,8 @@ def distinct(
 
 
 def in_order_once(keys: Any) -> Any:
-    """The distinct integers of an array, in order: as `np.unique`, whose hash table takes ten times as long for millions of
-    positions in a box. Runs that are in order are merged.
+    """The distinct integers of an array, in order: as `np.unique`, whose hash table takes many times as long for some sets of
+    millions of positions. Runs that are in order are merged.
     """
     ordered = np.sort(keys, kind="stable")
     return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(keys) else keys
