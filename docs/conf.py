@@ -28,6 +28,7 @@ PAGES = {
         ("The tensor language", "docs/tensor-language"),
         ("NumPy in it", "docs/numpy"),
         ("Loops that carry values", "docs/recurrences"),
+        ("Sparse Jacobians", "docs/jacobians"),
         ("From function to kernel", "docs/kernels"),
         ("How fast kernels are", "docs/performance"),
     ],

@@ -5,12 +5,16 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from math import prod
+from typing import Any, Literal, overload
 
 from .called_function import NEEDED, CalledFunction, Captured
+from .calls import Call
 from .certificate import Certificate, certify
+from .cost.patterns import Sparsity
 from .derivative import transforms
 from .derivative.reverse import Checkpoint
+from .derivative.tangents import dense_jacobian
 from .derivative.transforms import Derivative
 from .frontend import signature
 from .frontend.helpers import Helper
@@ -21,7 +25,15 @@ from .language.depth import deep
 from .language.errors import TensorError
 from .language.predicates import fresh
 from .language.terms import Lambda
-from .language.types import REAL, Parameter
+from .language.types import REAL, Parameter, dimensions
+from .sparse_jacobian import (
+    Format,
+    SparseFormat,
+    SparseJacobian,
+    check_format,
+    check_room,
+    derivative_of,
+)
 from .ssa.convert import to_term
 from .tensorflow_op import TensorFlowOp
 
@@ -67,18 +79,58 @@ class TensorFunction(CalledFunction):
         extra = tuple(f"d{x}" for x in known)
         return self._derived("jvp", known, transforms.pushforward, extra)
 
-    def hessian(self, name: Wrt) -> DerivedFunction:
-        """The second derivative, materialised: for x with dimensions d, an array of dimensions
-        d + d. Raises TensorError where x is a tuple.
+    @overload
+    def jacobian(self, name: Wrt, *, format: Literal["dense"]) -> DerivedFunction: ...
+    @overload
+    def jacobian(self, name: Wrt, *, format: SparseFormat = "csr") -> SparseJacobian: ...
+    def jacobian(self, name: Wrt, *, format: Format = "csr") -> SparseJacobian | DerivedFunction:  # noqa: A002
+        """The Jacobian by one parameter, as sparse as it is (docs/jacobians.md): a matrix of as many rows as the result has
+        entries and as many columns as the parameter has. "dense" is an array of the result's dimensions and then
+        the parameter's. Raises TensorError where either is a tuple.
         """
         (known,) = self.check_names((name,))
+        return self._jacobian("jacobian", (known,), known, format)
 
-        def derive(base: Instance) -> Derivative:
-            return transforms.jacobian(base, known)
+    @overload
+    def hessian(self, *names: Wrt, format: Literal["dense"] = "dense") -> DerivedFunction: ...
+    @overload
+    def hessian(self, *names: Wrt, format: SparseFormat) -> SparseJacobian: ...
+    def hessian(self, *names: Wrt, format: Format = "dense") -> SparseJacobian | DerivedFunction:  # noqa: A002
+        """The second derivative of a scalar function by one parameter, or by one and then another: "dense" for x with
+        dimensions d and y with dimensions e, an array of dimensions d + e; else as `jacobian` of the
+        gradient by x. Raises TensorError where x or y is a tuple.
+        """
+        known = self.check_names(names)
+        if len(known) > 2:
+            raise TensorError("a Hessian is by one parameter or two", "take it block by block")
+        return self.grad(known[0])._jacobian("hessian", known, known[-1], format, of=self)
 
-        made = DerivedFunction(f"hessian_{self.__name__}", self.grad(known), derive)
-        made.made_by = self, "hessian", (known,), {}
-        return made
+    def sparsity(self, *names: Wrt) -> Sparsity:
+        """Where the Jacobian by one parameter, or the Hessian by two, may be other than zero: as a formula, with the number of
+        entries as one.
+        """
+        made = self.jacobian(*names) if len(names) == 1 else self.hessian(*names, format="csr")
+        return made.sparsity
+
+    def _jacobian(
+        self,
+        kind: str,
+        names: tuple[str, ...],
+        wrt: str,
+        format: Format,  # noqa: A002
+        of: TensorFunction | None = None,
+    ) -> SparseJacobian | DerivedFunction:
+        check_format(format)
+        of = of or self
+        name = f"{kind}_{of.__name__}"
+        symmetric = kind == "hessian" and len({*names}) == 1
+        derive = functools.partial(dense_jacobian, name=wrt, symmetric=symmetric)
+        dense = DenseJacobian(name, self, derive)
+        dense.made_by = of, kind, names, {"format": "dense"}
+        if format == "dense":
+            return dense
+        made_by = of, kind, names, {"format": format}
+        return SparseJacobian(name, self, wrt, format, dense, made_by)
 
     def certify(
         self, *names: str, sizes: Mapping[str, int] | None = None, **given: Any
@@ -211,6 +263,20 @@ class DerivedFunction(TensorFunction):
         return tracer.apply(self.at(types).traced, arguments)
 
 
+class DenseJacobian(DerivedFunction):
+    """A Jacobian as an array of the result's dimensions and then the parameter's."""
+
+    def _checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        call = super()._checked(args, kwargs)
+        assert self.made_by is not None
+        of, kind, names, _ = self.made_by
+        quoted = ", ".join(f'"{x}"' for x in names)
+        sparse = f'{of.__name__}.{kind}({quoted}, format="csr")'
+        extents = (n.evaluate(call.sizes) for n in dimensions(call.instance.type))
+        check_room(call, prod(max(0, n) for n in extents), sparse)
+        return call
+
+
 def _derivative_of(
     function: TensorFunction,
     kind: str,
@@ -218,7 +284,7 @@ def _derivative_of(
     options: dict[str, Any],
     shards: Any,
 ) -> DerivedFunction:
-    made: DerivedFunction = getattr(function, kind)(*names, **options)
+    made: DerivedFunction = derivative_of(function, kind, names, options)
     made._shards = shards
     return made
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import chain
 from math import prod
 from typing import Any
@@ -22,6 +22,7 @@ import numpy as np
 from ..language.affine import Affine
 from ..language.predicates import (
     And,
+    Compare,
     Exists,
     Or,
     Predicate,
@@ -200,8 +201,16 @@ def distinct(
         key: Any = np.zeros(rows, np.int64)
         for index in names:
             key = key * ranges[index] + columns[index]
-        seen = np.unique(np.concatenate([seen, key]))
+        seen = in_order_once(np.concatenate([seen, key]))
     return seen
+
+
+def in_order_once(keys: Any) -> Any:
+    """The distinct integers of an array, in order: as `np.unique`, whose hash table takes many times as long for some sets of
+    millions of positions. Runs that are in order are merged.
+    """
+    ordered = np.sort(keys, kind="stable")
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(keys) else keys
 
 
 def _join(
@@ -239,14 +248,81 @@ def _join(
         for joined, found_rows in best.joined(columns, ranges):
             yield from _join(joined, found_rows, ranges, waiting, data)
         return
-    index = min(missing, key=lambda i: ranges[i])
-    n = ranges[index]
-    step = max(1, BLOCK // max(1, n))
-    for start in range(0, rows, step):
-        part = {i: np.repeat(c[start : start + step], n) for i, c in columns.items()}
-        size = min(step, rows - start)
-        part[index] = np.tile(np.arange(n), size)
-        yield from _join(part, size * n, ranges, waiting, data)
+    bounded = [_Bounded.of(i, ranges[i], waiting, columns, rows) for i in missing]
+    for part, found_rows in min(bounded, key=lambda b: b.total).joined(columns):
+        yield from _join(part, found_rows, ranges, waiting, data)
+
+
+@dataclass(frozen=True)
+class _Bounded:
+    """The values of an index that comparisons with known ones allow in each row: those from `low` on, `count` of them."""
+
+    index: str
+    low: Any
+    count: Any
+
+    @staticmethod
+    def of(
+        index: str, extent: int, waiting: Sequence[Predicate], columns: Columns, rows: int
+    ) -> _Bounded:
+        low, high = _bounds(conj(*waiting), index, extent, columns)
+        low = np.broadcast_to(np.clip(low, 0, extent), (rows,))
+        high = np.broadcast_to(np.clip(high, -1, extent - 1), (rows,))
+        return _Bounded(index, low, np.maximum(high - low + 1, 0))
+
+    @property
+    def total(self) -> int:
+        return int(self.count.sum())
+
+    def joined(self, columns: Columns) -> Iterator[tuple[Columns, int]]:
+        """The rows with each of the values, so many at a time."""
+        for rows, offsets in _expanded(self.count):
+            part = {i: c[rows] for i, c in columns.items()}
+            yield {**part, self.index: self.low[rows] + offsets}, len(rows)
+
+
+def _bounds(p: Predicate, index: str, extent: int, columns: Columns) -> tuple[Any, Any]:
+    """The least and the greatest value of an index where `p` may hold, as far as known columns tell."""
+    everything = np.asarray(0), np.asarray(extent - 1)
+    match p:
+        case And(parts) | Or(parts) if parts:
+            bounds = [
+                _bounds(q, index, extent, columns)
+                for q in parts
+                if index in q.names or isinstance(p, Or)
+            ]
+            if not bounds:
+                return everything
+            inner, outer = (
+                (np.maximum, np.minimum) if isinstance(p, And) else (np.minimum, np.maximum)
+            )
+            lows, highs = zip(*bounds, strict=True)
+            return reduce(inner, lows), reduce(outer, highs)
+        case Compare(op) if index in p.names and p.names - {index} <= columns.keys():
+            k = p.difference.coefficient(index)
+            rest = affine(p.difference - Affine.of(index) * k, columns)
+            slack = 1 if op == "<" else 0
+            # k·index + rest ≥ slack, and ≤ 0 too where it is an equality.
+            low, high = everything
+            if k > 0 or op == "=":
+                low = -((rest - slack) // k) if k > 0 else -(rest // k)
+            if k < 0 or op == "=":
+                high = (rest - slack) // -k if k < 0 else -rest // k
+            return low, high
+    return everything
+
+
+def _expanded(count: Any) -> Iterator[tuple[Any, Any]]:
+    """Each row so often as its count says, with 0, 1, … in each: rows and these, so many at a time."""
+    ends = np.cumsum(count)
+    start = 0
+    while start < len(ends):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + BLOCK, "right")))
+        part = count[start:stop]
+        rows = np.repeat(np.arange(start, stop), part)
+        yield rows, np.arange(len(rows)) - np.repeat(np.cumsum(part) - part, part)
+        start = stop
 
 
 @dataclass(frozen=True)
@@ -266,15 +342,8 @@ class _Matches:
 
     def joined(self, columns: Columns, ranges: Mapping[str, int]) -> Iterator[tuple[Columns, int]]:
         """The rows with each of their tuples, so many at a time."""
-        ends = np.cumsum(self.count)
-        start = 0
-        while start < len(ends):
-            before = int(ends[start - 1]) if start else 0
-            stop = max(start + 1, int(np.searchsorted(ends, before + BLOCK, "right")))
-            count = self.count[start:stop]
-            rows = np.repeat(np.arange(start, stop), count)
-            offsets = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
-            places = np.repeat(self.first[start:stop], count) + offsets
+        for rows, offsets in _expanded(self.count):
+            places = self.first[rows] + offsets
             part = {i: c[rows] for i, c in columns.items()}
             kept = np.ones(len(rows), bool)
             for index, (a, entries) in self.values.items():
@@ -283,7 +352,6 @@ class _Matches:
                 part[index] = left // k
                 kept &= (left % k == 0) & (part[index] >= 0) & (part[index] < ranges[index])
             yield {i: c[kept] for i, c in part.items()}, int(kept.sum())
-            start = stop
 
 
 def _matches(

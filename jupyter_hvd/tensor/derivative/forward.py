@@ -44,9 +44,9 @@ def differential(e: Term, sigma: Mapping[str, Term], *, fused: bool = True) -> T
     return _D(uniquify(e, taken), dict(sigma), fused)
 
 
-def derivative(e: Term, sigma: Mapping[str, Term]) -> Term:
+def derivative(e: Term, sigma: Mapping[str, Term], *, fused: bool = True) -> Term:
     """`D⟦e|σ⟧` as a term, `0` of the type of `e` where nothing in it depends on σ."""
-    return differential(e, sigma) or zero(e.type)
+    return differential(e, sigma, fused=fused) or zero(e.type)
 
 
 def zero(type_: Type) -> Term:

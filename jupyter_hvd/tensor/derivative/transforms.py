@@ -22,9 +22,8 @@ from ..language.terms import (
     index_names,
     numbered,
     ranges,
-    substitute,
 )
-from ..language.types import Array, Layout, Parameter, Product, Real, Type, dimensions
+from ..language.types import Array, Layout, Parameter, Product, Real, Type
 from ..ssa.convert import to_ssa, to_term
 from ..ssa.normalize import normalize
 from ..ssa.program import Program
@@ -114,21 +113,6 @@ def pushforward(of: Differentiable, wrt: tuple[str, ...]) -> Derivative:
         return Derivative(simplify(moved), tuple(extra), of.layout)
 
 
-def jacobian(of: Differentiable, name: str) -> Derivative:
-    """`D⟦e⟧` applied to every one-hot array of one parameter: for one with dimensions d, the result's
-    dimensions after d. Of a gradient it is the Hessian. Simplification leaves no one-hot behind.
-    """
-    ((_, type_),) = real_parameters(of, (name,))
-    if isinstance(type_, Product):
-        raise TensorError(f"`{name}` is a tuple", "take the Hessian by one array at a time")
-    hot = fresh("hot", {p.name for p in of.parameters})
-    outer = numbered("h", dimensions(type_))
-    with carrying({}):
-        moved = derivative(to_term(of.differentiable), {name: Var(hot, type_)})
-        columns = gens(outer, substitute(moved, {hot: _one_hot(outer)}))
-        return Derivative(simplify(to_ssa(normalize(columns))), (), None)
-
-
 def real_parameters(of: Differentiable, wrt: tuple[str, ...]) -> tuple[tuple[str, Type], ...]:
     """The parameters to differentiate by, with their types. Raises TensorError where one is a
     relation, an index array or an integer.
@@ -149,7 +133,7 @@ def _layout(of: Differentiable, wrt: tuple[str, ...]) -> Layout:
     return layouts[wrt[0]] if len(wrt) == 1 else tuple(layouts[x] for x in wrt)
 
 
-def _one_hot(outer: Binders) -> Term:
+def one_hot(outer: Binders) -> Term:
     """`⊞k. [k=h]·1` over the dimensions of h."""
     inner = numbered("k", ranges(outer))
     return gens(inner, guard(equal(inner, index_names(outer)), Const(1)))

@@ -1,0 +1,141 @@
+"""The sparsity pattern of a Jacobian as a formula, and the number of its entries as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from ..derivative.tangents import Linearization, addends
+from ..language.depth import deep
+from ..language.predicates import (
+    FALSE,
+    TRUE,
+    Compare,
+    Predicate,
+    compare,
+    conj,
+    conjuncts,
+    disj,
+    exists_all,
+    substitute,
+)
+from ..language.printer import show
+from ..language.terms import Binders, index_names, numbered, ranges
+from ..polyhedral import sets
+from ..reference.evaluate import Environment
+from ..ssa.program import pointwise
+from .formula import Formula, Polynomial, count_formula
+
+LARGER = 8  # times as large sizes at which a pattern without structure is full, too
+
+
+@dataclass(frozen=True)
+class Sparsity:
+    """Where a Jacobian may be other than zero: at row `rows`, indices of the result, and column `columns`, indices of
+    the parameter, where `condition` holds. `reason` says why that is everywhere, where it is for want of structure.
+    """
+
+    rows: Binders
+    columns: Binders
+    condition: Predicate
+    reason: str = ""
+
+    @cached_property
+    def count(self) -> Formula:
+        """The number of entries in the sizes, each at least 1; what data decide stays a count, `#{…}`."""
+        return _merged(count_formula((*self.rows, *self.columns), self.condition))
+
+    def __str__(self) -> str:
+        box = ", ".join(f"{index}:{size}" for index, size in (*self.rows, *self.columns))
+        row, column = (", ".join(index_names(b)) for b in (self.rows, self.columns))
+        where = "everywhere" if self.condition == TRUE else f"where {show(self.condition)}"
+        said = f"; {self.reason}" if self.reason else ""
+        return f"({row}; {column}) in {box or 'one entry'} {where}{said}\nentries: {self.count}"
+
+
+@deep()
+def sparsity(linear: Linearization) -> Sparsity:
+    """The pattern of a function's Jacobian by one parameter, exact up to what cancels or is zero by its values."""
+    rows, columns = numbered("i", linear.result), numbered("j", linear.argument)
+    if not linear.has_addends:
+        return Sparsity(rows, columns, TRUE, "a loop carries what it depends on")
+    known = frozenset(linear.tangents)
+    found: dict[str, Predicate] = {}
+    own = numbered("h", linear.argument)
+    for x in linear.tangents:
+        rhs = linear.program[x]
+        if x == linear.seed:
+            here = zip(pointwise(rhs.gens), pointwise(own), strict=True)
+            found[x] = conj(*(compare("=", a, b) for a, b in here))
+            continue
+        cases = []
+        for part in addends(rhs, known) or ():
+            source = linear.program[part.tangent].gens
+            at = dict(zip(index_names(source), part.indices, strict=True))
+            reached = conj(part.mask, substitute(found[part.tangent], at))
+            cases.append(exists_all(part.sums, reached))
+        found[x] = sets.simplify(disj(*cases), (*rhs.gens, *own))
+    output = linear.program.output
+    assert isinstance(output, str)
+    p = found.get(output, FALSE)
+    gens = linear.program[output].gens
+    meant = dict(zip(index_names((*gens, *own)), pointwise((*rows, *columns)), strict=True))
+    return Sparsity(rows, columns, sets.simplify(substitute(p, meant), (*rows, *columns)))
+
+
+def entry_count(found: Sparsity, sizes: Mapping[str, int]) -> int | None:
+    """The number of entries at given sizes; None where data decide, or it is no polynomial."""
+    if found.count.counts:
+        return None
+    if any(n.evaluate(sizes) < 1 for _, n in (*found.rows, *found.columns)):
+        return 0
+    return found.count.evaluate(Environment(integers=dict(sizes)))
+
+
+def unstructured(found: Sparsity, sizes: Mapping[str, int]) -> str:
+    """Why structure gives nothing; empty where it does. A pattern that is full because sizes are small has structure."""
+    if found.reason:
+        return found.reason
+    for at in (sizes, {x: LARGER * n for x, n in sizes.items()}):
+        every = box_count(found.rows, at) * box_count(found.columns, at)
+        if not (found.rows and found.columns and every) or entry_count(found, at) != every:
+            return ""
+    return "every entry may be other than zero"
+
+
+def box_count(binders: Binders, sizes: Mapping[str, int]) -> int:
+    """The number of index tuples that the ranges of some binders have."""
+    return prod(max(0, n.evaluate(sizes)) for n in ranges(binders))
+
+
+def _merged(formula: Formula) -> Formula:
+    """The formula without regions on which the polynomial of another region holds as well: `n**2 if n == 1 else 2*n - 1`."""
+    pieces = [*formula.pieces]
+    for piece in formula.pieces:
+        at = dict(_fixed(piece[0]))
+        others = [p for p in pieces if p is not piece and _at(p[1], at) == _at(piece[1], at)]
+        if at and others:
+            chosen = min(others, key=lambda p: len([*_fixed(p[0])]))
+            region = sets.simplify_under(disj(chosen[0], piece[0]), TRUE)
+            pieces[pieces.index(chosen)] = region, chosen[1]
+            pieces.remove(piece)
+    return Formula(tuple(pieces), formula.counts)
+
+
+def _fixed(region: Predicate) -> Iterator[tuple[str, int]]:
+    """The sizes that a region says the value of."""
+    for q in conjuncts(region):
+        if isinstance(q, Compare) and q.op == "=":
+            for a, b in ((q.left, q.right), (q.right, q.left)):
+                if a.name and b.is_constant:
+                    yield a.name, b.constant
+
+
+def _at(polynomial: Polynomial, values: Mapping[str, int]) -> Polynomial:
+    for name, value in values.items():
+        parts = polynomial.by_powers_of(name).items()
+        terms = (q * Polynomial.of(value**power) for power, q in parts)
+        polynomial = sum(terms, Polynomial())
+    return polynomial

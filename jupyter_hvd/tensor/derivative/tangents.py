@@ -1,0 +1,154 @@
+"""A forward derivative as linear statements: what a sparse Jacobian is made of.
+
+The SSA of `D⟦e|x↦dx⟧` consists of statements that do not depend on dx, the *values*, and of those that do,
+the *tangents*. A tangent is linear in dx. Where each is an addition or a contraction with one tangent among its factors,
+the Jacobian of each by x follows from those before it, entry by entry of their supports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..language.affine import Affine
+from ..language.depth import deep
+from ..language.errors import TensorError
+from ..language.predicates import Predicate, fresh
+from ..language.provenance import carrying
+from ..language.terms import Binders, Let, Var, entry, gens, index_names, numbered, substitute
+from ..language.types import Product, Type, array, dimensions
+from ..ssa.convert import to_ssa, to_term
+from ..ssa.normalize import normalize
+from ..ssa.program import (
+    Addition,
+    Contraction,
+    Factor,
+    Input,
+    Program,
+    Rhs,
+    operands,
+    pointwise,
+)
+from ..ssa.simplify import simplify
+from .forward import derivative
+from .transforms import Derivative, Differentiable, one_hot, real_parameters
+
+
+@dataclass(frozen=True)
+class Addend:
+    """`⊞g Σs. [mask]·T[indices]·X[…]`: what one tangent T adds to another, times the entry of a value, if there is one."""
+
+    sums: Binders
+    mask: Predicate
+    tangent: str
+    indices: tuple[Affine, ...]
+    value: Factor | None = None
+
+
+@dataclass(frozen=True)
+class Linearization:
+    """The forward derivative of a function by one parameter: a program, the variable in it that is the differential,
+    and the variables that depend on it, in order.
+    """
+
+    program: Program
+    seed: str | None
+    tangents: tuple[str, ...]
+    argument: tuple[Affine, ...]
+    result: tuple[Affine, ...]
+
+    @property
+    def has_addends(self) -> bool:
+        """Whether each tangent is a sum of entries of others; a loop's are not."""
+        return all(
+            addends(self.program[x], frozenset(self.tangents)) is not None
+            for x in self.tangents
+            if x != self.seed
+        )
+
+    def values(self) -> Iterator[str]:
+        """The variables that tangents are multiplied by."""
+        known = frozenset(self.tangents)
+        for x in self.tangents:
+            for addend in addends(self.program[x], known) or ():
+                if addend.value is not None:
+                    yield addend.value.name
+
+
+@deep()
+def linearized(of: Differentiable, name: str) -> Linearization:
+    """The forward derivative by one parameter. Raises TensorError where that or the result is a tuple."""
+    type_ = _one_array(of, name)
+    dx = fresh(f"d{name}", {p.name for p in of.parameters})
+    program = _derived(of, name, dx, type_)
+    known: list[str] = []
+    seed = None
+    for statement in program.statements:
+        rhs = statement.rhs
+        if isinstance(rhs, Input) and rhs.parameter == dx:
+            seed = statement.name
+            known.append(seed)
+        elif not {*operands(rhs)}.isdisjoint(known):
+            known.append(statement.name)
+    return Linearization(program, seed, tuple(known), dimensions(type_), dimensions(of.type))
+
+
+def _derived(of: Differentiable, name: str, dx: str, type_: Type) -> Program:
+    with carrying({}):
+        moved = derivative(to_term(of.differentiable), {name: Var(dx, type_)}, fused=False)
+        return simplify(to_ssa(normalize(moved)))
+
+
+def _one_array(of: Differentiable, name: str) -> Type:
+    ((_, type_),) = real_parameters(of, (name,))
+    if isinstance(type_, Product) or (type_ != real_array(type_)):
+        raise TensorError(f"`{name}` is a tuple", "differentiate by one array at a time")
+    if isinstance(of.type, Product) or of.type != real_array(of.type):
+        raise TensorError(
+            "the function returns a tuple", "return one array, or differentiate one part"
+        )
+    return type_
+
+
+def real_array(type_: Type) -> Type:
+    """The array of reals with the dimensions of a type."""
+    return array(dimensions(type_))
+
+
+def addends(rhs: Rhs, tangents: frozenset[str]) -> tuple[Addend, ...] | None:
+    """What a tangent is the sum of; None where it is no such sum."""
+    match rhs:
+        case Input():
+            return ()
+        case Addition():
+            here = pointwise(rhs.gens)
+            halves = (rhs.left_mask, rhs.left), (rhs.right_mask, rhs.right)
+            if not {rhs.left, rhs.right} <= tangents:
+                return None
+            return tuple(Addend((), p, x, here) for p, x in halves)
+        case Contraction():
+            moving = [f for f in rhs.factors if f.name in tangents]
+            if len(moving) != 1:
+                return None
+            (tangent,) = moving
+            value = next((f for f in rhs.factors if f is not tangent), None)
+            return (Addend(rhs.sums, rhs.mask, tangent.name, tangent.indices, value),)
+    return None
+
+
+@deep()
+def dense_jacobian(of: Differentiable, name: str, *, symmetric: bool = False) -> Derivative:
+    """`D⟦e⟧` applied to every one-hot array of one parameter: the result's dimensions, then the parameter's. Of a
+    `symmetric` one either may come first. Simplification leaves no one-hot behind.
+    """
+    type_ = _one_array(of, name)
+    taken = {p.name for p in of.parameters}
+    hot, columns = fresh("hot", taken), fresh("columns", taken)
+    outer, inner = numbered("h", dimensions(type_)), numbered("r", dimensions(of.type))
+    with carrying({}):
+        moved = derivative(to_term(of.differentiable), {name: Var(hot, type_)})
+        body = gens(outer, substitute(moved, {hot: one_hot(outer)}))
+        if not symmetric:
+            turned = entry(Var(columns, body.type), *map(Affine.of, index_names((*outer, *inner))))
+            body = Let(columns, body, gens(inner, gens(outer, turned)))
+        return Derivative(simplify(to_ssa(normalize(body))), (), None)

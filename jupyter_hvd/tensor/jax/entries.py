@@ -1,0 +1,108 @@
+"""The values of a sparse Jacobian, computed for its index tuples and as one vector."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..language.function import Function
+from ..language.types import Array, Parameter, Product, Real
+from ..lowering.point_values import Step, Summed
+from .arguments import as_array, floating_type, leaves
+from .elementwise import call
+from .memory import free_bytes
+from .precision import is_double, is_traced, keeping_float64
+
+__all__ = ["bcoo", "evaluated", "floating", "free_bytes", "is_traced", "on_device"]
+
+
+def evaluated(
+    plan: tuple[Summed, ...], arrays: Sequence[Any], values: Sequence[Any], dtype: Any, double: bool
+) -> Any:
+    """The values of the last stage's entries. JAX compiles one function for each plan."""
+    with keeping_float64(double):
+        return _run(plan, np.dtype(dtype), tuple(values), tuple(arrays))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _run(plan: tuple[Summed, ...], dtype: Any, values: Sequence[Any], arrays: Sequence[Any]) -> Any:
+    made: list[Any] = []
+    for count, addends in plan:
+        total: Any = jnp.zeros(count, dtype)
+        for source, position, steps, slot in addends:
+            part: Any = jnp.ones((), dtype) if source is None else made[source]
+            if position is not None:
+                part = part[arrays[position]]
+            if steps:
+                part = part * _value(steps, dtype, values, arrays)
+            total = total + part if slot is None else total.at[arrays[slot]].add(part)
+        made.append(total)
+    return made[-1]
+
+
+def _value(steps: Sequence[Step], dtype: Any, values: Sequence[Any], arrays: Sequence[Any]) -> Any:
+    """The factors at the points of an addend."""
+    found: list[Any] = []
+    for operation, arguments, masks, value, places in steps:
+        given = [found[k] for k in arguments]
+        inside = [None if k is None else arrays[k] for k in masks]
+        if operation == "+":
+            sides = [_kept(m, x) for m, x in zip(inside, given, strict=True)]
+            found.append(sides[0] + sides[1])
+            continue
+        (mask,) = inside
+        if isinstance(operation, Function):
+            # Where the mask is false the function sees 1, of which it makes no NaN.
+            safe = (
+                given
+                if mask is None
+                else [jnp.where(mask, x, jnp.ones((), x.dtype)) for x in given]
+            )
+            made = call(operation, safe, dtype)
+        elif operation == "*":
+            made = functools.reduce(operator.mul, given)
+        elif operation == "[]":
+            made = values[value][tuple([arrays[k] for k in places])] if places else values[value]
+        elif operation is None:
+            made = arrays[places[0]].astype(dtype)
+        else:
+            made = jnp.asarray(float(operation), dtype)  # type: ignore[arg-type]
+        found.append(_kept(mask, made))
+    return found[-1]
+
+
+def _kept(mask: Any, x: Any) -> Any:
+    return x if mask is None else jnp.where(mask, x, jnp.zeros((), x.dtype))
+
+
+def floating(
+    parameters: Sequence[Parameter], arguments: Mapping[str, Any]
+) -> tuple[bool, np.dtype[Any]]:
+    """Whether a call computes with 64-bit types whatever JAX's default is, and its type of numbers."""
+    kinds = [(p.name, p.type) for p in parameters]
+    double = is_double(kinds, [arguments[x] for x, _ in kinds])
+    with keeping_float64(double):
+        real = [
+            as_array(t, arguments[x]) for x, t in kinds if isinstance(t, Real | Array | Product)
+        ]
+        return double, floating_type([leaf for value in real for leaf in leaves(value)])
+
+
+def on_device(arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """Arrays as JAX's, also while it traces."""
+    with jax.ensure_compile_time_eval():
+        return tuple(map(jnp.asarray, arrays))
+
+
+def bcoo(rows: Any, columns: Any, values: Any, shape: tuple[int, int]) -> Any:
+    """JAX's sparse array of some entries, in row-major order and none twice."""
+    from jax.experimental.sparse import BCOO
+
+    indices = jnp.stack([jnp.asarray(rows), jnp.asarray(columns)], axis=1)
+    return BCOO((values, indices), shape=shape, indices_sorted=True, unique_indices=True)

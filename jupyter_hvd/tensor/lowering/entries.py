@@ -1,0 +1,291 @@
+"""The entries of a sparse Jacobian, and from which entries of which arrays each is computed: all that is known
+before any value is.
+
+For each tangent (`derivative/tangents`) there is a list of the index tuples `(g…, h…)` at which its derivative by the entry
+h of the parameter may be other than zero. It follows from the lists before it: `⊞g Σs. [p]·T[a]·X[b]` has a
+*point* for each `(g, s, h)` at which `p` holds and T's list has `(a, h)`. The points are joined by `cost/counting`, so the work
+follows their number. A point's value is an entry of T times one of X, and the points of one entry are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..cost.counting import Columns, Data, affine, holds, in_order_once, tables
+from ..derivative.tangents import Addend, Linearization, addends
+from ..language.affine import Affine
+from ..language.errors import TensorError
+from ..language.predicates import TRUE, And, Exists, Or, Predicate, Related, conj
+from ..language.terms import Binder, Binders, index_names, numbered, ranges
+from ..language.types import TupleSet
+from ..ssa.program import Factor, Rhs, pointwise
+from .liveness import restrict
+from .plan import in_bytes
+from .specialize import at_sizes
+
+LARGEST = np.iinfo(np.int64).max
+TUPLES = "∂"  # begins the name of a tangent's list, which no relation's does
+POINT = 96  # bytes on the host for a point: its columns, keys and what sorting takes
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """Index tuples within a box, in lexicographic order: one column of int64 for each dimension."""
+
+    columns: tuple[Any, ...]
+    shape: tuple[int, ...]
+    count: int
+
+    @cached_property
+    def keys(self) -> Any:
+        """The position of each tuple in the box, in order."""
+        return positions(self.columns, self.shape, self.count)
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """What an addend computes: entry `position[q]` of the tangent `source` times the entry `value` at `columns[…][q]`, added to
+    entry `slot[q]`. `position` or `slot` is None where it is q; `source` is None where the entry is that of the
+    identity, 1. `binders` are the indices that the columns are of.
+    """
+
+    source: str | None
+    position: Any
+    value: Factor | None
+    binders: Binders
+    columns: Columns
+    slot: Any
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """How the entries of one tangent's Jacobian are computed."""
+
+    name: str
+    entries: Entries
+    addends: tuple[Points, ...]
+
+
+def stages(
+    linear: Linearization, sizes: Mapping[str, int], data: Mapping[str, Data], memory: float
+) -> tuple[Stage, ...]:
+    """The stages of a Jacobian at the sizes of a call, the last of which is it. Raises TensorError where the index tuples
+    take more than `memory` bytes.
+    """
+    program = restrict(at_sizes(linear.program, sizes))
+    argument = tuple([max(0, n.evaluate(sizes)) for n in linear.argument])
+    kept = {s.name: s.rhs for s in program.statements}
+    known = frozenset(linear.tangents)
+    builder = _Builder(argument, data, memory)
+    made: dict[str, Stage] = {}
+    for x in linear.tangents:
+        if x != linear.seed and x in kept:
+            made[x] = builder.stage(x, kept[x], addends(kept[x], known) or (), made)
+    output = program.output
+    assert isinstance(output, str)
+    if output not in made:  # the parameter itself, or what does not depend on it
+        itself = Addend((), TRUE, output, pointwise(kept[output].gens))
+        parts = (itself,) if output == linear.seed else ()
+        made[output] = builder.stage(output, kept[output], parts, made)
+    return tuple(made.values())
+
+
+@dataclass(frozen=True, eq=False)
+class _Joined:
+    """The points of an addend before they are put in order: how many, columns of its indices and of those of the parameter, and
+    the position in the source's list, None where that is the point's own. All are entries of `like` where there is one.
+    """
+
+    rows: int
+    columns: Columns
+    argument: list[Any]
+    position: Any = None
+    like: Entries | None = None
+
+    def keys(self, names: Sequence[str], shape: tuple[int, ...]) -> Any:
+        """The positions of the entries that the points are added to."""
+        if self.like is not None:
+            return self.like.keys
+        return positions([*(self.columns[i] for i in names), *self.argument], shape, self.rows)
+
+    def entries(self, names: Sequence[str], shape: tuple[int, ...], keys: Any) -> Entries:
+        """The entries where there is one point for each, in order: their columns are the points' own, so that
+        they are one array of the kernel.
+        """
+        if self.like is not None:
+            return self.like
+        return _entries(shape, keys, (*(self.columns[i] for i in names), *self.argument))
+
+
+def _entries(shape: tuple[int, ...], keys: Any, columns: tuple[Any, ...] | None = None) -> Entries:
+    if columns is None:
+        columns = tuple(np.unravel_index(keys, shape)) if shape else ()
+    made = Entries(columns, shape, len(keys))
+    made.__dict__["keys"] = keys
+    return made
+
+
+@dataclass
+class _Builder:
+    """Makes stages, and adds up the bytes of their points."""
+
+    argument: tuple[int, ...]
+    data: Mapping[str, Data]
+    memory: float
+    bytes: int = 0
+
+    def stage(
+        self, name: str, rhs: Rhs, parts: Sequence[Addend], made: Mapping[str, Stage]
+    ) -> Stage:
+        binders = tuple(rhs.gens)
+        shape = (*_extents(binders), *self.argument)
+        if prod(map(int, shape)) > LARGEST:
+            raise TensorError(f"a box of {' × '.join(map(str, shape))} entries has more than 2⁶³")
+        names = index_names(binders)
+        found = [self._points(binders, part, made.get(part.tangent)) for part in parts]
+        keys = [joined.keys(names, shape) for joined in found]
+        distinct = _together(keys)
+        same = [joined for joined, key in zip(found, keys, strict=True) if key is distinct]
+        entries = same[0].entries(names, shape, distinct) if same else _entries(shape, distinct)
+        points = tuple(
+            _pointed(binders, part, key, distinct, part.tangent in made, joined)
+            for part, key, joined in zip(parts, keys, found, strict=True)
+        )
+        return Stage(name, entries, points)
+
+    def _points(self, binders: Binders, part: Addend, source: Stage | None) -> _Joined:
+        """The points of an addend."""
+        every = (*binders, *part.sums)
+        if source is None:
+            rows, columns = self._gathered(tables(every, part.mask, self.data), index_names(every))
+            return _Joined(rows, columns, [column(a, columns, rows) for a in part.indices])
+        of = source.entries
+        inner = len(part.indices)
+        if not part.sums and part.indices == pointwise(binders):
+            columns = dict(zip(index_names(binders), of.columns[:inner], strict=True))
+            kept = truth(part.mask, binders, columns, of.count, self.data)
+            if kept.all():
+                like = of if of.shape[:inner] == _extents(binders) else None
+                return _Joined(of.count, columns, [*of.columns[inner:]], like=like)
+            chosen = np.flatnonzero(kept)
+            self._charge(len(chosen))
+            columns = {i: c[chosen] for i, c in columns.items()}
+            return _Joined(len(chosen), columns, [c[chosen] for c in of.columns[inner:]], chosen)
+        own = numbered("h·", map(Affine.of, self.argument))
+        name = TUPLES + part.tangent
+        arguments = (*part.indices, *map(Affine.of, index_names(own)))
+        rows_ = np.stack(of.columns, axis=1) if of.columns else np.zeros((of.count, 1), np.int64)
+        listed = Data(TupleSet(max(1, len(arguments))), rows_)
+        related = Related(name, arguments or (Affine.of(0),))
+        found = tables((*every, *own), conj(part.mask, related), {**self.data, name: listed})
+        rows, columns = self._gathered(found, index_names((*every, *own)))
+        at = [columns[i] for i in index_names(own)]
+        read = [column(a, columns, rows) for a in part.indices]
+        keys = positions([*read, *at], of.shape, rows)
+        return _Joined(rows, columns, at, np.searchsorted(of.keys, keys))
+
+    def _gathered(
+        self, found: Iterable[tuple[int, Columns]], names: Sequence[str]
+    ) -> tuple[int, Columns]:
+        """Blocks of points as one."""
+        total, blocks = 0, []
+        for rows, columns in found:
+            self._charge(rows)
+            total += rows
+            blocks.append([np.broadcast_to(columns[i], (rows,)) for i in names])
+        joined = [
+            np.concatenate([b[k] for b in blocks]) if blocks else np.zeros(0, np.int64)
+            for k in range(len(names))
+        ]
+        return total, dict(zip(names, joined, strict=True))
+
+    def _charge(self, points: int) -> None:
+        self.bytes += POINT * points
+        if self.bytes > self.memory:
+            raise TensorError(
+                f"the index tuples of this Jacobian take more than {in_bytes(self.memory)}, which is what is there",
+                "differentiate by fewer entries at a time, or use `.jvp` and `.vjp`",
+            )
+
+
+def _pointed(
+    binders: Binders,
+    part: Addend,
+    key: Any,
+    distinct: Any,
+    has_source: bool,
+    joined: _Joined,
+) -> Points:
+    """The points of an addend, in the order of the entries that they are added to."""
+    binders = (*binders, *part.sums)
+    columns = {i: joined.columns[i] for i in index_names(binders)}
+    position = joined.position
+    slot = None
+    if key is not distinct and not np.array_equal(key, distinct):
+        slot = np.searchsorted(distinct, key)
+    if slot is not None and np.any(slot[1:] < slot[:-1]):
+        order = np.argsort(slot, kind="stable")
+        slot, columns = slot[order], {i: c[order] for i, c in columns.items()}
+        position = order if position is None else position[order]
+    source = part.tangent if has_source else None
+    position = position if has_source else None
+    return Points(source, position, part.value, binders, columns, slot, joined.rows)
+
+
+def column(a: Affine, columns: Columns, rows: int) -> Any:
+    """An affine expression at each point: of a name its column itself."""
+    return columns[a.name] if a.name else np.broadcast_to(affine(a, columns), (rows,))
+
+
+def positions(columns: Sequence[Any], shape: Sequence[int], rows: int) -> Any:
+    """The position in a box of each index tuple."""
+    return reduce(
+        lambda key, pair: key * pair[1] + pair[0],
+        zip(columns, shape, strict=True),
+        np.zeros(rows, np.int64),
+    )
+
+
+def _together(keys: Sequence[Any]) -> Any:
+    """The distinct keys of several lists, in order."""
+    if not keys:
+        return np.zeros(0, np.int64)
+    first, *rest = keys
+    if np.all(first[1:] > first[:-1]) and all(k is first or np.array_equal(k, first) for k in rest):
+        return first
+    return in_order_once(np.concatenate([*keys]))
+
+
+def _extents(binders: Binders) -> tuple[int, ...]:
+    return tuple([max(0, n.evaluate({})) for n in ranges(binders)])
+
+
+def truth(
+    p: Predicate, binders: Binders, columns: Columns, rows: int, data: Mapping[str, Data]
+) -> Any:
+    """Whether a predicate holds at each of some points. A quantifier over relations is looked up among the tuples for
+    which it holds.
+    """
+    match p:
+        case And(parts):
+            found = (truth(q, binders, columns, rows, data) for q in parts)
+            return reduce(np.logical_and, found, np.ones(rows, bool))
+        case Or(parts):
+            found = (truth(q, binders, columns, rows, data) for q in parts)
+            return reduce(np.logical_or, found, np.zeros(rows, bool))
+        case Exists() if p.relations:
+            free = tuple(Binder(i, n) for i, n in binders if i in p.names)
+            names, shape = index_names(free), _extents(free)
+            keys = [
+                positions([c[i] for i in names], shape, count) for count, c in tables(free, p, data)
+            ]
+            here = positions([columns[i] for i in names], shape, rows)
+            return np.isin(here, np.concatenate(keys)) if keys else np.zeros(rows, bool)
+    return np.broadcast_to(holds(p, columns, data), (rows,))

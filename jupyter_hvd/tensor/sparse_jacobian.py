@@ -1,0 +1,424 @@
+"""`f.jacobian("x")`: a Jacobian as exactly the entries of its support."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from .called_function import CalledFunction
+from .calls import Call
+from .cost.counting import Data, in_order_once, tables
+from .cost.patterns import Sparsity, box_count, entry_count, sparsity, unstructured
+from .derivative.tangents import Linearization, addends, linearized
+from .frontend.tracing.traced import Traced
+from .instance import Instance
+from .language.affine import Affine
+from .language.depth import deep
+from .language.errors import TensorError
+from .language.predicates import Related, conj, fresh, substitute
+from .language.terms import Binder, Lambda, index_names, numbered, ranges
+from .language.types import IndexArray, Parameter, Relation, TupleSet, size_names
+from .lowering.entries import Stage, column, positions, stages
+from .lowering.plan import in_bytes
+from .lowering.point_values import Node, Reading, Summed, expression, summed
+from .ssa.convert import to_term
+from .ssa.program import Contraction, Factor, Input, Program, Statement, pointwise, tree
+from .ssa.simplify import simplify
+
+SparseFormat = Literal["csr", "csc", "coo", "bcoo"]
+Format = SparseFormat | Literal["dense"]
+FORMATS = ("csr", "csc", "coo", "bcoo", "dense")
+ENTRY = 24  # bytes: a value, its indices, and an array of one of them on the way
+LARGEST_NUMBER = 8  # bytes
+PATTERNS = 16  # that a Jacobian remembers
+
+
+class Coordinates(NamedTuple):
+    """A sparse matrix: the row, the column and the value of each entry, in row-major order, none twice."""
+
+    rows: Any
+    columns: Any
+    values: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """The entries of a sparse matrix, in row-major order, none twice. Rows count the entries of the result, columns those
+    of the parameter, both as `numpy.ravel` does. Equal patterns of one Jacobian are the same object.
+    """
+
+    rows: Any
+    columns: Any
+    shape: tuple[int, int]
+
+    @property
+    def count(self) -> int:
+        """The number of entries."""
+        return len(self.rows)
+
+    @functools.cached_property
+    def row_starts(self) -> Any:
+        """`indptr` of CSR, whose `indices` are `columns`."""
+        return _read_only(np.searchsorted(self.rows, np.arange(self.shape[0] + 1)), self.rows.dtype)
+
+    @functools.cached_property
+    def by_columns(self) -> tuple[Any, Any, Any]:
+        """Of CSC the order of the values, `indices` and `indptr`."""
+        order = np.argsort(self.columns, kind="stable")
+        starts = np.searchsorted(self.columns[order], np.arange(self.shape[1] + 1))
+        kind = self.rows.dtype
+        return order, _read_only(self.rows[order], kind), _read_only(starts, kind)
+
+
+def _read_only(array: Any, kind: Any) -> Any:
+    made = np.array(array, kind)
+    made.flags.writeable = False
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """The entries of a value at the points of an addend, as a part of the program of values: its position in what that
+    returns, the entry, and the parameters and the size that say where the points are.
+    """
+
+    position: int
+    entry: Factor
+    indices: tuple[str, ...]
+    size: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Values:
+    """The program of the values that tangents are multiplied by: what it returns of whole arrays, by their names, of entries
+    at points, and how many arrays that is. `nodes` has the expression of each addend's value, by tangent and number.
+    """
+
+    instance: Instance | None
+    whole: Mapping[str, int]
+    readings: Mapping[Reading, _Reading]
+    count: int
+    nodes: Mapping[tuple[str, int], tuple[Node, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """A pattern, and how its values are computed; densely where there is no plan. `places` and `sizes` are what the program of
+    values takes beside the arguments.
+    """
+
+    pattern: Pattern
+    plan: tuple[Summed, ...] = ()
+    arrays: tuple[Any, ...] = ()
+    places: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+
+def check_room(call: Call, entries: int, sparse: str) -> None:
+    """Raise TensorError where a dense Jacobian of so many entries does not fit into memory; `sparse` is how to write the one
+    that may.
+    """
+    from .jax.entries import floating, free_bytes
+
+    room = free_bytes()
+    if entries * LARGEST_NUMBER <= room:
+        return
+    needed = entries * floating(call.instance.parameters, call.arguments)[1].itemsize
+    if needed > room:
+        message = f"the dense Jacobian takes {in_bytes(needed)}, and {in_bytes(room)} are there"
+        raise TensorError(message, f"take the entries that may be other than zero: `{sparse}`")
+
+
+class SparseJacobian:
+    """The Jacobian of a tensor function by one parameter, a function of the same arguments. It returns a
+    `scipy.sparse` array for "csr" and "csc", `Coordinates` for "coo", and JAX's `BCOO` for "bcoo".
+
+    Its pattern is known before its values: it depends on sizes, relations and index arrays alone.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        base: CalledFunction,
+        wrt: str,
+        format: SparseFormat,  # noqa: A002
+        dense: CalledFunction,
+        made_by: tuple[Any, ...],
+    ) -> None:
+        self.__name__ = name
+        self.__signature__ = base.__signature__
+        self.base, self.wrt, self.format, self.dense = base, wrt, format, dense
+        self.made_by = made_by
+        self._linear = functools.cache(lambda instance: linearized(instance, wrt))
+        self._sparsity = functools.cache(lambda instance: sparsity(self._linear(instance)))
+        self._values = functools.cache(
+            lambda instance: _values_of(instance, self._linear(instance))
+        )
+        self._known: dict[Any, _Prepared] = {}
+
+    def __reduce__(self) -> Any:
+        return derivative_of, self.made_by
+
+    def __repr__(self) -> str:
+        return f"<sparse Jacobian {self.__name__}{self.__signature__}, {self.format}>"
+
+    @property
+    def sparsity(self) -> Sparsity:
+        """The pattern as a formula, at the types of the last call or of the annotations."""
+        return self._sparsity(self.base.instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The Jacobian. Raises TensorError as the function does, and where it does not fit into memory."""
+        call = self.base._checked(args, kwargs)
+        prepared = self._prepared(call)
+        return laid_out(prepared.pattern, self._computed(call, prepared, args, kwargs), self.format)
+
+    def pattern(self, *args: Any, **kwargs: Any) -> Pattern:
+        """The entries for these arguments, of which only sizes, relations and index arrays matter."""
+        return self._prepared(self.base._checked(args, kwargs)).pattern
+
+    def values(self, *args: Any, **kwargs: Any) -> Any:
+        """The values of the pattern's entries, in its order."""
+        call = self.base._checked(args, kwargs)
+        return self._computed(call, self._prepared(call), args, kwargs)
+
+    @deep()
+    def _prepared(self, call: Call) -> _Prepared:
+        data = {
+            x: _data(x, type_, call.arguments[x])
+            for x, type_, _ in call.instance.parameters
+            if isinstance(type_, Relation | IndexArray | TupleSet)
+        }
+        key = call.instance, tuple(sorted(call.sizes.items())), _digest(data)
+        if key not in self._known:
+            if len(self._known) >= PATTERNS:
+                self._known.clear()
+            self._known[key] = self._made(call, data)
+        return self._known[key]
+
+    def _made(self, call: Call, data: Mapping[str, Data]) -> _Prepared:
+        from .jax.entries import free_bytes, on_device
+
+        linear, found = self._linear(call.instance), self._sparsity(call.instance)
+        shape = box_count(found.rows, call.sizes), box_count(found.columns, call.sizes)
+        every, count, room = shape[0] * shape[1], entry_count(found, call.sizes), free_bytes()
+        if count is not None and count * ENTRY > room:
+            raise TensorError(
+                f"the Jacobian has {count} entries, {in_bytes(count * ENTRY)} with their indices, and {in_bytes(room)} are there",
+                "differentiate by fewer entries at a time, or use `.jvp` and `.vjp`",
+            )
+        if reason := unstructured(found, call.sizes):
+            warnings.warn(f"{self.__name__}: {reason}, so it is computed densely", stacklevel=5)
+        if reason or (count is not None and 2 * count > every):
+            return _Prepared(_enumerated(found, call.sizes, data, shape))
+        made = stages(linear, call.sizes, data, room / 2)
+        entries, m = made[-1].entries, len(found.rows)
+        pattern = _pattern(
+            entries.columns[:m],
+            entries.columns[m:],
+            entries.shape[:m],
+            entries.shape[m:],
+            entries.count,
+        )
+        values = self._values(call.instance)
+
+        def value(reading: Reading, entry: Factor) -> tuple[int, bool]:
+            found = values.readings.get(reading)
+            return (values.whole[entry.name], True) if found is None else (found.position, False)
+
+        plan, arrays = summed(made, values.nodes, data, call.sizes, value)
+        places, sizes = _places(values, made, call.sizes)
+        return _Prepared(pattern, plan, on_device(arrays), places, sizes)
+
+    def _computed(self, call: Call, prepared: _Prepared, args: Any, kwargs: Any) -> Any:
+        from .jax.entries import evaluated, floating
+
+        pattern = prepared.pattern
+        if not prepared.plan:
+            whole = self.dense(*args, **kwargs).reshape(pattern.shape)
+            return whole[pattern.rows, pattern.columns]
+        values = self._values(call.instance)
+        double, dtype = floating(call.instance.parameters, call.arguments)
+        found: list[Any] = []
+        if values.instance is not None:
+            arguments = {**call.arguments, **prepared.places}
+            inner = Call(
+                values.instance, arguments, {**call.sizes, **prepared.sizes}, call.constants
+            )
+            run, arrays = inner.prepared(())
+            rest = run.on(arrays)
+            for _ in range(values.count - 1):
+                first, rest = rest
+                found.append(first)
+            found.append(rest)
+        return evaluated(prepared.plan, prepared.arrays, found, dtype, double)
+
+
+def _places(
+    values: _Values, made: tuple[Stage, ...], sizes: Mapping[str, int]
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """The arguments and sizes that say at which points the program of values reads."""
+    at_size = {x: Affine.of(n) for x, n in sizes.items()}
+    by_name = {stage.name: stage for stage in made}
+    places: dict[str, Any] = {}
+    counts: dict[str, int] = {}
+    for (x, k, _), reading in values.readings.items():
+        points = by_name[x].addends[k] if x in by_name else None
+        n = points.count if points else 0
+        counts[reading.size] = max(1, n)
+        for index, a in zip(reading.indices, reading.entry.indices, strict=True):
+            at = column(a.substitute(at_size), points.columns, n) if points and n else np.zeros(1)
+            places[index] = at.astype(np.int32)
+    return places, counts
+
+
+def derivative_of(
+    function: Any, kind: str, names: tuple[str, ...], options: Mapping[str, Any]
+) -> Any:
+    """The derivative that a method of a function gives: how a pickle of it says what it is."""
+    return getattr(function, kind)(*names, **options)
+
+
+def _values_of(instance: Instance, linear: Linearization) -> _Values:
+    """The program of the values that tangents are multiplied by. Of an array of several dimensions that is computed, which
+    may be as sparse as the Jacobian is, the entries at the points are returned, not the array.
+    """
+    known = frozenset(linear.tangents)
+    statements = {s.name: s.rhs for s in linear.program.statements}
+    kept = [s for s in linear.program.statements if s.name not in known]
+    taken = {p.name for p in instance.parameters}.union(
+        *(size_names(p.type) for p in instance.parameters)
+    )
+    extra: list[Parameter] = []
+    added: list[Statement] = []
+    outputs: list[str] = []
+    whole: dict[str, int] = {}
+    readings: dict[Reading, _Reading] = {}
+    nodes: dict[tuple[str, int], tuple[Node, ...]] = {}
+
+    def read(reading: Reading, entry: Factor) -> None:
+        rhs = statements[entry.name]
+        if entry.name in whole:
+            return
+        if isinstance(rhs, Input) or len(rhs.gens) < 2:
+            whole[entry.name] = len(outputs)
+            outputs.append(entry.name)
+            return
+        n = len(readings)
+        size = fresh(f"points_{n}", taken)
+        taken.add(size)
+        indices = tuple([fresh(f"at_{n}_{d}", taken) for d in range(len(rhs.gens))])
+        taken.update(indices)
+        readings[reading] = _Reading(len(outputs), entry, indices, size)
+        extra.extend(Parameter(i, IndexArray((Affine.of(size),)), None) for i in indices)
+        added.append(Statement(f"read{n}", _read(entry.name, rhs.gens, size, indices)))
+        outputs.append(f"read{n}")
+
+    for x in linear.tangents:
+        for k, part in enumerate(addends(statements[x], known) or ()):
+            if part.value is not None:
+                nodes[x, k] = expression(statements, part.value)
+                for j, node in enumerate(nodes[x, k]):
+                    if isinstance(node.operation, Factor):
+                        read((x, k, j), node.operation)
+    if not outputs:
+        return _Values(None, {}, {}, 0, nodes)
+    program = simplify(Program((*kept, *added), tree(outputs)))
+    parameters = (*instance.parameters, *extra)
+    function = Lambda("arg", tuple((p.name, p.type) for p in parameters), to_term(program))
+    made = Instance(parameters, Traced(function, None, {}), instance.checked, program)
+    return _Values(made, whole, readings, len(outputs), nodes)
+
+
+def _read(name: str, gens: Any, size: str, indices: tuple[str, ...]) -> Contraction:
+    """`⊞ g:size. Σ s…. [at0(g, s0) ∧ …]·X[s0, …]`."""
+    outer = (Binder("g0", Affine.of(size)),)
+    summed = numbered("s", ranges(gens))
+    mask = conj(
+        *(
+            Related(index, (Affine.of("g0"), Affine.of(s)))
+            for index, s in zip(indices, index_names(summed), strict=True)
+        )
+    )
+    return Contraction(outer, summed, mask, (Factor(name, pointwise(summed)),))
+
+
+def _data(name: str, type_: Any, value: Any) -> Data:
+    from .jax.entries import is_traced
+
+    if is_traced((value,)):
+        raise TensorError(
+            f"`{name}` decides which entries there are, and JAX traces it",
+            f"make `{name}` a constant of the function that `jax.jit` compiles",
+        )
+    return Data.of(type_, value)
+
+
+def _digest(data: Mapping[str, Data]) -> bytes:
+    found = hashlib.blake2b(digest_size=16)
+    for x in sorted(data):
+        array = np.ascontiguousarray(data[x].array)
+        found.update(f"{x} {array.shape} {array.dtype}".encode())
+        found.update(array.data if array.size else b"")
+    return found.digest()
+
+
+def _enumerated(
+    found: Sparsity, sizes: Mapping[str, int], data: Mapping[str, Data], shape: tuple[int, int]
+) -> Pattern:
+    """The pattern from its formula."""
+    values = {x: Affine.of(n) for x, n in sizes.items()}
+    binders = [
+        Binder(i, Affine.of(max(0, n.evaluate(sizes)))) for i, n in (*found.rows, *found.columns)
+    ]
+    box = tuple(n.evaluate({}) for n in ranges(binders))
+    names = index_names(binders)
+    blocks = [
+        positions([np.broadcast_to(c[i], (rows,)) for i in names], box, rows)
+        for rows, c in tables(tuple(binders), substitute(found.condition, values), data)
+    ]
+    keys = in_order_once(np.concatenate(blocks)) if blocks else np.zeros(0, np.int64)
+    rows, columns = np.divmod(keys, max(1, shape[1]))
+    kind = _index_type(shape, len(keys))
+    return Pattern(_read_only(rows, kind), _read_only(columns, kind), shape)
+
+
+def _pattern(rows: Any, columns: Any, left: Any, right: Any, count: int) -> Pattern:
+    shape = int(np.prod(left, dtype=np.int64)), int(np.prod(right, dtype=np.int64))
+    kind = _index_type(shape, count)
+    here, there = positions(rows, left, count), positions(columns, right, count)
+    return Pattern(_read_only(here, kind), _read_only(there, kind), shape)
+
+
+def _index_type(shape: tuple[int, int], count: int) -> Any:
+    """The type of indices that SciPy takes as they are."""
+    return np.int32 if max(*shape, count) <= np.iinfo(np.int32).max else np.int64
+
+
+def laid_out(pattern: Pattern, values: Any, format: SparseFormat) -> Any:  # noqa: A002
+    """A sparse matrix of some entries in a format."""
+    if format == "coo":
+        return Coordinates(pattern.rows, pattern.columns, values)
+    if format == "bcoo":
+        from .jax.entries import bcoo
+
+        return bcoo(pattern.rows, pattern.columns, values, pattern.shape)
+    from scipy import sparse  # type: ignore[import-untyped]
+
+    if format == "csr":
+        parts = np.asarray(values), pattern.columns, pattern.row_starts
+        return sparse.csr_array(parts, shape=pattern.shape)
+    order, rows, starts = pattern.by_columns
+    return sparse.csc_array((np.asarray(values)[order], rows, starts), shape=pattern.shape)
+
+
+def check_format(format: object) -> None:  # noqa: A002
+    """Raise TensorError where that is no format."""
+    if format not in FORMATS:
+        raise TensorError(f"`format={format!r}` says nothing", f"it is one of {', '.join(FORMATS)}")

@@ -1,0 +1,241 @@
+"""Jacobians and Hessians as the entries of their supports, beside dense JAX."""
+
+import inspect
+import pickle
+
+import jax
+import numpy as np
+import pytest
+import sparse_programs
+from sparse_programs import CASES, band, bundle, draw, graph, related, stencil_1d
+
+from jupyter_hvd.tensor import TensorError, tensor
+
+
+def _sparse(function, names, kind):
+    made = function.jacobian if len(names) == 1 else function.hessian
+    return made(*names, format=kind)
+
+
+def _dense(name, names, args):
+    """The derivative by JAX as a matrix."""
+    plain = getattr(sparse_programs, f"{name}_jax")
+    at = [[*inspect.signature(plain).parameters].index(x) for x in names]
+    first = plain if len(at) == 1 else jax.grad(plain, at[0])
+    found = jax.jacobian(first, at[-1])(*args)
+    return np.asarray(found).reshape(-1, np.size(args[at[-1]]))
+
+
+QUICK = ("band", "arrow", "stencil_2d", "graph", "related", "bundle", "kernel_matrix")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, marks=() if c[0] in QUICK else pytest.mark.thorough) for c in CASES],
+    ids=" ".join,
+)
+def test_entries_are_those_of_jax(case):
+    name, *names = case
+    args = draw()[name]
+    found = _sparse(getattr(sparse_programs, name), names, "csr")(*args)
+    expected = _dense(name, names, args)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found.toarray(), expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES, ids=" ".join)
+def test_pattern_has_no_structural_zeros(case):
+    name, *names = case
+    args = draw()[name]
+    found = _sparse(getattr(sparse_programs, name), names, "coo").pattern(*args)
+    there = np.argwhere(_dense(name, names, args))
+    listed = np.stack([found.rows, found.columns], axis=1)
+    if name == "graph":  # an edge from a vertex to itself has a derivative that cancels
+        extra = {*map(tuple, listed.tolist())} - {*map(tuple, there.tolist())}
+        assert extra == {(2, 2)}
+    else:
+        np.testing.assert_array_equal(listed, there)
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c[0] not in ("graph", "related", "bundle")], ids=" ".join
+)
+def test_formula_counts_the_entries(case):
+    name, *names = case
+    args, function = draw()[name], getattr(sparse_programs, name)
+    function(*args)
+    found = function.sparsity(*names)
+    sizes = function.last_sizes
+    assert found.count.evaluate(**sizes) == _sparse(function, names, "coo").pattern(*args).count
+
+
+def test_formats_agree():
+    args = draw()["bundle"]
+    expected = _dense("bundle", ["points"], args)
+    for kind in ("csr", "csc"):
+        found = bundle.jacobian("points", format=kind)(*args)
+        assert found.format == kind
+        assert found.has_sorted_indices
+        np.testing.assert_allclose(found.toarray(), expected, rtol=1e-10)
+    np.testing.assert_allclose(
+        bundle.jacobian("points", format="bcoo")(*args).todense(), expected, rtol=1e-10
+    )
+    rows, columns, values = bundle.jacobian("points", format="coo")(*args)
+    np.testing.assert_allclose(expected[rows, columns], values, rtol=1e-10)
+    dense = bundle.jacobian("points", format="dense")(*args)
+    assert dense.shape == (7, 2, 5, 3)
+    np.testing.assert_allclose(dense.reshape(expected.shape), expected, rtol=1e-10)
+
+
+def test_pattern_is_known_before_values_and_reused():
+    jacobian = stencil_1d.jacobian("u")
+    x = np.linspace(0.0, 1.0, 30)
+    pattern = jacobian.pattern(x)
+    assert jacobian.pattern(x + 1) is pattern
+    first, second = jacobian(x), jacobian(x + 1)
+    assert np.shares_memory(first.indices, second.indices)
+    np.testing.assert_array_equal(first.indptr, pattern.row_starts)
+
+
+def test_pattern_follows_the_data():
+    hessian = graph.hessian("x", format="csr")
+    x = np.arange(5.0) ** 2
+    assert hessian(x, np.array([0, 1]), np.array([1, 2])).nnz == 7
+    moved = hessian(x, np.array([0, 1]), np.array([4, 4]))
+    assert {*zip(*moved.nonzero(), strict=True)} >= {(0, 4), (1, 4)}
+    assert moved[1, 2] == 0
+
+
+def test_empty_support():
+    @tensor
+    def ignores(x, y):  # noqa: ARG001
+        return [y[i] * 2 for i in range(len(y))]
+
+    found = ignores.jacobian("x")(np.ones(3), np.ones(4))
+    assert found.shape == (4, 3)
+    assert found.nnz == 0
+    assert related.hessian("x", format="csr")(np.ones(4), np.zeros((4, 4), bool)).nnz == 0
+    nobody = np.zeros(0, int)
+    assert graph.hessian("x", format="csr")(np.ones(4), nobody, nobody).nnz == 0
+
+
+def test_linear_map_needs_no_values():
+    @tensor
+    def shifted(x):
+        return [x[i + 1] for i in range(len(x) - 1)]
+
+    found = shifted.jacobian("x")(np.arange(5.0, dtype=np.float32))
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found.toarray(), np.eye(4, 5, 1))
+
+
+def test_pickles():
+    x = draw()["band"][0]
+    again = pickle.loads(pickle.dumps(band.jacobian("x", format="csc")))
+    assert again(x).format == "csc"
+
+
+def test_identity_is_sparse():
+    @tensor
+    def itself(x):
+        return x
+
+    found = itself.jacobian("x")(np.ones(100_000))
+    assert found.nnz == 100_000
+    assert (found.data == 1).all()
+
+
+def test_sparse_tuples_need_no_square_array():
+    @tensor
+    def bonds(x, R):
+        n = len(x)
+        return sum((x[i] - x[j]) ** 4 for i in range(n) for j in range(n) if (i, j) in R)
+
+    n = 40_000
+    found = bonds.hessian("x", format="csr")(
+        np.linspace(0, 1, n), {(i, i + 1) for i in range(n - 1)}
+    )
+    assert found.nnz == 3 * n - 2
+
+
+def test_entries_between_bounds_are_listed_without_the_box():
+    n = 50_000
+    assert sparse_programs.kernel_matrix.jacobian("x").pattern(np.ones(n)).count == 5 * n - 6
+
+
+def test_under_jit():
+    x = draw()["band"][0]
+    found = jax.jit(lambda x: band.jacobian("x", format="bcoo")(x))(x)
+    np.testing.assert_allclose(found.todense(), _dense("band", ["x"], (x,)), rtol=1e-10)
+    args = draw()["graph"]
+    with pytest.raises(TensorError, match="decides which entries there are, and JAX traces it"):
+        jax.jit(lambda *a: graph.hessian("x", format="bcoo")(*a))(*args)
+
+
+def test_without_structure_it_is_dense_and_says_so():
+    @tensor
+    def everything(W, x):
+        m, n = W.shape
+        return [np.tanh(sum(W[i, j] * x[j] for j in range(n))) for i in range(m)]
+
+    @tensor
+    def loop(x):
+        h = 0.0
+        for t in range(len(x)):
+            h = np.tanh(h + x[t])
+        return h
+
+    W, x = np.arange(6.0).reshape(2, 3) / 10, np.ones(3)
+    with pytest.warns(UserWarning, match="every entry"):
+        found = everything.jacobian("x")(W, x)
+    np.testing.assert_allclose(
+        found.toarray(), jax.jacobian(lambda x: np.tanh(1) * 0 + jax.numpy.tanh(W @ x))(x)
+    )
+    with pytest.warns(UserWarning, match="loop"):
+        found = loop.jacobian("x")(x)
+    assert found.shape == (1, 3)
+    assert found.nnz == 3
+
+
+def test_refuses_what_does_not_fit():
+    n = 4_000_000
+    x = np.zeros(n, np.float32)
+    with pytest.raises(TensorError, match="takes 64 TB") as refused:
+        band.jacobian("x", format="dense")(x)
+    assert 'band.jacobian("x", format="csr")' in str(refused.value)
+
+    @tensor
+    def full(x):
+        n = len(x)
+        return sum(x[i] for i in range(n)) ** 3
+
+    with pytest.raises(TensorError, match="the Jacobian has 16000000000000 entries"):
+        full.hessian("x", format="csr")(x)
+
+
+def test_refuses_what_it_does_not_know():
+    with pytest.raises(TensorError, match="csv"):
+        band.jacobian("x", format="csv")
+    with pytest.raises(TensorError, match="no parameter"):
+        band.jacobian("y")
+
+    @tensor
+    def two(x):
+        return [x[i] for i in range(len(x))], sum(x[i] for i in range(len(x)))
+
+    with pytest.raises(TensorError, match="returns a tuple"):
+        two.jacobian("x")(np.ones(3))
+
+
+def test_sparsity_is_written():
+    x = draw()["band"][0]
+    band(x)
+    assert (
+        str(band.sparsity("x")) == "(i0; j0) in i0:n, j0:n where i0≤j0+1 ∧ j0≤i0\nentries: 2*n - 1"
+    )
+
+
+def test_mixed_hessian_is_dense_by_default():
+    args = draw()["chain"]
+    found = sparse_programs.chain.hessian("p", "rest")(*args)
+    assert found.shape == (7, 2, 6)
