@@ -30,8 +30,8 @@ ADDED = (
     "import jupyter_hvd.runtime as jhvd\n"
     "jhvd.start_shared()  # Horovod, added by jupyter hvd: the ranks share each batch\n"
 )
-#: It chooses a GPU; it imports the runtime under our name.
-NOT_AS_IT_IS = ("seed_device_environment", "shared_function")
+#: It chooses a GPU; it imports the runtime under our name; its optimizer is TensorFlow 1's, which no conversion takes.
+NOT_AS_IT_IS = ("seed_device_environment", "shared_function", "graph_gradients")
 PROGRAMS = [path for path in FOUND if path.stem not in NOT_AS_IT_IS]
 
 

@@ -177,7 +177,7 @@ def test_all_wait_between_neighbours() -> None:
 
 def test_definitions_are_complete() -> None:
     # These are for `--batch global`, which no stand-alone program can be converted for.
-    assert set(runtime.__all__) - {"share", "start_shared"} <= definitions().keys()
+    assert set(runtime.__all__) - {"rank_zero", "share", "start_shared"} <= definitions().keys()
     assert Layer.DEFINITION + len(definitions()) <= Layer.START, "each has a place of its own"
     assert len({name.lstrip("_") for name in definitions()}) == len(definitions())
     for definition in definitions().values():

@@ -370,6 +370,12 @@ class _Rewriter(cst.CSTTransformer):
         if _changed_by(node.value) or isinstance(node.value, cst.Ellipsis):
             return True
         match node.value:
+            case cst.Yield():
+                raise self.refuse(
+                    node,
+                    "a tensor function is no generator",
+                    "return an array, or a list, of all values",
+                )
             case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))) if name in _IN_PLACE:
                 raise self.refuse(
                     node, f"`{name}` changes in place what it is given", _IN_PLACE[name]
