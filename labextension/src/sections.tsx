@@ -1,7 +1,7 @@
 import { MimeModel } from '@jupyterlab/rendermime';
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
-import React, { useEffect, useMemo, useRef, useState } from 'react';
+import React, { useEffect, useMemo, useReducer, useRef, useState } from 'react';
 
 import { useSignal, useView } from './context';
 import { Change } from './conversion';
@@ -56,6 +56,8 @@ export function CellSection(props: {
 
 function ChangeRow({ change }: { change: Change }): JSX.Element {
   const { boxes, session, trans } = useView();
+  // A row may be clicked before it listens to the model.
+  const [, renderAgain] = useReducer((count: number) => count + 1, 0);
   const model = session.model!;
   const key = model.keyOf(change);
   const accepted = model.isAccepted(change);
@@ -76,7 +78,10 @@ function ChangeRow({ change }: { change: Change }): JSX.Element {
         title={title}
         disabled={change.provides !== null}
         onFocus={() => model.visit(change)}
-        onChange={event => model.accept([change], event.target.checked)}
+        onChange={event => {
+          model.accept([change], event.target.checked);
+          renderAgain();
+        }}
       />
       <RuleLink code={change.rule} />
       <span className="jp-hvd-why">{change.why}</span>
