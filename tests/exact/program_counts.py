@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from jupyter_hvd.cli.global_batch import load_as_it_is, rank_environment
+from jupyter_hvd.as_it_is import common_variables, require_single_process
 from jupyter_hvd.convert import Options
+from jupyter_hvd.documents import load
 from jupyter_hvd.files import UnusableInputError
 from jupyter_hvd.launchers.reaper import private_folder
 from jupyter_hvd.rank.forks import forkservers
@@ -100,8 +101,8 @@ def run(path: Path, beside: Path, sizes: Sequence[int], steps: int | None = None
     """
     began = time.monotonic()
     try:
-        document = load_as_it_is(path)
-        variables = rank_environment(Options(), SEED)
+        document = require_single_process(path, load(path))
+        variables = common_variables(Options(), SEED)
         found = classify(
             verify_exact(path, document, sizes, variables=variables, steps=steps, beside=beside)
         )
