@@ -21,7 +21,10 @@ from ..stacks import KERAS_2, LEGACY, Stack
 HERE = Path(__file__).parent
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exact")]
 #: What `make test` runs; the rest is for `make test-thorough`.
-QUICK = ("fit_batch_norm_dropout", "wgan_gp", "train_step_ema", "eager_calls", "not_by_rows", "different_data")  # fmt: skip
+QUICK = (
+    *("fit_batch_norm_dropout", "wgan_gp", "train_step_ema", "eager_calls", "not_by_rows", "different_data"),
+    "small_messages",
+)  # fmt: skip
 QUICK_MUTANTS = ("no_average", "local_moments", "no_row_check", "no_checksum")
 
 

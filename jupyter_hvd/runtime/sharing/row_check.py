@@ -15,6 +15,7 @@ import threading
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -26,6 +27,7 @@ from . import keras_versions
 from .calls import Batch, compute_shared, is_tensor
 from .checksums import DifferentDataError, words_of_difference
 from .context import NotByRowsError, sharing
+from .own_rows import keep_own_rows, own_rows_of
 from .report import name_of
 
 Call = Callable[..., Any]
@@ -243,6 +245,9 @@ def trace_refusal(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, o
     symbolic = [is_tensor(leaf) and is_symbolic(leaf) for leaf in leaves]
     if not any(symbolic):
         return ""
+    batch = replace(
+        batch, rows=static_rows(leaves, batch)
+    )  # one that is checked on few rows has its own
     graph = tf.__internal__.FuncGraph("row_check")
     with restored(owner, keras), graph.as_default():
         made = [
@@ -261,11 +266,23 @@ def trace_refusal(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, o
     return ""
 
 
+def static_rows(leaves: list[Any], batch: Batch) -> int | None:
+    """How many rows the arguments have, where that is known when they are traced."""
+    divided = (leaf for leaf, has_rows in zip(leaves, batch.divided, strict=True) if has_rows)
+    shapes = [tf.TensorShape(leaf.shape) for leaf in divided if is_tensor(leaf)]
+    sizes = {shape[0] if shape.rank else None for shape in shapes}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
 def placeholder_like(tensor: Any, keras: Any) -> Any:
     made = tf.compat.v1.placeholder(tensor.dtype, tensor.shape)
     mask = keras.mask_of(tensor)
     if mask is not None:
         keras.set_mask(made, tf.compat.v1.placeholder(mask.dtype, mask.shape))
+    own = own_rows_of(tensor)
+    if own is not None:
+        values = tf.compat.v1.placeholder(own.values.dtype, own.values.shape)
+        keep_own_rows(made, values, own.rows)
     return made
 
 
