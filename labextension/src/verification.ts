@@ -95,11 +95,6 @@ export class VerificationModel {
     return this.checks.find(check => check.step !== undefined)?.step ?? null;
   }
 
-  /** How many checks are through. */
-  get finished(): number {
-    return this.checks.filter(check => check.status !== 'running').length;
-  }
-
   /**
    * Follow the events of a verification to their end; those of an earlier one are dropped.
    *

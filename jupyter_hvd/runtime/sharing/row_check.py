@@ -245,9 +245,8 @@ def trace_refusal(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, o
     symbolic = [is_tensor(leaf) and is_symbolic(leaf) for leaf in leaves]
     if not any(symbolic):
         return ""
-    batch = replace(
-        batch, rows=static_rows(leaves, batch)
-    )  # one that is checked on few rows has its own
+    if batch.rows is None:  # it was checked on few rows, whatever it has
+        batch = replace(batch, rows=static_rows(leaves, batch))
     graph = tf.__internal__.FuncGraph("row_check")
     with restored(owner, keras), graph.as_default():
         made = [
