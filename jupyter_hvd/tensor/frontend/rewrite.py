@@ -61,6 +61,11 @@ _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
 }
 
 
+#: Calls that show what a function computes; `f.debug(…)` makes them.
+DEBUGGING = frozenset(
+    "print breakpoint pprint pprint.pprint pdb.set_trace jax.debug.print jax.debug.breakpoint".split()
+)
+
 #: What changes a list, and what to write instead.
 _IN_PLACE = {
     "insert": "append, and turn the whole round afterwards: `y[::-1]`",
@@ -80,7 +85,8 @@ _IN_PLACE = {
 @dataclass(frozen=True)
 class Rewritten:
     """A rewritten function, to be called with the stand-ins of its parameters, and the places
-    that its calls name. `captured` gives the values that it takes from outside, as they are now.
+    that its calls name. `captured` gives the values that it takes from outside, as they are now, and `debugging` is where it
+    prints or stops in a debugger.
     """
 
     build: Callable[[Any], Callable[..., Any]]
@@ -89,6 +95,7 @@ class Rewritten:
     lines: dict[int, str]
     text: str
     captured: Callable[[], tuple[Any, ...]]
+    debugging: tuple[Place, ...] = ()
 
     def place_of(self, error: BaseException) -> Place | None:
         """The source line that an exception passed through last."""
@@ -149,7 +156,8 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
         return cast("Callable[..., Any]", made)
 
     lines = dict(enumerate(source.splitlines(), first))
-    return Rewritten(build, tuple(rewriter.places), filename, lines, text, captured)
+    debugging = tuple(rewriter.debugging)
+    return Rewritten(build, tuple(rewriter.places), filename, lines, text, captured, debugging)
 
 
 def _looked_up(function: Callable[..., Any], cells: Mapping[str, CellType]) -> set[str]:
@@ -249,6 +257,11 @@ def _source(function: Callable[..., Any]) -> tuple[str, int, str]:
     return textwrap.dedent("".join(lines)), first, function.__code__.co_filename
 
 
+def is_debugging(node: cst.BaseExpression) -> bool:
+    """Whether an expression prints or stops in a debugger, which compiled calls leave out."""
+    return isinstance(node, cst.Call) and _dotted(node.func) in DEBUGGING
+
+
 class _Unexplained(cst.CSTTransformer):
     """Takes the messages of assertions away, which need not be expressions of the language."""
 
@@ -280,6 +293,7 @@ class _Rewriter(cst.CSTTransformer):
         self.assigned: dict[str, bool] = {}  # names that the function assigns to
         self.names: dict[str, None] = {}  # that the function uses, with their attributes dotted
         self.dotted: set[cst.CSTNode] = set()  # what is part of a dotted name
+        self.debugging: list[Place] = []  # statements that only the Python function runs
 
     # Places and errors
 
@@ -367,6 +381,8 @@ class _Rewriter(cst.CSTTransformer):
     def visit_Expr(self, node: cst.Expr) -> bool:
         if isinstance(node.value, cst.SimpleString | cst.ConcatenatedString):
             return False
+        if is_debugging(node.value):
+            return False
         if _changed_by(node.value) or isinstance(node.value, cst.Ellipsis):
             return True
         match node.value:
@@ -385,6 +401,9 @@ class _Rewriter(cst.CSTTransformer):
         )
 
     def leave_Expr(self, node: cst.Expr, updated: cst.Expr) -> cst.BaseSmallStatement:
+        if is_debugging(node.value):
+            self.debugging.append(self.place(node))
+            return cst.Pass()
         change = _changed_by(node.value)
         if change is None:
             return updated
