@@ -14,7 +14,7 @@ SRC = np.array([0, 2, 1])
 
 # source (with the marked part in «»), arguments, what the message says, what the help says
 REFUSED = [
-    ("«while x[0] > 0:»\n        x = x\n    return x", (X,), "while", "range"),
+    ("«while x[0] > 0:»\n        x = x\n    return x", (X,), "while", "# at most 100"),
     (
         "for i in range(len(x)):\n        y = «x[i] + y»\n    return y",
         (X,),

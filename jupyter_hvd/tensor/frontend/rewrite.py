@@ -66,6 +66,9 @@ DEBUGGING = frozenset(
     "print breakpoint pprint pprint.pprint pdb.set_trace jax.debug.print jax.debug.breakpoint".split()
 )
 
+#: The comment that bounds a `while` loop: a number, or a name that is one.
+AT_MOST = re.compile(r"# at most (\w+)\b")
+
 #: What changes a list, and what to write instead.
 _IN_PLACE = {
     "insert": "append, and turn the whole round afterwards: `y[::-1]`",
@@ -131,7 +134,7 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
         message = f"an expression of `{function.__name__}` is nested too deeply"
         raise TensorError(message, "give its parts names") from error
 
-    unbound = {*cells, *_globals(function.__code__)}
+    unbound = {*cells, *_globals(function.__code__), *rewriter.in_comments}
     paths = [tuple(dotted.split(".")) for dotted in rewriter.names]
     taken = [path for path in paths if path[0] in unbound]
     plain = [path[0] for path in taken if not path[1:] and path[0] not in cells]
@@ -293,6 +296,8 @@ class _Rewriter(cst.CSTTransformer):
         self.assigned: dict[str, bool] = {}  # names that the function assigns to
         self.names: dict[str, None] = {}  # that the function uses, with their attributes dotted
         self.dotted: set[cst.CSTNode] = set()  # what is part of a dotted name
+        self.sides: dict[cst.CSTNode, list[cst.BaseExpression]] = {}  # of comparisons, rewritten
+        self.in_comments: set[str] = set()  # names that only comments have
         self.debugging: list[Place] = []  # statements that only the Python function runs
 
     # Places and errors
@@ -695,7 +700,8 @@ class _Rewriter(cst.CSTTransformer):
     def leave_While(
         self, node: cst.While, updated: cst.While
     ) -> cst.FlattenSentinel[cst.BaseStatement]:
-        names = list(changed_names(node.body))
+        changed = changed_names(node.body)
+        names = list(changed)
         parameters = [cst.Param(cst.Name(x)) for x in names]
         self.made += 1
         name = f"__turn_{self.made}"
@@ -704,12 +710,37 @@ class _Rewriter(cst.CSTTransformer):
         call = self.call(
             node.test,
             "repeat_while",
+            _strings(names),
+            cst.Tuple([cst.Element(cst.Name(str(plain))) for plain in changed.values()]),
             _lambda(names, updated.test),
             cst.Tuple([cst.Element(self.current(x)) for x in names]),
             cst.Name(name),
+            self._bound_of(node),
         )
         made = made.with_changes(leading_lines=updated.leading_lines)
         return cst.FlattenSentinel([made, self._line(node, _assigned(names, call, always=True))])
+
+    def _bound_of(self, node: cst.While) -> cst.BaseExpression:
+        """How often a `while` runs at most: `("k", limit, 1)` of `while p and k <= limit:` with `k += 1`; `("", most, 0)` of
+        `while p:  # at most`; None where neither says so.
+        """
+        for test in _conjuncts(node.test):
+            if isinstance(test, cst.Comparison) and (counter := _counter(test, node.body)):
+                left, right = self.sides[test]
+                name, is_left, more = counter
+                limit = right if is_left else left
+                parts = cst.SimpleString(repr(name)), limit, cst.Integer(str(more))
+                return cst.Tuple([cst.Element(part) for part in parts])
+        comment = _block(node.body).header.comment
+        found = AT_MOST.match(comment.value) if comment is not None else None
+        if found is None:
+            return cst.Name("None")
+        if not found[1].isdigit():
+            self.names[found[1]] = None
+            self.in_comments.add(found[1])
+        limit = cst.parse_expression(found[1])
+        parts = cst.SimpleString("''"), limit, cst.Integer("0")
+        return cst.Tuple([cst.Element(part) for part in parts])
 
     def visit_If(self, node: cst.If) -> None:
         self.branches.add(node.body)
@@ -987,6 +1018,7 @@ class _Rewriter(cst.CSTTransformer):
         ops = [_code(target.operator) for target in node.comparisons]
         listed = cst.Tuple([cst.Element(cst.SimpleString(repr(op))) for op in ops])
         sides = [updated.left, *(target.comparator for target in updated.comparisons)]
+        self.sides[node] = sides
         return self.call(node, "compare", listed, *sides)
 
     def visit_BinaryOperation(self, node: cst.BinaryOperation) -> None:
@@ -1184,6 +1216,38 @@ def _changed_by(e: cst.BaseExpression) -> tuple[str, cst.Name] | None:
         ):
             return how, target
     return None
+
+
+def _conjuncts(e: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The parts of `p and q and …`."""
+    if isinstance(e, cst.BooleanOperation) and isinstance(e.operator, cst.And):
+        yield from _conjuncts(e.left)
+        yield from _conjuncts(e.right)
+    else:
+        yield e
+
+
+def _counter(test: cst.Comparison, body: cst.BaseSuite) -> tuple[str, bool, int] | None:
+    """A name that a loop's body counts up by one each time, and a comparison bounds: the name, whether it stands on the left,
+    and 1 where the bound itself is reached, else 0.
+    """
+    if len(test.comparisons) != 1:
+        return None
+    operator, right = _code(test.comparisons[0].operator), test.comparisons[0].comparator
+    for is_left, side in ((True, test.left), (False, right)):
+        bounds = {"<": 0, "<=": 1} if is_left else {">": 0, ">=": 1}
+        if isinstance(side, cst.Name) and operator in bounds and _counts_up(side.value, body):
+            return side.value, is_left, bounds[operator]
+    return None
+
+
+def _counts_up(name: str, body: cst.BaseSuite) -> bool:
+    """Whether statements add 1 to a name, once, and change it nowhere else."""
+    changing = [s for s in body.body if name in changed_names(s)]
+    if len(changing) != 1 or not isinstance(changing[0], cst.SimpleStatementLine):
+        return False
+    written = "".join(_code(part).replace(" ", "") for part in changing[0].body[:1])
+    return len(changing[0].body) == 1 and written in (f"{name}+=1", f"{name}={name}+1")
 
 
 def changed_names(node: cst.CSTNode) -> dict[str, bool]:
