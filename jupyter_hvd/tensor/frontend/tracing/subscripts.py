@@ -247,7 +247,7 @@ class Subscripts(Places):
 
     def varies(self, size: Affine) -> bool:
         """Whether a size is another in each turn of a loop around."""
-        return bool(size.names & {i for i, _ in self.binders})
+        return bool(size.names & ({i for i, _ in self.binders} - self.sizing))
 
     def _ragged(self, value: Value, axes: Sequence[tuple[Any, int]], out: list[Affine]) -> Selected:
         """`x[:i]`, whose length the turns of a loop say: what a condition chooses of as many entries as there are at most."""
