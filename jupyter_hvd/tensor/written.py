@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pickle import PicklingError
 from types import FunctionType, MethodType, ModuleType, NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from .called_function import CalledFunction, Captured
 from .debugging import runs_in_python
 from .frontend import signature
 from .frontend.helpers import Helper, helper_of
+from .frontend.lambdas import LAMBDA
 from .frontend.outside import Reference, has_constants, is_data, with_outside
 from .frontend.trace import Context, Undecided, tensors, trace, trace_named
 from .instance import Instance
@@ -91,6 +93,8 @@ class WrittenFunction(TensorFunction):
             return self._python.__qualname__
         function = self._python
         assert isinstance(function, FunctionType)
+        if function.__code__.co_name == LAMBDA:
+            raise PicklingError("a tensor function that is a lambda cannot be pickled: use `def`")
         given = source_of(function), values_in_signature(function), self._shards
         return _restored, given, values_in_body(function), None, None, _fill
 

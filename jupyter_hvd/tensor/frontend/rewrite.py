@@ -25,7 +25,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from types import CellType, CodeType, ModuleType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, cast
 
 import libcst as cst
@@ -33,6 +33,7 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 
 from ..language.depth import deep
 from ..language.errors import Place, TensorError
+from .lambdas import LAMBDA, NAME, as_definition
 from .outside import Surroundings
 
 TRACER = "__tensor__"
@@ -152,6 +153,7 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
         namespace[OUTSIDE] = surroundings
         exec(code, namespace)  # noqa: S102 - the user's own function, rewritten
         name = function.__code__.co_name  # which `def` gives it, whatever it is called since
+        name = NAME if name == LAMBDA else name
         made = namespace[name]
         assert callable(made)
         # Inside, the function's own name is what it is outside: the tensor function.
@@ -250,13 +252,17 @@ def _captured(
 
 
 def _source(function: Callable[..., Any]) -> tuple[str, int, str]:
+    if isinstance(function, FunctionType) and function.__code__.co_name == LAMBDA:
+        found = as_definition(function)
+        if found is not None:
+            return *found, function.__code__.co_filename
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError) as error:
         message = f"the source of `{getattr(function, '__name__', function)}` cannot be found"
         raise TensorError(message, "define it with `def` in a file or a notebook cell") from error
-    if function.__code__.co_name == "<lambda>":
-        raise TensorError("a lambda has no statement of its own", "define it with `def`")
+    if function.__code__.co_name == LAMBDA:
+        raise TensorError("the source of this lambda cannot be told", "define it with `def`")
     return textwrap.dedent("".join(lines)), first, function.__code__.co_filename
 
 
