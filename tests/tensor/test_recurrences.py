@@ -672,11 +672,6 @@ REFUSED = [
         "keeps its shape",
     ),
     (
-        "h = x\n    for «t» in range(len(x)):\n        h = h[1:]\n    return h",
-        "`h` begins as an array",
-        "keeps its shape",
-    ),
-    (
         "for t in range(1, len(x)):\n        «x[t] = x[t - 1] + x[t]»\n    return x",
         "the caller's",
         "copy",
