@@ -165,6 +165,15 @@ def none_of_its_iterations(x):
     return s
 
 
+@case(np.array([2.5]))
+def counted_behind_a_semicolon(x):
+    e = x[0]
+    k = 0
+    while abs(e - 0.3 * np.sin(e) - x[0]) > 1e-12 and k < 6:
+        e = e - (e - 0.3 * np.sin(e) - x[0]) / (1 - 0.3 * np.cos(e)); k += 1  # fmt: skip # noqa: E702
+    return e
+
+
 @case(X)
 def within_another_loop(x):
     total = 0.0
@@ -281,6 +290,26 @@ def test_a_loop_that_needs_more_iterations_than_it_may_have_is_not_a_number(monk
 def test_a_while_loop_costs_its_bound():
     f = tensor(halved_until_small)
     assert f.cost(np.ones(40)).total == f.cost(np.full(40, 1e6)).total
+
+
+def test_an_import_inside_is_pythons():
+    @tensor
+    def total(x):
+        from math import lgamma
+
+        return sum(lgamma(v) for v in x)
+
+    np.testing.assert_allclose(total(np.array([3.0, 4.0])), np.log(2) + np.log(6))
+
+
+def test_a_list_of_words_is_a_constant():
+    @tensor
+    def chosen(x, words):
+        return sum(x[0] if word == "a" else x[1] for word in words)
+
+    assert chosen(np.array([2.0, 3.0]), ["a", "b", "a"]) == 7
+    assert chosen(np.array([2.0, 3.0]), ["b"]) == 3
+    np.testing.assert_allclose(chosen.grad("x")(np.ones(2), ["a", "b", "a"]), [2, 1])
 
 
 def test_a_loop_that_may_end_costs_its_bound():

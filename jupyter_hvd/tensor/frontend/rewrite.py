@@ -53,11 +53,6 @@ _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
     cst.SetComp: ("a set is no tensor", "use arrays, indexed by `range`"),
     cst.Yield: ("a generator function has no size", "return an array: `[… for i in range(n)]`"),
     cst.Await: ("`await` inside a tensor function", "await in the caller and pass the array"),
-    cst.Import: ("an `import` inside a tensor function", "import at the top of the file or cell"),
-    cst.ImportFrom: (
-        "an `import` inside a tensor function",
-        "import at the top of the file or cell",
-    ),
     cst.FormattedString: ("a string is no tensor", "take it out"),
 }
 
@@ -1249,11 +1244,15 @@ def _counter(test: cst.Comparison, body: cst.BaseSuite) -> tuple[str, bool, int]
 
 def _counts_up(name: str, body: cst.BaseSuite) -> bool:
     """Whether statements add 1 to a name, once, and change it nowhere else."""
-    changing = [s for s in body.body if name in changed_names(s)]
-    if len(changing) != 1 or not isinstance(changing[0], cst.SimpleStatementLine):
+    lines = body.body if isinstance(body, cst.IndentedBlock) else [body]
+    parts = [
+        part for s in lines for part in (s.body if isinstance(s, cst.SimpleStatementLine) else [s])
+    ]
+    changing = [part for part in parts if name in changed_names(part)]
+    if len(changing) != 1 or not isinstance(changing[0], cst.BaseSmallStatement):
         return False
-    written = "".join(_code(part).replace(" ", "") for part in changing[0].body[:1])
-    return len(changing[0].body) == 1 and written in (f"{name}+=1", f"{name}={name}+1")
+    written = _code(changing[0]).strip(" ;").replace(" ", "")
+    return written in (f"{name}+=1", f"{name}={name}+1")
 
 
 def changed_names(node: cst.CSTNode) -> dict[str, bool]:
