@@ -46,20 +46,35 @@ export class DiffSearch {
     return { matches, current: current ? matches.indexOf(current) : -1 };
   }
 
+  /** Emitted when texts are searched once more. */
+  get renewed(): ISignal<this, void> {
+    return this._renewed;
+  }
+
+  /** Search for a query, and begin at the first match; where it is the query as before, stay where the search is. */
   start(query: RegExp): void {
+    const isNew = String(query) !== String(this._query);
     this._query = query;
-    this._index = null;
-    this.refresh();
-    this.move(1);
+    if (isNew) {
+      this._index = null;
+    }
+    this._find();
+    if (this._index === null) {
+      this.move(1);
+    }
   }
 
   /** Search once more, in texts that may have changed. */
   refresh(): void {
-    if (!this._query) {
-      return;
+    if (this._query) {
+      this._find();
+      this._renewed.emit();
     }
+  }
+
+  private _find(): void {
     const before = this.current;
-    this._matches = findMatches(this._texts(), this._query);
+    this._matches = findMatches(this._texts(), this._query!);
     const at = before
       ? this._matches.findIndex(
           match => match.cell === before.cell && match.from === before.from
@@ -95,5 +110,6 @@ export class DiffSearch {
   private _query: RegExp | null = null;
   private _matches: IMatch[] = [];
   private _index: number | null = null;
+  private _renewed = new Signal<this, void>(this);
   private _changed = new Signal<this, void>(this);
 }

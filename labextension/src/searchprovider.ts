@@ -13,7 +13,7 @@ import { ConversionView } from './view';
 class DiffSearchProvider extends SearchProvider<ConversionTab> {
   constructor(widget: ConversionTab) {
     super(widget);
-    this._search.changed.connect(this._onChanged, this);
+    this._search.renewed.connect(this._onRenewed, this);
   }
 
   readonly isReadOnly = true;
@@ -63,7 +63,7 @@ class DiffSearchProvider extends SearchProvider<ConversionTab> {
 
   dispose(): void {
     if (!this.isDisposed) {
-      this._search.changed.disconnect(this._onChanged, this);
+      this._search.renewed.disconnect(this._onRenewed, this);
       this._search.end();
       super.dispose();
     }
@@ -73,7 +73,7 @@ class DiffSearchProvider extends SearchProvider<ConversionTab> {
     return this.widget.content.search;
   }
 
-  private _onChanged(): void {
+  private _onRenewed(): void {
     this._stateChanged.emit();
   }
 }
