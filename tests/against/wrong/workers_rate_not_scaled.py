@@ -23,7 +23,7 @@ def train_step(batch):
             losses = tf.reduce_sum((model(x, training=True) - y) ** 2, 1)
             loss = tf.nn.compute_average_loss(losses, global_batch_size=32)
         gradients = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables))  # fault
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
         return loss
 
     return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(step, args=batch), axis=None)
