@@ -31,8 +31,7 @@ class ScaleBatch(Rule):
 
     N ranks share a batch that is N times as large, so that a pass over the data takes an N-th of the steps. A size is multiplied once:
     where a name, a parameter or an entry of a configuration defines it, so that numbers of steps which are computed from it
-    agree. It is multiplied where it is used, if a learning rate or a schedule is computed from it, or if the name is used for
-    evaluations only beside; those stay as they are. `fit`, loaders and generators of images that are given no size get their default,
+    agree. It is multiplied where it is used, if the name is used for evaluations only beside; those stay as they are. `fit`, loaders and generators of images that are given no size get their default,
     multiplied. So do batches that a loop cuts out of arrays, or draws from them.
 
     A batch of all rows cannot grow. It stays, and so does the rate of an optimizer that takes such batches only; this is told.
@@ -109,6 +108,13 @@ class ScaleBatch(Rule):
         for count in sizes.counts:
             why = "A loop that cuts batches N times as large out of the data takes an N-th of the turns."
             yield Fix(count, fewer(context, count), why)
+        for batches in sizes.unseen:
+            yield Problem(
+                batches.training,
+                "how many rows this trains on at once is not seen, so its batches do not grow with the number of ranks",
+                f"multiply the number of rows, and the learning rate, by {context.backend.size}",
+                "warning",
+            )
         for whole in sizes.whole:
             yield Problem(
                 whole,
@@ -187,7 +193,8 @@ class ScaleRate(Rule):
     process has seen as many examples.
 
     Weight decay of `AdamW` goes by the rate and is scaled with it. Momentum, moving averages, and a decay per step that a program
-    computes by itself, are not scaled. An optimizer that takes batches of all rows only keeps its rate.
+    computes by itself, are not scaled. An optimizer that takes batches of all rows only keeps its rate; a rate
+    that is computed from the batch size grows with it.
     """
 
     code = "HVD803"
@@ -263,7 +270,14 @@ class ScaleRate(Rule):
         if len(called(context, call)) != 1 or any(v.kind is Kind.FUNCTION for v in makers):
             known = None
         rate = rate_given(context, call)
-        if touched or known is None or not known.name or not is_plain(context, call, rate):
+        if rate is not None and context.batch_sizes.follow(rate.value):
+            yield Problem(
+                rate.value,
+                "this learning rate is computed from the batch size, which is multiplied by the number of ranks, so it grows already",
+                "nothing needs to be done, if the rate is meant to grow with the batch",
+                "info",
+            )
+        elif touched or known is None or not known.name or not is_plain(context, call, rate):
             yield at_sink(context, call)
         elif rate is not None:
             yield Fix(rate.value, context.times_size(rate.value), multiplied(context, rate.value))
