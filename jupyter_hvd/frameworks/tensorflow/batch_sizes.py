@@ -412,9 +412,7 @@ class BatchSizes:
 
     def _of_steps(self) -> Iterator[Batches]:
         for call, given in self.data.loop_data.items():
-            if call in self._loops.whole:
-                yield Batches(call)
-            elif given and not (call in self._loops.cut or call in self._loops.drawn):
+            if given and not (call in self._loops.cut or call in self._loops.drawn):
                 yield self._of_loops(call, given)
             else:
                 yield self._of_slices(call, set(self._loops.behind(call)))

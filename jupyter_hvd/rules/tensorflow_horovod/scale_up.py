@@ -100,7 +100,7 @@ class ScaleBatch(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         sizes = context.batch_sizes
         for number in sizes.numbers:
-            yield Fix(number, context.times_size(number), grown(context.module.text(number)))
+            yield Fix(number, times_size(context, number), grown(context.module.text(number)))
         for missing in sizes.missing:
             size = f"batch_size={missing.default} * {context.backend.size}"
             edit = context.add_keyword(missing.call, size)
@@ -128,6 +128,19 @@ def grown(size: str) -> str:
     """Why a size is multiplied."""
     rows = str(int(size) * RANKS) if size.isdecimal() else f"{RANKS} × {size}"
     return f"batch {size} → {size} × ranks: {RANKS} ranks train on {rows} rows a step, and take 1/{RANKS} of the steps"
+
+
+def times_size(context: Context, number: cst.BaseExpression) -> tuple[Edit, ...]:
+    """A number multiplied by the number of ranks, in parentheses where an operator beside it would take it apart."""
+    parent = context.module.parent(number)
+    match parent:
+        case cst.BinaryOperation(
+            operator=cst.Divide() | cst.FloorDivide() | cst.Modulo(), right=right
+        ) if right is number:
+            return context.wrap(number, "(", f" * {context.backend.size})")
+        case cst.BinaryOperation(operator=cst.Power()):
+            return context.wrap(number, "(", f" * {context.backend.size})")
+    return context.times_size(number)
 
 
 def fewer(context: Context, count: cst.BaseExpression) -> tuple[Edit, ...]:
@@ -280,7 +293,7 @@ class ScaleRate(Rule):
         elif touched or known is None or not known.name or not is_plain(context, call, rate):
             yield at_sink(context, call)
         elif rate is not None:
-            yield Fix(rate.value, context.times_size(rate.value), multiplied(context, rate.value))
+            yield Fix(rate.value, times_size(context, rate.value), multiplied(context, rate.value))
         else:
             default = scaled_default(context, known, context.module.text(call.func))
             opening = context.module.source.index("(", context.module.span(call.func).end) + 1
@@ -313,7 +326,7 @@ class ScaleRate(Rule):
                 continue
             rates = list(rates_of(context, update))
             for rate in rates:
-                yield Fix(rate, context.times_size(rate), multiplied(context, rate))
+                yield Fix(rate, times_size(context, rate), multiplied(context, rate))
             if not rates and context.training.agreement.is_weight(update.variables[0]):
                 yield Problem(
                     update.call,
