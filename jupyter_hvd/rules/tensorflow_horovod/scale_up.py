@@ -13,8 +13,15 @@ from ...frameworks.tensorflow.updates import Update
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
-from .optimizers import made, scaled_default
-from .questions import RATES, called, is_optimizer, optimizer_makers, rate_given
+from .questions import (
+    RATES,
+    called,
+    is_optimizer,
+    made,
+    optimizer_makers,
+    rate_given,
+    scaled_default,
+)
 
 #: The number of ranks by which reasons give an example.
 RANKS = 4
