@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from jupyter_hvd import Options, convert_source
+from jupyter_hvd.jobfiles.shared_runtime import runtime_file
 from jupyter_hvd.settings import OptionError
 
 SCALED = Options(batch="scaled")
@@ -168,6 +173,54 @@ def test_a_rate_that_follows_the_batch_is_scaled_once() -> None:
     program += "model.compile(keras.optimizers.SGD(0.1 * SIZE / 256), loss='mse')\nmodel.fit(x, y, batch_size=SIZE)\n"
     assert changed(program) == ["SIZE = 8 * hvd.size()"]
     assert ("HVD803", "info") in told(program)
+
+
+MOMENTS = """\
+layer = keras.layers.Dense(1)
+layer.build((None, 4))
+moments = [tf.Variable(tf.zeros_like(v), trainable=False) for v in layer.trainable_variables]
+for i in range(0, len(x), 6):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(layer(x[i : i + 6]) ** 2)
+    for v, m, g in zip(layer.trainable_variables, moments, tape.gradient(loss, layer.trainable_variables)):
+        m.assign(0.9 * m + 0.1 * g)
+        v.assign(v * (1 - 1e-3) - 0.05 * m)
+"""
+
+
+def test_of_a_descent_by_hand_the_rate_is_multiplied_and_no_moment() -> None:
+    assert changed(MOMENTS) == [
+        "for i in range(0, len(x), 6 * hvd.size()):",
+        "loss = tf.reduce_mean(layer(x[i : i + 6 * hvd.size()]) ** 2)",
+        "v.assign(v * (1 - 1e-3) - 0.05 * hvd.size() * m)",
+    ]
+
+
+def test_the_file_beside_a_program_has_what_it_needs(tmp_path: Path) -> None:
+    options = Options(batch="scaled", standalone=True)
+    code = convert_source(f"{HEAD}{MODEL}model.fit(x, y)\n", options=options).code
+    assert code.startswith("import jupyter_hvd_sharing as jhvd\njhvd.start_shared()")
+    (tmp_path / "jupyter_hvd_sharing.py").write_text(runtime_file())
+    names = "import jupyter_hvd_sharing as j; print(j.scale_rate, j.join_batches)"
+    done = subprocess.run(
+        [sys.executable, "-c", names], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+TOLD = {
+    "hidden arguments": (
+        "arguments = dict(epochs=2)\nmodel.fit(x, y, **arguments)",
+        ("HVD801", "warning"),
+    ),
+    "another module's training": ("import other\nother.train(model)", ("HVD801", "warning")),
+    "all rows": ("model.fit(x, y, batch_size=len(x))", ("HVD801", "info")),
+}
+
+
+@pytest.mark.parametrize(("training", "finding"), TOLD.values(), ids=TOLD)
+def test_what_cannot_be_scaled_is_told(training: str, finding: tuple[str, str]) -> None:
+    assert finding in told(f"{MODEL}{training}\n")
 
 
 WHOLE = (

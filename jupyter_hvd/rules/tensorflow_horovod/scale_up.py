@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 
 import libcst as cst
 
@@ -343,14 +343,21 @@ class ScaleRate(Rule):
 
     def _of_updates(self, context: Context) -> Iterator[Finding]:
         """The rates by which the program changes weights itself."""
-        grown = context.batch_sizes.grown
-        for update, sites in context.data.step_sites:
-            if update.optimizer is not None or not any(site.call in grown for site in sites):
+        own = [
+            update
+            for update, sites in context.data.step_sites
+            if update.optimizer is None
+            and any(site.call in context.batch_sizes.grown for site in sites)
+        ]
+        is_weight = context.training.agreement.is_weight
+        moments = [u.variables[0] for u in own if not is_weight(u.variables[0])]
+        for update in own:
+            if not is_weight(update.variables[0]):
                 continue
-            rates = list(rates_of(context, update))
+            rates = list(rates_of(context, update, moments))
             for rate in rates:
                 yield Fix(rate, times_size(context, rate), multiplied(context, rate))
-            if not rates and context.training.agreement.is_weight(update.variables[0]):
+            if not rates:
                 yield Problem(
                     update.call,
                     "the program changes these weights by itself, by a rate that is not multiplied by the number of ranks",
@@ -464,13 +471,21 @@ def compiled_makers(context: Context, call: cst.Call) -> frozenset[cst.CSTNode]:
     return frozenset(made | {arg.value})
 
 
-def rates_of(context: Context, update: Update) -> Iterator[cst.BaseExpression]:
-    """The numbers that gradients are multiplied by in what an update assigns: `w.assign_sub(0.01 * g)`."""
+def rates_of(
+    context: Context, update: Update, moments: Sequence[cst.BaseExpression]
+) -> Iterator[cst.BaseExpression]:
+    """The numbers that gradients, or moments of these, are multiplied by in what an update assigns: `w.assign_sub(0.01 * g)`.
+
+    Args:
+        moments: what else the program changes by gradients.
+    """
+    names = set(map(context.module.text, moments))
     for node in nodes_in(update.call):
         if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Multiply):
             continue
         for rate, step in ((node.left, node.right), (node.right, node.left)):
-            is_step = any(True for _ in context.training.gradients.flowing_into(step))
+            is_moment = not names.isdisjoint(context.module.text(n) for n in nodes_in(step))
+            is_step = is_moment or any(True for _ in context.training.gradients.flowing_into(step))
             number = context.values.kinds(rate)
             if is_step and number and number <= {Kind.CONSTANT}:
                 yield rate
