@@ -63,6 +63,10 @@ BATCHES = {
         f"SIZE = 8\nBATCH = 2 * SIZE\n{PIPELINE}.batch(BATCH)\nmodel.fit(data)\nmodel.fit(x, y, batch_size=SIZE)",
         ["SIZE = 8 * hvd.size()"],
     ),
+    "a size that a model is built for": (
+        f"SIZE = 8\n{PIPELINE}.batch(SIZE)\nother = build(batch_size=SIZE)\nmodel.fit(data)",
+        ["SIZE = 8 * hvd.size()"],
+    ),
     "an option of the command line": (
         "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--size', type=int)\n"
         "args = parser.parse_args()\nmodel.fit(x, y, batch_size=args.size)",
@@ -166,6 +170,14 @@ def test_a_rate_that_the_program_goes_by_is_scaled_where_it_is_applied(touch: st
     assert changed(f"{MODEL}{touch}\n")[0] == (
         "model.compile(jhvd.scale_rate(keras.optimizers.SGD(0.1)), loss='mse')"
     )
+
+
+def test_a_loaded_model_goes_on_at_n_times_the_rate_that_it_was_saved_with() -> None:
+    program = "model = keras.models.load_model('model.keras')\nmodel.fit(x, y, batch_size=4)\n"
+    assert changed(program) == [
+        "model = jhvd.scale_rate(keras.models.load_model('model.keras'))",
+        "model.fit(x, y, batch_size=4 * hvd.size())",
+    ]
 
 
 def test_a_rate_that_follows_the_batch_is_scaled_once() -> None:

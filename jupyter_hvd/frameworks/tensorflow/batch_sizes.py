@@ -322,8 +322,14 @@ class BatchSizes:
         if not isinstance(call, cst.Call):
             return False
         keyword = arg.keyword.value if isinstance(arg, cst.Arg) and arg.keyword else ""
-        evaluates = method(call) in {"evaluate", "predict", *_BATCHING}
-        return evaluates or keyword in ("batch_size", "validation_batch_size")
+        loads = method(call) in _FLOWS or any(
+            kind.search(self.values.qualified(call.func)) for kind, _ in _LOADERS
+        )
+        return (
+            method(call) in {"evaluate", "predict", *_BATCHING}
+            or (loads and keyword == "batch_size")
+            or keyword == "validation_batch_size"
+        )
 
     # `fit`
 

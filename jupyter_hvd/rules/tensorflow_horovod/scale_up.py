@@ -296,6 +296,8 @@ class ScaleRate(Rule):
             if optimizer_makers(context, call) and call not in kept and call not in flowing:
                 yield from self._of_maker(context, call, touched)
         yield from self._of_compiles(context, kept, touched)
+        for model in loaded_models(context):
+            yield at_sink(context, model)
         yield from self._of_updates(context)
 
     def _of_maker(self, context: Context, call: cst.Call, touched: bool) -> Iterator[Finding]:
@@ -430,6 +432,26 @@ def unseen_optimizers(context: Context) -> Iterator[cst.BaseExpression]:
         kinds = context.values.kinds(arg.value)
         if not kinds or kinds & {Kind.CONSTANT, Kind.CONTAINER, Kind.UNKNOWN}:
             yield arg.value
+
+
+def loaded_models(context: Context) -> list[cst.Call]:
+    """The calls that load models which are trained on with the optimizer that they were saved with, at one process's rate."""
+    grown, fits = context.batch_sizes.grown, context.training.keras.fits
+    receivers = [f.func.value for f in fits if f in grown and isinstance(f.func, cst.Attribute)]
+    compiled = {
+        context.module.text(call.func.value)
+        for call in context.training.keras.compiles
+        if isinstance(call.func, cst.Attribute)
+    }
+    made = (
+        value.node
+        for receiver in receivers
+        if context.module.text(receiver) not in compiled
+        for value in context.values.of(receiver)
+    )
+    loaded = (node for node in made if isinstance(node, cst.Call))
+    is_loader = lambda call: context.values.qualified(call.func).endswith(".load_model")  # noqa: E731
+    return list(dict.fromkeys(filter(is_loader, loaded)))
 
 
 def kept_rates(context: Context) -> frozenset[cst.CSTNode]:
