@@ -143,13 +143,18 @@ OPTIMIZERS = {
         "keras.optimizers.legacy.SGD(0.1, decay=1e-3)",
         "jhvd.scale_rate(keras.optimizers.legacy.SGD(0.1, decay=1e-3))",
     ),
+    "one around another": (
+        "tfa.optimizers.Lookahead(keras.optimizers.Adam(1e-3))",
+        "tfa.optimizers.Lookahead(keras.optimizers.Adam(1e-3 * hvd.size()))",
+    ),
     "another module's": ("optimizer_of()", "jhvd.scale_rate(optimizer_of())"),
 }
 
 
 @pytest.mark.parametrize(("given", "scaled"), OPTIMIZERS.values(), ids=OPTIMIZERS)
 def test_rates(given: str, scaled: str) -> None:
-    program = "from other import optimizer_of\nr = 0.1\nmodel = keras.Sequential([keras.layers.Dense(1)])\n"
+    program = "from other import optimizer_of\nimport tensorflow_addons as tfa\nr = 0.1\n"
+    program += "model = keras.Sequential([keras.layers.Dense(1)])\n"
     program += f"model.compile({given}, loss='mse')\nmodel.fit(x, y, batch_size=4)\n"
     line, fit = changed(program)
     assert line == f"model.compile({scaled}, loss='mse')"

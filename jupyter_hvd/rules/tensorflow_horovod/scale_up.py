@@ -9,6 +9,7 @@ import libcst as cst
 from ...analysis.library import Kind
 from ...analysis.syntax import argument, has_star, nodes_in
 from ...frameworks.tensorflow import tf_api
+from ...frameworks.tensorflow.roles import Role
 from ...frameworks.tensorflow.updates import Update
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
@@ -301,7 +302,9 @@ class ScaleRate(Rule):
         yield from self._of_updates(context)
 
     def _of_maker(self, context: Context, call: cst.Call, touched: bool) -> Iterator[Finding]:
-        """Scale the rate of the optimizer that a call makes."""
+        """Scale the rate of the optimizer that a call makes; one around another, as Lookahead, has that one's."""
+        if any(Role.OPTIMIZER in context.values.kinds(arg.value) for arg in call.args):
+            return
         makers = optimizer_makers(context, call)
         known = tf_api.optimizer(next(iter(makers)).name) if len(makers) == 1 else None
         if len(called(context, call)) != 1 or any(v.kind is Kind.FUNCTION for v in makers):
