@@ -91,6 +91,19 @@ BATCHES = {
         f"{PIPELINE}.batch(8)\nmodel.fit(data.take(5))",
         ["model.fit(jhvd.join_batches(data.take(5)))"],
     ),
+    "batches that are taken of some that have grown": (
+        f"{PIPELINE}.batch(8)\nmodel.fit(data)\nmodel.fit(data.take(5))",
+        [f"{PIPELINE}.batch(8 * hvd.size())"],
+    ),
+    "a generator whose size has grown": (
+        "SIZE = 8\nmodel.fit(x, y, batch_size=SIZE)\n"
+        "def batches():\n    while True:\n        yield draw(x, SIZE)\nmodel.fit(batches(), steps_per_epoch=5)",
+        ["SIZE = 8 * hvd.size()"],
+    ),
+    "arrays of another module": (
+        "from other import load\nmodel.fit(load(), batch_size=8)",
+        ["model.fit(load(), batch_size=8 * hvd.size())"],
+    ),
     "data of another module": (
         "from other import load\nmodel.fit(load())",
         ["model.fit(jhvd.join_batches(load()))"],
