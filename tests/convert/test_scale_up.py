@@ -270,6 +270,15 @@ def test_a_batch_of_all_rows_keeps_its_size_and_rate(fit: str) -> None:
     assert told(f"{MODEL}{fit}\n") == {("HVD801", "info")}
 
 
+def test_batches_of_a_stateful_layer_do_not_grow() -> None:
+    program = (
+        "model = keras.Sequential([keras.layers.LSTM(3, stateful=True), keras.layers.Dense(1)])\n"
+    )
+    program += "model.compile('adam', loss='mse')\nmodel.fit(x, y, batch_size=1)\n"
+    assert changed(program) == []
+    assert told(program) == {("HVD801", "info")}
+
+
 def test_an_optimizer_of_all_rows_beside_one_that_is_scaled() -> None:
     program = "model = keras.Sequential([keras.layers.Dense(1)])\n"
     program += "optimizer, first = keras.optimizers.Adam(0.1), keras.optimizers.SGD(0.2)\n"
