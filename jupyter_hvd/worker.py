@@ -89,9 +89,9 @@ def convert(request: dict[str, Any], root: Path) -> dict[str, Any]:
     try:
         check_size(notebook)
         options = Options.resolve(read_options(request), read_folder(request, root))
-        if options.batch == "global" and options.standalone:
+        if options.shares_batches and options.standalone:
             raise RequestError(
-                "`standalone`: with batch global this makes a file beside the program: use jupyter hvd convert --standalone"
+                f"`standalone`: with batch {options.batch} this makes a file beside the program: jupyter hvd convert does that"
             )
         outcome, converted = notebook.convert(options)
     except OptionError as error:

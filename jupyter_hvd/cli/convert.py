@@ -72,7 +72,7 @@ def convert_file(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     output = None
     if outcome.status == "converted" and not arguments.check:
         output = output_path(path, arguments)
-        if options.batch == "global" and options.standalone:
+        if options.shares_batches and options.standalone:
             write_runtime(output)
         write(output, converted)
     if not arguments.json:

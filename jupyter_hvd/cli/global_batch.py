@@ -1,4 +1,4 @@
-"""`jupyter hvd run --batch global`: the program as it is, shared by N ranks."""
+"""`jupyter hvd run --batch global` and `--batch scaled`: a program that N ranks share."""
 
 from __future__ import annotations
 
@@ -16,22 +16,31 @@ from .program_copy import program_copy
 if TYPE_CHECKING:
     from ..launchers.diagnosis import Locate
     from ..launchers.reaper import PrivateFolder
+    from ..rules.base import Batch
 
 RANK_MODULE = "jupyter_hvd.rank.shared"
-#: Options of conversions and of jobs that are started again, beside those that `Options` refuses.
-OF_CONVERSIONS = ("select", "ignore", "standalone", "restarts")
+#: Options of jobs that are started again, and of programs that go elsewhere, beside those that `Options` refuses.
+OF_OTHER_JOBS = ("standalone", "restarts")
+#: Options of conversions.
+OF_CONVERSIONS = ("select", "ignore")
 
 
-def refuse_other_options(arguments: argparse.Namespace) -> None:
+def refuse_other_options(arguments: argparse.Namespace, batch: Batch = "global") -> None:
     """
     Raises:
-        UnusableInputError: an option was given that has no meaning for a program that is not converted.
+        UnusableInputError: an option was given that has no meaning for a program that ranks share.
     """
-    for name in OF_CONVERSIONS:
+    if batch == "global":
+        reason = "--batch global runs the program as it is, and does not convert it; leave one of them out"
+        refused: tuple[str, ...] = (*OF_OTHER_JOBS, *OF_CONVERSIONS)
+    else:
+        reason, refused = (
+            f"does not go with --batch {batch} here; leave one of them out",
+            OF_OTHER_JOBS,
+        )
+    for name in refused:
         if getattr(arguments, name, None):
-            raise UnusableInputError(
-                f"--{name}: --batch global runs the program as it is, and does not convert it; leave one of them out"
-            )
+            raise UnusableInputError(f"--{name}: {reason}")
 
 
 @contextmanager

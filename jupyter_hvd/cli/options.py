@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--data",
         choices=("each", "rank0"),
-        help="with batch global, each: every rank reads all data (default); rank0: rank 0 reads datasets for all ranks",
+        help="with batch global or scaled, each: every rank reads all data (default); rank0: rank 0 reads datasets for all ranks",
     )
     add(
         "--conversion-limit",
@@ -53,9 +53,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def add_batch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch",
-        choices=("per-rank", "global"),
+        choices=("per-rank", "global", "scaled"),
         help="per-rank: each rank takes batches of its own (default). "
-        "global: the ranks share each batch, with the result of one process",
+        "global: the ranks share each batch, with the result of one process. "
+        "scaled: they share batches N times as large, at N times the learning rate",
     )
 
 

@@ -123,9 +123,9 @@ def run_run(arguments: argparse.Namespace) -> int:
 
     console, errors = make_consoles(False)
     options = options_for(arguments, arguments.file)
-    as_it_is = options.batch == "global"
-    if as_it_is:
-        refuse_other_options(arguments)
+    shares = options.shares_batches
+    if shares:
+        refuse_other_options(arguments, options.batch)
     options = replace(options, restartable=arguments.restarts > 0 or options.elastic)
     try:
         ranks = place(arguments.size, where_of(arguments))  # refused before anything is done
@@ -134,7 +134,7 @@ def run_run(arguments: argparse.Namespace) -> int:
         shared = not ranks.here
         program = (
             program_as_it_is(arguments.file, shared)
-            if as_it_is
+            if options.batch == "global"
             else converted_copy(arguments.file, options, shared, arguments.conversion_limit)
         )
         with ended_by_signals(), program as made:
@@ -143,7 +143,7 @@ def run_run(arguments: argparse.Namespace) -> int:
             with log_of(arguments, copy, errors) as log:
 
                 def hear(rank: int, stream: str, text: str) -> None:
-                    if not as_it_is:
+                    if not shares:
                         show(rank, stream, text)
                     elif rank == 0:  # the others print the same
                         (errors if stream == "stderr" else console).print(
@@ -164,10 +164,10 @@ def run_run(arguments: argparse.Namespace) -> int:
                         log.hear(result.rank or 0, f"[{fault_of(result)}; {again}]")
 
                 job = Program(copy, arguments.file, arguments.extra)
-                if as_it_is:
+                if shares:
                     job = replace(job, module=RANK_MODULE)
                 heard: Any = {
-                    "environment": common_variables(options) if as_it_is else {},
+                    "environment": common_variables(options) if shares else {},
                     "timeout": arguments.timeout,
                     "listener": hear,
                     "queued": queue,

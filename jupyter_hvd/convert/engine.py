@@ -79,7 +79,7 @@ def _has_work(context: Context) -> bool:
     """
     if context.training.loop != "none":
         return True
-    return context.options.batch == "global" and imports_tensorflow(context)
+    return context.options.shares_batches and imports_tensorflow(context)
 
 
 @dataclass(frozen=True)

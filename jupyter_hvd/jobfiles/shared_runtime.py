@@ -10,7 +10,7 @@ from ..rules.tensorflow_horovod.imports import SHARING_FILE
 #: By which a file of ours is known again.
 HEAD = f'"""What programs for --batch global need of jupyter_hvd.runtime {__version__}, written by jupyter hvd.'
 #: Modules of the runtime that sharing imports, beside its own package.
-MODULES = ("process", "guard")
+MODULES = ("process", "guard", "scaling")
 TEXT = (
     HEAD
     + '''
@@ -50,6 +50,8 @@ sys.meta_path.append(Sources())
 importlib.invalidate_caches()
 _sharing = importlib.import_module(f"{{__name__}}.sharing")
 share, start_shared = _sharing.share, _sharing.start_shared
+_scaling = importlib.import_module(f"{{__name__}}.scaling")
+join_batches, scale_rate = _scaling.join_batches, _scaling.scale_rate
 '''
 )
 

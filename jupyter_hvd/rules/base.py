@@ -13,9 +13,12 @@ import libcst as cst
 from ..source.edits import Edit
 
 Severity = Literal["error", "warning", "info"]
-#: Which batch one step trains on: `per-rank`, each rank a batch of its own; `global`, all ranks together one process's.
-Batch = Literal["per-rank", "global"]
+#: Which batch one step trains on: `per-rank`, each rank a batch of its own; `global`, all ranks together one process's;
+#: `scaled`, all ranks together one that is as many times as large as there are ranks.
+Batch = Literal["per-rank", "global", "scaled"]
 BATCHES: tuple[Batch, ...] = get_args(Batch)
+#: Those in which the ranks share each batch.
+SHARING: tuple[Batch, ...] = ("global", "scaled")
 #: What a family of rules looks at: a program, and the names to write with.
 ContextT = TypeVar("ContextT")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ..settings import OptionError, settings_near
-from .base import BATCHES, CODES, Batch
+from .base import BATCHES, CODES, SHARING, Batch
 
 Compression = Literal["none", "fp16"]
 Data = Literal["each", "rank0"]
@@ -21,10 +21,10 @@ PER_RANK = (
     "elastic",
 )
 #: Options that say how ranks share each batch.
-OF_GLOBAL = ("data",)
-ONLY_GLOBAL = "is for batch global; add it, or leave this out"
+OF_SHARING = ("data",)
+ONLY_SHARING = "is for batch global or scaled; add one of these, or leave this out"
 ONLY_PER_RANK = (
-    "does not go with batch global, which keeps the training of one process; leave one of them out"
+    "does not go with batch {batch}, whose ranks share each batch; leave one of them out"
 )
 #: The code of what is no Python; it belongs to no rule.
 SYNTAX = "HVD001"
@@ -48,8 +48,8 @@ class Options:
         elastic: so they do, and what could not is refused.
         guard: the ranks are compared while they train, and stopped where they part.
         batch: `per-rank`, each rank trains on batches of its own; `global`, the ranks share each batch, with the result of one
-            process.
-        data: with batch global, `each`: every rank reads all data; `rank0`: rank 0 reads datasets for all ranks.
+            process; `scaled`, they share batches N times as large, at N times the rate.
+        data: where the ranks share each batch, `each`: every rank reads all data; `rank0`: rank 0 reads datasets for all ranks.
 
     Raises:
         OptionError: a value is of another kind, names a rule that there is none of, or does not go with the batch.
@@ -84,7 +84,7 @@ class Options:
         for name in ("open_ended", "standalone", "restartable", "elastic", "guard"):
             if type(getattr(self, name)) is not bool:
                 raise OptionError(name, "must be true or false")
-        if self.batch == "global":
+        if self.shares_batches:
             self._refuse_per_rank()
 
     def _refuse_per_rank(self) -> None:
@@ -94,7 +94,7 @@ class Options:
         """
         for field in fields(self):
             if field.name in PER_RANK and getattr(self, field.name) != field.default:
-                raise OptionError(field.name, ONLY_PER_RANK)
+                raise OptionError(field.name, ONLY_PER_RANK.format(batch=self.batch))
 
     @classmethod
     def resolve(
@@ -112,9 +112,14 @@ class Options:
         """
         project = {} if path is None else settings_near(path, cls)
         options = cls(**merged(project, explicit or {}))
-        if options.batch != "global" and options.data != "each":
-            raise OptionError("data", ONLY_GLOBAL)
+        if not options.shares_batches and options.data != "each":
+            raise OptionError("data", ONLY_SHARING)
         return options
+
+    @property
+    def shares_batches(self) -> bool:
+        """Whether the ranks share each batch, so that nothing is divided among them by edits."""
+        return self.batch in SHARING
 
     def uses(self, code: str) -> bool:
         """Whether the rule or diagnostic with this code takes part."""
@@ -130,8 +135,8 @@ def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for layer in layers:
         before = found.get("batch", BATCHES[0])
-        if layer.get("batch", before) != before:
-            others = OF_GLOBAL if before == "global" else PER_RANK
+        if (layer.get("batch", before) in SHARING) != (before in SHARING):
+            others = OF_SHARING if before in SHARING else PER_RANK
             found = {name: value for name, value in found.items() if name not in others}
         found |= layer
     return found

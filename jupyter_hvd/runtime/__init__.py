@@ -48,6 +48,7 @@ from .process import start
 from .randomness import draw_alike, draw_apart, in_one_order, of_rank_zero, same_seed
 from .rates import scaled_rates, scaled_schedule
 from .restarts import distributed_backup, resumed_fit
+from .scaling import join_batches, scale_rate
 from .sharing import rank_zero, share, start_shared
 from .weights import broadcast_before, broadcast_behind, broadcast_once
 
@@ -74,6 +75,7 @@ __all__ = [
     "equal_steps",
     "first_turn",
     "in_one_order",
+    "join_batches",
     "local_rank_zero_first",
     "multiplied_rate",
     "of_rank_zero",
@@ -85,6 +87,7 @@ __all__ = [
     "resumed_fit",
     "resumed_loop",
     "same_seed",
+    "scale_rate",
     "scaled_optimizer",
     "scaled_rates",
     "scaled_schedule",

@@ -190,9 +190,14 @@ def options_here(batch: Batch | None = None, data: Data | None = None) -> Option
     asked = {"batch": batch, "data": data}
     given |= {name: value for name, value in asked.items() if value is not None}
     try:
-        return Options.resolve(given, Path.cwd())
+        options = Options.resolve(given, Path.cwd())
     except (UnusableInputError, OptionError) as error:
         raise DistributeError(str(error)) from None
+    if options.batch == "scaled":
+        raise DistributeError(
+            "batch scaled is for whole programs: jupyter hvd run --batch scaled; cells run with --batch global or per-rank"
+        )
+    return options
 
 
 def watch_of(program: Program, options: Options) -> Watch:

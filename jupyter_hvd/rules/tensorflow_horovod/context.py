@@ -86,9 +86,14 @@ class Context(TensorFlowProgram):
         """The name of the runtime library."""
         return self.fresh("jhvd", "jupyter_hvd_runtime")
 
+    @property
+    def writes_runtime(self) -> bool:
+        """Whether what the program needs of the runtime library is written into it, not imported."""
+        return self.options.standalone and not self.options.shares_batches
+
     def runtime(self, name: str) -> str:
         """How the program writes the name of a function of the runtime library, which the fix needs."""
-        return self.runtime_names[name] if self.options.standalone else f"{self.jhvd}.{name}"
+        return self.runtime_names[name] if self.writes_runtime else f"{self.jhvd}.{name}"
 
     @cached_property
     def runtime_names(self) -> dict[str, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from ...source.edits import IN_FRONT, Layer
-from ..base import Example, Finding, Fix, Problem, program
+from ..base import SHARING, Example, Finding, Fix, Problem, program
 from .context import Context, Rule
 from .imports import SHARED_MARK, SHARING_FILE
 
@@ -59,7 +59,7 @@ class ShareProgram(Rule):
             batch="global",
         ),
     )
-    batches = ("global",)
+    batches = SHARING
     mandatory = True
 
     def find(self, context: Context) -> Iterator[Finding]:

@@ -91,12 +91,16 @@ class Initialise(Rule):
             return self._at(place, context, name, lines)
         if name == HOROVOD:
             return self._horovod(context, place)
-        if context.options.standalone and name in standalone.definitions():
+        if context.writes_runtime and name in standalone.definitions():
             return self._definition(context, place, standalone.definitions()[name])
         return None
 
     def _horovod(self, context: Context, place: StartPlace) -> Fix:
-        """Horovod, the runtime library and the start."""
+        """Horovod, the runtime library and the start; ranks that share each batch have the last two already."""
+        if context.options.shares_batches:
+            imported = (Layer.HOROVOD, f"import horovod.tensorflow as {context.hvd}")
+            joined = (Layer.START, f"{context.hvd}.init()")
+            return self._at(place, context, HOROVOD, [imported, joined])
         guard = "" if context.options.guard else "guard=False"
         start = f"{context.runtime('start')}({guard})  {MARK}"
         blank = "\n\n" if context.options.standalone else ""  # behind definitions
@@ -424,7 +428,7 @@ class Strategy(Rule):
             name = context.values.qualified(call.func)
             if name in tf_api.LOCAL_STRATEGIES and not name.endswith(".get_strategy"):
                 own = context.replace(call, f"{context.tf}.distribute.get_strategy()")
-                started = () if context.options.batch == "global" else (HOROVOD,)
+                started = () if context.options.shares_batches else (HOROVOD,)
                 yield Fix(call, (own,), needs=(*started, TENSORFLOW))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from .. import scaling
 from . import batch_norm
 from .context import sharing
 
@@ -87,6 +88,11 @@ class Keras:
     def install_recurrent(self, replace: Replace) -> None:
         """Let recurrent layers compute own rows in a compiled step."""
 
+    def install_rate_scaling(self, replace: Callable[[Any, str, Any], None]) -> None:
+        """Let optimizers update weights at a multiple of their rate, by `scaling.rate_factor`."""
+        for kind, name in self.updates:
+            replace(kind, name, _applying(getattr(kind, name)))
+
     def generators_of(self, layer: Any) -> list[Any]:
         """The generators of layers that draw their seed when they are first used."""
         return []
@@ -109,7 +115,10 @@ class Keras:
         raise NotImplementedError
 
     def learning_rate(self, optimizer: Any) -> Any:
-        return optimizer.learning_rate
+        """The rate by which an optimizer is about to update weights."""
+        inner = getattr(optimizer, "inner_optimizer", optimizer)
+        with scaling.applying(inner):
+            return inner.learning_rate
 
 
 class Keras3(Keras):
@@ -156,6 +165,22 @@ class Keras3(Keras):
             return batch_norm.moments(inputs, region, axes, mask, epsilon)
 
         replace(kind, "_moments", all_moments)
+
+    def install_rate_scaling(self, replace: Callable[[Any, str, Any], None]) -> None:
+        super().install_rate_scaling(replace)
+        kind = self._get("optimizers.base_optimizer", "BaseOptimizer")
+        current = kind._get_current_learning_rate
+        schedule = self._get("optimizers.schedules.learning_rate_schedule", "LearningRateSchedule")
+
+        def scaled(optimizer: Any) -> Any:
+            factor, rate = scaling.rate_factor(optimizer), optimizer._learning_rate
+            if factor == 1:
+                return current(optimizer)
+            is_schedule = isinstance(rate, schedule)
+            rate = rate(optimizer._iterations * factor) if is_schedule else current(optimizer)
+            return rate * factor if scaling.is_applying(optimizer) else rate
+
+        replace(kind, "_get_current_learning_rate", scaled)
 
     def bind_update(self, grads: Any, trainable_variables: Any = None) -> Any:
         given = None if trainable_variables is None else list(trainable_variables)
@@ -294,6 +319,56 @@ class Keras2(Keras):
 
         replace(tf.compat.v1.nn, "fused_batch_norm", normalized)
 
+    def install_rate_scaling(self, replace: Callable[[Any, str, Any], None]) -> None:
+        super().install_rate_scaling(replace)
+        schedule = self._get("optimizers.schedules.learning_rate_schedule", "LearningRateSchedule")
+        self._scale_current(replace, schedule)
+        self._scale_legacy(replace, schedule)
+
+    def _scale_current(self, replace: Callable[[Any, str, Any], None], schedule: Any) -> None:
+        """Those since Keras 2.11, which store the rate of a schedule in a variable before each update."""
+        kind = self._get("optimizers.optimizer", "_BaseOptimizer")
+        compute, rate_of = kind._compute_current_learning_rate, kind.learning_rate
+
+        def computed(optimizer: Any) -> None:
+            compute(optimizer)
+            factor, rate = scaling.rate_factor(optimizer), optimizer._learning_rate
+            if factor != 1 and isinstance(rate, schedule):
+                optimizer._current_learning_rate.assign(rate(optimizer.iterations * factor))
+
+        def scaled(optimizer: Any) -> Any:
+            rate = rate_of.fget(optimizer)
+            return rate * scaling.rate_factor(optimizer) if scaling.is_applying(optimizer) else rate
+
+        replace(kind, "_compute_current_learning_rate", computed)
+        replace(kind, "learning_rate", rate_of.getter(scaled))
+
+    def _scale_legacy(self, replace: Callable[[Any, str, Any], None], schedule: Any) -> None:
+        """Those before, whose `decay` counts steps as well."""
+        kind = self._get("optimizers.legacy.optimizer_v2", "OptimizerV2")
+        get, decayed = kind._get_hyper, kind._decayed_lr
+
+        def scaled(optimizer: Any, name: str, dtype: Any = None) -> Any:
+            value = get(optimizer, name, dtype)
+            is_rate = name == "learning_rate" and scaling.is_applying(optimizer)
+            if not is_rate or isinstance(value, schedule):
+                return value
+            return value * scaling.rate_factor(optimizer)
+
+        def decayed_scaled(optimizer: Any, dtype: Any) -> Any:
+            factor = scaling.rate_factor(optimizer)
+            if factor == 1:
+                return decayed(optimizer, dtype)
+            rate = optimizer._get_hyper("learning_rate", dtype)
+            step = tf.cast(optimizer.iterations, dtype) * factor
+            if isinstance(rate, schedule):
+                rate = tf.cast(rate(step), dtype)
+                rate = rate * factor if scaling.is_applying(optimizer) else rate
+            return rate / (1.0 + tf.cast(optimizer._initial_decay, dtype) * step)
+
+        replace(kind, "_get_hyper", scaled)
+        replace(kind, "_decayed_lr", decayed_scaled)
+
     def bind_update(self, grads_and_vars: Any, *args: Any, **options: Any) -> Any:
         pairs = list(grads_and_vars)
         return (pairs, *args), options, [variable for _, variable in pairs]
@@ -301,7 +376,21 @@ class Keras2(Keras):
     def learning_rate(self, optimizer: Any) -> Any:
         inner = getattr(optimizer, "inner_optimizer", optimizer)
         decayed = getattr(inner, "_decayed_lr", None)  # of a legacy optimizer
-        return inner.learning_rate if decayed is None else decayed(tf.float32)
+        if decayed is None:
+            return super().learning_rate(optimizer)
+        with scaling.applying(inner):
+            return decayed(tf.float32)
+
+
+def _applying(update: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that updates weights, in which the optimizer's rate is multiplied."""
+
+    @functools.wraps(update)
+    def applied(optimizer: Any, *args: Any, **options: Any) -> Any:
+        with scaling.applying(optimizer):
+            return update(optimizer, *args, **options)
+
+    return applied
 
 
 def keras_of(module: Any) -> Keras:

@@ -26,10 +26,13 @@ def start_shared(guard: bool = True, data: str = "each") -> None:
         guard: compare the data of the ranks, and stop them where these differ.
         data: `each`, every rank reads all data; `rank0`, rank 0 reads datasets and sends what it reads to the others.
     """
+    from ..scaling import pretend_ranks
     from . import program
     from .launched import launched_by
 
     launched = launched_by(os.environ)
+    if launched is None:
+        pretend_ranks()
     # Processes that a rank starts by `multiprocessing` have its environment, and are no ranks.
     if launched is None or program.has_begun() or multiprocessing.parent_process() is not None:
         return

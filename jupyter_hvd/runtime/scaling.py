@@ -1,0 +1,224 @@
+"""A training scaled up: N times the rows at each step, N times the learning rate, and so an N-th of the steps."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+#: How many ranks one process pretends to be, so that it trains as so many ranks do.
+VIRTUAL_SIZE_VARIABLE = "JUPYTER_HVD_VIRTUAL_SIZE"
+#: What an optimizer's rate is multiplied by when it updates weights, among the optimizer's attributes.
+FACTOR = "_jupyter_hvd_rate_factor"
+#: Whether it updates weights just now.
+APPLYING = "_jupyter_hvd_applying"
+#: The Kerases whose optimizers can be scaled by now.
+_installed: set[str] = set()
+
+
+def pretend_ranks() -> None:
+    """Let `hvd.size()` be what the environment says, once TensorFlow is imported; nothing is shared."""
+    size = os.environ.get(VIRTUAL_SIZE_VARIABLE)
+    if size is None:
+        return
+    from .sharing.program import FrameworkFinder
+
+    def pretend() -> None:
+        import horovod.tensorflow as hvd
+
+        hvd.size = lambda: int(size)
+
+    if "tensorflow" in sys.modules:
+        pretend()
+    else:
+        sys.meta_path.insert(0, FrameworkFinder(pretend))
+
+
+# The learning rate
+
+
+def scale_rate(optimizer: Any) -> Any:
+    """The optimizer itself, which from now on updates weights at its learning rate times the number of ranks.
+
+    Only the update sees the multiplied rate. What the program reads, sets, bounds and plots stays the rate of one process. A
+    schedule is asked for the step at which one process has seen as many examples: step s of N ranks is its step N·s.
+    `iterations` counts the steps that are made.
+
+    Args:
+        optimizer: an optimizer of Keras 3, tf_keras or Keras 2; its name or configuration, of which it is made; or a model,
+            compiled with one.
+
+    Raises:
+        UntestedVersionError: this was not tested with its Keras.
+    """
+    import horovod.tensorflow as hvd
+
+    if isinstance(optimizer, str | dict):
+        import tensorflow as tf
+
+        optimizer = tf.keras.optimizers.get(optimizer)
+    if hvd.size() == 1 or optimizer is None:
+        return optimizer
+    if hasattr(optimizer, "compile") and hasattr(optimizer, "optimizer"):
+        scale_rate(optimizer.optimizer)
+        return optimizer
+    inner = getattr(optimizer, "inner_optimizer", None) or optimizer  # of one that scales losses
+    _install(type(inner))
+    vars(inner)[FACTOR] = hvd.size()
+    return optimizer
+
+
+def _install(kind: type) -> None:
+    """Let the optimizers of a Keras be scaled."""
+    import importlib
+
+    packages = [base.__module__.partition(".")[0] for base in kind.__mro__]
+    name = next((p for p in packages if p in ("keras", "tf_keras")), None)
+    if name is None:
+        raise TypeError(
+            f"jupyter_hvd: {kind.__name__} is no optimizer of Keras: multiply its rate by hvd.size()"
+        )
+    if name not in _installed:
+        from .sharing import keras_versions
+
+        keras_versions.keras_of(importlib.import_module(name)).install_rate_scaling(setattr)
+        _installed.add(name)
+
+
+def rate_factor(optimizer: Any) -> int:
+    """What the rate of an optimizer is multiplied by when it updates weights."""
+    return int(vars(optimizer).get(FACTOR, 1))
+
+
+def is_applying(optimizer: Any) -> bool:
+    """Whether it updates weights just now."""
+    return bool(vars(optimizer).get(APPLYING))
+
+
+@contextmanager
+def applying(optimizer: Any) -> Iterator[None]:
+    """The block sees the rate by which an optimizer updates weights."""
+    before = vars(optimizer).get(APPLYING, False)
+    vars(optimizer)[APPLYING] = True
+    try:
+        yield
+    finally:
+        vars(optimizer)[APPLYING] = before
+
+
+# Batches
+
+
+def join_batches(batches: Any) -> Any:
+    """The same data, with as many consecutive batches joined into one as there are ranks; the last may be smaller.
+
+    Args:
+        batches: a `tf.data.Dataset`, a `PyDataset` or `Sequence` of Keras, or what gives batches one after another. Arrays, which
+            are no batches, are returned as they are, and that is told.
+    """
+    import horovod.tensorflow as hvd
+    import numpy as np
+    import tensorflow as tf
+
+    size = hvd.size()
+    if size == 1:
+        return batches
+    if isinstance(batches, np.ndarray | tf.Tensor):
+        from .sharing.report import tell
+
+        tell(
+            "an array is given where batches were expected, so they are not joined: give `fit` batch_size=32 * hvd.size()"
+        )
+        return batches
+    if isinstance(batches, tf.data.Dataset):
+        return _join_dataset(batches, size)
+    if hasattr(batches, "__getitem__") and hasattr(batches, "on_epoch_end"):
+        return _join_sequence(batches, size)
+    if hasattr(batches, "__next__"):
+        return _joined(batches, size)
+    return JoinedBatches(batches, size)
+
+
+def _join_dataset(dataset: Any, size: int) -> Any:
+    import tensorflow as tf
+
+    def joined(*windows: Any) -> Any:
+        rows = tf.data.Dataset.zip(windows if len(windows) > 1 else windows[0])
+        return rows.unbatch().batch(tf.int64.max)
+
+    result = dataset.window(size).flat_map(joined)
+    count = int(dataset.cardinality())
+    if count != tf.data.UNKNOWN_CARDINALITY:
+        known = count if count < 0 else -(-count // size)
+        result = result.apply(tf.data.experimental.assert_cardinality(known))
+    return result
+
+
+def _join_sequence(sequence: Any, size: int) -> Any:
+    """A `PyDataset` of the class of another one, whose batches are several of that one's."""
+
+    def length(_: Any) -> int:
+        return -(-len(sequence) // size)
+
+    def item(_: Any, number: int) -> Any:
+        numbers = range(number * size, min((number + 1) * size, len(sequence)))
+        return concatenated([sequence[n] for n in numbers])
+
+    methods: dict[str, Any] = {
+        "__init__": lambda self: self.__dict__.update(sequence.__dict__),
+        "__len__": length,
+        "__getitem__": item,
+        "on_epoch_begin": lambda _: getattr(sequence, "on_epoch_begin", lambda: None)(),
+        "on_epoch_end": lambda _: sequence.on_epoch_end(),
+    }
+    if hasattr(type(sequence), "num_batches"):
+        methods["num_batches"] = property(length)
+    return type(f"Joined{type(sequence).__name__}", (type(sequence),), methods)()
+
+
+def _joined(batches: Iterator[Any], size: int) -> Iterator[Any]:
+    while group := list(itertools.islice(batches, size)):
+        yield concatenated(group)
+
+
+class JoinedBatches:
+    """Batches of which each pass joins several of another's."""
+
+    def __init__(self, batches: Iterable[Any], size: int) -> None:
+        self._batches, self._size = batches, size
+
+    def __iter__(self) -> Iterator[Any]:
+        return _joined(iter(self._batches), self._size)
+
+    def __len__(self) -> int:
+        return -(-len(self._batches) // self._size)  # type: ignore[arg-type]
+
+
+def concatenated(parts: Sequence[Any]) -> Any:
+    """Batches as one: arrays, tensors or sparse matrices of rows, in tuples, lists and dictionaries."""
+    import numpy as np
+    import tensorflow as tf
+
+    first = parts[0]
+    if isinstance(first, dict):
+        return {key: concatenated([part[key] for part in parts]) for key in first}
+    if isinstance(first, tuple) and hasattr(first, "_fields"):
+        return type(first)(*(concatenated(each) for each in zip(*parts, strict=True)))
+    if isinstance(first, tuple):
+        return tuple(concatenated(each) for each in zip(*parts, strict=True))
+    if isinstance(first, list) and first and not np.isscalar(first[0]):
+        return [concatenated(each) for each in zip(*parts, strict=True)]
+    if isinstance(first, tf.SparseTensor):
+        return tf.sparse.concat(0, list(parts))
+    if isinstance(first, tf.Tensor | tf.RaggedTensor):
+        return tf.concat(list(parts), 0)
+    if first is None:
+        return None
+    if hasattr(first, "tocsr"):
+        import scipy.sparse  # type: ignore[import-untyped]
+
+        return scipy.sparse.vstack(list(parts))
+    return np.concatenate(parts)
