@@ -1,0 +1,196 @@
+"""How often statements run on N ranks: the exponent of the number of times, once N ranks have seen as many examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import libcst as cst
+
+from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
+from .scale_signatures import EntryPoint, ScaleLibrary
+from .syntax import Function
+from .values import ValueAnalysis
+
+#: Exponents of the number of iterations of a loop or comprehension, and of the value of an expression.
+ExponentOf = Callable[[cst.BaseExpression], Exponent]
+
+
+class Frequencies:
+    """The frequencies of one module's statements.
+
+    Attributes:
+        facts: the equations that hold: between a function and its calls, and for training steps.
+    """
+
+    def __init__(
+        self,
+        values: ValueAnalysis,
+        library: ScaleLibrary,
+        length_of: ExponentOf,
+        value_of: ExponentOf,
+        is_whole: Callable[[cst.BaseExpression], bool],
+    ) -> None:
+        self._values, self._library = values, library
+        self._module = values.module
+        self._length_of, self._value_of, self._is_whole = length_of, value_of, is_whole
+        self._functions: dict[cst.CSTNode, Exponent] = {}
+        self._loops: dict[cst.CSTNode, Exponent] = {}
+        self.facts: list[Equation] = []
+        steps = library.steps(values)
+        self._trained = {site for step in steps for site in values.calls.leading_to(step)}
+        self.demands = steps
+
+    def of(self, node: cst.CSTNode, inside: cst.CSTNode | None = None) -> Exponent:
+        """How often a node runs: in all, or for each time that a node around it does."""
+        frequency, child = ZERO, node
+        for around in self._module.ancestors(node):
+            if around is inside:
+                break
+            frequency += self._of_step(around, child)
+            if isinstance(around, Function):
+                if child is around.body:
+                    return frequency if inside is not None else frequency + self.of_function(around)
+                return frequency  # defaults and decorators run where the function is defined
+            child = around
+        return frequency
+
+    def _of_step(self, around: cst.CSTNode, child: cst.CSTNode) -> Exponent:
+        """What one node around another adds to its frequency."""
+        match around:
+            case cst.For(iter=iterable, body=body) if child is body:
+                return self._length_of(iterable)
+            case cst.While(body=body) if child is body:
+                return self._loops.setdefault(around, exponent_of(Unknown(around, "iterations")))
+            case cst.If(test=test, body=body, orelse=orelse):
+                if child is body or child is orelse:
+                    return -self._thinned_by(test, child is body)
+            case cst.IndentedBlock(body=body):
+                left = (test for test in _left_before(body, child))
+                return sum((-self._thinned_by(test, False) for test in left), ZERO)
+            case cst.BaseComp(for_in=loop) if child is not loop:
+                return self._of_comprehension(loop)
+        return ZERO
+
+    def _of_comprehension(self, loop: cst.CompFor | None) -> Exponent:
+        total = ZERO
+        while loop is not None:
+            total, loop = total + self._length_of(loop.iter), loop.inner_for_in
+        return total
+
+    # Guards
+
+    def _thinned_by(self, test: cst.BaseExpression, holds: bool) -> Exponent:
+        """The exponent of how often a test is evaluated for each time that it holds, or fails: that of p for `step % p == 0`."""
+        match test:
+            case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+                return self._thinned_by(inner, not holds)
+            case cst.BooleanOperation(left=left, operator=operator, right=right):
+                if isinstance(operator, cst.And) is holds:
+                    found = self._thinned_by(left, holds)
+                    return found if found != ZERO else self._thinned_by(right, holds)
+            case cst.BinaryOperation(operator=cst.Modulo(), right=period) if not holds:
+                return self._value_of(period)
+            case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator, right)]):
+                equal = (
+                    isinstance(operator, cst.Equal) if holds else isinstance(operator, cst.NotEqual)
+                )
+                if not equal:
+                    return ZERO
+                if isinstance(left, cst.BinaryOperation) and isinstance(left.operator, cst.Modulo):
+                    return self._value_of(left.right)
+                if self._is_whole(left):
+                    return self._value_of(left)
+        return ZERO
+
+    def counts_accumulation(self, modulo: cst.BinaryOperation) -> bool:
+        """Whether `step % n` decides whether a training step runs: n batches make one step, in any unit of steps."""
+        if not isinstance(modulo.operator, cst.Modulo):
+            return False
+        guard = self._module.enclosing(modulo, (cst.If, cst.BaseSmallStatement))
+        if not isinstance(guard, cst.If):
+            return False
+        within = [site for site in self._trained if guard.body in self._module.ancestors(site)]
+        return bool(within)
+
+    # Functions
+
+    def of_function(self, function: Function) -> Exponent:
+        """How often a function is called."""
+        found = self._functions.get(function)
+        if found is None:
+            entry = self.entry_point(function)
+            sites = self._values.calls.sites(function)
+            found = exponent_of(Unknown(function, "calls"))
+            self._functions[function] = found
+            if entry is not None and entry.frequency is not None:
+                known = Exponent(entry.frequency)
+                self.facts.append(Equation(found, known, function, entry.reason))
+            for site in sites:
+                self.facts.append(Equation(found, self.of(site), site, "calls it"))
+        return found
+
+    def entry_point(self, function: cst.CSTNode) -> EntryPoint | None:
+        return self._library.entry_point(self._values, function)
+
+    def training_facts(self) -> Iterator[Equation]:
+        """How often training steps must run."""
+        for call, demand in self.demands.items():
+            often = "once a step" if demand else "on all rows"
+            yield Equation(self.of(call), Exponent(demand), call, f"trains {often}")
+
+    # Recurrences
+
+    def since(self, place: cst.CSTNode, starts: Sequence[cst.CSTNode]) -> Exponent:
+        """How often a node runs for each time that one of the statements runs that surely start over.
+
+        A statement starts over where it stands, under no condition, in a loop around the node, or in the body of another method.
+        """
+        function = self._module.function_of(place)
+        for around in self._module.ancestors(place):
+            if isinstance(around, cst.For | cst.While) and any(
+                self._is_sure_in(start, around.body) for start in starts
+            ):
+                return self.of(place, inside=around)
+            if around is function:
+                break
+        for start in starts:
+            home = self._module.function_of(start)
+            if home is None or not self._is_sure_in(start, home.body):
+                continue
+            if home is function:
+                return self.of(place, inside=home)
+            if home.name.value != "__init__":
+                return self.of(place) - self.of_function(home)
+        return self.of(place)
+
+    def _is_sure_in(self, node: cst.CSTNode, body: cst.CSTNode) -> bool:
+        """Whether a node runs each time that a block does."""
+        for around in self._module.ancestors(node):
+            if around is body:
+                return True
+            if isinstance(around, cst.If | cst.For | cst.While | cst.Try | Function):
+                return False
+        return False
+
+
+def _left_before(body: Sequence[cst.CSTNode], child: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The tests before a statement of a block that, where they hold, leave the rest of the block out."""
+    for statement in body:
+        if statement is child:
+            return
+        match statement:
+            case cst.If(test=test, orelse=None, body=cst.IndentedBlock(body=[*_, last])) if _leaves(
+                last
+            ):
+                yield test
+            case cst.If(test=test, orelse=None, body=cst.SimpleStatementSuite(body=[*_, last])) if (
+                isinstance(last, cst.Continue | cst.Return)
+            ):
+                yield test
+
+
+def _leaves(statement: cst.CSTNode) -> bool:
+    match statement:
+        case cst.SimpleStatementLine(body=[*_, last]):
+            return isinstance(last, cst.Continue | cst.Return)
+    return False
