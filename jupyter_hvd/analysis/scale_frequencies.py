@@ -91,14 +91,13 @@ class Frequencies:
             case cst.BinaryOperation(operator=cst.Modulo(), right=period) if not holds:
                 return self._value_of(period)
             case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator, right)]):
-                equal = (
-                    isinstance(operator, cst.Equal) if holds else isinstance(operator, cst.NotEqual)
-                )
+                among = (cst.Equal, cst.In) if holds else (cst.NotEqual, cst.NotIn)
+                equal = isinstance(operator, among)
                 if not equal:
                     return ZERO
                 if isinstance(left, cst.BinaryOperation) and isinstance(left.operator, cst.Modulo):
                     return self._value_of(left.right)
-                if self._is_whole(left):
+                if self._is_whole(left) or self._is_whole(right):
                     return self._value_of(left)
         return ZERO
 

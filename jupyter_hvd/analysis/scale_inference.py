@@ -187,7 +187,7 @@ class ScaleInference:
                 found.facts.append(Equation(self._length_of(iterable), ZERO, iterable))
         found.facts += self.frequencies.training_facts()
         self._visit(self._module.tree)
-        found.flows += self.frequencies.facts
+        found.flows[:0] = self.frequencies.facts
         return found
 
     def _visit(self, root: cst.CSTNode) -> None:
@@ -263,7 +263,8 @@ class ScaleInference:
                 return self.scale(value)
             case cst.Tuple(elements=elements) | cst.List(elements=elements):
                 items = tuple(self.scale(e.value) for e in elements)
-                joined = self._join(items, node) if items else None
+                alike = items and isinstance(node, cst.List)
+                joined = self._join(items, node) if alike else None
                 return Scale(joined.value if joined else ZERO, ZERO, joined, items)
             case cst.ListComp(elt=elt, for_in=loop) | cst.GeneratorExp(elt=elt, for_in=loop):
                 element = self.scale(elt)
@@ -284,7 +285,7 @@ class ScaleInference:
         number = number_of(node)
         whole = number is None or (float(number).is_integer() and number not in (1, -1))
         match parent:
-            case cst.BinaryOperation(operator=cst.Multiply() | cst.Divide() | cst.FloorDivide()):
+            case cst.BinaryOperation(operator=cst.Multiply() | cst.Divide()):
                 return Rank.WHOLE_FACTOR if whole else Rank.FACTOR
             case cst.AugAssign():
                 return Rank.RATIO if isinstance(node, cst.Integer) else Rank.INCREMENT
@@ -413,6 +414,22 @@ class ScaleInference:
                                     return "~", one
         return None
 
+    def _of_recurrence(self, node: cst.BinaryOperation) -> Scale | None:
+        """How the variable scales that `x = x + c` sets, where this is its `x + c`; the two operands need not scale alike."""
+        statement = self._module.enclosing(node, (cst.Assign, cst.BaseStatement))
+        if not isinstance(statement, cst.Assign):
+            return None
+        place = statement.targets[0].target
+        if isinstance(place, cst.Name):
+            bound = self._index.bound.get(place)
+        else:
+            named = place.attr.value if isinstance(place, cst.Attribute) else ""
+            bindings = self._index.attribute_bindings.get(named, ())
+            bound = next((b for b in bindings if b.place is place), None)
+        if bound is None or self._within_bounds(bound.value, place) is not node:
+            return None
+        return self._of_binding(bound) if self._recurrence(bound, place) is not None else None
+
     def _within_bounds(
         self, value: cst.BaseExpression, place: cst.BaseExpression
     ) -> cst.BaseExpression:
@@ -488,7 +505,8 @@ class ScaleInference:
             return
         frequency = self.frequencies.since(self._statement(place), starts)
         if operator in "+-":
-            increment = self.scale(operand).value
+            counts = number_of(operand) in (1, -1)
+            increment = ZERO if counts else self.scale(operand).value
             reason = ADDS
             self.found.facts.append(Equation(value, increment + frequency, place, reason))
             if is_constant(operand) and not isinstance(number_of(operand), int):
@@ -556,6 +574,8 @@ class ScaleInference:
     def _outside(self, node: cst.BaseExpression) -> Scale:
         """A number that comes from outside the program; of an expression of which nothing is known, an unknown."""
         unknown = Unknown(node)
+        if self._values.qualified(node):  # a constant, such as `math.pi`
+            return Scale(ZERO)
         if self._library.is_external(self._values, node):
             constant = Constant(node, unknown, Rank.NAMED, is_external=True)
             self.found.constants.append(constant)
@@ -664,6 +684,8 @@ class ScaleInference:
         left, right = self.scale(node.left), self.scale(node.right)
         sized = left if left.length is not None else right
         match node.operator:
+            case cst.Add() | cst.Subtract() if (itself := self._of_recurrence(node)) is not None:
+                value = itself.value
             case cst.Add() | cst.Subtract():
                 value = self._agree("sum", node, node.left, node.right)
             case cst.Multiply():
@@ -953,6 +975,8 @@ class ScaleInference:
         match node:
             case cst.Integer():
                 return True
+            case cst.Tuple(elements=elements) | cst.List(elements=elements):
+                return all(self.is_whole(element.value) for element in elements)
             case cst.UnaryOperation(operator=cst.Minus() | cst.Plus(), expression=inner):
                 return self.is_whole(inner)
             case cst.BinaryOperation(

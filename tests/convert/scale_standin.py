@@ -71,7 +71,7 @@ class StandInScale:
         return values.qualified(getattr(node, "func", node)) == "standin.given"
 
     def gives_whole_numbers(self, name: str) -> bool:
-        return name == "standin.given"
+        return name in ("standin.given", "standin.rows")
 
 
 def analyse(source: str) -> ScaleAnalysis:

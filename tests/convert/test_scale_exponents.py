@@ -93,7 +93,12 @@ def programs(draw: st.DrawFn) -> str:
     for place, kind in enumerate(draw(st.lists(st.sampled_from(sorted(PARTS)), min_size=1, max_size=4))):
         PARTS[kind](draw, place, number, before, body, seen, steps, counts_after)
     body.append(f"standin.see({', '.join(f'{name}={name}' for name in seen)})")
-    return "\n".join([*lines, *before, *LOOPS[shape](draw, body)]) + "\n"
+    loop = LOOPS[shape](draw, body)
+    if shape in ("epochs", "enumerated"):  # an early exit leaves both loops
+        left = [line.replace("break", "return") for line in loop]
+        loop = ["def main():", *indented([*before, *left], 1), "main()"]
+        before = []
+    return "\n".join([*lines, *before, *loop]) + "\n"
 
 
 def indented(lines: list[str], depth: int) -> list[str]:
