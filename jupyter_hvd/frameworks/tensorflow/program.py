@@ -8,6 +8,7 @@ from ...analysis.module import Module
 from ...analysis.values import ValueAnalysis
 from ..base import TrainingLoop
 from .alike import Alike
+from .batch_sizes import BatchSizes
 from .carried import Carried
 from .library import TensorFlowLibrary
 from .parts import Parts
@@ -49,6 +50,10 @@ class TensorFlowProgram:
     @cached_property
     def step_loops(self) -> StepLoops:
         return StepLoops(self.data, self.pipelines, self.randomness)
+
+    @cached_property
+    def batch_sizes(self) -> BatchSizes:
+        return BatchSizes(self.data, self.pipelines, self.step_loops)
 
     @cached_property
     def rowwise(self) -> Rowwise:

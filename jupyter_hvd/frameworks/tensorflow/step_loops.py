@@ -98,7 +98,7 @@ class StepLoops:
         """The steps whose batches a loop cuts out of arrays, `x[i:i + n]`, with the loop whose numbers they are cut by."""
         found = {}
         for call, around in self._countings.items():
-            used = set(self._slice(call))
+            used = set(self.behind(call))
             loops = [loop for loop in around if isinstance(loop, cst.For)]
             whole = any(
                 self._turns.numbers(x.iter) and not self._turns.counts(x.iter) for x in loops
@@ -146,7 +146,7 @@ class StepLoops:
         for call, loop in self.cut.items():
             if self._turns.parts(loop.iter):
                 found[loop.iter] = None
-            for node in self._slice(call):
+            for node in self.behind(call):
                 if isinstance(node, cst.Subscript) and self._is_of_data(node):
                     slices = (
                         n for part in node.slice for n in self.values.flow.backward_slice(part)
@@ -195,7 +195,7 @@ class StepLoops:
             self.named_at(draw, loop)
             for call in steps
             for draw in self._randomness.draws_of_generators
-            if draw in (behind := self._slice(call)) and self._is_within(draw, loop, behind)
+            if draw in (behind := self.behind(call)) and self._is_within(draw, loop, behind)
         )
         return [name for name in dict.fromkeys(names) if name is not None]
 
@@ -229,8 +229,8 @@ class StepLoops:
             for call, loops in self._countings.items()
             if call not in self.cut
             and any(
-                self.is_environment_s(node) and self._is_within(node, loops[0], self._slice(call))
-                for node in self._slice(call)
+                self.is_environment_s(node) and self._is_within(node, loops[0], self.behind(call))
+                for node in self.behind(call)
             )
         )
 
@@ -279,7 +279,7 @@ class StepLoops:
         """Whether no loop around a step runs over data, and no turn takes rows by its number, or draws them."""
         if not all(map(self._is_of_settings, self.data.loop_data[call])):
             return False
-        around, given = self._counts_of(call), self._slice(call)
+        around, given = self._counts_of(call), self.behind(call)
         drawn = [node for node in given if self._is_drawn_elsewhere(node)]
         if any(self._is_within(node, loop, given) for node in drawn for loop in around):
             return False
@@ -332,12 +332,12 @@ class StepLoops:
 
     def _draws(self, call: cst.Call, loop: cst.CSTNode, draws: Set[cst.Call]) -> bool:
         """Whether one of these draws, made at each turn of the loop, reaches a step."""
-        behind = self._slice(call)
+        behind = self.behind(call)
         return any(node in draws and self._is_within(node, loop, behind) for node in behind)
 
     def _is_made_up(self, call: cst.Call, loop: cst.CSTNode) -> bool:
         """Whether a step is given nothing but what is computed, and drawn anew at each turn of the loop."""
-        behind = self._slice(call)
+        behind = self.behind(call)
         return all(self._is_computed(node, loop, behind) for node in behind)
 
     def _is_computed(
@@ -397,7 +397,7 @@ class StepLoops:
                 return True
         return False
 
-    def _slice(self, call: cst.Call) -> dict[cst.CSTNode, None]:
+    def behind(self, call: cst.Call) -> dict[cst.CSTNode, None]:
         """What a step and the updates that it comes to are computed from."""
         found = self._slices.get(call)
         if found is None:

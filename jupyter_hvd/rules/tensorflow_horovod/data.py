@@ -13,6 +13,7 @@ from ...analysis.syntax import argument, method, names_in, nodes_in
 from ...analysis.uniformity import stored
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.agreement import ASSIGNING
+from ...frameworks.tensorflow.batch_sizes import is_number_of_rows
 from ...frameworks.tensorflow.keras_loops import fit_argument
 from ...frameworks.tensorflow.roles import Role
 from ...frameworks.tensorflow.rowwise import Label
@@ -38,8 +39,6 @@ AGREED = (
 #: Why, where a model answers.
 ANSWERED = "Data are made of this, and must be one thing on all ranks: the answer is rank 0's."
 ADVICE = "feed the training from a tf.data.Dataset that is made in this file"
-#: What computes another number from a length.
-COMPUTED = (cst.BinaryOperation, cst.BooleanOperation, cst.Call, cst.IfExp, cst.Integer)
 #: What to do where a step is sent its batches.
 CALLED = "make the step a function that is called on each batch, as `step(batch)`, and no generator that is sent them"
 
@@ -1008,37 +1007,12 @@ class WholeBatches(Rule):
                 given = argument(batching, "batch_size", 0)
                 sizes.append(given.value if given is not None else None)
         for size in dict.fromkeys(sizes):
-            if size is not None and _is_number_of_rows(context, size):
+            if size is not None and is_number_of_rows(context.values, size):
                 yield Problem(
                     size,
                     "each batch has all rows: on N ranks it would have no more, and N times the rate may diverge",
                     "share each batch with one process's result, by --batch global, or train on smaller batches",
                 )
-
-
-def _is_number_of_rows(context: Context, size: cst.BaseExpression) -> bool:
-    """Whether a number is a length, and nothing is computed from it: `len(x)`, `x.shape[0]`, `tf.shape(x)[0]`."""
-    seen = list(context.values.flow.computed_from(size, _is_length))
-    lengths = [node for node in seen if _is_length(node)]
-    return bool(lengths) and not any(
-        isinstance(node, COMPUTED) and node not in lengths for node in seen
-    )
-
-
-def _is_length(node: cst.CSTNode) -> bool:
-    match node:
-        case cst.Call(func=cst.Name("len")):
-            return True
-        case cst.Subscript(
-            value=shape, slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer("0")))]
-        ):
-            return isinstance(shape, (cst.Attribute, cst.Call)) and _names_shape(shape)
-    return False
-
-
-def _names_shape(node: cst.Attribute | cst.Call) -> bool:
-    named = node.func if isinstance(node, cst.Call) else node
-    return isinstance(named, cst.Attribute) and named.attr.value == "shape"
 
 
 RULES: tuple[type[Rule], ...] = (

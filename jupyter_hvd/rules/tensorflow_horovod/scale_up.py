@@ -1,0 +1,429 @@
+"""HVD8: with `--batch scaled` batches and learning rates grow with the number of ranks, which then share each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+
+import libcst as cst
+
+from ...analysis.library import Kind
+from ...analysis.syntax import argument, has_star, nodes_in
+from ...frameworks.tensorflow import tf_api
+from ...frameworks.tensorflow.updates import Update
+from ...source.edits import Edit, Layer
+from ..base import Example, Finding, Fix, Problem, program
+from .context import HOROVOD, TENSORFLOW, Context, Rule
+from .optimizers import made, scaled_default
+from .questions import RATES, called, is_optimizer, optimizer_makers, rate_given
+
+#: The number of ranks by which reasons give an example.
+RANKS = 4
+#: Callbacks that set the learning rate.
+SETTING = (".LearningRateScheduler", ".ReduceLROnPlateau")
+#: What a program reads, sets or stores an optimizer's rate and count of steps by.
+TOUCHING = frozenset({*RATES, "iterations", "_learning_rate", "_decayed_lr", "get_config"})
+#: Kinds of values that are numbers.
+NUMBERS = frozenset({Kind.CONSTANT, Kind.OTHER})
+
+
+class ScaleBatch(Rule):
+    """Multiply the size of training's batches by the number of ranks (`--batch scaled`).
+
+    N ranks share a batch that is N times as large, so that a pass over the data takes an N-th of the steps. A size is multiplied once:
+    where a name, a parameter or an entry of a configuration defines it, so that numbers of steps which are computed from it
+    agree. It is multiplied where it is used, if a learning rate or a schedule is computed from it, or if the name is used for
+    evaluations only beside; those stay as they are. `fit`, loaders and generators of images that are given no size get their default,
+    multiplied. So do batches that a loop cuts out of arrays, or draws from them.
+
+    A batch of all rows cannot grow. It stays, and so does the rate of an optimizer that takes such batches only; this is told.
+    """
+
+    code = "HVD801"
+    name = "batch size"
+    rationale = "N ranks share a batch that is N times as large, in the time that one process needs for its own."
+    batches = ("scaled",)
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                BATCH = 32
+                train = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(1000).batch(BATCH).repeat()
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(train, steps_per_epoch=len(x) // BATCH)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                BATCH = 32 * hvd.size()
+                train = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(1000).batch(BATCH).repeat()
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(train, steps_per_epoch=len(x) // BATCH)
+                """
+            ),
+            "A size is multiplied where it is defined, so the number of steps agrees.",
+            batch="scaled",
+        ),
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y, epochs=3)
+                for epoch in range(3):
+                    for i in range(0, len(x), 16):
+                        model.train_on_batch(x[i:i + 16], y[i:i + 16])
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y, epochs=3, batch_size=32 * hvd.size())
+                for epoch in range(3):
+                    for i in range(0, len(x), 16 * hvd.size()):
+                        model.train_on_batch(x[i:i + 16 * hvd.size()], y[i:i + 16 * hvd.size()])
+                """
+            ),
+            batch="scaled",
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        sizes = context.batch_sizes
+        for number in sizes.numbers:
+            yield Fix(number, context.times_size(number), grown(context.module.text(number)))
+        for missing in sizes.missing:
+            size = f"batch_size={missing.default} * {context.backend.size}"
+            edit = context.add_keyword(missing.call, size)
+            yield Fix(missing.call, (edit,), grown(str(missing.default)))
+        for count in sizes.counts:
+            why = "A loop that cuts batches N times as large out of the data takes an N-th of the turns."
+            yield Fix(count, fewer(context, count), why)
+        for whole in sizes.whole:
+            yield Problem(
+                whole,
+                "each batch has all rows already, so it does not grow with the number of ranks, nor does the rate",
+                "nothing needs to be done: the ranks share these batches",
+                "info",
+            )
+
+
+def grown(size: str) -> str:
+    """Why a size is multiplied."""
+    rows = str(int(size) * RANKS) if size.isdecimal() else f"{RANKS} × {size}"
+    return f"batch {size} → {size} × ranks: {RANKS} ranks train on {rows} rows a step, and take 1/{RANKS} of the steps"
+
+
+def fewer(context: Context, count: cst.BaseExpression) -> tuple[Edit, ...]:
+    """A number of batches divided by the number of ranks, rounded up."""
+    single = isinstance(count, (cst.Name, cst.Integer, cst.Attribute, cst.Call)) or count.lpar
+    opening, closing = ("-(-", "") if single else ("-(-(", ")")
+    return context.wrap(count, opening, f"{closing} // {context.backend.size})", Layer.COUNT)
+
+
+class JoinBatches(Rule):
+    """Join as many consecutive batches as there are ranks, where no number says how large they are (`--batch scaled`).
+
+    This is done for datasets of other modules, generators and `PyDataset`s whose batch size is not seen, and where the program
+    takes or skips some of the batches.
+    """
+
+    code = "HVD802"
+    name = "joined batches"
+    rationale = (
+        f"Nothing here says how large a batch is, so N batches become one: {RANKS} ranks train on the rows of {RANKS} batches "
+        f"a step, and take 1/{RANKS} of the steps."
+    )
+    batches = ("scaled",)
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+                from data import load_photos
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(load_photos(), epochs=3)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+                from data import load_photos
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(jhvd.join_batches(load_photos()), epochs=3)
+                """
+            ),
+            batch="scaled",
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for batches in context.batch_sizes.joined:
+            edits = context.wrap(batches, f"{context.runtime('join_batches')}(", ")")
+            yield Fix(batches, edits, needs=())
+
+
+class ScaleRate(Rule):
+    """Multiply learning rates by the number of ranks (`--batch scaled`).
+
+    A step averages its gradient over N times the rows, so it may be N times as long. Where the rate is a number that is
+    given once, it is multiplied there. Where a schedule, a callback or the program itself goes by the rate, or by the optimizer's
+    count of steps, `jhvd.scale_rate` gives back the same optimizer, which multiplies the rate only while it updates weights: what the
+    program reads, sets, bounds, plots and schedules is the rate of one process. A schedule is asked for the step at which one
+    process has seen as many examples.
+
+    Weight decay of `AdamW` goes by the rate and is scaled with it. Momentum, moving averages, and a decay per step that a program
+    computes by itself, are not scaled. An optimizer that takes batches of all rows only keeps its rate.
+    """
+
+    code = "HVD803"
+    name = "learning rate"
+    rationale = f"rate → rate × ranks: a step averages over N times the rows ({RANKS} ranks: rate × {RANKS}), so it may be N times as long."
+    batches = ("scaled",)
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.Adam(1e-3), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.Adam(1e-3 * hvd.size()), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            batch="scaled",
+        ),
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                schedule = tf.keras.optimizers.schedules.ExponentialDecay(0.1, 1000, 0.9)
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.SGD(schedule), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                schedule = tf.keras.optimizers.schedules.ExponentialDecay(0.1, 1000, 0.9)
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(jhvd.scale_rate(tf.keras.optimizers.SGD(schedule)), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            "A schedule is asked for one process's steps, and stays as it is.",
+            batch="scaled",
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        if not context.batch_sizes.grown:
+            return
+        kept, touched = kept_rates(context), touches_rates(context)
+        wrapped = list(unseen_optimizers(context))
+        flowing = {node for each in wrapped for node in context.values.flow.backward_slice(each)}
+        for expression in wrapped:
+            yield at_sink(context, expression)
+        for call in context.values.index.calls:
+            if optimizer_makers(context, call) and call not in kept and call not in flowing:
+                yield from self._of_maker(context, call, touched)
+        yield from self._of_compiles(context, kept, touched)
+        yield from self._of_updates(context)
+
+    def _of_maker(self, context: Context, call: cst.Call, touched: bool) -> Iterator[Finding]:
+        """Scale the rate of the optimizer that a call makes."""
+        makers = optimizer_makers(context, call)
+        known = tf_api.optimizer(next(iter(makers)).name) if len(makers) == 1 else None
+        if len(called(context, call)) != 1 or any(v.kind is Kind.FUNCTION for v in makers):
+            known = None
+        rate = rate_given(context, call)
+        if touched or known is None or not known.name or not is_plain(context, call, rate):
+            yield at_sink(context, call)
+        elif rate is not None:
+            yield Fix(rate.value, context.times_size(rate.value), multiplied(context, rate.value))
+        else:
+            default = scaled_default(context, known, context.module.text(call.func))
+            opening = context.module.source.index("(", context.module.span(call.func).end) + 1
+            text = f"{default}, " if call.args else default
+            yield Fix(call, (context.insert(opening, text),))
+
+    def _of_compiles(
+        self, context: Context, kept: Set[cst.CSTNode], touched: bool
+    ) -> Iterator[Finding]:
+        """Optimizers that `compile` makes of their names, and the default one."""
+        for call in context.training.keras.compiles:
+            arg = argument(call, "optimizer", 0)
+            if arg is None and not has_star(call) and call not in kept:
+                known = tf_api.OPTIMIZERS["rmsprop"]
+                text = f"optimizer={made_scaled(context, known, touched)}"
+                edit = context.add_keyword(call, text)
+                yield Fix(call, (edit,), needs=(HOROVOD, TENSORFLOW))
+            elif arg is not None and isinstance(arg.value, cst.SimpleString):
+                named = tf_api.OPTIMIZERS.get(str(arg.value.evaluated_value).lower())
+                if named is not None and arg.value not in kept:
+                    text = made_scaled(context, named, touched)
+                    edit = context.replace(arg.value, text)
+                    yield Fix(arg.value, (edit,), needs=(HOROVOD, TENSORFLOW))
+
+    def _of_updates(self, context: Context) -> Iterator[Finding]:
+        """The rates by which the program changes weights itself."""
+        grown = context.batch_sizes.grown
+        for update, sites in context.data.step_sites:
+            if update.optimizer is not None or not any(site.call in grown for site in sites):
+                continue
+            rates = list(rates_of(context, update))
+            for rate in rates:
+                yield Fix(rate, context.times_size(rate), multiplied(context, rate))
+            if not rates and context.training.agreement.is_weight(update.variables[0]):
+                yield Problem(
+                    update.call,
+                    "the program changes these weights by itself, by a rate that is not multiplied by the number of ranks",
+                    f"multiply the rate by {context.backend.size} if the training should be as fast",
+                    "warning",
+                )
+
+
+def multiplied(context: Context, rate: cst.BaseExpression) -> str:
+    """Why a rate is multiplied."""
+    text = context.module.text(rate)
+    try:
+        shown = f"{float(text) * RANKS:g}"
+    except ValueError:
+        shown = f"{RANKS} × {text}"
+    return f"rate {text} → {text} × ranks: a step averages over N times the rows ({RANKS} ranks: rate {shown})"
+
+
+def at_sink(context: Context, optimizer: cst.BaseExpression) -> Fix:
+    """An optimizer that multiplies its rate only while it updates weights."""
+    edits = context.wrap(optimizer, f"{context.runtime('scale_rate')}(", ")")
+    return Fix(optimizer, edits, needs=())
+
+
+def made_scaled(context: Context, known: tf_api.Optimizer, touched: bool) -> str:
+    """A call that makes an optimizer with its default rate, scaled there or at the sink."""
+    if not touched:
+        return made(context, known)
+    return f"{context.runtime('scale_rate')}({made(context, known, scaled=False)})"
+
+
+def is_plain(context: Context, call: cst.Call, rate: cst.Arg | None) -> bool:
+    """Whether an optimizer is given a number for its rate, or none, and no decay of it by steps."""
+    if has_star(call) or argument(call, "decay") is not None:
+        return False
+    kinds = context.values.kinds(rate.value) if rate is not None else frozenset()
+    return rate is None or (bool(kinds) and kinds <= NUMBERS)
+
+
+def touches_rates(context: Context) -> bool:
+    """Whether anything goes by an optimizer's rate, or its count of steps, after it was made."""
+    values = context.values
+    for node in values.index.attributes:
+        if node.attr.value in TOUCHING and is_of_optimizer(context, node.value):
+            return True
+    for call in values.index.calls:
+        name = values.qualified(call.func)
+        configures = tf_api.configures_optimizer(name) and not name.endswith(".get")
+        if name.endswith((*SETTING, ".load_model")) or configures:
+            return True
+    bases = (base for owner in values.index.classes for base in values.classes.library_bases(owner))
+    return any(base.endswith(SETTING) for base in bases)
+
+
+def is_of_optimizer(context: Context, owner: cst.BaseExpression) -> bool:
+    """Whether an attribute may be an optimizer's: its owner is one, or nothing is known of it."""
+    if is_optimizer(context, owner):
+        return True
+    is_self = isinstance(owner, cst.Name) and owner.value == "self"
+    kinds = context.values.kinds(owner)
+    return not is_self and (not kinds or Kind.UNKNOWN in kinds)
+
+
+def unseen_optimizers(context: Context) -> Iterator[cst.BaseExpression]:
+    """What `compile` is given for an optimizer, where it may be a name, a configuration, or what is not seen."""
+    for call in context.training.keras.compiles:
+        arg = argument(call, "optimizer", 0)
+        if arg is None or isinstance(arg.value, cst.SimpleString):
+            continue
+        kinds = context.values.kinds(arg.value)
+        if not kinds or kinds & {Kind.CONSTANT, Kind.CONTAINER, Kind.UNKNOWN}:
+            yield arg.value
+
+
+def kept_rates(context: Context) -> frozenset[cst.CSTNode]:
+    """What makes optimizers by which no batch is taken that grows: their rates stay those of one process."""
+    grown = context.batch_sizes.grown
+    kept: set[cst.CSTNode] = set()
+    scaled: set[cst.CSTNode] = set()
+    for update, sites in context.data.step_sites:
+        if update.optimizer is not None:
+            grows = any(site.call in grown for site in sites)
+            (scaled if grows else kept).update(makers_of(context, update))
+    for call in context.training.keras.compiles:
+        assert isinstance(call.func, cst.Attribute)
+        model = context.module.text(call.func.value)
+        fits = context.training.keras.fits
+        own = [f for f in fits if context.module.text(f.func.value) == model]  # type: ignore[attr-defined]
+        trained = own or fits
+        if trained:
+            grows = any(fit in grown for fit in trained)
+            (scaled if grows else kept).update(compiled_makers(context, call))
+    return frozenset(kept - scaled)
+
+
+def makers_of(context: Context, update: Update) -> frozenset[cst.CSTNode]:
+    """What makes the optimizer of an update: of one that a model takes, any that this program compiles a model with."""
+    if update.is_of_model:
+        compiles = context.training.keras.compiles
+        return frozenset(made for call in compiles for made in compiled_makers(context, call))
+    values = context.values.of(update.optimizer) if update.optimizer is not None else ()
+    return frozenset(value.node for value in values if value.node is not None)
+
+
+def compiled_makers(context: Context, call: cst.Call) -> frozenset[cst.CSTNode]:
+    """What makes the optimizer that a model is compiled with; where none is written there, the call."""
+    arg = argument(call, "optimizer", 0)
+    if arg is None:
+        return frozenset({call})
+    made = {value.node for value in context.values.of(arg.value) if value.node is not None}
+    return frozenset(made | {arg.value})
+
+
+def rates_of(context: Context, update: Update) -> Iterator[cst.BaseExpression]:
+    """The numbers that gradients are multiplied by in what an update assigns: `w.assign_sub(0.01 * g)`."""
+    for node in nodes_in(update.call):
+        if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Multiply):
+            continue
+        for rate, step in ((node.left, node.right), (node.right, node.left)):
+            is_step = any(True for _ in context.training.gradients.flowing_into(step))
+            number = context.values.kinds(rate)
+            if is_step and number and number <= {Kind.CONSTANT}:
+                yield rate
+
+
+RULES: tuple[type[Rule], ...] = (ScaleBatch, JoinBatches, ScaleRate)
