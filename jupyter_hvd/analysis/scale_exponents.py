@@ -85,13 +85,13 @@ class ScaleAnalysis:
     """The scale exponents of one module; worked out when asked for."""
 
     def __init__(self, values: ValueAnalysis, library: ScaleLibrary) -> None:
-        self._values = values
+        self.values = values
         self.module = values.module
         self._library = library
 
     @cached_property
     def _inference(self) -> ScaleInference:
-        return ScaleInference(self._values, self._library)
+        return ScaleInference(self.values, self._library)
 
     @cached_property
     def _solved(self) -> _Solved:
@@ -346,7 +346,7 @@ def _judged(
     for constant in found.constants:
         exponent = solution.resolve(exponent_of(constant.unknown))
         causes = tuple(solution.causes(exponent_of(constant.unknown)))
-        if exponent.is_known and exponent.constant and constant.node not in found.batch_constants:
+        if exponent.is_known and exponent.constant:
             scaled.append((constant, exponent.constant, causes))
     repeated = []
     for each in found.repeated:

@@ -11,12 +11,12 @@ from typing import Literal
 
 import libcst as cst
 
-from .exponents import ONE, ZERO, Equation, Exponent, Unknown, exponent_of
+from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
 from .flow import is_iteration, is_property, positional
 from .index import ELEMENT, Binding, Path
 from .library import Kind
 from .scale_frequencies import Frequencies
-from .scale_signatures import ScaleLibrary, Signature
+from .scale_signatures import Edited, ScaleLibrary, Signature
 from .syntax import Function, argument, method, parameters
 from .values import ValueAnalysis
 
@@ -83,13 +83,11 @@ class Constant:
     Attributes:
         node: where; the edit that would scale it stands here.
         rank: when it is taken to be the same on any number of ranks.
-        is_external: it is no literal, but comes from outside the program.
     """
 
     node: cst.BaseExpression
     unknown: Unknown
     rank: Rank
-    is_external: bool = False
 
 
 @dataclass(frozen=True)
@@ -154,7 +152,6 @@ class Found:
     repeated: list[Repeated] = field(default_factory=list)
     opaque: list[Opaque] = field(default_factory=list)
     ramps: list[Equation] = field(default_factory=list)
-    batch_constants: set[cst.CSTNode] = field(default_factory=set)
     assignments: list[Assignment] = field(default_factory=list)
 
 
@@ -168,6 +165,7 @@ class ScaleInference:
         self._bound: dict[int, Scale] = {}
         self._kept: list[object] = []  # bindings whose identity is remembered
         self._joined: dict[frozenset[int], Scale] = {}
+        self._edited = library.edited(values)
         self._entered: dict[tuple[object, str], Scale] = {}
         self._whole: dict[cst.CSTNode, bool] = {}
         self.found = Found()
@@ -178,10 +176,6 @@ class ScaleInference:
     def collect(self) -> Found:
         """All equations of the module."""
         found = self.found
-        for size in self._library.batch_sizes(self._values):
-            found.batch_constants.add(size)
-            reason = "sets the size of a batch"
-            found.facts.append(Equation(self.scale(size).value, ONE, size, reason))
         for iterable in self._library.fixed_loops(self._values):
             if isinstance(iterable, cst.BaseExpression):
                 found.facts.append(Equation(self._length_of(iterable), ZERO, iterable))
@@ -232,8 +226,30 @@ class ScaleInference:
         found = self._known.get(node)
         if found is None:
             self._known[node] = self._unknown(node)  # for what depends on itself
-            self._known[node] = found = self._scale(node)
+            found = self._scale(node)
+            if (edited := self._edited.get(node)) is not None:
+                found = self._after(edited, found, node)
+            self._known[node] = found
         return found
+
+    def _after(self, edited: Edited, scale: Scale, node: cst.BaseExpression) -> Scale:
+        """How an expression scales that another edit changes; a constant is the same on any number of ranks before that."""
+        if is_constant(node):
+            self.found.facts.append(Equation(scale.value, ZERO, node))
+        if edited.value:
+            told = exponent_of(Unknown(node, "edited"))
+            after = scale.value + Exponent(Fraction(edited.value))
+            self.found.facts.append(Equation(told, after, node, "is scaled as a batch size"))
+            scale = replace(scale, value=told)
+        if edited.length:
+            length = scale.length if scale.length is not None else ZERO
+            scale = replace(scale, length=length + Exponent(Fraction(edited.length)))
+        element = scale.element
+        if edited.of_element and element is not None:
+            rows = element.length if element.length is not None else ZERO
+            rows += Exponent(Fraction(edited.of_element))
+            scale = replace(scale, element=replace(element, length=rows))
+        return scale
 
     def _unknown(self, node: cst.CSTNode) -> Scale:
         return Scale(exponent_of(Unknown(node)))
@@ -576,9 +592,8 @@ class ScaleInference:
         unknown = Unknown(node)
         if self._values.qualified(node):  # a constant, such as `math.pi`
             return Scale(ZERO)
-        if self._library.is_external(self._values, node):
-            constant = Constant(node, unknown, Rank.NAMED, is_external=True)
-            self.found.constants.append(constant)
+        if self._is_external(node):
+            self.found.constants.append(Constant(node, unknown, Rank.NAMED))
         else:
             self.found.opaque.append(Opaque(node, unknown, ()))
         return Scale(exponent_of(unknown))
@@ -798,7 +813,7 @@ class ScaleInference:
 
     def _opaque(self, call: cst.Call) -> Scale:
         """What an unknown function gives: of its arguments, if these are the same on any number of ranks, so is the result."""
-        if self._library.is_external(self._values, call):
+        if self._is_external(call):
             return self._outside(call)
         args = [self.scale(arg.value) for arg in call.args]
         if isinstance(call.func, cst.Attribute):
@@ -850,11 +865,14 @@ class ScaleInference:
                 letters.setdefault("l", receiver.length)
             if receiver.element is not None and receiver.element.length is not None:
                 letters.setdefault("m", receiver.element.length)
+        lengths = signature.lengths
+        if lengths and lengths[0].letter == "l" and "l" not in letters:
+            lengths = ()
         value = signature.result.at(letters) if signature.result else exponent_of(Unknown(node))
-        inner = receiver.element if receiver is not None and len(signature.lengths) == 1 else None
+        inner = receiver.element if receiver is not None and len(lengths) == 1 else None
         element = inner or Scale(value, is_record=True)
         scale: Scale | None = None
-        for term in reversed(signature.lengths):
+        for term in reversed(lengths):
             scale = Scale(value, term.at(letters), scale or element, is_record=True)
         return replace(scale, is_record=False) if scale is not None else Scale(value)
 
@@ -937,11 +955,14 @@ class ScaleInference:
 
     def _converted(self, call: cst.Call) -> Scale:
         scale = self._first(call)
-        if call.args and self._is_external_text(call.args[0].value):
+        if self._is_external(call):
             return self._outside(call)
         return Scale(scale.value, scale.length, scale.element)
 
-    def _is_external_text(self, node: cst.BaseExpression) -> bool:
+    def _is_external(self, node: cst.BaseExpression) -> bool:
+        """Whether a number comes from outside the program, as text perhaps: `int(sys.argv[1])`."""
+        if isinstance(node, cst.Call) and self._qualified(node) in _CONVERTING and node.args:
+            return self._is_external(node.args[0].value)
         return self._library.is_external(self._values, node)
 
     def _next(self, call: cst.Call) -> Scale:
@@ -997,7 +1018,7 @@ class ScaleInference:
             case cst.Attribute():
                 if bindings := self._attribute_bindings(node):
                     return all(map(self._sets_whole, bindings))
-                return self._library.gives_whole_numbers(node.attr.value)
+                return self._library.is_whole(self._values, node)
             case cst.Call():
                 return self._gives_whole(node)
         return False
@@ -1030,7 +1051,7 @@ class ScaleInference:
             return True
         if name in _BOUNDS or name in ("builtins.abs", "builtins.sum"):
             return all(self.is_whole(arg.value) for arg in call.args)
-        if self._library.gives_whole_numbers(name or method(call)):
+        if self._library.is_whole(self._values, call):
             return True
         functions = [v.node for v in self._values.of(call.func) if v.kind is Kind.FUNCTION]
         returned = [r for f in functions if f is not None for r in self._index.returns[f]]

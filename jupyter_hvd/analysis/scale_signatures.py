@@ -115,6 +115,15 @@ class EntryPoint:
     reason: str = ""
 
 
+@dataclass(frozen=True)
+class Edited:
+    """What another edit adds to the exponents of a number, of a sequence's length, and of its elements' lengths."""
+
+    value: int = 0
+    length: int = 0
+    of_element: int = 0
+
+
 class ScaleLibrary(Protocol):
     """What the scale analysis asks of a framework."""
 
@@ -130,8 +139,8 @@ class ScaleLibrary(Protocol):
     def steps(self, values: ValueAnalysis) -> Mapping[cst.Call, Fraction]:
         """The calls that are training steps, with the exponent of how often each must run: -1 where batches are scaled."""
 
-    def batch_sizes(self, values: ValueAnalysis) -> Sequence[cst.BaseExpression]:
-        """The expressions that are the batch size of training data, which scaling multiplies."""
+    def edited(self, values: ValueAnalysis) -> Mapping[cst.BaseExpression, Edited]:
+        """What other edits of the scaled program change: batch sizes above all."""
 
     def fixed_loops(self, values: ValueAnalysis) -> Collection[cst.CSTNode]:
         """What loops run over that is the same on any number of ranks, as the variables of a model."""
@@ -144,5 +153,5 @@ class ScaleLibrary(Protocol):
     def is_external(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
         """Whether a number comes from outside the program, and so is the same however many ranks there are."""
 
-    def gives_whole_numbers(self, name: str) -> bool:
-        """Whether a library's function of this name gives integers."""
+    def is_whole(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+        """Whether a library, or whoever starts the program, gives a whole number here."""

@@ -17,7 +17,7 @@ import libcst as cst
 
 from jupyter_hvd.analysis.module import Module
 from jupyter_hvd.analysis.scale_exponents import ScaleAnalysis, edit_around
-from jupyter_hvd.analysis.scale_signatures import EntryPoint, Signature, signature
+from jupyter_hvd.analysis.scale_signatures import Edited, EntryPoint, Signature, signature
 from jupyter_hvd.analysis.values import ValueAnalysis
 from jupyter_hvd.frameworks.tensorflow.library import TensorFlowLibrary
 
@@ -32,6 +32,9 @@ _FUNCTIONS = {
     "math.cos": "x: 0 -> 0",
     "math.sqrt": "x: r -> r/2",
 }
+
+
+_WHOLE = ("standin.given", "standin.rows")
 
 
 class StandInScale:
@@ -54,10 +57,8 @@ class StandInScale:
         trained = [c for c in calls if values.qualified(c.func) == "standin.train"]
         return dict.fromkeys(trained, Fraction(-1))
 
-    def batch_sizes(self, values: ValueAnalysis) -> Sequence[cst.BaseExpression]:
-        makers = ("standin.batches", "standin.batch")
-        calls = [c for c in values.index.calls if values.qualified(c.func) in makers]
-        return [call.args[-1].value for call in calls]
+    def edited(self, values: ValueAnalysis) -> Mapping[cst.BaseExpression, Edited]:
+        return {size: Edited(value=1) for size in batch_sizes(values)}
 
     def fixed_loops(self, values: ValueAnalysis) -> Collection[cst.CSTNode]:
         return ()
@@ -70,8 +71,14 @@ class StandInScale:
     def is_external(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
         return values.qualified(getattr(node, "func", node)) == "standin.given"
 
-    def gives_whole_numbers(self, name: str) -> bool:
-        return name in ("standin.given", "standin.rows")
+    def is_whole(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+        return isinstance(node, cst.Call) and values.qualified(node.func) in _WHOLE
+
+
+def batch_sizes(values: ValueAnalysis) -> list[cst.BaseExpression]:
+    """The numbers that are multiplied: what `B` is set to."""
+    bound = values.index.bound
+    return [b.value for t, b in bound.items() if isinstance(t, cst.Name) and t.value == "B"]
 
 
 def analyse(source: str) -> ScaleAnalysis:
@@ -82,6 +89,8 @@ def scaled(source: str, analysis: ScaleAnalysis) -> str:
     """The program with all edits; `standin.size()` is the number of ranks. Batch sizes are multiplied as well."""
     module = analysis.module
     edits: list[tuple[int, int, str]] = []
+    for size in batch_sizes(analysis.values):
+        edits.append((module.span(size).end, 0, " * standin.size()"))
     for coercion in analysis.coercions:
         span = module.span(coercion.node)
         before, after = edit_around(
