@@ -67,14 +67,14 @@ class Explained:
     """A variable where it is set.
 
     Attributes:
-        name: as the program writes it. line: from 1.
+        name: as the program writes it. place: the name, where it is set.
         exponent: None where the program gives it contradictory ones; the text "any" where nothing determines it.
         frequency: how often the statement runs, likewise.
         cause: what determined the exponent, and the line of it; '' and 0 where nothing did.
     """
 
     name: str
-    line: int
+    place: cst.CSTNode
     exponent: Fraction | Literal["any"] | None
     frequency: Fraction | Literal["any"] | None
     cause: str
@@ -115,7 +115,7 @@ class ScaleAnalysis:
         return tuple(
             Explained(
                 each.name,
-                self._line(each.place),
+                each.place,
                 self._known(each.exponent),
                 self._known(each.frequency),
                 *self._cause(each.exponent, each.place),
@@ -285,6 +285,9 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
             solution.add(Equation(exponent_of(opaque.unknown), ZERO, opaque.node))
     for constant in ranked:
         solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
+    for unknown in found.counts:
+        if unknown.node is not None:
+            solution.add(Equation(exponent_of(unknown), ZERO, unknown.node))
     return _judged(found, solution, frozenset(clashing), sinks, operands, disagreeing)
 
 

@@ -19,7 +19,7 @@ class Frequencies:
     """The frequencies of one module's statements.
 
     Attributes:
-        facts: the equations that hold: between a function and its calls, and for training steps.
+        facts: the equations between a function and its calls. unknowns: how often functions are called, and loops go round.
     """
 
     def __init__(
@@ -36,6 +36,7 @@ class Frequencies:
         self._functions: dict[cst.CSTNode, Exponent] = {}
         self._loops: dict[cst.CSTNode, Exponent] = {}
         self.facts: list[Equation] = []
+        self.unknowns: list[Unknown] = []
         steps = library.steps(values)
         self._trained = {site for step in steps for site in values.calls.leading_to(step)}
         self.demands = steps
@@ -60,7 +61,9 @@ class Frequencies:
             case cst.For(iter=iterable, body=body) if child is body:
                 return self._length_of(iterable)
             case cst.While(body=body) if child is body:
-                return self._loops.setdefault(around, exponent_of(Unknown(around, "iterations")))
+                if around not in self._loops:
+                    self._loops[around] = self._counted(around, "iterations")
+                return self._loops[around]
             case cst.If(test=test, body=body, orelse=orelse):
                 if child is body or child is orelse:
                     return -self._thinned_by(test, child is body)
@@ -118,8 +121,8 @@ class Frequencies:
         found = self._functions.get(function)
         if found is None:
             entry = self.entry_point(function)
-            sites = self._values.calls.sites(function)
-            found = exponent_of(Unknown(function, "calls"))
+            sites = self._sites(function)
+            found = self._counted(function, "calls")
             self._functions[function] = found
             if entry is not None and entry.frequency is not None:
                 known = Exponent(entry.frequency)
@@ -127,6 +130,19 @@ class Frequencies:
             for site in sites:
                 self.facts.append(Equation(found, self.of(site), site, "calls it"))
         return found
+
+    def _counted(self, node: cst.CSTNode, label: str) -> Exponent:
+        unknown = Unknown(node, label)
+        self.unknowns.append(unknown)
+        return exponent_of(unknown)
+
+    def _sites(self, function: Function) -> list[cst.Call]:
+        """The calls of a function; of an `__init__`, those of its class."""
+        sites = self._values.calls.sites(function)
+        owner = self._module.class_of(function)
+        if isinstance(function, cst.FunctionDef) and function.name.value == "__init__" and owner:
+            sites = [*sites, *self._values.calls.sites(owner)]
+        return sites
 
     def entry_point(self, function: cst.CSTNode) -> EntryPoint | None:
         return self._library.entry_point(self._values, function)

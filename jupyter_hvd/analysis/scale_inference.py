@@ -142,7 +142,13 @@ class Assignment:
 
 @dataclass
 class Found:
-    """What the walk over a module has found, in the order of the text."""
+    """What the walk over a module has found, in the order of the text.
+
+    Attributes:
+        facts: equations that hold. flows: those of values that are handed on, which fail where one is handed on from several places.
+        ramps: what is taken for the same on any number of ranks, as fractions are added to it.
+        counts: how often loops of unknown length go round, and functions run.
+    """
 
     facts: list[Equation] = field(default_factory=list)
     flows: list[Equation] = field(default_factory=list)
@@ -152,6 +158,7 @@ class Found:
     repeated: list[Repeated] = field(default_factory=list)
     opaque: list[Opaque] = field(default_factory=list)
     ramps: list[Equation] = field(default_factory=list)
+    counts: list[Unknown] = field(default_factory=list)
     assignments: list[Assignment] = field(default_factory=list)
 
 
@@ -182,6 +189,7 @@ class ScaleInference:
         found.facts += self.frequencies.training_facts()
         self._visit(self._module.tree)
         found.flows[:0] = self.frequencies.facts
+        found.counts += self.frequencies.unknowns
         return found
 
     def _visit(self, root: cst.CSTNode) -> None:
@@ -272,7 +280,9 @@ class ScaleInference:
                 for target in targets:
                     self._compare(node, left, target)
                     left = target.comparator
-                return Scale(ZERO)
+                sides = (self.scale(s) for s in (node.left, *(t.comparator for t in targets)))
+                sized = next((s.length for s in sides if s.length is not None), None)
+                return Scale(ZERO, sized)
             case cst.IfExp(body=one, orelse=other) | cst.BooleanOperation(left=one, right=other):
                 return self._join([self.scale(one), self.scale(other)], node)
             case cst.NamedExpr(value=value) | cst.Await(expression=value):
@@ -888,13 +898,27 @@ class ScaleInference:
         operator, operand = accumulated
         receiver = call.func.value
         value = self.scale(receiver).value
-        if operator == "=":
+        scaled = self._multiplied(operand, receiver) if operator == "=" else None
+        if scaled is not None:
+            self._recur(call, value, "*", scaled, ())
+        elif operator == "=":
             self._flow(value, self.scale(operand).value, call)
         else:
             self._recur(call, value, operator, operand, ())
         often = self.frequencies.of(call)
         name = self._module.text(receiver)
         self.found.assignments.append(Assignment(name, call, value, often))
+
+    def _multiplied(
+        self, value: cst.BaseExpression, receiver: cst.BaseExpression
+    ) -> cst.BaseExpression | None:
+        """The constant `c` of `x.assign(x * c)`."""
+        match value:
+            case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
+                for itself, other in ((left, right), (right, left)):
+                    if self._is_same(itself, receiver) and is_constant(other):
+                        return other
+        return None
 
     # Built-in functions
 
@@ -977,7 +1001,9 @@ class ScaleInference:
     def _length_of(self, iterable: cst.BaseExpression) -> Exponent:
         scale = self.scale(iterable)
         if scale.length is None:
-            scale = replace(scale, length=exponent_of(Unknown(iterable, "length")))
+            unknown = Unknown(iterable, "length")
+            self.found.counts.append(unknown)
+            scale = replace(scale, length=exponent_of(unknown))
             self._known[iterable] = scale
         assert scale.length is not None
         return scale.length

@@ -47,7 +47,9 @@ def differences(
             of_one = value / float(size) ** float(power)
             slack = 1e-9 + (size if power == -1 else 0)
             if near and not min(near) - slack <= of_one <= max(near) + slack:
-                found.append(f"{name} is {of_one} after {seen} examples, not {min(near)}…{max(near)}")
+                found.append(
+                    f"{name} is {of_one} after {seen} examples, not {min(near)}…{max(near)}"
+                )
                 break
     return found
 
@@ -90,7 +92,9 @@ def programs(draw: st.DrawFn) -> str:
         before.append("step = 0")
         body.append(draw(st.sampled_from(["step += 1", "step = step + 1", "step = 1 + step"])))
     seen[counter] = None
-    for place, kind in enumerate(draw(st.lists(st.sampled_from(sorted(PARTS)), min_size=1, max_size=4))):
+    for place, kind in enumerate(
+        draw(st.lists(st.sampled_from(sorted(PARTS)), min_size=1, max_size=4))
+    ):
         PARTS[kind](draw, place, number, before, body, seen, steps, counts_after)
     body.append(f"standin.see({', '.join(f'{name}={name}' for name in seen)})")
     loop = LOOPS[shape](draw, body)
@@ -143,7 +147,12 @@ def _warm_up(draw, place, number, before, body, seen, steps, after):
     warm, rate = number(f"warm{place}", draw(steps)), f"rate{place}"
     spelled = draw(st.sampled_from(["block", "expression", "minimum"]))
     if spelled == "block":
-        body += [f"if step < {warm}:", f"    {rate} = 0.1 * step / {warm}", "else:", f"    {rate} = 0.1"]
+        body += [
+            f"if step < {warm}:",
+            f"    {rate} = 0.1 * step / {warm}",
+            "else:",
+            f"    {rate} = 0.1",
+        ]
     elif spelled == "expression":
         body.append(f"{rate} = 0.1 * step / {warm} if step < {warm} else 0.1")
     else:

@@ -59,7 +59,7 @@ class TensorFlowProgram:
 
     @cached_property
     def scales(self) -> ScaleAnalysis:
-        return ScaleAnalysis(self.values, TensorFlowScale(self))
+        return ScaleAnalysis(self.values, TensorFlowScale(self.data, self.batch_sizes))
 
     @cached_property
     def rowwise(self) -> Rowwise:

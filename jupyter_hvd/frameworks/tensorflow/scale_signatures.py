@@ -10,7 +10,6 @@ import re
 from collections.abc import Collection, Mapping
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -18,10 +17,9 @@ from ...analysis.scale_signatures import Edited, EntryPoint, Signature, signatur
 from ...analysis.syntax import argument, method
 from ...analysis.values import ValueAnalysis
 from . import tf_api
+from .batch_sizes import BatchSizes
 from .roles import Role
-
-if TYPE_CHECKING:
-    from .program import TensorFlowProgram
+from .training_data import TrainingData
 
 #: Functions by their last names, of Python's `math`, NumPy and TensorFlow.
 _OF_NUMBERS: dict[str, str] = {
@@ -103,8 +101,10 @@ _SCHEDULER = EntryPoint(_ONCE, (_ONCE, _ONCE), "runs once an epoch")
 class TensorFlowScale:
     """What the scale analysis asks of one program that trains with TensorFlow."""
 
-    def __init__(self, program: TensorFlowProgram) -> None:
-        self._program = program
+    def __init__(self, data: TrainingData, sizes: BatchSizes) -> None:
+        self._data, self._sizes = data, sizes
+        self._training = data.training
+        self._values = data.values
 
     # Signatures
 
@@ -152,7 +152,7 @@ class TensorFlowScale:
 
     @cached_property
     def _fits(self) -> frozenset[cst.Call]:
-        return frozenset(self._program.training.keras.fits)
+        return frozenset(self._training.keras.fits)
 
     def _of_object(self, values: ValueAnalysis, call: cst.Call) -> str | None:
         """What an object gives that is called: a schedule, a loss."""
@@ -180,7 +180,7 @@ class TensorFlowScale:
         if owner is None:
             return None
         name = function.name.value
-        if name in _ENTRY_POINTS and self._program.training.keras.is_callback(owner):
+        if name in _ENTRY_POINTS and self._training.keras.is_callback(owner):
             return _ENTRY_POINTS[name]
         if name == "train_step" and values.is_of_kind(owner, Role.MODEL):
             return _TRAIN_STEP
@@ -191,7 +191,7 @@ class TensorFlowScale:
     @cached_property
     def _scheduling(self) -> frozenset[cst.CSTNode]:
         """The functions that `LearningRateScheduler` asks for the rate of an epoch."""
-        values = self._program.values
+        values = self._values
         found: set[cst.CSTNode] = set()
         for call in values.index.calls:
             given = argument(call, "schedule", 0)
@@ -201,23 +201,23 @@ class TensorFlowScale:
         return frozenset(found)
 
     def steps(self, values: ValueAnalysis) -> Mapping[cst.Call, Fraction]:
-        grown = self._program.batch_sizes.grown
-        keras = self._program.training.keras
+        grown = self._sizes.grown
+        keras = self._training.keras
         found = {
             update.call: Fraction(-1)
-            for update in self._program.training.updates
+            for update in self._training.updates
             if keras.runs(update.function)
         }
-        for update, sites in self._program.data.step_sites:
+        for update, sites in self._data.step_sites:
             grows = any(site.call in grown for site in sites)
             found[update.call] = Fraction(-1 if grows else 0)
         return found
 
     def fixed_loops(self, values: ValueAnalysis) -> Collection[cst.CSTNode]:
-        return self._program.training.variable_loops
+        return self._training.variable_loops
 
     def edited(self, values: ValueAnalysis) -> Mapping[cst.BaseExpression, Edited]:
-        sizes = self._program.batch_sizes
+        sizes = self._sizes
         return {
             **dict.fromkeys(sizes.numbers, Edited(value=1)),
             **dict.fromkeys(sizes.counts, Edited(value=-1)),
@@ -255,9 +255,9 @@ class TensorFlowScale:
     @cached_property
     def _whole_options(self) -> frozenset[str]:
         """The options of the program that are parsed as whole numbers: `parser.add_argument("--steps", type=int)`."""
-        module = self._program.module
+        module = self._values.module
         found = set()
-        for call in self._program.values.index.calls:
+        for call in self._values.index.calls:
             kind = argument(call, "type")
             if (
                 method(call) == "add_argument"

@@ -89,6 +89,8 @@ def converted(text: str, coercion: Coercion) -> str:
         return f"{text} → {text} ** ranks: {coercion.reason}, and a step of {RANKS} ranks stands for {RANKS} steps"
     if coercion.power == -1:
         steps = f"{text} → {text} / ranks"
+        if text.isdecimal() and int(text) % RANKS:
+            steps += f", rounded down ({RANKS} ranks: {max(1, int(text) // RANKS)})"
         return (
             f"{steps}: it counts steps ({coercion.reason}), of which {RANKS} ranks take 1/{RANKS}"
         )
