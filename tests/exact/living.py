@@ -21,6 +21,7 @@ from multiprocessing.connection import Client
 from pathlib import Path
 
 from jupyter_hvd.rank.shared import explain
+from jupyter_hvd.runtime.scaling import VIRTUAL_SIZE_VARIABLE
 from jupyter_hvd.verify.exact import observer as observing
 from jupyter_hvd.verify.exact.rank import last_line
 from jupyter_hvd.verify.exact.records import Record
@@ -53,6 +54,8 @@ def run(tf, observer: observing.Observer, order: dict) -> Record:
 
     observer.begin()
     begin(tf, order["seed"])
+    if RANK < 0:
+        os.environ[VIRTUAL_SIZE_VARIABLE] = str(order.get("virtual", 1))
     sharing.has_shared = False
     report._told.clear()
     folder = Path(order["folder"]) / str(RANK)

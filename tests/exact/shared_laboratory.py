@@ -89,8 +89,12 @@ class Ranks:
             self._folder.remove()
             self._folder = None
 
-    def send(self, program: Path, mutant: str = "") -> None:
-        """Begin a run of a program."""
+    def send(self, program: Path, mutant: str = "", virtual: int = 1) -> None:
+        """Begin a run of a program.
+
+        Args:
+            virtual: how many ranks one process pretends to be.
+        """
         if self._folder is None:
             self.start()
         self._runs += 1
@@ -99,6 +103,7 @@ class Ranks:
             "folder": str(self.folder / f"run-{self._runs}"),
             "seed": 5,
             "mutant": mutant,
+            "virtual": virtual,
         }
         for connection in self._connections.values():
             connection.send(order)
@@ -183,21 +188,28 @@ class Laboratory:
         for ranks in self._ranks.values():
             ranks.close()
 
-    def run(self, program: Path, size: int, mutant: str = "") -> list[Record]:
+    def run(self, program: Path, size: int, mutant: str = "", virtual: int = 1) -> list[Record]:
         # Idle ranks are ended: Horovod's exchange messages every millisecond, and several sizes at once slow each other down.
         if size > 1:
             for other in set(self._ranks) - {1, size}:
                 self._ranks[other].close()
         ranks = self._ranks.setdefault(size, Ranks(size))
-        ranks.send(program, mutant)
+        ranks.send(program, mutant, virtual)
         return ranks.receive()
 
-    def judge(self, program: Path, size: int, mutant: str = "") -> tuple[str, str]:
-        """What becomes of a program on so many ranks, and why."""
-        if program.stem not in self._alone:
-            self._alone[program.stem] = self.run(program, 1)[0]
+    def judge(
+        self, program: Path, size: int, mutant: str = "", virtual: int = 1
+    ) -> tuple[str, str]:
+        """What becomes of a program on so many ranks, and why.
+
+        Args:
+            virtual: how many ranks the one process pretends to be that it is compared with.
+        """
+        alone = f"{program.stem} {virtual}"
+        if alone not in self._alone:
+            self._alone[alone] = self.run(program, 1, virtual=virtual)[0]
         try:
-            return judge(self._alone[program.stem], self.run(program, size, mutant))
+            return judge(self._alone[alone], self.run(program, size, mutant))
         except StuckError as error:
             return "wrong", f"STUCK {error}"
 

@@ -13,7 +13,6 @@ from ...analysis.index import Binding
 from ...analysis.library import Kind
 from ...analysis.syntax import argument, has_star, method, names_in, nodes_in
 from ...analysis.values import ValueAnalysis
-from . import tf_api
 from .keras_loops import fit_argument
 from .pipelines import Pipeline, Pipelines
 from .roles import Role
@@ -104,6 +103,16 @@ class BatchSizes:
         return list(dict.fromkeys(b.whole for b in self.trainings if b.whole is not None))
 
     @cached_property
+    def unseen(self) -> list[Batches]:
+        """The trainings whose batches cannot grow, though nothing says that they have all rows."""
+        return [
+            batches
+            for batches in self.trainings
+            if not batches.can_grow and batches.whole is None
+            if batches.training not in self._loops.whole
+        ]
+
+    @cached_property
     def missing(self) -> list[MissingSize]:
         """The calls that take a batch size, and are given none, each once."""
         found = {each.call: each for batches in self.trainings for each in batches.missing}
@@ -128,11 +137,16 @@ class BatchSizes:
             if any(p is not size and not self._may_grow(p, set(sizes)) for p in defined):
                 defined = [size]
             found.update(dict.fromkeys(defined))
-        return [point for point in found if not self._follows(point, found)]
+        return [point for point in found if not self._is_computed_from(point, found)]
 
-    def _follows(self, size: cst.BaseExpression, others: Mapping[cst.BaseExpression, None]) -> bool:
-        """Whether a number is computed from another one of these."""
-        return any(node is not size and node in others for node in self._arithmetic(size))
+    def follow(self, number: cst.BaseExpression) -> bool:
+        """Whether a number is computed from a size that is multiplied, and so is multiplied with it."""
+        return self._is_computed_from(number, dict.fromkeys(self.numbers))
+
+    def _is_computed_from(
+        self, number: cst.BaseExpression, others: Mapping[cst.BaseExpression, None]
+    ) -> bool:
+        return any(node is not number and node in others for node in self._arithmetic(number))
 
     # Where a size is defined
 
@@ -153,7 +167,7 @@ class BatchSizes:
                 found = []
                 for definition in self.values.definitions.reaching(size):
                     match definition:
-                        case Binding(value=value, path=(), adds=False):
+                        case Binding(adds=False) if (value := element_of(definition)) is not None:
                             found.append(value)
                         case cst.Param():
                             found += self._passed(definition)
@@ -161,30 +175,54 @@ class BatchSizes:
                             return []
                 return found
             case cst.Attribute():
-                bindings = self.values.flow.bindings_of(size)
-                if any(b.path or b.adds for b in bindings):
-                    return []
-                return [b.value for b in bindings] or self._of_class(size)
+                bindings = self.values.flow.bindings_of(size) or self._of_class(size)
+                found = [value for b in bindings if (value := element_of(b)) is not None]
+                return found if len(found) == len(bindings) else []
             case cst.Subscript():
                 entry = self._entry(size)
                 return [] if entry is None else [entry]
         return []
 
-    def _of_class(self, size: cst.Attribute) -> list[cst.BaseExpression]:
+    def _of_class(self, size: cst.Attribute) -> list[Binding]:
         """What a class gives its objects: `class Config: batch_size = 32`."""
         owners = {v.node for v in self.values.of(size.value) if isinstance(v.node, cst.ClassDef)}
         name = size.attr.value
-        bound = [b for o in owners for b in self.values.classes.attributes(o, name)]
-        return [b.value for b in bound if not b.path]
+        return [b for o in owners for b in self.values.classes.attributes(o, name)]
 
     def _passed(self, param: cst.Param) -> list[cst.BaseExpression]:
         function = self.module.owner(param)
         if function is None:
             return []
         passed = self.values.calls.actual_arguments(function, param)
-        omitted = len(passed) < len(self._sites(function))
+        trained = [(site, value) for site, value in passed if site in self._makers]
+        omitted = not trained and len(passed) < len(self._sites(function))
+        passed = trained or passed
         default = [param.default] if param.default is not None and (omitted or not passed) else []
         return [*(value for _, value in passed), *default]
+
+    @cached_property
+    def _makers(self) -> frozenset[cst.Call]:
+        """The calls that make what training runs over, as against other data that the same functions make."""
+        found: set[cst.Call] = set()
+        data = [source for each in self.data.loop_data.values() for source in each]
+        fits = self.data.training.keras.shown_fits
+        data += [arg.value for call in fits if (arg := fit_argument(call, "x")) is not None]
+        pending, seen = list(data), set[cst.CSTNode]()
+        while pending:
+            node = pending.pop()
+            if node in seen or self._is_parameter(node):
+                continue
+            seen.add(node)
+            found |= {node} if isinstance(node, cst.Call) else set()
+            pending += [source for source, _ in self.values.flow.predecessors(node)]
+            pending += [arg.value for arg in node.args[:1]] if isinstance(node, cst.Call) else []
+        return frozenset(found)
+
+    def _is_parameter(self, node: cst.CSTNode) -> bool:
+        definitions = self.values.definitions
+        return isinstance(node, cst.Name) and any(
+            isinstance(d, cst.Param) for d in definitions.reaching(node)
+        )
 
     def _sites(self, function: cst.CSTNode) -> list[cst.Call]:
         """The calls of a function, or of the class whose `__init__` it is."""
@@ -216,33 +254,10 @@ class BatchSizes:
         return None
 
     def _may_grow(self, point: cst.BaseExpression, sizes: set[cst.BaseExpression]) -> bool:
-        """Whether a size can be multiplied where it is defined: no rate or schedule goes by it, nor only evaluations beside."""
-        if point in self._behind_rates:
-            return False
+        """Whether a size is multiplied where it is defined: it has other uses than evaluations, or none."""
+
         uses = self._other_uses(point, sizes)
         return not uses or not all(map(self._is_of_evaluation, uses))
-
-    @cached_property
-    def _behind_rates(self) -> frozenset[cst.CSTNode]:
-        """What learning rates and schedules are computed from: they count in the steps, and rows, of one process."""
-        found: set[cst.CSTNode] = set()
-        for call in self.values.index.calls:
-            name = self.values.qualified(call.func)
-            if tf_api.optimizer(name) or tf_api.schedule(name) or self._is_own_schedule(call):
-                for arg in call.args:
-                    found.update(self._arithmetic(arg.value))
-        return frozenset(found)
-
-    def _is_own_schedule(self, call: cst.Call) -> bool:
-        return any(
-            value.kind is Kind.CLASS
-            and isinstance(value.node, cst.ClassDef)
-            and any(
-                base.endswith(".LearningRateSchedule")
-                for base in self.values.classes.library_bases(value.node)
-            )
-            for value in self.values.of(call.func)
-        )
 
     def _arithmetic(self, expression: cst.BaseExpression) -> Iterator[cst.CSTNode]:
         """The nodes that a number is computed from by names, operators and functions of numbers, itself first."""
@@ -277,7 +292,7 @@ class BatchSizes:
         targets = [
             bound.target
             for bound in self.values.index.bound.values()
-            if bound.value is point and bound.target is not None
+            if bound.target is not None and element_of(bound) is point
         ]
         definitions = self.values.definitions
         return [
@@ -368,7 +383,7 @@ class BatchSizes:
 
     def _of_source(self, training: cst.Call, source: cst.BaseExpression) -> Batches:
         """The batches of a generator, a `PyDataset`, or of what is not seen."""
-        for node in self._makers(source):
+        for node in self._made_by(source):
             if method(node) in _FLOWS and not has_star(node):
                 found = self._of_loader(training, node, DEFAULT)
                 return found or Batches(training)
@@ -380,7 +395,7 @@ class BatchSizes:
         node = getattr(value, "node", None)
         return node if isinstance(node, (cst.FunctionDef, cst.ClassDef)) else None
 
-    def _makers(self, expression: cst.BaseExpression) -> Iterator[cst.Call]:
+    def _made_by(self, expression: cst.BaseExpression) -> Iterator[cst.Call]:
         """The calls that make what an expression holds."""
         pending, seen = [expression], set[cst.CSTNode]()
         while pending:
@@ -397,14 +412,10 @@ class BatchSizes:
 
     def _of_steps(self) -> Iterator[Batches]:
         for call, given in self.data.loop_data.items():
-            if call in self._loops.whole:
-                yield Batches(call)
-            elif call in self._loops.cut or call in self._loops.drawn:
-                yield self._of_slices(call, set(self._loops.behind(call)))
-            elif given:
+            if given and not (call in self._loops.cut or call in self._loops.drawn):
                 yield self._of_loops(call, given)
             else:
-                yield Batches(call)
+                yield self._of_slices(call, set(self._loops.behind(call)))
 
     def _of_loops(self, call: cst.Call, given: list[cst.BaseExpression]) -> Batches:
         """The batches of what loops around a step run over; the innermost that gives batches counts."""
@@ -425,9 +436,13 @@ class BatchSizes:
             if isinstance(node, cst.Subscript):
                 for element in node.slice[:1]:
                     if isinstance(element.slice, cst.Slice):
-                        found, numbered = self._cut(element.slice)
+                        found, numbered = self._cut(element.slice, start_of(node.value))
                         sizes.update(dict.fromkeys(found))
                         counts.update(dict.fromkeys(numbered))
+            elif isinstance(node, cst.Call) and self._makes_slice(node):
+                found, numbered = self._cut_between(node.args[0].value, node.args[1].value)
+                sizes.update(dict.fromkeys(found))
+                counts.update(dict.fromkeys(numbered))
             elif isinstance(node, cst.Call) and method(node) in _DRAWS:
                 size = self._drawn(node)
                 sizes.update(dict.fromkeys([size] if size is not None else []))
@@ -447,15 +462,35 @@ class BatchSizes:
             return None
         return given.value
 
-    def _cut(self, cut: cst.Slice) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+    def _cut(
+        self, cut: cst.Slice, start: cst.BaseExpression | None
+    ) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
         """The sizes that a slice has in its bounds and in the loop whose numbers it goes by, and the count of that loop.
 
         Rows from `i` to `i + size`, or from `i * size` to `(i + 1) * size`.
+
+        Args:
+            start: from where on the rows were cut before: `i` of `x[i:][:size]`.
         """
-        lower, upper = cut.lower, cut.upper
+        lower, upper = cut.lower or start, cut.upper
         if lower is None or upper is None:
             return [], []
-        sizes = list(self._sizes_between(lower, upper))
+        if cut.lower is None:
+            return self._numbered(lower, [upper, *self._factors(lower, self.module.text(upper))])
+        return self._cut_between(lower, upper)
+
+    def _makes_slice(self, call: cst.Call) -> bool:
+        return len(call.args) == 2 and self.values.qualified(call.func) == "builtins.slice"
+
+    def _cut_between(
+        self, lower: cst.BaseExpression, upper: cst.BaseExpression
+    ) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+        return self._numbered(lower, list(self._sizes_between(lower, upper)))
+
+    def _numbered(
+        self, lower: cst.BaseExpression, sizes: list[cst.BaseExpression]
+    ) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+        """These sizes with those that the loop has whose numbers rows are cut by, and its count."""
         if not sizes:
             return [], []
         text = self.module.text(sizes[0])
@@ -525,14 +560,34 @@ class BatchSizes:
                         yield from starts
                         return
 
-    def _factors(self, product: cst.BaseExpression, size: str) -> Iterator[cst.BaseExpression]:
-        """What is written as the size among the factors of a product."""
-        match product:
-            case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
-                for factor in (left, right):
-                    if self.module.text(factor) == size:
-                        yield factor
-                        return
+    def _factors(self, number: cst.BaseExpression, size: str) -> Iterator[cst.BaseExpression]:
+        """What is written as the size among the factors of products in a number."""
+        for node in nodes_in(number):
+            match node:
+                case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
+                    yield from [f for f in (left, right) if self.module.text(f) == size][:1]
+
+
+def element_of(bound: Binding) -> cst.BaseExpression | None:
+    """What a binding binds, also `32` of `size, rate = 32, 0.1`; None where that is not written there."""
+    value, path = bound.value, bound.path
+    while path and isinstance(value, (cst.Tuple, cst.List)):
+        elements = list(value.elements)
+        starred = any(isinstance(e, cst.StarredElement) for e in elements)
+        if starred or not 0 <= path[0] < len(elements):
+            return None
+        value, path = elements[path[0]].value, path[1:]
+    return None if path else value
+
+
+def start_of(rows: cst.BaseExpression) -> cst.BaseExpression | None:
+    """From where on rows are cut, `i` of `x[i:]`; None where they are not."""
+    match rows:
+        case cst.Subscript(
+            slice=[cst.SubscriptElement(slice=cst.Slice(lower=lower, upper=None)), *_]
+        ):
+            return lower
+    return None
 
 
 def bare(text: str) -> str:

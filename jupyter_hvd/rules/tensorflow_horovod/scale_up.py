@@ -31,8 +31,7 @@ class ScaleBatch(Rule):
 
     N ranks share a batch that is N times as large, so that a pass over the data takes an N-th of the steps. A size is multiplied once:
     where a name, a parameter or an entry of a configuration defines it, so that numbers of steps which are computed from it
-    agree. It is multiplied where it is used, if a learning rate or a schedule is computed from it, or if the name is used for
-    evaluations only beside; those stay as they are. `fit`, loaders and generators of images that are given no size get their default,
+    agree. It is multiplied where it is used, if the name is used for evaluations only beside; those stay as they are. `fit`, loaders and generators of images that are given no size get their default,
     multiplied. So do batches that a loop cuts out of arrays, or draws from them.
 
     A batch of all rows cannot grow. It stays, and so does the rate of an optimizer that takes such batches only; this is told.
@@ -101,7 +100,7 @@ class ScaleBatch(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         sizes = context.batch_sizes
         for number in sizes.numbers:
-            yield Fix(number, context.times_size(number), grown(context.module.text(number)))
+            yield Fix(number, times_size(context, number), grown(context.module.text(number)))
         for missing in sizes.missing:
             size = f"batch_size={missing.default} * {context.backend.size}"
             edit = context.add_keyword(missing.call, size)
@@ -109,6 +108,13 @@ class ScaleBatch(Rule):
         for count in sizes.counts:
             why = "A loop that cuts batches N times as large out of the data takes an N-th of the turns."
             yield Fix(count, fewer(context, count), why)
+        for batches in sizes.unseen:
+            yield Problem(
+                batches.training,
+                "how many rows this trains on at once is not seen, so its batches do not grow with the number of ranks",
+                f"multiply the number of rows, and the learning rate, by {context.backend.size}",
+                "warning",
+            )
         for whole in sizes.whole:
             yield Problem(
                 whole,
@@ -122,6 +128,19 @@ def grown(size: str) -> str:
     """Why a size is multiplied."""
     rows = str(int(size) * RANKS) if size.isdecimal() else f"{RANKS} × {size}"
     return f"batch {size} → {size} × ranks: {RANKS} ranks train on {rows} rows a step, and take 1/{RANKS} of the steps"
+
+
+def times_size(context: Context, number: cst.BaseExpression) -> tuple[Edit, ...]:
+    """A number multiplied by the number of ranks, in parentheses where an operator beside it would take it apart."""
+    parent = context.module.parent(number)
+    match parent:
+        case cst.BinaryOperation(
+            operator=cst.Divide() | cst.FloorDivide() | cst.Modulo(), right=right
+        ) if right is number:
+            return context.wrap(number, "(", f" * {context.backend.size})")
+        case cst.BinaryOperation(operator=cst.Power()):
+            return context.wrap(number, "(", f" * {context.backend.size})")
+    return context.times_size(number)
 
 
 def fewer(context: Context, count: cst.BaseExpression) -> tuple[Edit, ...]:
@@ -187,7 +206,8 @@ class ScaleRate(Rule):
     process has seen as many examples.
 
     Weight decay of `AdamW` goes by the rate and is scaled with it. Momentum, moving averages, and a decay per step that a program
-    computes by itself, are not scaled. An optimizer that takes batches of all rows only keeps its rate.
+    computes by itself, are not scaled. An optimizer that takes batches of all rows only keeps its rate; a rate
+    that is computed from the batch size grows with it.
     """
 
     code = "HVD803"
@@ -263,10 +283,17 @@ class ScaleRate(Rule):
         if len(called(context, call)) != 1 or any(v.kind is Kind.FUNCTION for v in makers):
             known = None
         rate = rate_given(context, call)
-        if touched or known is None or not known.name or not is_plain(context, call, rate):
+        if rate is not None and context.batch_sizes.follow(rate.value):
+            yield Problem(
+                rate.value,
+                "this learning rate is computed from the batch size, which is multiplied by the number of ranks, so it grows already",
+                "nothing needs to be done, if the rate is meant to grow with the batch",
+                "info",
+            )
+        elif touched or known is None or not known.name or not is_plain(context, call, rate):
             yield at_sink(context, call)
         elif rate is not None:
-            yield Fix(rate.value, context.times_size(rate.value), multiplied(context, rate.value))
+            yield Fix(rate.value, times_size(context, rate.value), multiplied(context, rate.value))
         else:
             default = scaled_default(context, known, context.module.text(call.func))
             opening = context.module.source.index("(", context.module.span(call.func).end) + 1
@@ -299,7 +326,7 @@ class ScaleRate(Rule):
                 continue
             rates = list(rates_of(context, update))
             for rate in rates:
-                yield Fix(rate, context.times_size(rate), multiplied(context, rate))
+                yield Fix(rate, times_size(context, rate), multiplied(context, rate))
             if not rates and context.training.agreement.is_weight(update.variables[0]):
                 yield Problem(
                     update.call,

@@ -1,0 +1,227 @@
+"""`--batch scaled`: batches and learning rates are multiplied by the number of ranks, each once, where the program says them."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_hvd import Options, convert_source
+from jupyter_hvd.settings import OptionError
+
+SCALED = Options(batch="scaled")
+ADDED = ("jupyter_hvd", "horovod", "start_shared", "hvd.init()")
+HEAD = "import numpy as np\nimport tensorflow as tf\nimport keras\nx, y = np.load('x.npy'), np.load('y.npy')\n"
+MODEL = "model = keras.Sequential([keras.layers.Dense(1)])\nmodel.compile(keras.optimizers.SGD(0.1), loss='mse')\n"
+PIPELINE = "data = tf.data.Dataset.from_tensor_slices((x, y))"
+STEP = """\
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(a) - b) ** 2)
+    optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+"""
+
+
+def changed(program: str) -> list[str]:
+    """The lines of a program as they are after the conversion, where they differ, but for what starts Horovod."""
+    conversion = convert_source(HEAD + program, options=SCALED)
+    assert conversion.status == "converted", conversion.diagnostics
+    before = (HEAD + program).splitlines()
+    return [
+        line.strip()
+        for line in conversion.code.splitlines()
+        if line not in before and not any(word in line for word in ADDED)
+    ]
+
+
+def told(program: str) -> set[tuple[str, str]]:
+    """The rules that tell something, and how severe that is."""
+    conversion = convert_source(HEAD + program, options=SCALED)
+    return {(d.code, d.severity) for d in conversion.diagnostics}
+
+
+BATCHES = {
+    "fit without a size": ("model.fit(x, y)", ["model.fit(x, y, batch_size=32 * hvd.size())"]),
+    "fit with a size": ("model.fit(x, y, 16)", ["model.fit(x, y, 16 * hvd.size())"]),
+    "a pipeline": (
+        f"{PIPELINE}.batch(8).prefetch(1)\nmodel.fit(data)",
+        [f"{PIPELINE}.batch(8 * hvd.size()).prefetch(1)"],
+    ),
+    "evaluation keeps its size": (
+        f"SIZE = 8\n{PIPELINE}.batch(SIZE)\ntest = data.batch(SIZE)\nmodel.fit(data, validation_data=test)".replace(
+            "test = data", "test = tf.data.Dataset.from_tensor_slices((x, y))"
+        ),
+        [f"{PIPELINE}.batch(SIZE * hvd.size())"],
+    ),
+    "a definition that steps are counted by": (
+        "SIZE = 8\nmodel.fit(x, y, batch_size=SIZE, steps_per_epoch=len(x) // SIZE)",
+        ["SIZE = 8 * hvd.size()"],
+    ),
+    "one of two numbers that a size is computed from": (
+        f"SIZE = 8\nBATCH = 2 * SIZE\n{PIPELINE}.batch(BATCH)\nmodel.fit(data)\nmodel.fit(x, y, batch_size=SIZE)",
+        ["SIZE = 8 * hvd.size()"],
+    ),
+    "an option of the command line": (
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--size', type=int)\n"
+        "args = parser.parse_args()\nmodel.fit(x, y, batch_size=args.size)",
+        ["model.fit(x, y, batch_size=args.size * hvd.size())"],
+    ),
+    "a dictionary": (
+        "config = dict(size=8, epochs=2)\nmodel.fit(x, y, batch_size=config['size'], epochs=config['epochs'])",
+        ["config = dict(size=8 * hvd.size(), epochs=2)"],
+    ),
+    "a function that makes data for training and for evaluation": (
+        "def make(x, y, size):\n    return tf.data.Dataset.from_tensor_slices((x, y)).batch(size)\n"
+        "model.fit(make(x, y, 8), validation_data=make(x, y, 4))",
+        ["model.fit(make(x, y, 8 * hvd.size()), validation_data=make(x, y, 4))"],
+    ),
+    "images of a folder": (
+        "model.fit(keras.utils.image_dataset_from_directory('photos'))",
+        [
+            "model.fit(keras.utils.image_dataset_from_directory('photos', batch_size=32 * hvd.size()))"
+        ],
+    ),
+    "batches that are taken": (
+        f"{PIPELINE}.batch(8)\nmodel.fit(data.take(5))",
+        ["model.fit(jhvd.join_batches(data.take(5)))"],
+    ),
+    "data of another module": (
+        "from other import load\nmodel.fit(load())",
+        ["model.fit(jhvd.join_batches(load()))"],
+    ),
+    "rows up to the last": (
+        "for i in range(0, len(x), 8):\n    model.train_on_batch(x[i : min(i + 8, len(x))], y[i : min(8 + i, len(x))])",
+        [
+            "for i in range(0, len(x), 8 * hvd.size()):",
+            "model.train_on_batch(x[i : min(i + 8 * hvd.size(), len(x))], y[i : min(8 * hvd.size() + i, len(x))])",
+        ],
+    ),
+    "a counter": (
+        "i = 0\nwhile i < len(x):\n    model.train_on_batch(x[i : i + 8], y[i : i + 8])\n    i += 8",
+        [
+            "model.train_on_batch(x[i : i + 8 * hvd.size()], y[i : i + 8 * hvd.size()])",
+            "i += 8 * hvd.size()",
+        ],
+    ),
+    "numbers of batches": (
+        "for i in range(len(x) // 8):\n    model.train_on_batch(x[i * 8 : (i + 1) * 8], y[8 * i : 8 * (i + 1)])",
+        [
+            "for i in range(len(x) // (8 * hvd.size())):",
+            "model.train_on_batch(x[i * 8 * hvd.size() : (i + 1) * 8 * hvd.size()], "
+            "y[8 * hvd.size() * i : 8 * hvd.size() * (i + 1)])",
+        ],
+    ),
+    "numbers that are drawn": (
+        "for _ in range(9):\n    rows = np.random.choice(len(x), 8)\n    model.train_on_batch(x[rows], y[rows])",
+        ["rows = np.random.choice(len(x), 8 * hvd.size())"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("program", "lines"), BATCHES.values(), ids=BATCHES)
+def test_batches(program: str, lines: list[str]) -> None:
+    rate = "model.compile(keras.optimizers.SGD(0.1 * hvd.size()), loss='mse')"
+    assert changed(f"{MODEL}{program}\n") == [rate, *lines]
+
+
+OPTIMIZERS = {
+    "a number": ("keras.optimizers.Adam(1e-3)", "keras.optimizers.Adam(1e-3 * hvd.size())"),
+    "a sum": ("keras.optimizers.Adam(lr=r + 1)", "keras.optimizers.Adam(lr=(r + 1) * hvd.size())"),
+    "none": ("keras.optimizers.Adam()", "keras.optimizers.Adam(learning_rate=0.001 * hvd.size())"),
+    "a name": ("'adam'", "tf.keras.optimizers.Adam(learning_rate=0.001 * hvd.size())"),
+    "a schedule": (
+        "keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(0.1, 100))",
+        "jhvd.scale_rate(keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(0.1, 100)))",
+    ),
+    "a decay by steps": (
+        "keras.optimizers.legacy.SGD(0.1, decay=1e-3)",
+        "jhvd.scale_rate(keras.optimizers.legacy.SGD(0.1, decay=1e-3))",
+    ),
+    "another module's": ("optimizer_of()", "jhvd.scale_rate(optimizer_of())"),
+}
+
+
+@pytest.mark.parametrize(("given", "scaled"), OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_rates(given: str, scaled: str) -> None:
+    program = "from other import optimizer_of\nr = 0.1\nmodel = keras.Sequential([keras.layers.Dense(1)])\n"
+    program += f"model.compile({given}, loss='mse')\nmodel.fit(x, y, batch_size=4)\n"
+    line, fit = changed(program)
+    assert line == f"model.compile({scaled}, loss='mse')"
+    assert fit == "model.fit(x, y, batch_size=4 * hvd.size())"
+
+
+TOUCHED = (
+    "model.fit(x, y, batch_size=4, callbacks=[keras.callbacks.ReduceLROnPlateau()])",
+    "model.optimizer.learning_rate = 0.01\nmodel.fit(x, y, batch_size=4)",
+    "model.fit(x, y, batch_size=4)\nprint(model.optimizer.learning_rate)",
+    "model.fit(x, y, batch_size=4)\nprint(int(model.optimizer.iterations))",
+    "model.fit(x, y, batch_size=4)\ncopy = keras.optimizers.SGD.from_config(model.optimizer.get_config())",
+)
+
+
+@pytest.mark.parametrize("touch", TOUCHED)
+def test_a_rate_that_the_program_goes_by_is_scaled_where_it_is_applied(touch: str) -> None:
+    assert changed(f"{MODEL}{touch}\n")[0] == (
+        "model.compile(jhvd.scale_rate(keras.optimizers.SGD(0.1)), loss='mse')"
+    )
+
+
+def test_a_rate_that_follows_the_batch_is_scaled_once() -> None:
+    program = "SIZE = 8\nmodel = keras.Sequential([keras.layers.Dense(1)])\n"
+    program += "model.compile(keras.optimizers.SGD(0.1 * SIZE / 256), loss='mse')\nmodel.fit(x, y, batch_size=SIZE)\n"
+    assert changed(program) == ["SIZE = 8 * hvd.size()"]
+    assert ("HVD803", "info") in told(program)
+
+
+WHOLE = (
+    "model.fit(x, y, batch_size=len(x))",
+    "n = x.shape[0]\nmodel.fit(x, y, batch_size=n)",
+    f"{PIPELINE}.batch(len(x))\nmodel.fit(data)",
+    "model.fit(tf.data.Dataset.from_tensors((x, y)))",
+)
+
+
+@pytest.mark.parametrize("fit", WHOLE)
+def test_a_batch_of_all_rows_keeps_its_size_and_rate(fit: str) -> None:
+    assert changed(f"{MODEL}{fit}\n") == []
+    assert told(f"{MODEL}{fit}\n") == {("HVD801", "info")}
+
+
+def test_an_optimizer_of_all_rows_beside_one_that_is_scaled() -> None:
+    program = "model = keras.Sequential([keras.layers.Dense(1)])\n"
+    program += "optimizer, first = keras.optimizers.Adam(0.1), keras.optimizers.SGD(0.2)\n"
+    whole = STEP.replace("optimizer.", "first.")
+    program += f"for a, b in {PIPELINE[7:]}.batch(len(x)):\n{whole}"
+    program += f"for a, b in {PIPELINE[7:]}.batch(4):\n{STEP}"
+    assert changed(program) == [
+        "optimizer, first = keras.optimizers.Adam(0.1 * hvd.size()), keras.optimizers.SGD(0.2)",
+        f"for a, b in {PIPELINE[7:]}.batch(4 * hvd.size()):",
+    ]
+
+
+def test_reasons_say_what_becomes_of_the_training() -> None:
+    conversion = convert_source(f"{HEAD}{MODEL}model.fit(x, y, batch_size=32)\n", options=SCALED)
+    reasons = {change.rule: change.why for change in conversion.changes}
+    assert reasons["HVD801"].startswith("batch 32 → 32 × ranks: 4 ranks train on 128 rows a step")
+    assert reasons["HVD803"].startswith("rate 0.1 → 0.1 × ranks")
+    assert "4 ranks: rate 0.4" in reasons["HVD803"]
+
+
+@pytest.mark.parametrize("left", ["HVD801", "HVD803"])
+def test_each_can_be_left_out(left: str) -> None:
+    options = Options(batch="scaled", ignore=(left,))
+    conversion = convert_source(f"{HEAD}{MODEL}model.fit(x, y, batch_size=32)\n", options=options)
+    assert {change.rule for change in conversion.changes} == {
+        "HVD101",
+        "HVD701",
+        "HVD801",
+        "HVD803",
+    } - {left}
+
+
+def test_options_of_the_other_batch() -> None:
+    with pytest.raises(OptionError, match="batch scaled"):
+        Options(batch="scaled", warmup_epochs=1)
+    assert Options.resolve({"batch": "scaled", "data": "rank0"}).data == "rank0"
+
+
+def test_a_scaled_program_is_not_converted_again() -> None:
+    once = convert_source(f"{HEAD}{MODEL}model.fit(x, y)\n", options=SCALED).code
+    assert convert_source(once, options=SCALED).status == "unchanged"

@@ -1,0 +1,69 @@
+"""Programs converted with `--batch scaled`: two ranks train as the scaled program does in one process, and faults are found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from shared_laboratory import PROGRAMS, Laboratory
+
+from jupyter_hvd import Options, convert_source
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exact")]
+SCALED = Options(batch="scaled")
+OWN = PROGRAMS.parent / "scaled"
+#: The programs of `programs` that stand for what went wrong where data, counts and rates were divided among the ranks.
+TABLE = (
+    "accuracy_by_hand",
+    "batch_of_all_rows",
+    "callback_one_cycle",
+    "changing_length",
+    "compiled_epoch",
+    "counted_steps",
+    "decay_per_step",
+    "hash_split",
+    "iterations_break",
+    "kl_weight",
+    "lookahead",
+    "noisy_map",
+    "predict_in_callback",
+    "rate_floor",
+    "scheduler_of_schedule",
+    "sparse_rows",
+    "step_object",
+    "step_patience",
+    "uneven_validation_split",
+    "warmup_class",
+)
+#: What `make test` runs; the rest is for `make test-thorough`.
+QUICK = ("config_dictionary", "own_sequence", "taken_batches", "rate_floor", "warmup_class")
+
+
+@pytest.fixture(scope="module")
+def laboratory() -> Iterator[Laboratory]:
+    found = Laboratory()
+    yield found
+    found.close()
+
+
+def cases() -> list:
+    paths = [*(PROGRAMS / f"{name}.py" for name in TABLE), *sorted(OWN.glob("*.py"))]
+    return [
+        pytest.param(path, id=path.stem, marks=() if path.stem in QUICK else pytest.mark.thorough)
+        for path in paths
+    ]
+
+
+@pytest.mark.parametrize("path", cases())
+def test_equal_to_the_scaled_program(laboratory: Laboratory, tmp_path: Path, path: Path) -> None:
+    conversion = convert_source(path.read_text(), options=SCALED)
+    assert conversion.status == "converted", conversion.diagnostics
+    scaled = tmp_path / path.name
+    scaled.write_text(conversion.code)
+    verdict, why = laboratory.judge(scaled, 2, virtual=2)
+    assert verdict == "equal", why
