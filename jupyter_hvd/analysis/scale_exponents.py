@@ -266,6 +266,7 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
             continue
         if not solution.add(equation) and target is not None and target.label != "calls":
             clashing.add(target)
+    _fix_counts(solution, found, trains=False)
     for equation in found.ramps:
         solution.add(equation)
     operands, disagreeing = _agree(solution, found.agreements)
@@ -285,10 +286,15 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
             solution.add(Equation(exponent_of(opaque.unknown), ZERO, opaque.node))
     for constant in ranked:
         solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
-    for unknown in found.counts:
-        if unknown.node is not None:
-            solution.add(Equation(exponent_of(unknown), ZERO, unknown.node))
+    _fix_counts(solution, found, trains=True)
     return _judged(found, solution, frozenset(clashing), sinks, operands, disagreeing)
+
+
+def _fix_counts(solution: Solution, found: Found, trains: bool) -> None:
+    """Take loops and functions, in which training runs or does not, to run as often on any number of ranks."""
+    for unknown, trained in found.counts:
+        if trained is trains and unknown.node is not None:
+            solution.add(Equation(exponent_of(unknown), ZERO, unknown.node))
 
 
 def _only(exponent: Exponent) -> Unknown | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 import libcst as cst
 
@@ -19,7 +20,8 @@ class Frequencies:
     """The frequencies of one module's statements.
 
     Attributes:
-        facts: the equations between a function and its calls. unknowns: how often functions are called, and loops go round.
+        facts: the equations between a function and its calls. counts: how often functions are called and loops iterate, and
+            whether training runs in them.
     """
 
     def __init__(
@@ -36,7 +38,7 @@ class Frequencies:
         self._functions: dict[cst.CSTNode, Exponent] = {}
         self._loops: dict[cst.CSTNode, Exponent] = {}
         self.facts: list[Equation] = []
-        self.unknowns: list[Unknown] = []
+        self.counts: list[tuple[Unknown, bool]] = []
         steps = library.steps(values)
         self._trained = {site for step in steps for site in values.calls.leading_to(step)}
         self.demands = steps
@@ -104,6 +106,15 @@ class Frequencies:
                     return self._value_of(left)
         return ZERO
 
+    @cached_property
+    def _training(self) -> frozenset[cst.CSTNode]:
+        """The loops and functions around training steps."""
+        return frozenset(a for site in self._trained for a in self._module.ancestors(site))
+
+    def trains_in(self, node: cst.CSTNode | None) -> bool:
+        """Whether a training step runs in a loop or function."""
+        return node in self._training
+
     def counts_accumulation(self, modulo: cst.BinaryOperation) -> bool:
         """Whether `step % n` decides whether a training step runs: n batches make one step, in any unit of steps."""
         if not isinstance(modulo.operator, cst.Modulo):
@@ -133,7 +144,7 @@ class Frequencies:
 
     def _counted(self, node: cst.CSTNode, label: str) -> Exponent:
         unknown = Unknown(node, label)
-        self.unknowns.append(unknown)
+        self.counts.append((unknown, self.trains_in(node)))
         return exponent_of(unknown)
 
     def _sites(self, function: Function) -> list[cst.Call]:

@@ -145,9 +145,9 @@ class Found:
     """What the walk over a module has found, in the order of the text.
 
     Attributes:
-        facts: equations that hold. flows: those of values that are handed on, which fail where one is handed on from several places.
+        facts: equations that hold. flows: those of values that are handed on, not all of which may hold.
         ramps: what is taken for the same on any number of ranks, as fractions are added to it.
-        counts: how often loops of unknown length go round, and functions run.
+        counts: how often loops of unknown length iterate, and functions run, and whether training runs in them.
     """
 
     facts: list[Equation] = field(default_factory=list)
@@ -158,7 +158,7 @@ class Found:
     repeated: list[Repeated] = field(default_factory=list)
     opaque: list[Opaque] = field(default_factory=list)
     ramps: list[Equation] = field(default_factory=list)
-    counts: list[Unknown] = field(default_factory=list)
+    counts: list[tuple[Unknown, bool]] = field(default_factory=list)
     assignments: list[Assignment] = field(default_factory=list)
 
 
@@ -189,7 +189,8 @@ class ScaleInference:
         found.facts += self.frequencies.training_facts()
         self._visit(self._module.tree)
         found.flows[:0] = self.frequencies.facts
-        found.counts += self.frequencies.unknowns
+        found.constants.sort(key=lambda constant: self._module.span(constant.node).start)
+        found.counts += self.frequencies.counts
         return found
 
     def _visit(self, root: cst.CSTNode) -> None:
@@ -263,7 +264,7 @@ class ScaleInference:
         return Scale(exponent_of(Unknown(node)))
 
     def _scale(self, node: cst.BaseExpression) -> Scale:
-        if is_constant(node):
+        if is_constant(node) and not isinstance(node, cst.UnaryOperation):
             return self._constant(node)
         match node:
             case cst.Name():
@@ -406,8 +407,35 @@ class ScaleInference:
         source = self.scale(binding.value).part(binding.path)
         if source is None:
             return Scale(value)
+        is_list = isinstance(binding.value, cst.List) or self._limit(binding.value) is not None
+        if is_list and not binding.path:
+            source = self._filled(binding, place, source)
         self._flow(value, source.value, place)
         return replace(source, value=value)
+
+    def _filled(self, binding: Binding, place: cst.CSTNode, scale: Scale) -> Scale:
+        """How a list scales to which elements are appended: its length by how often that is done."""
+        if isinstance(place, cst.Name):
+            calls = self._index.filled.get(place.value, [])
+        elif isinstance(place, cst.Attribute):
+            calls = self._index.filled_attributes.get(place.attr.value, [])
+        else:
+            return scale
+        for call in calls:
+            assert isinstance(call.func, cst.Attribute)
+            if method(call) == "append" and self._is_same(call.func.value, place):
+                often = self.frequencies.since(call, self._starts(binding, place, itself=True))
+                if (limit := self._limit(binding.value)) is not None:
+                    self._sink(limit, often, "holds so many of the last")
+                return Scale(scale.value, often, self.scale(call.args[0].value))
+        return scale
+
+    def _limit(self, value: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The `n` of `deque(maxlen=n)`."""
+        if isinstance(value, cst.Call) and self._qualified(value) == "collections.deque":
+            limit = argument(value, "maxlen", 1)
+            return limit.value if limit is not None else None
+        return None
 
     def _recurrence(
         self, binding: Binding, place: cst.CSTNode
@@ -502,7 +530,9 @@ class ScaleInference:
             others = [b for b in self._attribute_bindings(place) if b is not binding]
         return self._join_definitions(others, place) if others else None
 
-    def _starts(self, binding: Binding, place: cst.CSTNode) -> list[cst.CSTNode]:
+    def _starts(
+        self, binding: Binding, place: cst.CSTNode, itself: bool = False
+    ) -> list[cst.CSTNode]:
         """Where the variable is set to something that is not made of itself."""
         bindings: Iterable[object] = ()
         if isinstance(place, cst.Name):
@@ -513,7 +543,7 @@ class ScaleInference:
             self._statement(other.place)
             for other in bindings
             if isinstance(other, Binding)
-            and other is not binding
+            and (itself or other is not binding)
             and other.place is not None
             and self._recurrence(other, other.place) is None
         ]
@@ -638,6 +668,10 @@ class ScaleInference:
     ) -> Exponent | None:
         """The length of `x[i:i + n]`, of `x[i * n:(i + 1) * n]`, of `x[:n]`."""
         if upper is None:
+            match lower:
+                case cst.UnaryOperation(operator=cst.Minus(), expression=window) if whole:
+                    self._sink(window, whole, "takes so many of the last")
+                    return whole
             return whole
         text = self._module.text
         if lower is None:
@@ -1002,7 +1036,8 @@ class ScaleInference:
         scale = self.scale(iterable)
         if scale.length is None:
             unknown = Unknown(iterable, "length")
-            self.found.counts.append(unknown)
+            trains = self.frequencies.trains_in(self._module.parent(iterable))
+            self.found.counts.append((unknown, trains))
             scale = replace(scale, length=exponent_of(unknown))
             self._known[iterable] = scale
         assert scale.length is not None
