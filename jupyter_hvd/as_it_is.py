@@ -28,7 +28,7 @@ def require_single_process(path: Path, document: Document) -> Document:
     """
     if any(USES_HOROVOD.search(text) for text in document.sources.values()):
         raise UnusableInputError(
-            f"{path}: it uses Horovod itself, and --batch global shares programs for one process; "
+            f"{path}: it uses Horovod itself, and ranks share programs for one process; "
             "run it with horovodrun"
         )
     return document

@@ -30,16 +30,17 @@ def refuse_other_options(arguments: argparse.Namespace, batch: Batch = "global")
     Raises:
         UnusableInputError: an option was given that has no meaning for a program that ranks share.
     """
-    for name in OF_OTHER_JOBS:
+    if batch == "global":
+        reason = "--batch global runs the program as it is, and does not convert it; leave one of them out"
+        refused = (*OF_OTHER_JOBS, *OF_CONVERSIONS)
+    else:
+        reason, refused = (
+            f"does not go with --batch {batch} here; leave one of them out",
+            OF_OTHER_JOBS,
+        )
+    for name in refused:
         if getattr(arguments, name, None):
-            raise UnusableInputError(
-                f"--{name}: does not go with --batch {batch} here; leave one of them out"
-            )
-    for name in OF_CONVERSIONS if batch == "global" else ():
-        if getattr(arguments, name, None):
-            raise UnusableInputError(
-                f"--{name}: --batch global runs the program as it is, and does not convert it; leave one of them out"
-            )
+            raise UnusableInputError(f"--{name}: {reason}")
 
 
 @contextmanager

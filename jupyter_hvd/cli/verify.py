@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..convert import Options
+    from ..rules.base import Batch
     from ..verify import Check, Verification
     from ..verify.against.verification import AgainstVerification
     from ..verify.exact.verification import ExactVerification
@@ -36,9 +37,10 @@ def add_parser(commands: Any) -> None:
     add("file", type=Path, metavar="FILE")
     add(
         "--batch",
-        choices=("per-rank", "global"),
+        choices=("per-rank", "global", "scaled"),
         help="per-rank: check the conversion (default). global: check that the program as it is gives on N ranks what it "
-        "gives in one process, to its end",
+        "gives in one process, to its end. scaled: check that N ranks give what the scaled program gives in one process, "
+        "and that it is scaled as it should be",
     )
     add(
         "--against",
@@ -64,7 +66,8 @@ def add_parser(commands: Any) -> None:
         "--tolerance",
         type=float,
         metavar="T",
-        help="with --batch global or --against: the part of the largest number of its kind by which a number may differ (0.0001)",
+        help="with --batch global or scaled, or --against: the part of the largest number of its kind by which a number may "
+        "differ (0.0001)",
     )
     add("--timeout", type=float, default=300, metavar="S", help="seconds for each run (300)")
     add(
@@ -98,11 +101,13 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
     options = options_for(arguments, arguments.file, arguments.beside)
     judges_other = arguments.against is not None
-    as_it_is = options.batch == "global" or judges_other
-    check_options(arguments, as_it_is)
+    as_it_is = options.shares_batches or judges_other
+    check_options(arguments, as_it_is, options.batch)
     run: Callable[..., Any] = run_checks
-    if as_it_is:
-        run = run_other_checks if judges_other else run_exact_checks
+    if judges_other:
+        run = run_other_checks
+    elif as_it_is:
+        run = run_exact_checks if options.batch == "global" else run_scaled_checks
     verification: Any
     try:
         with ended_by_signals():
@@ -130,17 +135,21 @@ def run_verify(arguments: argparse.Namespace) -> int:
     return OK if verification.holds or unchanged else REFUSED
 
 
-def check_options(arguments: argparse.Namespace, as_it_is: bool) -> None:
+def check_options(arguments: argparse.Namespace, as_it_is: bool, batch: Batch) -> None:
     """
     Raises:
         UnusableInputError: an option was given that is for the other kind of batch.
     """
     if as_it_is:
-        refuse_other_options(arguments)
+        refuse_other_options(arguments, batch)
+        if arguments.against is not None and batch == "scaled":
+            raise UnusableInputError(
+                "--against: for a program that uses Horovod itself --batch is global or per-rank; leave one of them out"
+            )
         if arguments.tolerance is not None and not 0 < arguments.tolerance < 1:
             raise UnusableInputError("--tolerance: must be between 0 and 1")
     elif arguments.tolerance is not None:
-        raise UnusableInputError("--tolerance is for --batch global and --against")
+        raise UnusableInputError("--tolerance is for --batch global, --batch scaled and --against")
 
 
 @contextmanager
@@ -196,6 +205,28 @@ def run_exact_checks(
             beside=arguments.beside,
             confirmed=confirmed,
             listener=show,
+        )
+
+
+def run_scaled_checks(
+    arguments: argparse.Namespace, options: Options, *, confirmed: bool
+) -> ExactVerification:
+    from ..verify.exact.scaled_program import verify_scaled
+    from ..verify.exact.verification import SIZES
+
+    with shown_checks(arguments) as show:
+        return verify_scaled(
+            arguments.file,
+            load(arguments.file),
+            SIZES if arguments.size is None else (arguments.size,),
+            options=options,
+            steps=arguments.steps,
+            timeout=arguments.timeout,
+            tolerance=arguments.tolerance,
+            beside=arguments.beside,
+            confirmed=confirmed,
+            listener=show,
+            conversion_seconds=arguments.conversion_limit,
         )
 
 

@@ -23,6 +23,7 @@ from ..files import UnusableInputError
 from ..launchers.hosts import LaunchError
 from ..launchers.signals import ended_by_signals
 from ..worker import read_frame
+from .exact.scaled_program import verify_scaled
 from .exact.verification import SEED, ExactVerification, verify_exact
 from .verification import STEPS, Part, UnconfirmedError, Verification, verify
 
@@ -74,6 +75,10 @@ def verify_beside(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
                 variables=common_variables(options, SEED),
                 steps=request["steps"],
                 **common,
+            )
+        elif options.batch == "scaled":
+            verification = verify_scaled(
+                path, document, (size,), options=options, steps=request["steps"], **common
             )
         else:
             steps = request["steps"] or STEPS

@@ -143,10 +143,10 @@ def verify(
         )
     original = document or load(path)
     options = options or Options.resolve(path=beside or path)
-    if options.batch == "global":
+    if options.shares_batches:
         raise UnusableInputError(
-            f"{path}: these checks are for batch per-rank, and batch global is chosen: "
-            "jupyter hvd verify --batch global compares with one process"
+            f"{path}: these checks are for batch per-rank, and batch {options.batch} is chosen: "
+            f"jupyter hvd verify --batch {options.batch} compares with one process"
         )
     with conversion_limit(path, conversion_seconds):
         conversion, converted = original.convert(options)

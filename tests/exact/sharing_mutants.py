@@ -9,6 +9,7 @@ from unittest import mock
 
 MUTANTS: dict[str, Callable[[int], Any]] = {}
 FOLDER = "jupyter_hvd.runtime.sharing"
+SCALING = "jupyter_hvd.runtime.scaling"
 
 
 def mutant(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -418,6 +419,58 @@ def one_verdict_for_all_switches(rank: int) -> Iterator[None]:
         yield
 
 
+@mutant
+def rate_twice(rank: int) -> Iterator[None]:
+    """The ranks of a scaled program update weights at the rate times N squared."""
+    with mock.patch(f"{SCALING}.rate_factor", lambda o: vars(o).get("_jupyter_hvd_rate_factor", 1) ** 2):  # fmt: skip
+        yield
+
+
+@mutant
+def rate_not_at_all(rank: int) -> Iterator[None]:
+    with mock.patch(f"{SCALING}.rate_factor", lambda _: 1):
+        yield
+
+
+@mutant
+def schedule_by_its_own_steps(rank: int) -> Iterator[None]:
+    """A schedule is asked for the step of N ranks: its rate is multiplied before it is asked."""
+    import keras
+
+    kind = keras.src.optimizers.base_optimizer.BaseOptimizer
+    scaled = kind._get_current_learning_rate
+
+    def by_steps(optimizer: Any) -> Any:
+        factor = vars(optimizer).get("_jupyter_hvd_rate_factor", 1)
+        if factor == 1 or not callable(optimizer._learning_rate):
+            return scaled(optimizer)
+        return optimizer._learning_rate(optimizer._iterations) * factor
+
+    with mock.patch.object(kind, "_get_current_learning_rate", by_steps):
+        yield
+
+
+@mutant
+def batches_not_joined(rank: int) -> Iterator[None]:
+    with mock.patch("jupyter_hvd.runtime.join_batches", lambda batches: batches):
+        yield
+
+
+@mutant
+def batch_of_one_process(rank: int) -> Iterator[None]:
+    """The program multiplies its batches, and its rates, by 1."""
+    with mock.patch("horovod.tensorflow.size", lambda: 1):
+        yield
+
+
+#: Of programs that are converted with `--batch scaled`.
+FOUND_BY_SCALED = {
+    "rate_twice": "rate_floor",
+    "rate_not_at_all": "rate_floor",
+    "schedule_by_its_own_steps": "warmup_class",
+    "batches_not_joined": "taken_batches",
+    "batch_of_one_process": "config_dictionary",
+}
 FOUND_BY = {
     "no_average": "train_step_ema",
     "gather_without_factor": "train_step_ema",

@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from shared_laboratory import PROGRAMS, Laboratory, expected
-from sharing_mutants import FOUND_BY, MUTANTS
+from sharing_mutants import FOUND_BY
 
 from ..stacks import KERAS_2, LEGACY, Stack
 
@@ -57,7 +57,7 @@ def test_equal_to_one_process(laboratory: Laboratory, size: int, program: str) -
     assert verdict == expected(program), why
 
 
-@pytest.mark.parametrize("mutant", named(list(MUTANTS), QUICK_MUTANTS))
+@pytest.mark.parametrize("mutant", named(list(FOUND_BY), QUICK_MUTANTS))
 def test_faults_are_found(laboratory: Laboratory, mutant: str) -> None:
     program = FOUND_BY[mutant]
     verdict, _ = laboratory.judge(PROGRAMS / f"{program}.py", 2, mutant)

@@ -11,6 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from shared_laboratory import PROGRAMS, Laboratory
+from sharing_mutants import FOUND_BY_SCALED
 
 from jupyter_hvd import Options, convert_source
 
@@ -51,6 +52,14 @@ def laboratory() -> Iterator[Laboratory]:
     found.close()
 
 
+def mutants() -> list:
+    quick = ("rate_twice", "batches_not_joined")
+    return [
+        pytest.param(name, marks=() if name in quick else pytest.mark.thorough)
+        for name in FOUND_BY_SCALED
+    ]
+
+
 def cases() -> list:
     paths = [*(PROGRAMS / f"{name}.py" for name in TABLE), *sorted(OWN.glob("*.py"))]
     return [
@@ -59,11 +68,24 @@ def cases() -> list:
     ]
 
 
-@pytest.mark.parametrize("path", cases())
-def test_equal_to_the_scaled_program(laboratory: Laboratory, tmp_path: Path, path: Path) -> None:
+def scaled(path: Path, folder: Path) -> Path:
+    """The conversion of a program, in a file of its name."""
     conversion = convert_source(path.read_text(), options=SCALED)
     assert conversion.status == "converted", conversion.diagnostics
-    scaled = tmp_path / path.name
-    scaled.write_text(conversion.code)
-    verdict, why = laboratory.judge(scaled, 2, virtual=2)
+    found = folder / path.name
+    found.write_text(conversion.code)
+    return found
+
+
+@pytest.mark.parametrize("path", cases())
+def test_equal_to_the_scaled_program(laboratory: Laboratory, tmp_path: Path, path: Path) -> None:
+    verdict, why = laboratory.judge(scaled(path, tmp_path), 2, virtual=2)
     assert verdict == "equal", why
+
+
+@pytest.mark.parametrize("mutant", mutants())
+def test_faults_are_found(laboratory: Laboratory, tmp_path: Path, mutant: str) -> None:
+    folder = OWN if (OWN / f"{FOUND_BY_SCALED[mutant]}.py").exists() else PROGRAMS
+    path = scaled(folder / f"{FOUND_BY_SCALED[mutant]}.py", tmp_path)
+    verdict, why = laboratory.judge(path, 2, mutant, virtual=2)
+    assert verdict == "wrong", why

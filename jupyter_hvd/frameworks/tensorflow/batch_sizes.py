@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import libcst as cst
@@ -62,7 +62,7 @@ class Batches:
         training: the call of `fit`, or of a training step.
         sizes: the expressions that say how many rows a batch has. missing: the calls that leave it at the default.
         counts: numbers of batches that a loop cuts out of data, by numbers from 0 on.
-        joined: batches of which no size is seen. whole: the size of a batch of all rows.
+        joined: batches of which no size is seen. whole: the size of a batch of all rows, or the step that takes these.
     """
 
     training: cst.Call
@@ -109,8 +109,12 @@ class BatchSizes:
             batches
             for batches in self.trainings
             if not batches.can_grow and batches.whole is None
-            if batches.training not in self._loops.whole
+            if not self._takes_grown(batches.training)
         ]
+
+    def _takes_grown(self, step: cst.Call) -> bool:
+        """Whether what a step is given has as many rows as a batch that grows, as noise may."""
+        return not set(self.numbers).isdisjoint(self._loops.behind(step))
 
     @cached_property
     def missing(self) -> list[MissingSize]:
@@ -350,7 +354,7 @@ class BatchSizes:
         """The batches of `tf.data` pipelines; joined where the size of one is not seen, or batches are counted behind it."""
         found = [self._of_pipeline(training, p) for p in self._pipelines.of(dataset)]
         if not found or not all(each is not None for each in found):
-            return Batches(training, joined=(dataset,))
+            return Batches(training, joined=(self._unnumbered(dataset),))
         return merged(training, [each for each in found if each is not None])
 
     def _of_pipeline(self, training: cst.Call, pipeline: Pipeline) -> Batches | None:
@@ -414,8 +418,10 @@ class BatchSizes:
         for call, given in self.data.loop_data.items():
             if given and not (call in self._loops.cut or call in self._loops.drawn):
                 yield self._of_loops(call, given)
-            else:
-                yield self._of_slices(call, set(self._loops.behind(call)))
+                continue
+            found = self._of_slices(call, set(self._loops.behind(call)))
+            is_whole = not found.can_grow and call in self._loops.whole
+            yield replace(found, whole=found.whole or call) if is_whole else found
 
     def _of_loops(self, call: cst.Call, given: list[cst.BaseExpression]) -> Batches:
         """The batches of what loops around a step run over; the innermost that gives batches counts."""
@@ -425,8 +431,16 @@ class BatchSizes:
                 return self._of_dataset(call, data)
             if self.data.is_divided(data):
                 found = self._of_source(call, source)
-                return found if found.sizes else Batches(call, joined=(data,))
+                return found if found.sizes else Batches(call, joined=(self._unnumbered(data),))
         return self._of_slices(call, set(self._loops.behind(call)))
+
+    def _unnumbered(self, data: cst.BaseExpression) -> cst.BaseExpression:
+        """What gives batches, where their numbers are put beside them: `data` of `enumerate(data)` and of `data.enumerate()`."""
+        source = self.data.source(data)
+        match source:
+            case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name("enumerate"))):
+                return self._unnumbered(receiver)
+        return source
 
     def _of_slices(self, training: cst.Call, nodes: set[cst.CSTNode]) -> Batches:
         """The batches that are cut out of arrays, `x[i:i + 32]`, or drawn from them, among some nodes."""

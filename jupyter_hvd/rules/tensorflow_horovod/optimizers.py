@@ -20,9 +20,11 @@ from .questions import (
     is_own_optimizer,
     is_own_schedule,
     kept_rates,
+    made,
     optimizer_makers,
     rate_given,
     reads_rate,
+    scaled_default,
     taken_whole,
     takes_rate,
 )
@@ -521,23 +523,6 @@ def unscaled(context: Context, expression: cst.CSTNode) -> Problem:
         f"multiply the rate by {context.backend.size} where it is made",
         "warning",
     )
-
-
-def made(context: Context, known: tf_api.Optimizer, scaled: bool = True) -> str:
-    """A call that makes an optimizer with its default rate, scaled."""
-    made_by = f"{context.tf}.keras.optimizers.{known.name}"
-    return f"{made_by}({scaled_default(context, known, made_by) if scaled else ''})"
-
-
-def scaled_default(context: Context, known: tf_api.Optimizer, made_by: str) -> str:
-    """The argument by which an optimizer gets its default rate, scaled.
-
-    Args:
-        made_by: what is called to make it.
-    """
-    rate = known.learning_rate
-    default = f"float({made_by}().learning_rate)" if rate is None else rate
-    return f"learning_rate={default} * {context.backend.size}"
 
 
 RULES: tuple[type[Rule], ...] = (LearningRate, Compile)

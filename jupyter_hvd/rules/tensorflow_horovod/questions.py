@@ -147,6 +147,23 @@ def rate_given(context: Context, call: cst.Call, position: int | None = 0) -> cs
     return argument(direct, "learning_rate", position) or argument(direct, "lr")
 
 
+def made(context: Context, known: tf_api.Optimizer, scaled: bool = True) -> str:
+    """A call that makes an optimizer with its default rate, scaled."""
+    made_by = f"{context.tf}.keras.optimizers.{known.name}"
+    return f"{made_by}({scaled_default(context, known, made_by) if scaled else ''})"
+
+
+def scaled_default(context: Context, known: tf_api.Optimizer, made_by: str) -> str:
+    """The argument by which an optimizer gets its default rate, scaled.
+
+    Args:
+        made_by: what is called to make it.
+    """
+    rate = known.learning_rate
+    default = f"float({made_by}().learning_rate)" if rate is None else rate
+    return f"learning_rate={default} * {context.backend.size}"
+
+
 def is_optimizer(context: Context, node: cst.BaseExpression | None) -> bool:
     """An optimizer for what the roles say, or by the name under which Keras keeps it on a model."""
     pending, seen = [node], set[cst.CSTNode]()

@@ -13,8 +13,15 @@ from ...frameworks.tensorflow.updates import Update
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
-from .optimizers import made, scaled_default
-from .questions import RATES, called, is_optimizer, optimizer_makers, rate_given
+from .questions import (
+    RATES,
+    called,
+    is_optimizer,
+    made,
+    optimizer_makers,
+    rate_given,
+    scaled_default,
+)
 
 #: The number of ranks by which reasons give an example.
 RANKS = 4
@@ -99,6 +106,7 @@ class ScaleBatch(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         sizes = context.batch_sizes
+        yield from hidden_trainings(context)
         for number in sizes.numbers:
             yield Fix(number, times_size(context, number), grown(context.module.text(number)))
         for missing in sizes.missing:
@@ -122,6 +130,20 @@ class ScaleBatch(Rule):
                 "nothing needs to be done: the ranks share these batches",
                 "info",
             )
+
+
+def hidden_trainings(context: Context) -> Iterator[Problem]:
+    """The trainings of which no batch is seen here."""
+    keras = context.training.keras
+    advice = f"multiply the batch size, and the learning rate, by {context.backend.size} where they are given"
+    for call in (*keras.hidden_fits, *keras.estimator_fits):
+        told = "what this trains on is not seen here, so neither its batches nor its rate grow with the number of ranks"
+        yield Problem(call, told, advice, "warning")
+    if context.training.loop == "none":
+        told = "no training is seen here, so nothing is scaled: the ranks share the batches of one process"
+        yield Problem(
+            next(iter(context.values.index.imports), context.module.tree), told, advice, "warning"
+        )
 
 
 def grown(size: str) -> str:
@@ -283,14 +305,15 @@ class ScaleRate(Rule):
         if len(called(context, call)) != 1 or any(v.kind is Kind.FUNCTION for v in makers):
             known = None
         rate = rate_given(context, call)
-        if rate is not None and context.batch_sizes.follow(rate.value):
+        plain = is_plain(context, call, rate)
+        if plain and rate is not None and context.batch_sizes.follow(rate.value):
             yield Problem(
                 rate.value,
                 "this learning rate is computed from the batch size, which is multiplied by the number of ranks, so it grows already",
                 "nothing needs to be done, if the rate is meant to grow with the batch",
                 "info",
             )
-        elif touched or known is None or not known.name or not is_plain(context, call, rate):
+        elif touched or known is None or not known.name or not plain:
             yield at_sink(context, call)
         elif rate is not None:
             yield Fix(rate.value, times_size(context, rate.value), multiplied(context, rate.value))

@@ -113,7 +113,10 @@ class Keras:
         raise NotImplementedError
 
     def learning_rate(self, optimizer: Any) -> Any:
-        return optimizer.learning_rate
+        """The rate by which an optimizer is about to update weights."""
+        inner = getattr(optimizer, "inner_optimizer", optimizer)
+        with scaling.applying(inner):
+            return inner.learning_rate
 
 
 class Keras3(Keras):
@@ -366,7 +369,10 @@ class Keras2(Keras):
     def learning_rate(self, optimizer: Any) -> Any:
         inner = getattr(optimizer, "inner_optimizer", optimizer)
         decayed = getattr(inner, "_decayed_lr", None)  # of a legacy optimizer
-        return inner.learning_rate if decayed is None else decayed(tf.float32)
+        if decayed is None:
+            return super().learning_rate(optimizer)
+        with scaling.applying(inner):
+            return decayed(tf.float32)
 
 
 def _applying(update: Callable[..., Any]) -> Callable[..., Any]:

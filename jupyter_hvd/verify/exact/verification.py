@@ -20,6 +20,7 @@ from ...launchers.places import place
 from ...launchers.progress import Stall
 from ...launchers.reaper import PrivateFolder, private_folder
 from ...rank.forks import forkservers
+from ...runtime.scaling import VIRTUAL_SIZE_VARIABLE
 from ...source.lines import origin_finder
 from .. import checks
 from ..checks import Check
@@ -45,6 +46,7 @@ from .compare import (
 )
 from .rank import last_line, limits, record_stem, report_file
 from .records import Record, read
+from .scaling import check_scaling, without_details
 
 SIZES = (2, 3)
 SEED = 1
@@ -95,12 +97,14 @@ class ExactVerification:
 
     Attributes:
         steps: how many training steps one process made. first: where the ranks first differ from it.
+        scaled: the program was scaled up, and one process that pretends to be as many ranks is what they are compared with.
     """
 
     checks: tuple[Check, ...]
     sizes: tuple[int, ...]
     steps: int = 0
     first: Difference | None = None
+    scaled: bool = False
 
     @property
     def fails(self) -> bool:
@@ -117,8 +121,14 @@ class ExactVerification:
     @property
     def verdict(self) -> str:
         """The outcome in a sentence."""
+        sizes = " and ".join(map(str, self.sizes))
+        if self.scaled and self.holds:
+            same = "the scaled program gives the results of one process that trains on batches as large"
+            return f"On {sizes} ranks {same}, as far as they were observed."
+        if self.scaled and self.fails:
+            wrong = next(check for check in self.checks if check.status == "fail")
+            return f"The scaled program does not hold. First: {wrong.check}: {wrong.detail}."
         if self.holds:
-            sizes = " and ".join(map(str, self.sizes))
             return f"On {sizes} ranks the program gives one process's results, as far as they were observed."
         if self.fails:
             first = f" First: {self.first}." if self.first is not None else ""
@@ -127,7 +137,7 @@ class ExactVerification:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "batch": "global",
+            "batch": "scaled" if self.scaled else "global",
             "verdict": self.verdict,
             "ranks": list(self.sizes),
             "steps": self.steps,
@@ -135,6 +145,11 @@ class ExactVerification:
             "first_difference": None if self.first is None else asdict(self.first),
             "holds": self.holds,
         }
+
+
+def pretending(size: int) -> Mapping[str, str]:
+    """The environment of one process that pretends to be so many ranks."""
+    return {VIRTUAL_SIZE_VARIABLE: str(size)}
 
 
 def named(size: int, what: str) -> str:
@@ -152,6 +167,7 @@ def verify_exact(
     tolerance: float = TOLERANCE,
     beside: Path | None = None,
     confirmed: bool = False,
+    original: Document | None = None,
     listener: Callable[[Check], None] = lambda _: None,
 ) -> ExactVerification:
     """Check that a program gives on N ranks what it gives in one process, by running it.
@@ -168,6 +184,8 @@ def verify_exact(
         tolerance: see `compare.TOLERANCE`.
         beside: the folder whose files the programs have copies of, that of `path` if None.
         confirmed: the user knows that there is much to copy.
+        original: what the program was scaled up from. Then one process that pretends to be N ranks is the reference of N
+            ranks, and is compared with the original, too.
         listener: hears of each check as it begins and ends.
 
     Raises:
@@ -193,28 +211,48 @@ def verify_exact(
         runner = Runner(path, document, folder, beside, timeout, environment, listener)
         refused: list[str] = []
         seconds = timeout / max(sizes)
-        reference = runner.alone(REFERENCE, limits(steps, seconds))
-        one = reference.first
+        first_runner = runner if original is None else replace(runner, document=original)
+        detailed = original is not None
+
+        def refer(own: Runner, name: str, size: int) -> Record | None:
+            """The record of one process, which is told; None where it has left none."""
+            nonlocal steps
+            run = own.alone(name, {**limits(steps, seconds, details=detailed), **pretending(size)})
+            if run.first is None:
+                tell(Check(name, "unknown", no_reference(run, timeout)))
+                return None
+            refused.extend(run.first.refused)
+            if run.first.stopped == "time":
+                steps = run.first.steps
+            seen = run.first.steps > 0 and not run.first.error
+            tell(Check(name, "pass" if seen else "unknown", said_of(run.first, seconds)))
+            return run.first
+
+        one = refer(first_runner, REFERENCE, 1)
         if one is None:
-            tell(Check(REFERENCE, "unknown", no_reference(reference, timeout)))
-            return ExactVerification(tuple(found), tuple(sizes))
-        refused += one.refused
-        if one.stopped == "time":
-            steps = one.steps
-        seen = one.steps > 0 and not one.error
-        tell(Check(REFERENCE, "pass" if seen else "unknown", said_of(one, seconds)))
+            return ExactVerification(tuple(found), tuple(sizes), scaled=detailed)
         noise: Noise | None = None
         firsts: list[Difference] = []
         for size in sizes:
-            job = runner.on_ranks(named(size, "training"), size, limits(steps), one.steps)
+            compared = one
+            if original is not None:
+                scaled = refer(runner, f"one process as {size} ranks", size)
+                if scaled is None:
+                    continue
+                for check in check_scaling(one, scaled, size):
+                    tell(check)
+                compared, noise = without_details(scaled), None
+            job = runner.on_ranks(named(size, "training"), size, limits(steps), compared.steps)
             refused += [name for record in job.records for name in record.refused]
             two = job.first
             if two is None or job.code == TIMED_OUT:
                 tell(no_end(job, size, timeout))
                 continue
-            comparisons = compare(one, two, tolerance)
+            comparisons = compare(compared, two, tolerance)
             if noise is None and any(c.differences for c in comparisons):
-                noise = runner.noise(one, steps, tolerance)
+                noise = runner.noise(
+                    compared, steps, tolerance, pretending(size) if detailed else {}
+                )
                 if noise.from_run_to_run is not None:
                     told = f"two runs in one process with equal seeds differ, so nothing can be judged: {noise.from_run_to_run}"
                     tell(Check("reproducible", "unknown", told))
@@ -236,7 +274,9 @@ def verify_exact(
             if beside / name != path.resolve()  # which an editor may save meanwhile
         ]
         tell(checks.files_untouched(refused, changes))
-    return ExactVerification(tuple(found), tuple(sizes), one.steps, firsts[0] if firsts else None)
+    return ExactVerification(
+        tuple(found), tuple(sizes), one.steps, firsts[0] if firsts else None, scaled=detailed
+    )
 
 
 # What is said
@@ -435,14 +475,17 @@ class Runner:
         records = records_of(folder, printed, told)
         return Run(result.code, result.report, records, tuple(stalls))
 
-    def noise(self, one: Record, steps: int | None, tolerance: float) -> Noise:
+    def noise(
+        self, one: Record, steps: int | None, tolerance: float, pretended: Mapping[str, str]
+    ) -> Noise:
         """How two more runs in one process differ from the first: one just the same, and one that rounds otherwise."""
         found = []
         for name, rounding in (
             ("one process again", False),
             ("one process, rounded otherwise", True),
         ):
-            two = self.alone(name, limits(steps, rounding=rounding), one.steps).first
+            limit = {**limits(steps, rounding=rounding), **pretended}
+            two = self.alone(name, limit, one.steps).first
             compared = compare(one, two, tolerance) if two is not None else ()
             found.append(
                 {aspect: Comparison(aspect, "") for aspect in ASPECTS}

@@ -1,0 +1,64 @@
+"""Converts a program with `--batch scaled`, and checks the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ...as_it_is import common_variables, require_single_process
+from ...conversion_limit import CONVERSION_SECONDS, conversion_limit
+from ...convert import Options
+from ...documents import Document
+from ...files import UnusableInputError
+from ..checks import Check
+from .compare import TOLERANCE
+from .verification import SEED, ExactVerification, verify_exact
+
+
+def verify_scaled(
+    path: Path,
+    document: Document,
+    sizes: Sequence[int],
+    *,
+    options: Options,
+    steps: int | None = None,
+    timeout: float = 300.0,
+    tolerance: float | None = None,
+    beside: Path | None = None,
+    confirmed: bool = False,
+    listener: Callable[[Check], None] = lambda _: None,
+    conversion_seconds: float = CONVERSION_SECONDS,
+) -> ExactVerification:
+    """Check that N ranks give what the scaled program gives in one process, and that this is scaled as it should be.
+
+    Lines are those of the scaled program, which is called by its name with `_hvd`.
+
+    Args:
+        path: a notebook or script for one process; it is only read. document: what it holds. The rest: see `verify_exact`.
+
+    Raises:
+        UnusableInputError: it is not converted, or there is no room for the copies.
+        LaunchError: the job cannot be started.
+        UnconfirmedError: there is much to copy.
+    """
+    require_single_process(path, document)
+    with conversion_limit(path, conversion_seconds):
+        conversion, scaled = document.convert(options)
+    if conversion.status != "converted":
+        said = next((f": {d.message}" for d in conversion.diagnostics), "")
+        raise UnusableInputError(
+            f"{path}: {conversion.status}, there is no conversion to verify{said}"
+        )
+    return verify_exact(
+        path.with_stem(f"{path.stem}_hvd"),
+        scaled,
+        sizes,
+        variables=common_variables(options, SEED),
+        steps=steps,
+        timeout=timeout,
+        tolerance=tolerance or TOLERANCE,
+        beside=beside or path.parent,
+        confirmed=confirmed,
+        original=document,
+        listener=listener,
+    )

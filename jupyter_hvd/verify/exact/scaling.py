@@ -1,0 +1,180 @@
+"""Is a program scaled up as it should be? Compared with the original at as many examples seen, both in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from ..checks import Check
+from .records import Record
+
+#: What an observer in detail adds to a record, which ranks are not observed for.
+DETAILS = ("batch", "before", "applied")
+#: By how much a factor may differ from what it is named.
+CLOSE = 1e-3
+#: By how much the numbers of examples may differ that both are trained on: a last batch is left out, or is smaller.
+EXAMPLES = 0.25
+
+
+@dataclass(frozen=True)
+class ScaledStep:
+    """An update by an optimizer.
+
+    Attributes:
+        rate: by which it changes weights. rows: of the batch; 0 where that was not seen. line: of the program.
+        seen: how many examples the updates at this place were made of before.
+    """
+
+    rate: float
+    rows: int
+    line: str
+    seen: int
+
+
+def check_scaling(original: Record, scaled: Record, size: int) -> list[Check]:
+    """What became of batches, rates and the number of examples.
+
+    Args:
+        original, scaled: of one process each, observed in detail; the second pretends to be `size` ranks.
+    """
+    before, after = steps_by_place(original), steps_by_place(scaled)
+    pairs = list(zip(before, after, strict=False)) if len(before) == len(after) else []
+    if not pairs:
+        told = "not observed" if not (before and after) else "the optimizers are not the same ones"
+        return [
+            Check(named(size, what), "unknown", told) for what in ("batches", "rates", "examples")
+        ]
+    return [
+        check_batches(pairs, size),
+        check_rates(pairs, size),
+        check_examples(pairs, size),
+    ]
+
+
+def named(size: int, what: str) -> str:
+    return f"scaled to {size}: {what}"
+
+
+def without_details(record: Record) -> Record:
+    """A record as it is of a process that is not observed in detail."""
+    kept = (e for e in record.events if record.sites[e.site].kind not in DETAILS)
+    return replace(record, events=tuple(kept))
+
+
+def steps_by_place(record: Record) -> list[list[ScaledStep]]:
+    """The updates of each optimizer's call, in the order in which these are first made."""
+    found: dict[int, list[tuple[float, int]]] = {}
+    rows = 0
+    for event in record.events:
+        kind = record.sites[event.site].kind
+        if kind == "batch":
+            rows = int(event.value)
+        elif kind == "update":
+            found.setdefault(event.site, []).append((event.value, rows))
+    return [
+        [
+            ScaledStep(rate, count, record.sites[site].line, seen)
+            for (rate, count), seen in zip(
+                steps, accumulate((count for _, count in steps), initial=0), strict=False
+            )
+        ]
+        for site, steps in found.items()
+    ]
+
+
+Pairs = Sequence[tuple[Sequence[ScaledStep], Sequence[ScaledStep]]]
+
+
+def check_batches(pairs: Pairs, size: int) -> Check:
+    """The largest batches, which are as many times as large, or those of all rows as before."""
+    name, told = named(size, "batches"), []
+    for before, after in pairs:
+        one, many = (max(step.rows for step in steps) for steps in (before, after))
+        if not one or not many:
+            return Check(name, "unknown", "not observed")
+        factor, said = many / one, f"{one} → {many} rows a step"
+        if abs(factor - size) > CLOSE * size and not are_kept(before, after):
+            wrong = f"{said}, {factor_in_words(factor, size)}: {after[0].line}"
+            cut = 1 < factor < size and after[0].rows == many  # all rows there are
+            return Check(name, "unknown" if cut else "fail", wrong)
+        told.append(said)
+    return Check(name, "pass", "; ".join(dict.fromkeys(told)))
+
+
+def are_kept(before: Sequence[ScaledStep], after: Sequence[ScaledStep]) -> bool:
+    """Whether neither the batch nor the rate was scaled, as where each batch has all rows."""
+    same_rate = abs(after[0].rate - before[0].rate) <= CLOSE * abs(before[0].rate)
+    return same_rate and [s.rows for s in before] == [s.rows for s in after]
+
+
+def check_rates(pairs: Pairs, size: int) -> Check:
+    """The rate of the first step, and of later ones at as many examples seen."""
+    name, told = named(size, "rates"), []
+    for before, after in pairs:
+        if are_kept(before, after):
+            told.append(f"{before[0].rate:.6g}, as before")
+            continue
+        one, many = before[0].rate, after[0].rate
+        if not one:
+            return Check(name, "unknown", f"the first rate is 0: {after[0].line}")
+        said = f"{one:.6g} → {many:.6g}"
+        if abs(many / one - size) > CLOSE * size:
+            return Check(
+                name, "fail", f"{said}, {factor_in_words(many / one, size)}: {after[0].line}"
+            )
+        place = first_other_rate(before, after, size)
+        if place is not None:
+            told.append(
+                f"{said} at first; from step {place + 1} on ({after[place].line}) they do not go together"
+            )
+            return Check(name, "unknown", "; ".join(told))
+        told.append(f"{said}, and so on to the end" if len(after) > 1 else said)
+    return Check(name, "pass", "; ".join(dict.fromkeys(told)))
+
+
+def first_other_rate(
+    before: Sequence[ScaledStep], after: Sequence[ScaledStep], size: int
+) -> int | None:
+    """The first step whose rate is not the multiple of one between those that one process has at as many examples seen."""
+    for place, step in enumerate(after):
+        near = max((n for n, own in enumerate(before) if own.seen <= step.seen), default=0)
+        rates = [own.rate * size for own in before[max(0, near - 1) : near + 2]]
+        slack = CLOSE * max(map(abs, rates))
+        if not min(rates) - slack <= step.rate <= max(rates) + slack:
+            return place
+    return None
+
+
+def check_examples(pairs: Pairs, size: int) -> Check:
+    """How many examples all steps together are made of."""
+    name = named(size, "examples")
+    one, many = (
+        sum(steps[-1].seen + steps[-1].rows for steps in part) for part in zip(*pairs, strict=True)
+    )
+    steps = " → ".join(str(sum(map(len, part))) for part in zip(*pairs, strict=True))
+    if not one or not many:
+        return Check(name, "unknown", "not observed")
+    said = f"{one} → {many} in {steps} steps"
+    if abs(many / one - 1) <= EXAMPLES:
+        return Check(name, "pass", said)
+    if abs(many / one - size) <= EXAMPLES:
+        return Check(
+            name, "fail", f"{said}, {size} times as many: a number of steps is not divided"
+        )
+    return Check(name, "unknown", said)
+
+
+def factor_in_words(factor: float, size: int) -> str:
+    """A factor as people name it who have multiplied by the number of ranks never, twice, or by its root."""
+    names = {
+        1.0: "not scaled",
+        float(size): f"{size} times",
+        float(size**2): f"scaled twice, {size**2} times",
+        1 / size: f"divided by {size}",
+        size**0.5: f"scaled by √{size}",
+    }
+    for value, name in names.items():
+        if abs(factor - value) <= CLOSE * value:
+            return name
+    return f"{factor:.4g} times"

@@ -1,0 +1,147 @@
+"""`jupyter hvd verify --batch scaled`: what it confirms, and what it says of a program that is not scaled right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jupyter_hvd.verify.exact.records import Event, Record, Site
+from jupyter_hvd.verify.exact.scaling import check_scaling
+
+LINE = "train.py, line 7"
+PROGRAM = """\
+import keras
+import numpy as np
+
+BATCH = 8
+x = np.random.rand(48, 3).astype("float32")
+model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4), keras.layers.Dense(1)])
+schedule = keras.optimizers.schedules.ExponentialDecay(0.05, 4, 0.8)
+model.compile(keras.optimizers.SGD(schedule, momentum=0.9), "mse")
+print(model.fit(x, x[:, :1], batch_size=BATCH, epochs=2, verbose=0).history["loss"])
+"""
+
+
+def record(rates: list[float], rows: list[int]) -> Record:
+    """Of updates at these rates, each of a batch of so many rows."""
+    sites = (Site("batch", LINE, ("row",)), Site("update", LINE, ("w",)))
+    events = [
+        Event(site, value, np.zeros(0))
+        for rate, count in zip(rates, rows, strict=True)
+        for site, value in ((0, float(count)), (1, rate))
+    ]
+    return Record(sites=sites, events=tuple(events))
+
+
+#: Nine steps of three epochs, the last batch of each of two rows, at a rate that falls by steps.
+FALLING = [0.1 * 0.9**n for n in range(9)]
+ORIGINAL = record(FALLING, [4, 4, 2] * 3)
+RIGHT = record(
+    [0.2, 0.2 * 0.9**2, 0.2 * 0.9**3, 0.2 * 0.9**5, 0.2 * 0.9**6, 0.2 * 0.9**8], [8, 2] * 3
+)
+
+
+def checks(original: Record, scaled: Record) -> dict[str, str]:
+    return {c.check.partition(": ")[2]: c.status for c in check_scaling(original, scaled, 2)}
+
+
+def detail(original: Record, scaled: Record, what: str) -> str:
+    return next(c.detail for c in check_scaling(original, scaled, 2) if c.check.endswith(what))
+
+
+def test_a_program_that_is_scaled_right() -> None:
+    assert set(checks(ORIGINAL, RIGHT).values()) == {"pass"}
+    assert detail(ORIGINAL, RIGHT, "examples") == "30 → 30 in 9 → 6 steps"
+
+
+@pytest.mark.parametrize(
+    ("factor", "name"),
+    [(1, "not scaled"), (4, "scaled twice, 4 times"), (0.5, "divided by 2"), (2**0.5, "scaled by √2"), (3, "3 times")],
+)  # fmt: skip
+def test_factors_of_rates_are_named(factor: float, name: str) -> None:
+    scaled = record([0.1 * factor] * 3, [8, 8, 8])
+    original = record([0.1] * 6, [4] * 6)
+    assert checks(original, scaled)["rates"] == "fail"
+    assert name in detail(original, scaled, "rates")
+    assert LINE in detail(original, scaled, "rates")
+
+
+def test_batches_that_do_not_grow() -> None:
+    original, scaled = record([0.1] * 6, [4] * 6), record([0.2] * 6, [4] * 6)
+    assert checks(original, scaled)["batches"] == "fail"
+    assert "not scaled" in detail(original, scaled, "batches")
+
+
+def test_steps_that_are_not_divided() -> None:
+    original, scaled = record([0.1] * 6, [4] * 6), record([0.2] * 6, [8] * 6)
+    assert checks(original, scaled)["examples"] == "fail"
+
+
+def test_batches_of_all_rows_stay_with_their_rate() -> None:
+    original = record([0.1] * 6, [24] * 6)
+    assert set(checks(original, original).values()) == {"pass"}
+
+
+def test_a_schedule_that_goes_by_the_steps_of_many_ranks_is_told() -> None:
+    late = record([0.2 * 0.9**n for n in range(6)], [8, 2] * 3)
+    assert checks(ORIGINAL, late)["rates"] == "unknown"
+    assert "from step" in detail(ORIGINAL, late, "rates")
+
+
+@pytest.mark.slow
+def test_a_scaled_program_holds(hvd, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PROGRAM)
+    done = hvd("verify", "train.py", "--batch", "scaled", "-n", 2, "--json")
+    outcome = json.loads(done.stdout)
+    found = {c["check"]: (c["status"], c["detail"]) for c in outcome["checks"]}
+    assert (done.returncode, outcome["batch"], outcome["holds"]) == (0, "scaled", True), outcome
+    assert found["one process"] == ("pass", "12 steps, to the end")
+    assert found["one process as 2 ranks"] == ("pass", "6 steps, to the end")
+    assert found["scaled to 2: batches"] == ("pass", "8 → 16 rows a step")
+    assert found["scaled to 2: rates"] == ("pass", "0.05 → 0.1, and so on to the end")
+    assert found["2 ranks: learning rates"] == ("pass", "6 rates")
+    assert [p.name for p in tmp_path.iterdir()] == ["train.py"]
+
+
+#: Planted into the program, and so into ranks and reference alike: only the original tells.
+FAULTS = {
+    "rates": ("jhvd.scale_rate = lambda optimizer: optimizer", "not scaled"),
+    "batches": ("BATCH = BATCH // 2", "not scaled"),
+}
+
+
+PLANTED = """\
+import os
+if "HOROVOD_RANK" in os.environ or os.environ["JUPYTER_HVD_VIRTUAL_SIZE"] != "1":
+    import jupyter_hvd.runtime as jhvd
+    FAULT
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@pytest.mark.parametrize("what", FAULTS)
+def test_a_fault_of_the_scaling_is_found(hvd, tmp_path: Path, what: str) -> None:
+    """What the ranks and one process that pretends to be so many have in common is compared with the original."""
+    fault, name = FAULTS[what]
+    plant = PLANTED.replace("FAULT", fault)
+    (tmp_path / "train.py").write_text(PROGRAM.replace("x = np", f"{plant}x = np", 1))
+    done = hvd("verify", "train.py", "--batch", "scaled", "-n", 2, "--json")
+    outcome = json.loads(done.stdout)
+    found = {c["check"]: (c["status"], c["detail"]) for c in outcome["checks"]}
+    assert done.returncode == 1
+    assert found[f"scaled to 2: {what}"][0] == "fail", found
+    assert name in found[f"scaled to 2: {what}"][1]
+
+
+@pytest.mark.slow
+def test_run_on_ranks(hvd, tmp_path: Path) -> None:
+    """Rank 0 alone prints; the program trains on batches as large as those of one process that pretends to be two."""
+    (tmp_path / "train.py").write_text(f"{PROGRAM}print(int(model.optimizer.iterations))\n")
+    done = hvd("run", "train.py", "-n", 2, "--batch", "scaled", "--no-log")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "6"
+    assert len(done.stdout.splitlines()) == 2
