@@ -15,7 +15,8 @@ from typing import Literal
 
 import libcst as cst
 
-from .exponents import ZERO, Equation, Exponent, Solution, Unknown, exponent_of
+from .exponents import ONE, ZERO, Equation, Exponent, Solution, Unknown, exponent_of
+from .library import Kind
 from .scale_inference import (
     ADDS,
     PASSES,
@@ -34,7 +35,7 @@ from .values import ValueAnalysis
 
 #: Reasons that only say that a value is handed on.
 HANDED_ON = (SETS, PASSES, "calls it")
-CoercionKind = Literal["sink", "operand", "constant", "repeated"]
+CoercionKind = Literal["sink", "operand", "constant", "remainder", "repeated"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Coercion:
     Attributes:
         is_whole: the expression is a whole number, and must stay one.
         reason: what asks for it, as a sentence.
+        modulus: of the `r` of `step % p == r`, the text of p, below which r must stay.
     """
 
     node: cst.BaseExpression
@@ -51,6 +53,7 @@ class Coercion:
     kind: CoercionKind
     is_whole: bool
     reason: str
+    modulus: str = ""
 
 
 @dataclass(frozen=True)
@@ -160,9 +163,14 @@ class ScaleAnalysis:
         return tuple(sorted(found.values(), key=lambda c: self.module.span(c.node).start))
 
     def _coercion(
-        self, node: cst.BaseExpression, power: Fraction, kind: CoercionKind, reason: str
+        self,
+        node: cst.BaseExpression,
+        power: Fraction,
+        kind: CoercionKind,
+        reason: str,
+        modulus: str = "",
     ) -> Coercion:
-        return Coercion(node, power, kind, self._inference.is_whole(node), reason)
+        return Coercion(node, power, kind, self._inference.is_whole(node), reason, modulus)
 
     def _of_sinks(self) -> Iterator[Coercion]:
         for sink, power in self._solved.sinks:
@@ -176,8 +184,35 @@ class ScaleAnalysis:
 
     def _of_constants(self) -> Iterator[Coercion]:
         for constant, power, causes in self._solved.scaled:
-            if number_of(constant.node) not in (0, 1, -1) or power != -1:
-                yield self._coercion(constant.node, power, "constant", self._told(causes))
+            if not self._is_left_alone(constant, power):
+                modulus = self._modulus(constant)
+                kind: CoercionKind = "constant" if modulus is None else "remainder"
+                text = self.module.text(modulus) if modulus is not None else ""
+                yield self._coercion(constant.node, power, kind, self._told(causes), text)
+
+    def _is_left_alone(self, constant: Constant, power: Fraction) -> bool:
+        """Whether a constant needs no edit: one step is one in any unit, and sizes of other batches are none of training's."""
+        if power == -1:
+            return number_of(constant.node) in (0, 1)
+        parent = self.module.parent(constant.node)
+        if isinstance(parent, cst.Arg):
+            call = self.module.parent(parent)
+            return isinstance(call, cst.Call) and self._is_of_program(call)
+        return isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, cst.Modulo)
+
+    def _is_of_program(self, call: cst.Call) -> bool:
+        return bool(self.values.kinds(call.func) & {Kind.FUNCTION, Kind.CLASS})
+
+    def _modulus(self, constant: Constant) -> cst.BaseExpression | None:
+        """The `p` of `step % p == r`, of a constant r."""
+        target = self.module.parent(constant.node)
+        comparison = self.module.parent(target) if target is not None else None
+        match target, comparison:
+            case cst.ComparisonTarget(), cst.Comparison(
+                left=cst.BinaryOperation(operator=cst.Modulo(), right=modulus)
+            ):
+                return modulus
+        return None
 
     def _told(self, causes: tuple[Equation, ...]) -> str:
         """The nearest of some equations that says more than that a value is handed on, with its line."""
@@ -217,6 +252,12 @@ class ScaleAnalysis:
                 f"`{text(opaque)}` is taken to scale with the number of ranks by itself; nothing tells whether it does",
                 f"if it is the same on any number of ranks, {factor}",
             )
+        for lookup in self._solved.lookups:
+            yield Unscaled(
+                lookup.node,
+                f"`{text(lookup.node)}` counts steps, and looks up one of as many entries on any number of ranks",
+                f"look up every N-th entry, by `{text(lookup.node)}` times the number of ranks",
+            )
         for node in self._solved.contradictory:
             yield Unscaled(
                 node,
@@ -248,6 +289,7 @@ class _Solved:
     repeated: tuple[tuple[Repeated, Fraction], ...]
     assumed: tuple[tuple[cst.CSTNode, Fraction], ...]
     contradictory: tuple[cst.CSTNode, ...]
+    lookups: tuple[Sink, ...]
 
 
 def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
@@ -267,6 +309,7 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
         if not solution.add(equation) and target is not None and target.label != "calls":
             clashing.add(target)
     _fix_counts(solution, found, trains=False)
+    _fix_loops(solution, found)
     for equation in found.ramps:
         solution.add(equation)
     operands, disagreeing = _agree(solution, found.agreements)
@@ -275,9 +318,16 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
         if constant.rank < Rank.UNSEEN:
             solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
     sinks = []
-    for sink in found.sinks:
-        if not solution.add(Equation(sink.actual, sink.expected, sink.node, sink.reason)):
-            sinks.append((sink, solution.resolve(sink.expected - sink.actual).constant))
+    for directly in (True, False):
+        for sink in found.sinks:
+            if _is_direct(solution, sink) is not directly:
+                continue
+            if not solution.add(Equation(sink.actual, sink.expected, sink.node, sink.reason)):
+                difference = solution.resolve(sink.expected - sink.actual)
+                sinks.append((sink, difference.constant))
+        for constant in ranked:
+            if directly and constant.rank < Rank.INCREMENT:
+                solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
     for opaque in found.opaque:
         if all(
             solution.resolve(a) == ZERO or not solution.resolve(a).is_known
@@ -288,6 +338,34 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
         solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
     _fix_counts(solution, found, trains=True)
     return _judged(found, solution, frozenset(clashing), sinks, operands, disagreeing)
+
+
+def _is_direct(solution: Solution, sink: Sink) -> bool:
+    """Whether a library takes a constant as it is, or a number of steps over a constant, so that the constant can be edited."""
+    difference = solution.resolve(sink.actual - sink.expected)
+    match [*difference.terms.values()]:
+        case [1]:
+            return True
+        case [_]:
+            return isinstance(sink.node, cst.BinaryOperation) and isinstance(
+                sink.node.operator, cst.FloorDivide
+            )
+    return False
+
+
+def _fix_loops(solution: Solution, found: Found) -> None:
+    """Of several loops around a training step, let the innermost have as many iterations as there are steps in the outer ones.
+
+    Steps in fewer loops come first: they tell how often these iterate.
+    """
+
+    def open_ends(entry: tuple[cst.Call, list[Exponent]]) -> int:
+        return sum(not solution.resolve(length).is_known for length in entry[1])
+
+    for step, lengths in sorted(found.loops, key=open_ends):
+        unknown = [length for length in lengths if not solution.resolve(length).is_known]
+        for length in unknown[:-1]:
+            solution.add(Equation(length, ZERO, step))
 
 
 def _fix_counts(solution: Solution, found: Found, trains: bool) -> None:
@@ -314,7 +392,10 @@ def _agree(
         left, right = agreement.exponents
         equation = Equation(left, right, agreement.place, _reason(agreement))
         result = left
-        if not solution.add(equation):
+        sides = solution.resolve(left), solution.resolve(right)
+        if agreement.is_position and ONE in sides:
+            result = sides[1] if sides[0] == ONE else sides[0]
+        elif not solution.add(equation):
             one, other = solution.resolve(left), solution.resolve(right)
             if not (one.is_known and other.is_known) or (one.constant and other.constant):
                 disagreeing.append(agreement)
@@ -383,7 +464,13 @@ def _judged(
         tuple(repeated),
         tuple(assumed),
         contradictory,
+        tuple(s for s in found.lookups if _counts_steps(solution, s)),
     )
+
+
+def _counts_steps(solution: Solution, lookup: Sink) -> bool:
+    index, length = solution.resolve(lookup.actual), solution.resolve(lookup.expected)
+    return index == -ONE and length == ZERO
 
 
 def edit_around(
@@ -395,6 +482,10 @@ def edit_around(
         parent: the node around it. size: how the program writes the number of ranks.
     """
     inner = ("", "") if is_atom(node) else ("(", ")")
+    if coercion.kind == "remainder" and coercion.power == -1:
+        period = coercion.modulus
+        scaled = f"max(1, {period} // {size})" if period.isdecimal() else period
+        return inner[0], f"{inner[1]} // {size} % {scaled}"
     if coercion.kind == "repeated":
         power = size if coercion.power == 1 else f"({size} ** {_number(coercion.power)})"
         before, after = inner[0], f"{inner[1]} ** {power}"

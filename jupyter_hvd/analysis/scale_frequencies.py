@@ -40,7 +40,7 @@ class Frequencies:
         self.facts: list[Equation] = []
         self.counts: list[tuple[Unknown, bool]] = []
         steps = library.steps(values)
-        self._trained = {site for step in steps for site in values.calls.leading_to(step)}
+        self._trained = frozenset({*steps, *library.step_sites(values)})
         self.demands = steps
 
     def of(self, node: cst.CSTNode, inside: cst.CSTNode | None = None) -> Exponent:
@@ -106,10 +106,27 @@ class Frequencies:
                     return self._value_of(left)
         return ZERO
 
+    def loops_around(self, call: cst.Call) -> list[Exponent]:
+        """How often each loop around a training step iterates, in functions that call it too, the outermost first."""
+        found: list[Exponent] = []
+        child: cst.CSTNode = call
+        for around in self._module.ancestors(call):
+            if isinstance(around, cst.For | cst.While) and child is around.body:
+                found.append(self._of_step(around, child))
+            if isinstance(around, Function):
+                sites = [site for site in self._sites(around) if site in self._trained]
+                return [*(self.loops_around(sites[0]) if len(sites) == 1 else ()), *reversed(found)]
+            child = around
+        return found[::-1]
+
     @cached_property
     def _training(self) -> frozenset[cst.CSTNode]:
         """The loops and functions around training steps."""
         return frozenset(a for site in self._trained for a in self._module.ancestors(site))
+
+    def trains_at(self, call: cst.Call) -> bool:
+        """Whether a call leads to a training step."""
+        return call in self._trained
 
     def trains_in(self, node: cst.CSTNode | None) -> bool:
         """Whether a training step runs in a loop or function."""

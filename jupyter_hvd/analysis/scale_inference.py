@@ -13,7 +13,7 @@ import libcst as cst
 
 from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
 from .flow import is_iteration, is_property, positional
-from .index import ELEMENT, Binding, Path
+from .index import ELEMENT, FILLING, Binding, Path
 from .library import Kind
 from .scale_frequencies import Frequencies
 from .scale_signatures import Edited, ScaleLibrary, Signature
@@ -92,7 +92,11 @@ class Constant:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Two operands that must scale alike, and the exponent of what comes of them."""
+    """Two operands that must scale alike, and the exponent of what comes of them.
+
+    Attributes:
+        is_position: a sum of whole numbers: of a row's number and the size of a batch, perhaps, which are both counted in rows.
+    """
 
     kind: Agreeing
     place: cst.BaseExpression
@@ -100,6 +104,7 @@ class Agreement:
     right: cst.BaseExpression
     exponents: tuple[Exponent, Exponent]
     result: Exponent
+    is_position: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,6 +151,8 @@ class Found:
 
     Attributes:
         facts: equations that hold. flows: those of values that are handed on, not all of which may hold.
+        loops: how often the loops around each training step iterate, the outermost first.
+        lookups: entries of sequences by a number, with the exponent of the length.
         ramps: what is taken for the same on any number of ranks, as fractions are added to it.
         counts: how often loops of unknown length iterate, and functions run, and whether training runs in them.
     """
@@ -158,6 +165,8 @@ class Found:
     repeated: list[Repeated] = field(default_factory=list)
     opaque: list[Opaque] = field(default_factory=list)
     ramps: list[Equation] = field(default_factory=list)
+    lookups: list[Sink] = field(default_factory=list)
+    loops: list[tuple[cst.Call, list[Exponent]]] = field(default_factory=list)
     counts: list[tuple[Unknown, bool]] = field(default_factory=list)
     assignments: list[Assignment] = field(default_factory=list)
 
@@ -187,6 +196,8 @@ class ScaleInference:
             if isinstance(iterable, cst.BaseExpression):
                 found.facts.append(Equation(self._length_of(iterable), ZERO, iterable))
         found.facts += self.frequencies.training_facts()
+        for step in self.frequencies.demands:
+            found.loops.append((step, self.frequencies.loops_around(step)))
         self._visit(self._module.tree)
         found.flows[:0] = self.frequencies.facts
         found.constants.sort(key=lambda constant: self._module.span(constant.node).start)
@@ -290,9 +301,7 @@ class ScaleInference:
                 return self.scale(value)
             case cst.Tuple(elements=elements) | cst.List(elements=elements):
                 items = tuple(self.scale(e.value) for e in elements)
-                alike = items and isinstance(node, cst.List)
-                joined = self._join(items, node) if alike else None
-                return Scale(joined.value if joined else ZERO, ZERO, joined, items)
+                return Scale(exponent_of(Unknown(node)), ZERO, None, items)
             case cst.ListComp(elt=elt, for_in=loop) | cst.GeneratorExp(elt=elt, for_in=loop):
                 element = self.scale(elt)
                 return Scale(element.value, self._length_of(loop.iter), element)
@@ -316,9 +325,15 @@ class ScaleInference:
                 return Rank.WHOLE_FACTOR if whole else Rank.FACTOR
             case cst.AugAssign():
                 return Rank.RATIO if isinstance(node, cst.Integer) else Rank.INCREMENT
+            case cst.Arg() if self._qualified_call(parent).startswith("builtins."):
+                pass
             case cst.Assign() | cst.AnnAssign() | cst.Param() | cst.Arg() | cst.DictElement():
                 return Rank.NAMED if whole or isinstance(node, cst.Integer) else Rank.FACTOR
         return Rank.COUNT if whole else Rank.RATIO
+
+    def _qualified_call(self, arg: cst.CSTNode) -> str:
+        call = self._module.parent(arg)
+        return self._qualified(call) if isinstance(call, cst.Call) else ""
 
     def _shifts_count(self, node: cst.BaseExpression) -> bool:
         """Whether a number is the 1 of `step + 1` or `step >= 1`, one step in any unit."""
@@ -592,9 +607,7 @@ class ScaleInference:
             given = entry.parameters[place]
             if given is not None:
                 self.found.facts.append(Equation(value, Exponent(given), param, entry.reason))
-        passed = self._values.flow.passed(param)
-        if param.default is not None:
-            passed = [*passed, param.default]
+        passed = self._passed(function, param)
         sized: Scale | None = None
         for argument_ in passed:
             scale = self.scale(argument_)
@@ -603,6 +616,13 @@ class ScaleInference:
         if sized is not None:
             self._known[param] = found = replace(sized, value=value)
         return found
+
+    def _passed(self, function: Function, param: cst.Param) -> list[cst.BaseExpression]:
+        """What is passed for a parameter; where training runs in the function, by the calls that train."""
+        found = self._values.calls.actual_arguments(function, param)
+        trained = [value for call, value in found if self.frequencies.trains_at(call)]
+        given = trained or [value for _, value in found]
+        return [*given, *([param.default] if param.default is not None else [])]
 
     # Attributes and subscripts
 
@@ -630,8 +650,9 @@ class ScaleInference:
     def _outside(self, node: cst.BaseExpression) -> Scale:
         """A number that comes from outside the program; of an expression of which nothing is known, an unknown."""
         unknown = Unknown(node)
-        if self._values.qualified(node):  # a constant, such as `math.pi`
-            return Scale(ZERO)
+        if name := self._values.qualified(node):  # a constant, such as `math.pi`
+            is_infinite = name.rpartition(".")[2] in ("inf", "nan", "Inf", "infty")
+            return Scale(exponent_of(unknown) if is_infinite else ZERO)
         if self._is_external(node):
             self.found.constants.append(Constant(node, unknown, Rank.NAMED))
         else:
@@ -655,8 +676,8 @@ class ScaleInference:
                 if chosen.length is not None:
                     return replace(container, length=chosen.length, items=())
                 if container.length is not None and number is None:
-                    reason = "looks up an entry by it"
-                    self._sink(index, container.length, reason)
+                    lookup = Sink(index, chosen.value, container.length, "looks up an entry by it")
+                    self.found.lookups.append(lookup)
                 return found or Scale(container.value)
         return Scale(container.value)
 
@@ -779,13 +800,21 @@ class ScaleInference:
     ) -> Exponent:
         """The exponent of what comes of two operands that must scale alike."""
         exponents = self.scale(left).value, self.scale(right).value
+        if self._is_in_slice(place):
+            return exponents[0]
         for one, other in (exponents, exponents[::-1]):
             node = left if one is exponents[0] else right
             if number_of(node) is not None and not self._is_scaled(node):
                 return other
         result = exponent_of(Unknown(place, "result"))
-        self.found.agreements.append(Agreement(kind, place, left, right, exponents, result))
+        whole = kind == "sum" and self.is_whole(left) and self.is_whole(right)
+        agreement = Agreement(kind, place, left, right, exponents, result, whole)
+        self.found.agreements.append(agreement)
         return result
+
+    def _is_in_slice(self, node: cst.CSTNode) -> bool:
+        """Whether a number is a bound of a slice: rows from `i` to `i + size`."""
+        return self._module.enclosing(node, (cst.Slice, cst.BaseStatement)).__class__ is cst.Slice
 
     def _is_scaled(self, node: cst.BaseExpression) -> bool:
         """Whether a constant is one whose exponent counts, neither 0 nor the 1 of `step + 1`."""
@@ -860,11 +889,14 @@ class ScaleInference:
         if self._is_external(call):
             return self._outside(call)
         args = [self.scale(arg.value) for arg in call.args]
+        if method(call) in FILLING:
+            return self._unknown(call)
         if isinstance(call.func, cst.Attribute):
             args.append(self.scale(call.func.value))
         unknown = Unknown(call)
         self.found.opaque.append(Opaque(call, unknown, tuple(a.value for a in args)))
-        length = next((a.length for a in args if a.length is not None), None)
+        rows = (a for a in args if a.element is None or a.element.length is None)
+        length = next((a.length for a in rows if a.length is not None), None)
         return Scale(exponent_of(unknown), length)
 
     def _apply(self, call: cst.Call, signature: Signature) -> Scale:
@@ -1173,7 +1205,7 @@ def is_plain(node: cst.BaseExpression) -> bool:
     match node:
         case cst.Name() | cst.Attribute() | cst.Subscript() | cst.Call():
             return True
-        case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Subtract() | cst.Modulo()):
+        case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Subtract()):
             return is_plain(left)
         case cst.BinaryOperation(operator=cst.FloorDivide()):
             return True

@@ -142,6 +142,9 @@ class ScaleLibrary(Protocol):
     def edited(self, values: ValueAnalysis) -> Mapping[cst.BaseExpression, Edited]:
         """What other edits of the scaled program change: batch sizes above all."""
 
+    def step_sites(self, values: ValueAnalysis) -> Collection[cst.Call]:
+        """The calls that lead to training steps, each that takes one, and those of the functions around."""
+
     def fixed_loops(self, values: ValueAnalysis) -> Collection[cst.CSTNode]:
         """What loops run over that is the same on any number of ranks, as the variables of a model."""
 

@@ -60,6 +60,9 @@ class StandInScale:
     def edited(self, values: ValueAnalysis) -> Mapping[cst.BaseExpression, Edited]:
         return {size: Edited(value=1) for size in batch_sizes(values)}
 
+    def step_sites(self, values: ValueAnalysis) -> Collection[cst.Call]:
+        return {site for step in self.steps(values) for site in values.calls.leading_to(step)}
+
     def fixed_loops(self, values: ValueAnalysis) -> Collection[cst.CSTNode]:
         return ()
 

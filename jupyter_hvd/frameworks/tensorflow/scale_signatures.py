@@ -63,7 +63,7 @@ _OF_DATASETS: dict[str, str] = {
 _FOREVER = "-> [u]"
 _FIT = (
     "x: _, y: _, batch_size: _, epochs: 0, verbose: _, callbacks: _, validation_split: _, validation_data: _, shuffle: _,"
-    " class_weight: _, sample_weight: _, initial_epoch: 0, steps_per_epoch: -1, validation_steps: 0 -> _"
+    " class_weight: _, sample_weight: _, initial_epoch: 0, steps_per_epoch: -1, validation_steps: _ -> _"
 )
 #: Callbacks that count steps.
 _CALLBACKS = {
@@ -212,6 +212,13 @@ class TensorFlowScale:
             grows = any(site.call in grown for site in sites)
             found[update.call] = Fraction(-1 if grows else 0)
         return found
+
+    def step_sites(self, values: ValueAnalysis) -> Collection[cst.Call]:
+        chains = (
+            (update.call, *site.chain) for update, sites in self._data.step_sites for site in sites
+        )
+        outer = values.calls.leading_to
+        return {call for chain in chains for call in (*chain, *outer(chain[-1]))}
 
     def fixed_loops(self, values: ValueAnalysis) -> Collection[cst.CSTNode]:
         return self._training.variable_loops
