@@ -342,11 +342,11 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
 
 def _is_direct(solution: Solution, sink: Sink) -> bool:
     """Whether a library takes a constant as it is, or a number of steps over a constant, so that the constant can be edited."""
-    difference = solution.resolve(sink.actual - sink.expected)
-    match [*difference.terms.values()]:
-        case [1]:
+    actual = solution.resolve(sink.actual)
+    match [*actual.terms.values()]:
+        case [1] if not actual.constant:
             return True
-        case [_]:
+        case [-1]:
             return isinstance(sink.node, cst.BinaryOperation) and isinstance(
                 sink.node.operator, cst.FloorDivide
             )

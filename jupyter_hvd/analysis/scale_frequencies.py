@@ -114,7 +114,7 @@ class Frequencies:
             if isinstance(around, cst.For | cst.While) and child is around.body:
                 found.append(self._of_step(around, child))
             if isinstance(around, Function):
-                sites = [site for site in self._sites(around) if site in self._trained]
+                sites = self._sites(around)
                 return [*(self.loops_around(sites[0]) if len(sites) == 1 else ()), *reversed(found)]
             child = around
         return found[::-1]
@@ -165,12 +165,12 @@ class Frequencies:
         return exponent_of(unknown)
 
     def _sites(self, function: Function) -> list[cst.Call]:
-        """The calls of a function; of an `__init__`, those of its class."""
+        """The calls of a function; of an `__init__`, those of its class; of one that trains, those that do."""
         sites = self._values.calls.sites(function)
         owner = self._module.class_of(function)
         if isinstance(function, cst.FunctionDef) and function.name.value == "__init__" and owner:
             sites = [*sites, *self._values.calls.sites(owner)]
-        return sites
+        return [site for site in sites if site in self._trained] or sites
 
     def entry_point(self, function: cst.CSTNode) -> EntryPoint | None:
         return self._library.entry_point(self._values, function)

@@ -934,9 +934,11 @@ class ScaleInference:
         receiver: Scale | None,
         node: cst.BaseExpression,
     ) -> Scale:
+        unknown = Unknown(node, "length")
+        letters.setdefault("u", exponent_of(unknown))
+        self.found.counts.append((unknown, True))
         if receiver is not None:
             letters.setdefault("v", receiver.value)
-            letters.setdefault("u", exponent_of(Unknown(node, "length")))
             if receiver.length is not None:
                 letters.setdefault("l", receiver.length)
             if receiver.element is not None and receiver.element.length is not None:

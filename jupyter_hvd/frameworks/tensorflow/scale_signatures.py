@@ -214,11 +214,22 @@ class TensorFlowScale:
         return found
 
     def step_sites(self, values: ValueAnalysis) -> Collection[cst.Call]:
-        chains = (
-            (update.call, *site.chain) for update, sites in self._data.step_sites for site in sites
-        )
-        outer = values.calls.leading_to
-        return {call for chain in chains for call in (*chain, *outer(chain[-1]))}
+        grown, outer = self._sizes.grown, self._data.training_sites
+        found: set[cst.Call] = set()
+        pending = [
+            call
+            for update, sites in self._data.step_sites
+            for site in sites
+            if site.call in grown
+            for call in (update.call, *site.chain)
+        ]
+        while pending:
+            call = pending.pop()
+            if call not in found:
+                found.add(call)
+                function = values.module.function_of(call)
+                pending += outer.get(function, ()) if function is not None else ()
+        return found
 
     def fixed_loops(self, values: ValueAnalysis) -> Collection[cst.CSTNode]:
         return self._training.variable_loops
