@@ -252,6 +252,12 @@ class ScaleAnalysis:
                 f"`{text(opaque)}` is taken to scale with the number of ranks by itself; nothing tells whether it does",
                 f"if it is the same on any number of ranks, {factor}",
             )
+        for loop in self._solved.found.uncounted if self._solved.unmet else ():
+            yield Unscaled(
+                loop,
+                "nothing tells how many steps this loop takes, so N ranks may take as many, on N times the examples",
+                "divide by the number of ranks what decides how long the program trains",
+            )
         for lookup in self._solved.lookups:
             yield Unscaled(
                 lookup.node,
@@ -290,6 +296,7 @@ class _Solved:
     assumed: tuple[tuple[cst.CSTNode, Fraction], ...]
     contradictory: tuple[cst.CSTNode, ...]
     lookups: tuple[Sink, ...]
+    unmet: tuple[cst.CSTNode, ...]
 
 
 def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
@@ -301,6 +308,7 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
     solution = Solution()
     for equation in found.facts:
         solution.add(equation)
+    unmet = [demand for demand in found.demands if not solution.add(demand)]
     clashing = set(conflicted)
     for equation in found.flows:
         target = _only(equation.left)
@@ -337,7 +345,7 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
     for constant in ranked:
         solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
     _fix_counts(solution, found, trains=True)
-    return _judged(found, solution, frozenset(clashing), sinks, operands, disagreeing)
+    return _judged(found, solution, frozenset(clashing), sinks, operands, disagreeing, unmet)
 
 
 def _is_direct(solution: Solution, sink: Sink) -> bool:
@@ -430,6 +438,7 @@ def _judged(
     sinks: list[tuple[Sink, Fraction]],
     operands: list[tuple[Agreement, cst.BaseExpression, Fraction]],
     disagreeing: list[Agreement],
+    unmet: list[Equation],
 ) -> _Solved:
     """What a solution means for the program."""
     scaled = []
@@ -465,6 +474,7 @@ def _judged(
         tuple(assumed),
         contradictory,
         tuple(s for s in found.lookups if _counts_steps(solution, s)),
+        tuple(demand.place for demand in unmet),
     )
 
 

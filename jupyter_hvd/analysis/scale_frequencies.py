@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 
 import libcst as cst
 
 from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
 from .scale_signatures import EntryPoint, ScaleLibrary
-from .syntax import Function
+from .syntax import Function, names_in, nodes_in
 from .values import ValueAnalysis
 
 #: Exponents of the number of iterations of a loop or comprehension, and of the value of an expression.
@@ -137,10 +137,14 @@ class Frequencies:
         if not isinstance(modulo.operator, cst.Modulo):
             return False
         guard = self._module.enclosing(modulo, (cst.If, cst.BaseSmallStatement))
-        if not isinstance(guard, cst.If):
-            return False
-        within = [site for site in self._trained if guard.body in self._module.ancestors(site)]
-        return bool(within)
+        if isinstance(guard, cst.If):
+            return guard.body in self._training
+        return any(
+            isinstance(around, cst.Call)
+            and around in self._trained
+            and self._values.calls.decided_by(around) is not None
+            for around in self._module.ancestors(modulo)
+        )
 
     # Functions
 
@@ -175,9 +179,17 @@ class Frequencies:
     def entry_point(self, function: cst.CSTNode) -> EntryPoint | None:
         return self._library.entry_point(self._values, function)
 
+    def uncounted_loops(self) -> Iterator[Equation]:
+        """Loops around training that no comparison ends, as `while not done`: they iterate as often on any number of ranks."""
+        for loop in self._training:
+            if isinstance(loop, cst.While) and not _ends_by_comparison(loop):
+                yield Equation(self._of_step(loop, loop.body), ZERO, loop, "ends by itself")
+
     def training_facts(self) -> Iterator[Equation]:
         """How often training steps must run."""
         for call, demand in self.demands.items():
+            if demand is None:
+                continue
             often = "once a step" if demand else "on all rows"
             yield Equation(self.of(call), Exponent(demand), call, f"trains {often}")
 
@@ -230,6 +242,36 @@ def _left_before(body: Sequence[cst.CSTNode], child: cst.CSTNode) -> Iterator[cs
                 isinstance(last, cst.Continue | cst.Return)
             ):
                 yield test
+
+
+def _ends_by_comparison(loop: cst.While) -> bool:
+    """Whether a loop is left where numbers compare: `while step < total`, `if loss < 0.1: break`, or `done = True` there."""
+    if _compares(loop.test):
+        return True
+    flags = {name.value for name in names_in(loop.test)}
+    return any(
+        (isinstance(node, cst.If) and _compares(node.test) and _may_leave(node.body, flags))
+        or (isinstance(node, cst.Assign) and _sets(node, flags) and _compares(node.value))
+        for node in nodes_in(loop.body)
+    )
+
+
+def _may_leave(body: cst.CSTNode, flags: Collection[str]) -> bool:
+    """Whether a block leaves a loop, or sets what its test is of."""
+    return any(
+        isinstance(node, cst.Break | cst.Return)
+        or (isinstance(node, cst.Assign) and _sets(node, flags))
+        for node in nodes_in(body)
+    )
+
+
+def _sets(statement: cst.Assign, flags: Collection[str]) -> bool:
+    targets = (each.target for each in statement.targets)
+    return any(isinstance(t, cst.Name) and t.value in flags for t in targets)
+
+
+def _compares(test: cst.BaseExpression) -> bool:
+    return any(isinstance(node, cst.Comparison) for node in nodes_in(test))
 
 
 def _leaves(statement: cst.CSTNode) -> bool:

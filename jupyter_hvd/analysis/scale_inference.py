@@ -150,7 +150,8 @@ class Found:
     """What the walk over a module has found, in the order of the text.
 
     Attributes:
-        facts: equations that hold. flows: those of values that are handed on, not all of which may hold.
+        facts: equations that hold. demands: how often training steps must run. uncounted: loops of which nothing tells how often
+            they iterate. flows: equations of values that are handed on, not all of which may hold.
         loops: how often the loops around each training step iterate, the outermost first.
         lookups: entries of sequences by a number, with the exponent of the length.
         ramps: what is taken for the same on any number of ranks, as fractions are added to it.
@@ -158,6 +159,8 @@ class Found:
     """
 
     facts: list[Equation] = field(default_factory=list)
+    demands: list[Equation] = field(default_factory=list)
+    uncounted: list[cst.CSTNode] = field(default_factory=list)
     flows: list[Equation] = field(default_factory=list)
     agreements: list[Agreement] = field(default_factory=list)
     sinks: list[Sink] = field(default_factory=list)
@@ -195,7 +198,10 @@ class ScaleInference:
         for iterable in self._library.fixed_loops(self._values):
             if isinstance(iterable, cst.BaseExpression):
                 found.facts.append(Equation(self._length_of(iterable), ZERO, iterable))
-        found.facts += self.frequencies.training_facts()
+        uncounted = list(self.frequencies.uncounted_loops())
+        found.facts += uncounted
+        found.uncounted += [equation.place for equation in uncounted]
+        found.demands += self.frequencies.training_facts()
         for step in self.frequencies.demands:
             found.loops.append((step, self.frequencies.loops_around(step)))
         self._visit(self._module.tree)
@@ -503,9 +509,15 @@ class ScaleInference:
         self, value: cst.BaseExpression, place: cst.BaseExpression
     ) -> cst.BaseExpression:
         """`x * c` of `max(low, x * c)`, whose bounds scale as the variable does."""
-        while isinstance(value, cst.Call) and self._qualified(value) in (*_BOUNDS, *_CONVERTING):
-            args = positional(value)
-            inner = next((a for a in args if self._reads(a, place)), None)
+        while True:
+            match value:
+                case cst.IfExp(body=one, orelse=other):
+                    inside = [one, other]
+                case cst.Call() if self._qualified(value) in (*_BOUNDS, *_CONVERTING):
+                    inside = positional(value)
+                case _:
+                    break
+            inner = next((each for each in inside if self._reads(each, place)), None)
             if inner is None:
                 break
             value = inner

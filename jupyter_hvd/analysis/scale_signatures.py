@@ -136,8 +136,10 @@ class ScaleLibrary(Protocol):
     def entry_point(self, values: ValueAnalysis, function: cst.CSTNode) -> EntryPoint | None:
         """How a library calls a function or lambda of the program; None where it does not."""
 
-    def steps(self, values: ValueAnalysis) -> Mapping[cst.Call, Fraction]:
-        """The calls that are training steps, with the exponent of how often each must run: -1 where batches are scaled."""
+    def steps(self, values: ValueAnalysis) -> Mapping[cst.Call, Fraction | None]:
+        """The calls that are training steps, with the exponent of how often each must run: -1 where batches are scaled; None
+        where nothing is asked.
+        """
 
     def edited(self, values: ValueAnalysis) -> Mapping[cst.BaseExpression, Edited]:
         """What other edits of the scaled program change: batch sizes above all."""

@@ -52,10 +52,10 @@ class StandInScale:
             return EntryPoint(Fraction(-1), (Fraction(-1),), "runs once a step")
         return None
 
-    def steps(self, values: ValueAnalysis) -> Mapping[cst.Call, Fraction]:
+    def steps(self, values: ValueAnalysis) -> Mapping[cst.Call, Fraction | None]:
         calls = values.index.calls
         trained = [c for c in calls if values.qualified(c.func) == "standin.train"]
-        return dict.fromkeys(trained, Fraction(-1))
+        return {call: Fraction(-1) for call in trained}
 
     def edited(self, values: ValueAnalysis) -> Mapping[cst.BaseExpression, Edited]:
         return {size: Edited(value=1) for size in batch_sizes(values)}

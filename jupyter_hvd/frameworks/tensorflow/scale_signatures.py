@@ -200,17 +200,17 @@ class TensorFlowScale:
                 found |= {v.node for v in values.of(given.value) if v.node is not None}
         return frozenset(found)
 
-    def steps(self, values: ValueAnalysis) -> Mapping[cst.Call, Fraction]:
+    def steps(self, values: ValueAnalysis) -> Mapping[cst.Call, Fraction | None]:
         grown = self._sizes.grown
         keras = self._training.keras
-        found = {
+        found: dict[cst.Call, Fraction | None] = {
             update.call: Fraction(-1)
             for update in self._training.updates
             if keras.runs(update.function)
         }
         for update, sites in self._data.step_sites:
             grows = any(site.call in grown for site in sites)
-            found[update.call] = Fraction(-1 if grows else 0)
+            found[update.call] = Fraction(-1) if grows else None
         return found
 
     def step_sites(self, values: ValueAnalysis) -> Collection[cst.Call]:
@@ -223,6 +223,9 @@ class TensorFlowScale:
             if site.call in grown
             for call in (update.call, *site.chain)
         ]
+        for update in self._training.updates:
+            if self._training.keras.runs(update.function):
+                pending += values.calls.leading_to(update.call)
         while pending:
             call = pending.pop()
             if call not in found:
