@@ -32,7 +32,7 @@ def refuse_other_options(arguments: argparse.Namespace, batch: Batch = "global")
     """
     if batch == "global":
         reason = "--batch global runs the program as it is, and does not convert it; leave one of them out"
-        refused = (*OF_OTHER_JOBS, *OF_CONVERSIONS)
+        refused: tuple[str, ...] = (*OF_OTHER_JOBS, *OF_CONVERSIONS)
     else:
         reason, refused = (
             f"does not go with --batch {batch} here; leave one of them out",

@@ -117,14 +117,21 @@ def join_batches(batches: Any) -> Any:
 
     Args:
         batches: a `tf.data.Dataset`, a `PyDataset` or `Sequence` of Keras, or what gives batches one after another. Arrays, which
-            are no batches, are returned as they are.
+            are no batches, are returned as they are, and that is told.
     """
     import horovod.tensorflow as hvd
     import numpy as np
     import tensorflow as tf
 
     size = hvd.size()
-    if size == 1 or isinstance(batches, np.ndarray | tf.Tensor):
+    if size == 1:
+        return batches
+    if isinstance(batches, np.ndarray | tf.Tensor):
+        from .sharing.report import tell
+
+        tell(
+            "an array is given where batches were expected, so they are not joined: give `fit` batch_size=32 * hvd.size()"
+        )
         return batches
     if isinstance(batches, tf.data.Dataset):
         return _join_dataset(batches, size)

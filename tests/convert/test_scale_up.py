@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from jupyter_hvd import Options, convert_source
+from jupyter_hvd.jobfiles.shared_runtime import runtime_file
 from jupyter_hvd.settings import OptionError
 
 SCALED = Options(batch="scaled")
@@ -58,6 +63,10 @@ BATCHES = {
         f"SIZE = 8\nBATCH = 2 * SIZE\n{PIPELINE}.batch(BATCH)\nmodel.fit(data)\nmodel.fit(x, y, batch_size=SIZE)",
         ["SIZE = 8 * hvd.size()"],
     ),
+    "a size that a model is built for": (
+        f"SIZE = 8\n{PIPELINE}.batch(SIZE)\nother = build(batch_size=SIZE)\nmodel.fit(data)",
+        ["SIZE = 8 * hvd.size()"],
+    ),
     "an option of the command line": (
         "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--size', type=int)\n"
         "args = parser.parse_args()\nmodel.fit(x, y, batch_size=args.size)",
@@ -81,6 +90,19 @@ BATCHES = {
     "batches that are taken": (
         f"{PIPELINE}.batch(8)\nmodel.fit(data.take(5))",
         ["model.fit(jhvd.join_batches(data.take(5)))"],
+    ),
+    "batches that are taken of some that have grown": (
+        f"{PIPELINE}.batch(8)\nmodel.fit(data)\nmodel.fit(data.take(5))",
+        [f"{PIPELINE}.batch(8 * hvd.size())"],
+    ),
+    "a generator whose size has grown": (
+        "SIZE = 8\nmodel.fit(x, y, batch_size=SIZE)\n"
+        "def batches():\n    while True:\n        yield draw(x, SIZE)\nmodel.fit(batches(), steps_per_epoch=5)",
+        ["SIZE = 8 * hvd.size()"],
+    ),
+    "arrays of another module": (
+        "from other import load\nmodel.fit(load(), batch_size=8)",
+        ["model.fit(load(), batch_size=8 * hvd.size())"],
     ),
     "data of another module": (
         "from other import load\nmodel.fit(load())",
@@ -134,13 +156,18 @@ OPTIMIZERS = {
         "keras.optimizers.legacy.SGD(0.1, decay=1e-3)",
         "jhvd.scale_rate(keras.optimizers.legacy.SGD(0.1, decay=1e-3))",
     ),
+    "one around another": (
+        "tfa.optimizers.Lookahead(keras.optimizers.Adam(1e-3))",
+        "tfa.optimizers.Lookahead(keras.optimizers.Adam(1e-3 * hvd.size()))",
+    ),
     "another module's": ("optimizer_of()", "jhvd.scale_rate(optimizer_of())"),
 }
 
 
 @pytest.mark.parametrize(("given", "scaled"), OPTIMIZERS.values(), ids=OPTIMIZERS)
 def test_rates(given: str, scaled: str) -> None:
-    program = "from other import optimizer_of\nr = 0.1\nmodel = keras.Sequential([keras.layers.Dense(1)])\n"
+    program = "from other import optimizer_of\nimport tensorflow_addons as tfa\nr = 0.1\n"
+    program += "model = keras.Sequential([keras.layers.Dense(1)])\n"
     program += f"model.compile({given}, loss='mse')\nmodel.fit(x, y, batch_size=4)\n"
     line, fit = changed(program)
     assert line == f"model.compile({scaled}, loss='mse')"
@@ -163,11 +190,67 @@ def test_a_rate_that_the_program_goes_by_is_scaled_where_it_is_applied(touch: st
     )
 
 
+def test_a_loaded_model_goes_on_at_n_times_the_rate_that_it_was_saved_with() -> None:
+    program = "model = keras.models.load_model('model.keras')\nmodel.fit(x, y, batch_size=4)\n"
+    assert changed(program) == [
+        "model = jhvd.scale_rate(keras.models.load_model('model.keras'))",
+        "model.fit(x, y, batch_size=4 * hvd.size())",
+    ]
+
+
 def test_a_rate_that_follows_the_batch_is_scaled_once() -> None:
     program = "SIZE = 8\nmodel = keras.Sequential([keras.layers.Dense(1)])\n"
     program += "model.compile(keras.optimizers.SGD(0.1 * SIZE / 256), loss='mse')\nmodel.fit(x, y, batch_size=SIZE)\n"
     assert changed(program) == ["SIZE = 8 * hvd.size()"]
     assert ("HVD803", "info") in told(program)
+
+
+MOMENTS = """\
+layer = keras.layers.Dense(1)
+layer.build((None, 4))
+moments = [tf.Variable(tf.zeros_like(v), trainable=False) for v in layer.trainable_variables]
+for i in range(0, len(x), 6):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(layer(x[i : i + 6]) ** 2)
+    for v, m, g in zip(layer.trainable_variables, moments, tape.gradient(loss, layer.trainable_variables)):
+        m.assign(0.9 * m + 0.1 * g)
+        v.assign(v * (1 - 1e-3) - 0.05 * m)
+"""
+
+
+def test_of_a_descent_by_hand_the_rate_is_multiplied_and_no_moment() -> None:
+    assert changed(MOMENTS) == [
+        "for i in range(0, len(x), 6 * hvd.size()):",
+        "loss = tf.reduce_mean(layer(x[i : i + 6 * hvd.size()]) ** 2)",
+        "v.assign(v * (1 - 1e-3) - 0.05 * hvd.size() * m)",
+    ]
+
+
+def test_the_file_beside_a_program_has_what_it_needs(tmp_path: Path) -> None:
+    options = Options(batch="scaled", standalone=True)
+    code = convert_source(f"{HEAD}{MODEL}model.fit(x, y)\n", options=options).code
+    assert code.startswith("import jupyter_hvd_sharing as jhvd\njhvd.start_shared()")
+    (tmp_path / "jupyter_hvd_sharing.py").write_text(runtime_file())
+    names = "import jupyter_hvd_sharing as j; print(j.scale_rate, j.join_batches)"
+    done = subprocess.run(
+        [sys.executable, "-c", names], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+TOLD = {
+    "hidden arguments": (
+        "arguments = dict(epochs=2)\nmodel.fit(x, y, **arguments)",
+        ("HVD801", "warning"),
+    ),
+    "another module's training": ("import other\nother.train(model)", ("HVD801", "warning")),
+    "all rows": ("model.fit(x, y, batch_size=len(x))", ("HVD801", "info")),
+}
+
+
+@pytest.mark.parametrize(("training", "finding"), TOLD.values(), ids=TOLD)
+def test_what_cannot_be_scaled_is_told(training: str, finding: tuple[str, str]) -> None:
+    assert finding in told(f"{MODEL}{training}\n")
 
 
 WHOLE = (

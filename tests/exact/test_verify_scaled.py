@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from jupyter_hvd.verify.exact.records import Event, Record, Site
+from jupyter_hvd.verify.exact.records import Event, Fit, Record, Site
 from jupyter_hvd.verify.exact.scaling import check_scaling
 
 LINE = "train.py, line 7"
@@ -80,6 +81,16 @@ def test_steps_that_are_not_divided() -> None:
     assert checks(original, scaled)["examples"] == "fail"
 
 
+@pytest.mark.parametrize(
+    ("epochs", "status"), [(6, "pass"), (3, "fail"), (12, "fail"), (5, "unknown")]
+)
+def test_epochs_stay_as_many(epochs: int, status: str) -> None:
+    original, scaled = (
+        replace(r, fits=(Fit(LINE, n, {}),)) for r, n in ((ORIGINAL, 6), (RIGHT, epochs))
+    )
+    assert checks(original, scaled)["epochs"] == status
+
+
 def test_batches_of_all_rows_stay_with_their_rate() -> None:
     original = record([0.1] * 6, [24] * 6)
     assert set(checks(original, original).values()) == {"pass"}
@@ -102,6 +113,7 @@ def test_a_scaled_program_holds(hvd, tmp_path: Path) -> None:
     assert found["one process as 2 ranks"] == ("pass", "6 steps, to the end")
     assert found["scaled to 2: batches"] == ("pass", "8 → 16 rows a step")
     assert found["scaled to 2: rates"] == ("pass", "0.05 → 0.1, and so on to the end")
+    assert found["scaled to 2: epochs"] == ("pass", "2 → 2")
     assert found["2 ranks: learning rates"] == ("pass", "6 rates")
     assert [p.name for p in tmp_path.iterdir()] == ["train.py"]
 

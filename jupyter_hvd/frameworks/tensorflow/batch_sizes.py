@@ -128,8 +128,26 @@ class BatchSizes:
 
     @cached_property
     def joined(self) -> list[cst.BaseExpression]:
-        """The batches that are joined when the program runs: no number says how large they are."""
-        return list(dict.fromkeys(j for batches in self.trainings for j in batches.joined))
+        """The batches that are joined when the program runs: no number that is multiplied says how large they are."""
+        found = dict.fromkeys(j for batches in self.trainings for j in batches.joined)
+        numbers = set(self.numbers)
+        return [data for data in found if numbers.isdisjoint(self._sizes_behind(data))]
+
+    def _sizes_behind(self, data: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+        """What the sizes of batches are computed from: of a pipeline those that it is given, of others all of it."""
+        pipelines = self._pipelines.of(data)
+        given = [
+            size.value
+            for pipeline in pipelines
+            for step in pipeline.steps
+            if method(step) in _BATCHING and (size := argument(step, "batch_size", 0)) is not None
+        ]
+        if given:
+            yield from (node for size in given for node in self._arithmetic(size))
+            return
+        yield from self.values.flow.backward_slice(data)
+        for body in filter(None, map(self._body, self.values.of(data))):
+            yield from (n for name in names_in(body) for n in self._arithmetic(name))
 
     @cached_property
     def numbers(self) -> list[cst.BaseExpression]:
@@ -322,8 +340,14 @@ class BatchSizes:
         if not isinstance(call, cst.Call):
             return False
         keyword = arg.keyword.value if isinstance(arg, cst.Arg) and arg.keyword else ""
-        evaluates = method(call) in {"evaluate", "predict", *_BATCHING}
-        return evaluates or keyword in ("batch_size", "validation_batch_size")
+        loads = method(call) in _FLOWS or any(
+            kind.search(self.values.qualified(call.func)) for kind, _ in _LOADERS
+        )
+        return (
+            method(call) in {"evaluate", "predict", *_BATCHING}
+            or (loads and keyword == "batch_size")
+            or keyword == "validation_batch_size"
+        )
 
     # `fit`
 
@@ -335,6 +359,10 @@ class BatchSizes:
                 yield self._of_arrays(call, arrays[call].batch_size)
             elif call in datasets:
                 yield self._of_dataset(call, datasets[call])
+            elif (size := fit_argument(call, "batch_size")) is not None and (
+                self.values.kinds(size.value) != {Kind.NONE}
+            ):  # Keras takes one for arrays alone
+                yield self._of_size(call, size.value)
             elif (given := fit_argument(call, "x")) is not None:
                 yield self._of_source(call, given.value)
 

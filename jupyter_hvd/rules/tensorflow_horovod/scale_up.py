@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 
 import libcst as cst
 
 from ...analysis.library import Kind
 from ...analysis.syntax import argument, has_star, nodes_in
 from ...frameworks.tensorflow import tf_api
+from ...frameworks.tensorflow.roles import Role
 from ...frameworks.tensorflow.updates import Update
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
@@ -296,10 +297,14 @@ class ScaleRate(Rule):
             if optimizer_makers(context, call) and call not in kept and call not in flowing:
                 yield from self._of_maker(context, call, touched)
         yield from self._of_compiles(context, kept, touched)
+        for model in loaded_models(context):
+            yield at_sink(context, model)
         yield from self._of_updates(context)
 
     def _of_maker(self, context: Context, call: cst.Call, touched: bool) -> Iterator[Finding]:
-        """Scale the rate of the optimizer that a call makes."""
+        """Scale the rate of the optimizer that a call makes; one around another, as Lookahead, has that one's."""
+        if any(Role.OPTIMIZER in context.values.kinds(arg.value) for arg in call.args):
+            return
         makers = optimizer_makers(context, call)
         known = tf_api.optimizer(next(iter(makers)).name) if len(makers) == 1 else None
         if len(called(context, call)) != 1 or any(v.kind is Kind.FUNCTION for v in makers):
@@ -343,14 +348,21 @@ class ScaleRate(Rule):
 
     def _of_updates(self, context: Context) -> Iterator[Finding]:
         """The rates by which the program changes weights itself."""
-        grown = context.batch_sizes.grown
-        for update, sites in context.data.step_sites:
-            if update.optimizer is not None or not any(site.call in grown for site in sites):
+        own = [
+            update
+            for update, sites in context.data.step_sites
+            if update.optimizer is None
+            and any(site.call in context.batch_sizes.grown for site in sites)
+        ]
+        is_weight = context.training.agreement.is_weight
+        moments = [u.variables[0] for u in own if not is_weight(u.variables[0])]
+        for update in own:
+            if not is_weight(update.variables[0]):
                 continue
-            rates = list(rates_of(context, update))
+            rates = list(rates_of(context, update, moments))
             for rate in rates:
                 yield Fix(rate, times_size(context, rate), multiplied(context, rate))
-            if not rates and context.training.agreement.is_weight(update.variables[0]):
+            if not rates:
                 yield Problem(
                     update.call,
                     "the program changes these weights by itself, by a rate that is not multiplied by the number of ranks",
@@ -425,6 +437,26 @@ def unseen_optimizers(context: Context) -> Iterator[cst.BaseExpression]:
             yield arg.value
 
 
+def loaded_models(context: Context) -> list[cst.Call]:
+    """The calls that load models which are trained on with the optimizer that they were saved with, at one process's rate."""
+    grown, fits = context.batch_sizes.grown, context.training.keras.fits
+    receivers = [f.func.value for f in fits if f in grown and isinstance(f.func, cst.Attribute)]
+    compiled = {
+        context.module.text(call.func.value)
+        for call in context.training.keras.compiles
+        if isinstance(call.func, cst.Attribute)
+    }
+    made = (
+        value.node
+        for receiver in receivers
+        if context.module.text(receiver) not in compiled
+        for value in context.values.of(receiver)
+    )
+    loaded = (node for node in made if isinstance(node, cst.Call))
+    is_loader = lambda call: context.values.qualified(call.func).endswith(".load_model")  # noqa: E731
+    return list(dict.fromkeys(filter(is_loader, loaded)))
+
+
 def kept_rates(context: Context) -> frozenset[cst.CSTNode]:
     """What makes optimizers by which no batch is taken that grows: their rates stay those of one process."""
     grown = context.batch_sizes.grown
@@ -464,13 +496,21 @@ def compiled_makers(context: Context, call: cst.Call) -> frozenset[cst.CSTNode]:
     return frozenset(made | {arg.value})
 
 
-def rates_of(context: Context, update: Update) -> Iterator[cst.BaseExpression]:
-    """The numbers that gradients are multiplied by in what an update assigns: `w.assign_sub(0.01 * g)`."""
+def rates_of(
+    context: Context, update: Update, moments: Sequence[cst.BaseExpression]
+) -> Iterator[cst.BaseExpression]:
+    """The numbers that gradients, or moments of these, are multiplied by in what an update assigns: `w.assign_sub(0.01 * g)`.
+
+    Args:
+        moments: what else the program changes by gradients.
+    """
+    names = set(map(context.module.text, moments))
     for node in nodes_in(update.call):
         if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Multiply):
             continue
         for rate, step in ((node.left, node.right), (node.right, node.left)):
-            is_step = any(True for _ in context.training.gradients.flowing_into(step))
+            is_moment = not names.isdisjoint(context.module.text(n) for n in nodes_in(step))
+            is_step = is_moment or any(True for _ in context.training.gradients.flowing_into(step))
             number = context.values.kinds(rate)
             if is_step and number and number <= {Kind.CONSTANT}:
                 yield rate

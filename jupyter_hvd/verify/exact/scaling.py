@@ -49,6 +49,7 @@ def check_scaling(original: Record, scaled: Record, size: int) -> list[Check]:
         check_batches(pairs, size),
         check_rates(pairs, size),
         check_examples(pairs, size),
+        *check_epochs(original, scaled, size),
     ]
 
 
@@ -163,6 +164,26 @@ def check_examples(pairs: Pairs, size: int) -> Check:
             name, "fail", f"{said}, {size} times as many: a number of steps is not divided"
         )
     return Check(name, "unknown", said)
+
+
+def check_epochs(original: Record, scaled: Record, size: int) -> list[Check]:
+    """The epochs of each `fit`; none where there is no `fit`. They are no steps, so they stay as many."""
+    before, after = ([fit.epochs for fit in record.fits] for record in (original, scaled))
+    if not before and not after:
+        return []
+    name = named(size, "epochs")
+    said = f"{', '.join(map(str, before))} → {', '.join(map(str, after))}"
+    if before == after:
+        return [Check(name, "pass", said)]
+    if len(before) == len(after) and all(before):
+        factors = {many / one for one, many in zip(before, after, strict=True)}
+        if factors <= {float(size), 1 / size}:
+            lines = "; ".join(dict.fromkeys(fit.line for fit in scaled.fits))
+            words = factor_in_words(factors.pop(), size)
+            return [Check(name, "fail", f"{said}, {words}: epochs are no steps: {lines}")]
+    return [
+        Check(name, "unknown", f"{said}: another exit, as it may be where that goes by the loss")
+    ]
 
 
 def factor_in_words(factor: float, size: int) -> str:
