@@ -58,10 +58,9 @@ def differences(
 
 
 def check_oracle(source: str) -> list[str]:
-    """What is wrong with the scaled program on 2 and 3 ranks; nothing is asked where the analysis reports something."""
+    """What is wrong with the scaled program on 2 and 3 ranks."""
     analysis = analyse(source)
-    if analysis.unscaled:
-        return []
+    assert not analysis.unscaled, "every part of these programs has a unit"
     small = traced(source, 1, ROWS, BLOCK)
     edited = scaled(source, analysis)
     found = []
@@ -513,9 +512,16 @@ PARTS = {
 }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(programs())
 def test_scaled_program_is_the_original_as_a_function_of_examples(source):
+    assert check_oracle(source) == [], source
+
+
+@pytest.mark.thorough
+@settings(max_examples=2000, deadline=None)
+@given(programs())
+def test_many_scaled_programs_are_the_original_as_a_function_of_examples(source):
     assert check_oracle(source) == [], source
 
 

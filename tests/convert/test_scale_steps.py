@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_hvd import convert_source, explain_source
 from jupyter_hvd.rules.base import program
@@ -321,3 +325,22 @@ def test_explanation_names_the_line():
     assert [each.line for each in said][1] == line
     assert said[0].words.startswith(f"`s` line {said[0].line}: steps (÷ N), because line {line} ")
     assert "once a step" in said[1].words
+
+
+def test_explain_on_the_command_line(hvd, tmp_path):
+    source = steps("s += 1", before="s = 0")
+    script, notebook = tmp_path / "train.py", tmp_path / "train.ipynb"
+    script.write_text(source)
+    head, tail = source.split("s = 0\n")
+    cells = [new_code_cell("%matplotlib inline\n" + head), new_code_cell("s = 0\n" + tail)]
+    notebook.write_text(nbformat.writes(new_notebook(cells=cells)))
+    said = hvd("explain", script).stdout.splitlines()
+    assert any(line.startswith("`s` line ") and "steps (÷ N)" in line for line in said)
+    found = json.loads(hvd("explain", notebook, "--json").stdout)["variables"]
+    assert next((v["cell"], v["line"], v["exponent"]) for v in found if v["name"] == "s") == (
+        1,
+        1,
+        -1,
+    )
+    script.write_text("if")
+    assert hvd("explain", script).returncode == 2
