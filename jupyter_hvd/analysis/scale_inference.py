@@ -11,6 +11,7 @@ from typing import Literal
 
 import libcst as cst
 
+from .definitions import Definition
 from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
 from .flow import is_iteration, is_property, positional
 from .index import ELEMENT, FILLING, Binding, Path
@@ -26,6 +27,12 @@ SETS, PASSES = "sets it", "passes it"
 ADDS = "adds to it"
 #: What must agree: two summands, two sides of a comparison, a number and its modulus, several bounds.
 Agreeing = Literal["sum", "comparison", "modulus", "bound"]
+
+
+#: How many definitions of one name are followed.
+MAX_DEFINITIONS = 40
+#: What scales by its operands.
+_SCALED = frozenset({cst.Comparison, cst.BinaryOperation, cst.Call, cst.Subscript, cst.NamedExpr})
 
 
 class Rank(IntEnum):
@@ -185,6 +192,7 @@ class ScaleInference:
         self._kept: list[object] = []  # bindings whose identity is remembered
         self._joined: dict[frozenset[int], Scale] = {}
         self._edited = library.edited(values)
+        self._reached: dict[cst.Name, list[Definition]] = {}
         self._entered: dict[tuple[object, str], Scale] = {}
         self._whole: dict[cst.CSTNode, bool] = {}
         self.found = Found()
@@ -204,34 +212,24 @@ class ScaleInference:
         found.demands += self.frequencies.training_facts()
         for step in self.frequencies.demands:
             found.loops.append((step, self.frequencies.loops_around(step)))
-        self._visit(self._module.tree)
+        self._visit()
         found.flows[:0] = self.frequencies.facts
         found.constants.sort(key=lambda constant: self._module.span(constant.node).start)
         found.counts += self.frequencies.counts
         return found
 
-    def _visit(self, root: cst.CSTNode) -> None:
-        waiting = [root]
-        while waiting:
-            node = waiting.pop()
-            waiting += reversed(self._module.children(node))
-            match node:
-                case cst.BaseExpression():
-                    if isinstance(
-                        node,
-                        cst.Comparison
-                        | cst.BinaryOperation
-                        | cst.Call
-                        | cst.Subscript
-                        | cst.NamedExpr,
-                    ):
-                        self.scale(node)
-                    if (bound := self._index.bound.get(node)) is not None:
-                        self._note(node, bound)
-                    elif isinstance(node, cst.Attribute):
-                        for binding in self._index.attribute_bindings.get(node.attr.value, ()):
-                            if binding.place is node:
-                                self._note(node, binding)
+    def _visit(self) -> None:
+        """All assignments and operations, in the order of the text."""
+        bound = dict(self._index.bound)
+        for bindings in self._index.attribute_bindings.values():
+            bound.update((b.place, b) for b in bindings if b.place is not None)
+        places = [n for n in self._module.nodes() if type(n) in _SCALED or n in bound]
+        span = self._module.span
+        for node in sorted(places, key=lambda n: (span(n).start, -span(n).end)):
+            if type(node) in _SCALED and isinstance(node, cst.BaseExpression):
+                self.scale(node)
+            if (binding := bound.get(node)) is not None and isinstance(node, cst.BaseExpression):
+                self._note(node, binding)
 
     def _note(self, place: cst.BaseExpression, binding: Binding) -> None:
         """An assignment, and what a library's attribute expects that is set."""
@@ -362,8 +360,19 @@ class ScaleInference:
     # Names
 
     def _of_name(self, name: cst.Name) -> Scale:
-        definitions = self._values.definitions.reaching(name)
+        definitions = self._reaching(name)
         return self._join_definitions(definitions, name)
+
+    def _reaching(self, name: cst.Name) -> list[Definition]:
+        """The definitions that a name may hold; none where it has too many to be followed."""
+        found = self._reached.get(name)
+        if found is None:
+            found = self._values.definitions.reaching(name) if self._has_few(name) else []
+            self._reached[name] = found
+        return found
+
+    def _has_few(self, name: cst.Name) -> bool:
+        return len(self._values.definitions.assignments(name)) <= MAX_DEFINITIONS
 
     def _join_definitions(self, definitions: Sequence[object], node: cst.CSTNode) -> Scale:
         if not definitions:
@@ -545,14 +554,14 @@ class ScaleInference:
         if not self._is_same(node, place):
             return False
         if isinstance(node, cst.Name):
-            return any(d is binding for d in self._values.definitions.reaching(node))
+            return any(d is binding for d in self._reaching(node))
         return True
 
     def _previous(self, binding: Binding, place: cst.CSTNode) -> Scale | None:
         """What the variable holds before the statement."""
         others: list[object] = []
         if isinstance(place, cst.Name):
-            others = [d for d in self._values.definitions.reaching(place) if d is not binding]
+            others = [d for d in self._reaching(place) if d is not binding]
         elif isinstance(place, cst.Attribute):
             others = [b for b in self._attribute_bindings(place) if b is not binding]
         return self._join_definitions(others, place) if others else None
@@ -563,7 +572,8 @@ class ScaleInference:
         """Where the variable is set to something that is not made of itself."""
         bindings: Iterable[object] = ()
         if isinstance(place, cst.Name):
-            bindings = self._values.definitions.of(place)
+            few = self._has_few(place)
+            bindings = self._values.definitions.of(place) if few else ()
         elif isinstance(place, cst.Attribute):
             bindings = self._attribute_bindings(place)
         return [
@@ -1120,7 +1130,7 @@ class ScaleInference:
             case cst.IfExp(body=one, orelse=other) | cst.BooleanOperation(left=one, right=other):
                 return self.is_whole(one) and self.is_whole(other)
             case cst.Name():
-                definitions = self._values.definitions.reaching(node)
+                definitions = self._reaching(node)
                 return bool(definitions) and all(map(self._sets_whole, definitions))
             case cst.Attribute():
                 if bindings := self._attribute_bindings(node):
