@@ -171,9 +171,9 @@ export interface Options {
    */
   select?: string[];
   /**
-   * Whether each rank trains on batches of its own, or the ranks share each batch, with the result of one process.
+   * Whether each rank trains on batches of its own, or the ranks share each batch, with the result of one process, or one N times as large.
    */
-  batch?: 'per-rank' | 'global';
+  batch?: 'per-rank' | 'global' | 'scaled';
   /**
    * With batch global, whether every rank reads all data, or rank 0 reads datasets for all ranks.
    */

@@ -62,10 +62,10 @@ export function predictedStep(step: Step, bytes: number, network: INetwork): num
 /**
  * How many times as many examples the ranks of a verification train on in the same time as one, as it was measured.
  *
- * Batch per rank: each has a batch as one process has. Batch global: they share it.
+ * Batch per rank: each has a batch as one process has. Batch global: they share it. Batch scaled: they share one of as many examples as all.
  */
-export function measuredSpeedup(step: Step, batch: 'per-rank' | 'global'): number {
-  return ((batch === 'per-rank' ? step.ranks : 1) * step.seconds) / step.ranks_seconds;
+export function measuredSpeedup(step: Step, batch: 'per-rank' | 'global' | 'scaled'): number {
+  return ((batch === 'global' ? 1 : step.ranks) * step.seconds) / step.ranks_seconds;
 }
 
 /** The share of a step that is not spent on averaging, which is taken not to overlap it. */

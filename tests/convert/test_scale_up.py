@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from jupyter_hvd import Options, convert_source
 from jupyter_hvd.jobfiles.shared_runtime import runtime_file
+from jupyter_hvd.session.errors import DistributeError
+from jupyter_hvd.session.program import options_here
 from jupyter_hvd.settings import OptionError
 
 SCALED = Options(batch="scaled")
@@ -267,6 +270,15 @@ def test_a_batch_of_all_rows_keeps_its_size_and_rate(fit: str) -> None:
     assert told(f"{MODEL}{fit}\n") == {("HVD801", "info")}
 
 
+def test_batches_of_a_stateful_layer_do_not_grow() -> None:
+    program = (
+        "model = keras.Sequential([keras.layers.LSTM(3, stateful=True), keras.layers.Dense(1)])\n"
+    )
+    program += "model.compile('adam', loss='mse')\nmodel.fit(x, y, batch_size=1)\n"
+    assert changed(program) == []
+    assert told(program) == {("HVD801", "info")}
+
+
 def test_an_optimizer_of_all_rows_beside_one_that_is_scaled() -> None:
     program = "model = keras.Sequential([keras.layers.Dense(1)])\n"
     program += "optimizer, first = keras.optimizers.Adam(0.1), keras.optimizers.SGD(0.2)\n"
@@ -308,3 +320,17 @@ def test_options_of_the_other_batch() -> None:
 def test_a_scaled_program_is_not_converted_again() -> None:
     once = convert_source(f"{HEAD}{MODEL}model.fit(x, y)\n", options=SCALED).code
     assert convert_source(once, options=SCALED).status == "unchanged"
+
+
+def test_settings_of_a_project(hvd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They choose the batch for commands; a cell of a notebook is not scaled by itself, which is told."""
+    (tmp_path / "pyproject.toml").write_text('[tool.jupyter-hvd]\nbatch = "scaled"\n')
+    (tmp_path / "train.py").write_text(f"{HEAD}{MODEL}model.fit(x, y)\n")
+    done = hvd("convert", "train.py", "--check", "--json", "--ignore", "HVD803")
+    rules = {change["rule"] for change in json.loads(done.stdout)["files"][0]["changes"]}
+    assert rules == {"HVD101", "HVD701", "HVD801"}
+    assert hvd("verify", "train.py", "--against", "train.py").returncode == 2
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DistributeError, match="batch scaled is for whole programs"):
+        options_here()
+    assert options_here("global").batch == "global"

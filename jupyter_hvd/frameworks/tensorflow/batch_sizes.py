@@ -63,6 +63,7 @@ class Batches:
         sizes: the expressions that say how many rows a batch has. missing: the calls that leave it at the default.
         counts: numbers of batches that a loop cuts out of data, by numbers from 0 on.
         joined: batches of which no size is seen. whole: the size of a batch of all rows, or the step that takes these.
+        is_stateful: a layer goes on, row by row, from one batch to the next, so that a batch cannot have other rows.
     """
 
     training: cst.Call
@@ -71,6 +72,7 @@ class Batches:
     counts: tuple[cst.BaseExpression, ...] = ()
     joined: tuple[cst.BaseExpression, ...] = ()
     whole: cst.BaseExpression | None = None
+    is_stateful: bool = False
 
     @property
     def can_grow(self) -> bool:
@@ -109,7 +111,7 @@ class BatchSizes:
             batches
             for batches in self.trainings
             if not batches.can_grow and batches.whole is None
-            if not self._takes_grown(batches.training)
+            if not batches.is_stateful and not self._takes_grown(batches.training)
         ]
 
     def _takes_grown(self, step: cst.Call) -> bool:
@@ -355,7 +357,9 @@ class BatchSizes:
         arrays = {fit.call: fit for fit in self.data.fit_arrays}
         datasets = dict(self.data.fit_datasets)
         for call in self.data.training.keras.shown_fits:
-            if call in arrays:
+            if self._is_stateful(call):
+                yield Batches(call, is_stateful=True)
+            elif call in arrays:
                 yield self._of_arrays(call, arrays[call].batch_size)
             elif call in datasets:
                 yield self._of_dataset(call, datasets[call])
@@ -365,6 +369,13 @@ class BatchSizes:
                 yield self._of_size(call, size.value)
             elif (given := fit_argument(call, "x")) is not None:
                 yield self._of_source(call, given.value)
+
+    def _is_stateful(self, fit: cst.Call) -> bool:
+        """Whether a layer of the model goes on, row by row, from one batch to the next."""
+        assert isinstance(fit.func, cst.Attribute)
+        made = self.values.flow.backward_slice(fit.func.value)
+        given = (argument(node, "stateful") for node in made if isinstance(node, cst.Call))
+        return any(arg is not None and self.module.text(arg.value) == "True" for arg in given)
 
     def _of_arrays(self, call: cst.Call, size: cst.BaseExpression | None) -> Batches:
         if size is None:

@@ -124,6 +124,13 @@ class ScaleBatch(Rule):
                 f"multiply the number of rows, and the learning rate, by {context.backend.size}",
                 "warning",
             )
+        for batches in (each for each in sizes.trainings if each.is_stateful):
+            yield Problem(
+                batches.training,
+                "a stateful layer goes on, row by row, from one batch to the next, so these batches do not grow, nor does the rate",
+                "nothing needs to be done: every rank trains on these batches",
+                "info",
+            )
         for whole in sizes.whole:
             yield Problem(
                 whole,
