@@ -16,7 +16,8 @@ from unittest.mock import patch
 import libcst as cst
 
 from jupyter_hvd.analysis.module import Module
-from jupyter_hvd.analysis.scale_exponents import ScaleAnalysis, edit_around
+from jupyter_hvd.analysis.scale_edits import edit_around
+from jupyter_hvd.analysis.scale_exponents import ScaleAnalysis
 from jupyter_hvd.analysis.scale_signatures import Edited, EntryPoint, Signature, signature
 from jupyter_hvd.analysis.values import ValueAnalysis
 from jupyter_hvd.frameworks.tensorflow.library import TensorFlowLibrary

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.scale_exponents import Coercion, edit_around
+from ...analysis.scale_edits import edit_around
+from ...analysis.scale_exponents import Coercion
 from ...source.edits import Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import Context, Rule
