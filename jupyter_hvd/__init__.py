@@ -9,10 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .convert import Conversion, NotebookConversion, Options, convert_notebook, convert_source
+    from .convert import (
+        Conversion,
+        NotebookConversion,
+        Options,
+        convert_notebook,
+        convert_source,
+        explain_source,
+    )
 
 __version__ = "0.1.0"
-__all__ = ["Conversion", "NotebookConversion", "Options", "convert_notebook", "convert_source"]
+__all__ = [
+    "Conversion",
+    "NotebookConversion",
+    "Options",
+    "convert_notebook",
+    "convert_source",
+    "explain_source",
+]
 
 
 def __getattr__(name: str) -> Any:

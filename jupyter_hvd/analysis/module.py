@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, TypeVar
@@ -101,6 +101,10 @@ class Module:
         return line[: len(line) - len(line.lstrip())]
 
     # Around
+
+    def nodes(self) -> Iterable[cst.CSTNode]:
+        """All nodes but those of whitespace and the module itself, in no order."""
+        return self._parents.keys()
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
         return self._parents.get(node)

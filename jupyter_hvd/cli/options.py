@@ -41,7 +41,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         choices=("each", "rank0"),
         help="with batch global or scaled, each: every rank reads all data (default); rank0: rank 0 reads datasets for all ranks",
     )
-    add(
+    add_limit(parser)
+
+
+def add_limit(parser: argparse.ArgumentParser) -> None:
+    """How long a program may be read."""
+    parser.add_argument(
         "--conversion-limit",
         type=seconds,
         default=CONVERSION_SECONDS,

@@ -7,6 +7,7 @@ from ..rules.options import Options
 from ..settings import OptionError
 from .conversion import Change, Conversion, Diagnostic, NotebookConversion, Outcome, ways_divided
 from .engine import convert_source
+from .explanation import VariableScale, explain_cells, explain_source
 from .notebook import NotPythonError, convert_notebook
 
 __all__ = [
@@ -18,7 +19,10 @@ __all__ = [
     "OptionError",
     "Options",
     "Outcome",
+    "VariableScale",
     "convert_notebook",
     "convert_source",
+    "explain_cells",
+    "explain_source",
     "ways_divided",
 ]

@@ -15,7 +15,8 @@ from jupyter_hvd.session.errors import DistributeError
 from jupyter_hvd.session.program import options_here
 from jupyter_hvd.settings import OptionError
 
-SCALED = Options(batch="scaled")
+#: Batches and rates alone: counts of steps are edited by HVD804.
+SCALED = Options(batch="scaled", ignore=("HVD804",))
 ADDED = ("jupyter_hvd", "horovod", "start_shared", "hvd.init()")
 HEAD = "import numpy as np\nimport tensorflow as tf\nimport keras\nx, y = np.load('x.npy'), np.load('y.npy')\n"
 MODEL = "model = keras.Sequential([keras.layers.Dense(1)])\nmodel.compile(keras.optimizers.SGD(0.1), loss='mse')\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from ...analysis.module import Module
+from ...analysis.scale_exponents import ScaleAnalysis
 from ...analysis.values import ValueAnalysis
 from ..base import TrainingLoop
 from .alike import Alike
@@ -16,6 +17,7 @@ from .pipelines import Pipelines
 from .randomness import Randomness
 from .recurring import Recurring
 from .rowwise import Rowwise
+from .scale_signatures import TensorFlowScale
 from .settings import Settings
 from .sharding import Sharding
 from .step_loops import StepLoops
@@ -54,6 +56,10 @@ class TensorFlowProgram:
     @cached_property
     def batch_sizes(self) -> BatchSizes:
         return BatchSizes(self.data, self.pipelines, self.step_loops)
+
+    @cached_property
+    def scales(self) -> ScaleAnalysis:
+        return ScaleAnalysis(self.values, TensorFlowScale(self.data, self.batch_sizes))
 
     @cached_property
     def rowwise(self) -> Rowwise:

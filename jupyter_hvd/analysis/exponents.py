@@ -1,0 +1,115 @@
+"""Exponents of the number of ranks: affine terms over unknowns, and the linear equations between them.
+
+A value with exponent k is, on N ranks, N ** k times what it is in one process at the same number of examples seen.
+These are units of measure (Kennedy, 1997) with one base unit, so unification is Gaussian elimination over the rationals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import libcst as cst
+
+
+@dataclass(frozen=True, eq=False)
+class Unknown:
+    """An exponent that is not known yet, of the value of a node."""
+
+    node: cst.CSTNode | None = None
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """`constant` plus a rational multiple of each unknown in `terms`."""
+
+    constant: Fraction = Fraction(0)
+    terms: Mapping[Unknown, Fraction] = field(default_factory=dict)
+
+    def __add__(self, other: Exponent) -> Exponent:
+        terms = dict(self.terms)
+        for unknown, factor in other.terms.items():
+            total = terms.pop(unknown, Fraction(0)) + factor
+            if total:
+                terms[unknown] = total
+        return Exponent(self.constant + other.constant, terms)
+
+    def __mul__(self, factor: Fraction | int) -> Exponent:
+        if not factor:
+            return ZERO
+        return Exponent(self.constant * factor, {u: f * factor for u, f in self.terms.items()})
+
+    def __neg__(self) -> Exponent:
+        return self * -1
+
+    def __sub__(self, other: Exponent) -> Exponent:
+        return self + -other
+
+    @property
+    def is_known(self) -> bool:
+        return not self.terms
+
+
+ZERO = Exponent()
+ONE = Exponent(Fraction(1))
+
+
+def exponent_of(unknown: Unknown) -> Exponent:
+    return Exponent(Fraction(0), {unknown: Fraction(1)})
+
+
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """Two exponents that must be equal.
+
+    Attributes:
+        place: the expression that asks for it.
+        reason: why, in words that follow "line 30": "runs once a step".
+    """
+
+    left: Exponent
+    right: Exponent
+    place: cst.CSTNode
+    reason: str = ""
+
+
+class Solution:
+    """A set of solved equations, as a substitution that holds no cycle."""
+
+    def __init__(self) -> None:
+        self._solved: dict[Unknown, tuple[Exponent, Equation]] = {}
+
+    def resolve(self, exponent: Exponent) -> Exponent:
+        """The exponent with all solved unknowns replaced."""
+        while any(unknown in self._solved for unknown in exponent.terms):
+            replaced = Exponent(exponent.constant)
+            for unknown, factor in exponent.terms.items():
+                known = self._solved.get(unknown)
+                replaced += (known[0] if known else exponent_of(unknown)) * factor
+            exponent = replaced
+        return exponent
+
+    def add(self, equation: Equation) -> bool:
+        """Take an equation into account; False, and nothing changes, where it contradicts those before."""
+        difference = self.resolve(equation.left - equation.right)
+        if difference.is_known:
+            return not difference.constant
+        unknown, factor = next(iter(difference.terms.items()))
+        rest = Exponent(
+            difference.constant, {u: f for u, f in difference.terms.items() if u is not unknown}
+        )
+        self._solved[unknown] = rest * (Fraction(-1) / factor), equation
+        return True
+
+    def causes(self, exponent: Exponent) -> Iterable[Equation]:
+        """The equations that determined an exponent, those first that are the nearest to it."""
+        waiting, seen = [*exponent.terms], set[Unknown]()
+        while waiting:
+            unknown = waiting.pop(0)
+            if unknown in self._solved and unknown not in seen:
+                seen.add(unknown)
+                _, equation = self._solved[unknown]
+                yield equation
+                waiting += [*equation.left.terms, *equation.right.terms]

@@ -1,0 +1,472 @@
+"""Scale exponents: how each variable of a program changes where batches are N times as large, and what must be edited for that.
+
+Value on N ranks = value of one process * N ** k, at the same number of examples seen. Steps have k = -1, rows of a batch
++1, epochs and ratios 0. The exponents are solved for as units of measure are; a constant whose exponent is not 0 must be
+edited, and so must an operand or an argument whose exponent is not the one that its place asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal
+
+import libcst as cst
+
+from .exponents import ONE, ZERO, Equation, Exponent, Solution, Unknown, exponent_of
+from .library import Kind
+from .scale_findings import Agreement, Constant, Found, Rank, Repeated, Sink, number_of
+from .scale_inference import ADDS, PASSES, SETS, ScaleInference
+from .scale_signatures import ScaleLibrary
+from .values import ValueAnalysis
+
+#: Reasons that only say that a value is handed on.
+HANDED_ON = (SETS, PASSES, "calls it")
+CoercionKind = Literal["sink", "operand", "constant", "remainder", "repeated"]
+
+
+@dataclass(frozen=True)
+class Coercion:
+    """An expression to multiply by N ** power; of a factor that is `repeated`, to raise to the power N ** power.
+
+    Attributes:
+        is_whole: the expression is a whole number, and must stay one.
+        reason: what asks for it, as a sentence.
+        modulus: of the `r` of `step % p == r`, the text of p, below which r must stay.
+    """
+
+    node: cst.BaseExpression
+    power: Fraction
+    kind: CoercionKind
+    is_whole: bool
+    reason: str
+    modulus: str = ""
+
+
+@dataclass(frozen=True)
+class Unscaled:
+    """A value that is left alone, as its exponent is not known, with the edit that would scale it."""
+
+    node: cst.CSTNode
+    message: str
+    help: str
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A variable where it is set.
+
+    Attributes:
+        name: as the program writes it. place: the name, where it is set.
+        exponent: None where the program gives it contradictory ones; the text "any" where nothing determines it.
+        frequency: how often the statement runs, likewise.
+        cause: what determined the exponent, and the line of it; '' and 0 where nothing did.
+    """
+
+    name: str
+    place: cst.CSTNode
+    exponent: Fraction | Literal["any"] | None
+    frequency: Fraction | Literal["any"] | None
+    cause: str
+    cause_line: int
+
+
+class ScaleAnalysis:
+    """The scale exponents of one module; worked out when asked for."""
+
+    def __init__(self, values: ValueAnalysis, library: ScaleLibrary) -> None:
+        self.values = values
+        self.module = values.module
+        self._library = library
+
+    @cached_property
+    def _inference(self) -> ScaleInference:
+        return ScaleInference(self.values, self._library)
+
+    @cached_property
+    def _solved(self) -> _Solved:
+        found = self._inference.collect()
+        conflicted: frozenset[Unknown] = frozenset()
+        while True:
+            solved = _solve(found, conflicted)
+            if solved.conflicted <= conflicted:
+                return solved
+            conflicted |= solved.conflicted
+
+    def exponent(self, node: cst.BaseExpression) -> Fraction | None:
+        """The exponent of an expression; None where it is not known."""
+        exponent = self._solved.solution.resolve(self._inference.scale(node).value)
+        return exponent.constant if exponent.is_known else None
+
+    @cached_property
+    def explained(self) -> tuple[Explained, ...]:
+        """Every variable at every assignment, in the order of the text."""
+        solved = self._solved
+        return tuple(
+            Explained(
+                each.name,
+                each.place,
+                self._known(each.exponent),
+                self._known(each.frequency),
+                *self._cause(each.exponent, each.place),
+            )
+            for each in sorted(
+                solved.found.assignments, key=lambda a: self.module.span(a.place).start
+            )
+        )
+
+    def _known(self, exponent: Exponent) -> Fraction | Literal["any"] | None:
+        if exponent.terms.keys() & self._solved.conflicted:
+            return None
+        resolved = self._solved.solution.resolve(exponent)
+        return resolved.constant if resolved.is_known else "any"
+
+    def _cause(self, exponent: Exponent, place: cst.CSTNode) -> tuple[str, int]:
+        """The nearest equation on another line that says more of an exponent than that a value is handed on."""
+        here = self._line(place)
+        told = [e for e in self._solved.solution.causes(exponent) if e.reason]
+        said = [e for e in told if e.reason not in HANDED_ON]
+        counted = [e for e in said[:4] if e.reason == ADDS]
+        elsewhere = [e for e in said if self._line(e.place) != here]
+        chosen = next(iter([*counted, *elsewhere, *told]), None)
+        return (chosen.reason, self._line(chosen.place)) if chosen is not None else ("", 0)
+
+    def _line(self, node: cst.CSTNode) -> int:
+        return self.module.line(self.module.span(node).start)
+
+    # What must be edited
+
+    @cached_property
+    def coercions(self) -> tuple[Coercion, ...]:
+        """The edits that scale the program, each expression once, in the order of the text."""
+        found: dict[tuple[cst.CSTNode, str], Coercion] = {}
+        for coercion in (
+            *self._of_sinks(),
+            *self._of_operands(),
+            *self._of_constants(),
+            *self._of_repeated(),
+        ):
+            found.setdefault((coercion.node, coercion.kind), coercion)
+        return tuple(sorted(found.values(), key=lambda c: self.module.span(c.node).start))
+
+    def _coercion(
+        self,
+        node: cst.BaseExpression,
+        power: Fraction,
+        kind: CoercionKind,
+        reason: str,
+        modulus: str = "",
+    ) -> Coercion:
+        return Coercion(node, power, kind, self._inference.is_whole(node), reason, modulus)
+
+    def _of_sinks(self) -> Iterator[Coercion]:
+        for sink, power in self._solved.sinks:
+            reason = f"line {self._line(sink.node)} {sink.reason}"
+            yield self._coercion(sink.node, power, "sink", reason)
+
+    def _of_operands(self) -> Iterator[Coercion]:
+        for agreement, node, power in self._solved.operands:
+            reason = f"line {self._line(agreement.place)} needs both sides in one unit"
+            yield self._coercion(node, power, "operand", reason)
+
+    def _of_constants(self) -> Iterator[Coercion]:
+        for constant, power, causes in self._solved.scaled:
+            if not self._is_left_alone(constant, power):
+                modulus = self._modulus(constant)
+                kind: CoercionKind = "constant" if modulus is None else "remainder"
+                text = self.module.text(modulus) if modulus is not None else ""
+                yield self._coercion(constant.node, power, kind, self._told(causes), text)
+
+    def _is_left_alone(self, constant: Constant, power: Fraction) -> bool:
+        """Whether a constant needs no edit: one step is one in any unit, and sizes of other batches are none of training's."""
+        if power == -1:
+            return number_of(constant.node) in (0, 1)
+        parent = self.module.parent(constant.node)
+        if isinstance(parent, cst.Arg):
+            call = self.module.parent(parent)
+            return isinstance(call, cst.Call) and self._is_of_program(call)
+        return isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, cst.Modulo)
+
+    def _is_of_program(self, call: cst.Call) -> bool:
+        return bool(self.values.kinds(call.func) & {Kind.FUNCTION, Kind.CLASS})
+
+    def _modulus(self, constant: Constant) -> cst.BaseExpression | None:
+        """The `p` of `step % p == r`, of a constant r."""
+        target = self.module.parent(constant.node)
+        comparison = self.module.parent(target) if target is not None else None
+        match target, comparison:
+            case cst.ComparisonTarget(), cst.Comparison(
+                left=cst.BinaryOperation(operator=cst.Modulo(), right=modulus)
+            ):
+                return modulus
+        return None
+
+    def _told(self, causes: tuple[Equation, ...]) -> str:
+        """The nearest of some equations that says more than that a value is handed on, with its line."""
+        told = [c for c in causes if c.reason and c.reason not in HANDED_ON] or [*causes]
+        return f"line {self._line(told[0].place)} {told[0].reason}" if told else ""
+
+    def _of_repeated(self) -> Iterator[Coercion]:
+        for repeated, power in self._solved.repeated:
+            if not repeated.averages:
+                reason = f"line {self._line(repeated.node)} multiplies by it once a step"
+                yield self._coercion(repeated.node, -power, "repeated", reason)
+
+    @cached_property
+    def unscaled(self) -> tuple[Unscaled, ...]:
+        """What is left alone and should be looked at."""
+        return tuple(sorted(self._unscaled(), key=lambda u: self.module.span(u.node).start))
+
+    def _unscaled(self) -> Iterator[Unscaled]:
+        text = self.module.text
+        for repeated, _ in self._solved.repeated:
+            if repeated.averages:
+                yield Unscaled(
+                    repeated.node,
+                    f"`{text(repeated.node)}` weights an average over steps, which N ranks take an N-th of",
+                    f"raise it to the power of the number of ranks, `{text(repeated.node)} ** size`, and adapt the other weight",
+                )
+        for agreement in self._solved.disagreeing:
+            yield Unscaled(
+                agreement.place,
+                f"`{text(agreement.place)}` relates numbers that scale differently with the number of ranks",
+                "convert one of them to the unit of the other",
+            )
+        for opaque, power in self._solved.assumed:
+            factor = _factor_words(power)
+            yield Unscaled(
+                opaque,
+                f"`{text(opaque)}` is taken to scale with the number of ranks by itself; nothing tells whether it does",
+                f"if it is the same on any number of ranks, {factor}",
+            )
+        for loop in self._solved.found.uncounted if self._solved.unmet else ():
+            yield Unscaled(
+                loop,
+                "nothing tells how many steps this loop takes, so N ranks may take as many, on N times the examples",
+                "divide by the number of ranks what decides how long the program trains",
+            )
+        for lookup in self._solved.lookups:
+            yield Unscaled(
+                lookup.node,
+                f"`{text(lookup.node)}` counts steps, and looks up one of as many entries on any number of ranks",
+                f"look up every N-th entry, by `{text(lookup.node)}` times the number of ranks",
+            )
+        for node in self._solved.contradictory:
+            yield Unscaled(
+                node,
+                f"`{text(node)}` gets numbers that scale differently with the number of ranks",
+                "use a variable for each of them",
+            )
+
+
+def _factor_words(power: Fraction) -> str:
+    """What multiplies a number by N ** power, in words."""
+    if power == -1:
+        return "divide it by the number of ranks"
+    if power == 1:
+        return "multiply it by the number of ranks"
+    return f"multiply it by the number of ranks to the power {power}"
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """The solution of one module's equations, and what stood against it."""
+
+    found: Found
+    solution: Solution
+    conflicted: frozenset[Unknown]
+    sinks: tuple[tuple[Sink, Fraction], ...]
+    operands: tuple[tuple[Agreement, cst.BaseExpression, Fraction], ...]
+    disagreeing: tuple[Agreement, ...]
+    scaled: tuple[tuple[Constant, Fraction, tuple[Equation, ...]], ...]
+    repeated: tuple[tuple[Repeated, Fraction], ...]
+    assumed: tuple[tuple[cst.CSTNode, Fraction], ...]
+    contradictory: tuple[cst.CSTNode, ...]
+    lookups: tuple[Sink, ...]
+    unmet: tuple[cst.CSTNode, ...]
+
+
+def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
+    """Solve the equations, the certain ones first; defaults fill in where these leave a choice.
+
+    Args:
+        conflicted: unknowns that get contradictory values; what flows into them is left out.
+    """
+    solution = Solution()
+    for equation in found.facts:
+        solution.add(equation)
+    unmet = [demand for demand in found.demands if not solution.add(demand)]
+    clashing = set(conflicted)
+    for equation in found.flows:
+        target = _only(equation.left)
+        if target in conflicted:
+            continue
+        if not solution.add(equation) and target is not None and target.label != "calls":
+            clashing.add(target)
+    _fix_counts(solution, found, trains=False)
+    _fix_loops(solution, found)
+    for equation in found.ramps:
+        solution.add(equation)
+    operands, disagreeing = _agree(solution, found.agreements)
+    ranked = sorted(found.constants, key=lambda constant: constant.rank)
+    for constant in ranked:
+        if constant.rank < Rank.UNSEEN:
+            solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
+    sinks = []
+    for directly in (True, False):
+        for sink in found.sinks:
+            if _is_direct(solution, sink) is not directly:
+                continue
+            if not solution.add(Equation(sink.actual, sink.expected, sink.node, sink.reason)):
+                difference = solution.resolve(sink.expected - sink.actual)
+                sinks.append((sink, difference.constant))
+        for constant in ranked:
+            if directly and constant.rank < Rank.INCREMENT:
+                solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
+    for opaque in found.opaque:
+        if all(
+            solution.resolve(a) == ZERO or not solution.resolve(a).is_known
+            for a in opaque.arguments
+        ):
+            solution.add(Equation(exponent_of(opaque.unknown), ZERO, opaque.node))
+    for constant in ranked:
+        solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
+    _fix_counts(solution, found, trains=True)
+    return _judged(found, solution, frozenset(clashing), sinks, operands, disagreeing, unmet)
+
+
+def _is_direct(solution: Solution, sink: Sink) -> bool:
+    """Whether a library takes a constant as it is, or a number of steps over a constant, so that the constant can be edited."""
+    actual = solution.resolve(sink.actual)
+    match [*actual.terms.values()]:
+        case [1] if not actual.constant:
+            return True
+        case [-1]:
+            return isinstance(sink.node, cst.BinaryOperation) and isinstance(
+                sink.node.operator, cst.FloorDivide
+            )
+    return False
+
+
+def _fix_loops(solution: Solution, found: Found) -> None:
+    """Of several loops around a training step, let the innermost have as many iterations as there are steps in the outer ones.
+
+    Steps in fewer loops come first: they tell how often these iterate.
+    """
+
+    def open_ends(entry: tuple[cst.Call, list[Exponent]]) -> int:
+        return sum(not solution.resolve(length).is_known for length in entry[1])
+
+    for step, lengths in sorted(found.loops, key=open_ends):
+        unknown = [length for length in lengths if not solution.resolve(length).is_known]
+        for length in unknown[:-1]:
+            solution.add(Equation(length, ZERO, step))
+
+
+def _fix_counts(solution: Solution, found: Found, trains: bool) -> None:
+    """Take loops and functions, in which training runs or does not, to run as often on any number of ranks."""
+    for unknown, trained in found.counts:
+        if trained is trains and unknown.node is not None:
+            solution.add(Equation(exponent_of(unknown), ZERO, unknown.node))
+
+
+def _only(exponent: Exponent) -> Unknown | None:
+    """The unknown that an exponent is, alone."""
+    match [*exponent.terms.items()]:
+        case [(unknown, 1)] if not exponent.constant:
+            return unknown
+    return None
+
+
+def _agree(
+    solution: Solution, agreements: list[Agreement]
+) -> tuple[list[tuple[Agreement, cst.BaseExpression, Fraction]], list[Agreement]]:
+    """The operands to convert, where two known exponents differ, and the agreements that cannot be had by converting one."""
+    operands, disagreeing = [], []
+    for agreement in agreements:
+        left, right = agreement.exponents
+        equation = Equation(left, right, agreement.place, _reason(agreement))
+        result = left
+        sides = solution.resolve(left), solution.resolve(right)
+        if agreement.is_position and ONE in sides:
+            result = sides[1] if sides[0] == ONE else sides[0]
+        elif not solution.add(equation):
+            one, other = solution.resolve(left), solution.resolve(right)
+            if not (one.is_known and other.is_known) or (one.constant and other.constant):
+                disagreeing.append(agreement)
+                continue
+            scaled = agreement.left if one.constant else agreement.right
+            power = one.constant or other.constant
+            if agreement.kind == "sum":
+                operands.append((agreement, scaled, -power))
+                result = ZERO
+            else:
+                same = agreement.right if scaled is agreement.left else agreement.left
+                operands.append((agreement, same, power))
+                result = Exponent(power)
+        solution.add(Equation(agreement.result, result, agreement.place, _reason(agreement)))
+    return operands, disagreeing
+
+
+def _reason(agreement: Agreement) -> str:
+    verbs = {
+        "sum": "adds it to another number",
+        "comparison": "compares it",
+        "modulus": "takes it modulo another number",
+        "bound": "bounds it",
+    }
+    return verbs[agreement.kind]
+
+
+def _judged(
+    found: Found,
+    solution: Solution,
+    conflicted: frozenset[Unknown],
+    sinks: list[tuple[Sink, Fraction]],
+    operands: list[tuple[Agreement, cst.BaseExpression, Fraction]],
+    disagreeing: list[Agreement],
+    unmet: list[Equation],
+) -> _Solved:
+    """What a solution means for the program."""
+    scaled = []
+    for constant in found.constants:
+        exponent = solution.resolve(exponent_of(constant.unknown))
+        causes = tuple(solution.causes(exponent_of(constant.unknown)))
+        if exponent.is_known and exponent.constant:
+            scaled.append((constant, exponent.constant, causes))
+    repeated = []
+    for each in found.repeated:
+        frequency = solution.resolve(each.frequency)
+        if frequency.is_known and frequency.constant:
+            repeated.append((each, frequency.constant))
+    assumed = []
+    for opaque in found.opaque:
+        exponent = solution.resolve(exponent_of(opaque.unknown))
+        if exponent.is_known and exponent.constant:
+            assumed.append((opaque.node, exponent.constant))
+    used = {u for a in found.agreements for e in a.exponents for u in e.terms}
+    used |= {u for s in found.sinks for u in s.actual.terms}
+    contradictory = tuple(
+        u.node for u in conflicted & used if u.node is not None and u.label != "calls"
+    )
+    return _Solved(
+        found,
+        solution,
+        conflicted,
+        tuple(sinks),
+        tuple(operands),
+        tuple(disagreeing),
+        tuple(scaled),
+        tuple(repeated),
+        tuple(assumed),
+        contradictory,
+        tuple(s for s in found.lookups if _counts_steps(solution, s)),
+        tuple(demand.place for demand in unmet),
+    )
+
+
+def _counts_steps(solution: Solution, lookup: Sink) -> bool:
+    index, length = solution.resolve(lookup.actual), solution.resolve(lookup.expected)
+    return index == -ONE and length == ZERO

@@ -1,0 +1,196 @@
+"""What the scale analysis finds in a module: how values scale, constants, and what must agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Literal
+
+import libcst as cst
+
+from .exponents import Equation, Exponent, Unknown
+from .index import ELEMENT, Path
+
+#: What must agree: two summands, two sides of a comparison, a number and its modulus, several bounds.
+Agreeing = Literal["sum", "comparison", "modulus", "bound"]
+
+
+class Rank(IntEnum):
+    """In which order constants are taken to be the same on any number of ranks, where the equations leave a choice.
+
+    The first are those that are the least likely to count steps: a ratio that is compared, a factor.
+    """
+
+    RATIO = 0
+    FACTOR = 1
+    WHOLE_FACTOR = 2
+    UNSEEN = 3
+    COUNT = 4
+    NAMED = 5
+    INCREMENT = 6
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How a value scales.
+
+    Attributes:
+        value: the exponent of a number, or of each number in a sequence.
+        length: of a sequence, the exponent of its length.
+        element: of a sequence, how its elements scale.
+        items: of a tuple, how each item scales.
+        is_record: a tuple of unknown length whose items all scale like this, as what a dataset gives.
+    """
+
+    value: Exponent
+    length: Exponent | None = None
+    element: Scale | None = None
+    items: tuple[Scale, ...] = ()
+    is_record: bool = False
+
+    def part(self, path: Path) -> Scale | None:
+        """The part of it that an assignment takes."""
+        found: Scale | None = self
+        for step in path:
+            if found is None:
+                return None
+            if step != ELEMENT and found.is_record:
+                found = replace(found, is_record=False)
+            elif step != ELEMENT and found.items:
+                found = found.items[step] if step < len(found.items) else None
+            else:
+                found = found.element
+        return found
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number that the program, or whoever starts it, writes down.
+
+    Attributes:
+        node: where; the edit that would scale it stands here.
+        rank: when it is taken to be the same on any number of ranks.
+    """
+
+    node: cst.BaseExpression
+    unknown: Unknown
+    rank: Rank
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Two operands that must scale alike, and the exponent of what comes of them.
+
+    Attributes:
+        is_position: a sum of whole numbers: of a row's number and the size of a batch, perhaps, which are both counted in rows.
+    """
+
+    kind: Agreeing
+    place: cst.BaseExpression
+    left: cst.BaseExpression
+    right: cst.BaseExpression
+    exponents: tuple[Exponent, Exponent]
+    result: Exponent
+    is_position: bool = False
+
+
+@dataclass(frozen=True)
+class Sink:
+    """A number that a library takes, and the exponent that it expects."""
+
+    node: cst.BaseExpression
+    actual: Exponent
+    expected: Exponent
+    reason: str
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A factor by which a number is multiplied again and again, and how often that is."""
+
+    node: cst.BaseExpression
+    frequency: Exponent
+    averages: bool = False
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """What a function gives of which nothing is known, and the exponents of its arguments."""
+
+    node: cst.CSTNode
+    unknown: Unknown
+    arguments: tuple[Exponent, ...]
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A variable that is set, with its exponent and the frequency of the statement."""
+
+    name: str
+    place: cst.CSTNode
+    exponent: Exponent
+    frequency: Exponent
+
+
+@dataclass
+class Found:
+    """What the walk over a module has found, in the order of the text.
+
+    Attributes:
+        facts: equations that hold. demands: how often training steps must run. uncounted: loops of which nothing tells how often
+            they iterate. flows: equations of values that are handed on, not all of which may hold.
+        loops: how often the loops around each training step iterate, the outermost first.
+        lookups: entries of sequences by a number, with the exponent of the length.
+        ramps: what is taken for the same on any number of ranks, as fractions are added to it.
+        counts: how often loops of unknown length iterate, and functions run, and whether training runs in them.
+    """
+
+    facts: list[Equation] = field(default_factory=list)
+    demands: list[Equation] = field(default_factory=list)
+    uncounted: list[cst.CSTNode] = field(default_factory=list)
+    flows: list[Equation] = field(default_factory=list)
+    agreements: list[Agreement] = field(default_factory=list)
+    sinks: list[Sink] = field(default_factory=list)
+    constants: list[Constant] = field(default_factory=list)
+    repeated: list[Repeated] = field(default_factory=list)
+    opaque: list[Opaque] = field(default_factory=list)
+    ramps: list[Equation] = field(default_factory=list)
+    lookups: list[Sink] = field(default_factory=list)
+    loops: list[tuple[cst.Call, list[Exponent]]] = field(default_factory=list)
+    counts: list[tuple[Unknown, bool]] = field(default_factory=list)
+    assignments: list[Assignment] = field(default_factory=list)
+
+
+def is_constant(node: cst.BaseExpression) -> bool:
+    """Whether an expression is made of numbers alone: `100`, `5 * 1000`, `-1`."""
+    match node:
+        case cst.Integer() | cst.Float():
+            return True
+        case cst.UnaryOperation(operator=cst.Minus() | cst.Plus(), expression=inner):
+            return is_constant(inner)
+        case cst.BinaryOperation(left=left, right=right):
+            return is_constant(left) and is_constant(right)
+    return False
+
+
+def number_of(node: cst.BaseExpression) -> int | float | None:
+    """The number that a literal is, signed; None for other expressions."""
+    match node:
+        case cst.Integer() | cst.Float():
+            return node.evaluated_value
+        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.BaseNumber() as inner):
+            number = number_of(inner)
+            return -number if number is not None else None
+    return None
+
+
+def is_plain(node: cst.BaseExpression) -> bool:
+    """Whether an expression is a variable, or one that is shifted by a number, rather than a product."""
+    match node:
+        case cst.Name() | cst.Attribute() | cst.Subscript() | cst.Call():
+            return True
+        case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Subtract()):
+            return is_plain(left)
+        case cst.BinaryOperation(operator=cst.FloorDivide()):
+            return True
+    return False

@@ -1,0 +1,281 @@
+"""How often statements run on N ranks: the exponent of the number of times, once N ranks have seen as many examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cached_property
+
+import libcst as cst
+
+from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
+from .scale_signatures import EntryPoint, ScaleLibrary
+from .syntax import Function, names_in, nodes_in
+from .values import ValueAnalysis
+
+#: Exponents of the number of iterations of a loop or comprehension, and of the value of an expression.
+ExponentOf = Callable[[cst.BaseExpression], Exponent]
+
+
+class Frequencies:
+    """The frequencies of one module's statements.
+
+    Attributes:
+        facts: the equations between a function and its calls. counts: how often functions are called and loops iterate, and
+            whether training runs in them.
+    """
+
+    def __init__(
+        self,
+        values: ValueAnalysis,
+        library: ScaleLibrary,
+        length_of: ExponentOf,
+        value_of: ExponentOf,
+        is_whole: Callable[[cst.BaseExpression], bool],
+    ) -> None:
+        self._values, self._library = values, library
+        self._module = values.module
+        self._length_of, self._value_of, self._is_whole = length_of, value_of, is_whole
+        self._functions: dict[cst.CSTNode, Exponent] = {}
+        self._loops: dict[cst.CSTNode, Exponent] = {}
+        self.facts: list[Equation] = []
+        self.counts: list[tuple[Unknown, bool]] = []
+        steps = library.steps(values)
+        self._trained = frozenset({*steps, *library.step_sites(values)})
+        self.demands = steps
+
+    def of(self, node: cst.CSTNode, inside: cst.CSTNode | None = None) -> Exponent:
+        """How often a node runs: in all, or for each time that a node around it does."""
+        frequency, child = ZERO, node
+        for around in self._module.ancestors(node):
+            if around is inside:
+                break
+            frequency += self._of_step(around, child)
+            if isinstance(around, Function):
+                if child is around.body:
+                    return frequency if inside is not None else frequency + self.of_function(around)
+                return frequency  # defaults and decorators run where the function is defined
+            child = around
+        return frequency
+
+    def _of_step(self, around: cst.CSTNode, child: cst.CSTNode) -> Exponent:
+        """What one node around another adds to its frequency."""
+        match around:
+            case cst.For(iter=iterable, body=body) if child is body:
+                return self._length_of(iterable)
+            case cst.While(body=body) if child is body:
+                if around not in self._loops:
+                    self._loops[around] = self._counted(around, "iterations")
+                return self._loops[around]
+            case cst.If(test=test, body=body, orelse=orelse):
+                if child is body or child is orelse:
+                    return -self._thinned_by(test, child is body)
+            case cst.IndentedBlock(body=body):
+                left = (test for test in _left_before(body, child))
+                return sum((-self._thinned_by(test, False) for test in left), ZERO)
+            case cst.BaseComp(for_in=loop) if child is not loop:
+                return self._of_comprehension(loop)
+        return ZERO
+
+    def _of_comprehension(self, loop: cst.CompFor | None) -> Exponent:
+        total = ZERO
+        while loop is not None:
+            total, loop = total + self._length_of(loop.iter), loop.inner_for_in
+        return total
+
+    # Guards
+
+    def _thinned_by(self, test: cst.BaseExpression, holds: bool) -> Exponent:
+        """The exponent of how often a test is evaluated for each time that it holds, or fails: that of p for `step % p == 0`."""
+        match test:
+            case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+                return self._thinned_by(inner, not holds)
+            case cst.BooleanOperation(left=left, operator=operator, right=right):
+                if isinstance(operator, cst.And) is holds:
+                    found = self._thinned_by(left, holds)
+                    return found if found != ZERO else self._thinned_by(right, holds)
+            case cst.BinaryOperation(operator=cst.Modulo(), right=period) if not holds:
+                return self._value_of(period)
+            case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator, right)]):
+                among = (cst.Equal, cst.In) if holds else (cst.NotEqual, cst.NotIn)
+                equal = isinstance(operator, among)
+                if not equal:
+                    return ZERO
+                if isinstance(left, cst.BinaryOperation) and isinstance(left.operator, cst.Modulo):
+                    return self._value_of(left.right)
+                if self._is_whole(left) or self._is_whole(right):
+                    return self._value_of(left)
+        return ZERO
+
+    def loops_around(self, call: cst.Call) -> list[Exponent]:
+        """How often each loop around a training step iterates, in functions that call it too, the outermost first."""
+        found: list[Exponent] = []
+        child: cst.CSTNode = call
+        for around in self._module.ancestors(call):
+            if isinstance(around, cst.For | cst.While) and child is around.body:
+                found.append(self._of_step(around, child))
+            if isinstance(around, Function):
+                sites = self._sites(around)
+                return [*(self.loops_around(sites[0]) if len(sites) == 1 else ()), *reversed(found)]
+            child = around
+        return found[::-1]
+
+    @cached_property
+    def _training(self) -> frozenset[cst.CSTNode]:
+        """The loops and functions around training steps."""
+        return frozenset(a for site in self._trained for a in self._module.ancestors(site))
+
+    def trains_at(self, call: cst.Call) -> bool:
+        """Whether a call leads to a training step."""
+        return call in self._trained
+
+    def trains_in(self, node: cst.CSTNode | None) -> bool:
+        """Whether a training step runs in a loop or function."""
+        return node in self._training
+
+    def counts_accumulation(self, modulo: cst.BinaryOperation) -> bool:
+        """Whether `step % n` decides whether a training step runs: n batches make one step, in any unit of steps."""
+        if not isinstance(modulo.operator, cst.Modulo):
+            return False
+        guard = self._module.enclosing(modulo, (cst.If, cst.BaseSmallStatement))
+        if isinstance(guard, cst.If):
+            return guard.body in self._training
+        return any(
+            isinstance(around, cst.Call)
+            and around in self._trained
+            and self._values.calls.decided_by(around) is not None
+            for around in self._module.ancestors(modulo)
+        )
+
+    # Functions
+
+    def of_function(self, function: Function) -> Exponent:
+        """How often a function is called."""
+        found = self._functions.get(function)
+        if found is None:
+            entry = self.entry_point(function)
+            sites = self._sites(function)
+            found = self._counted(function, "calls")
+            self._functions[function] = found
+            if entry is not None and entry.frequency is not None:
+                known = Exponent(entry.frequency)
+                self.facts.append(Equation(found, known, function, entry.reason))
+            for site in sites:
+                self.facts.append(Equation(found, self.of(site), site, "calls it"))
+        return found
+
+    def _counted(self, node: cst.CSTNode, label: str) -> Exponent:
+        unknown = Unknown(node, label)
+        self.counts.append((unknown, self.trains_in(node)))
+        return exponent_of(unknown)
+
+    def _sites(self, function: Function) -> list[cst.Call]:
+        """The calls of a function; of an `__init__`, those of its class; of one that trains, those that do."""
+        sites = self._values.calls.sites(function)
+        owner = self._module.class_of(function)
+        if isinstance(function, cst.FunctionDef) and function.name.value == "__init__" and owner:
+            sites = [*sites, *self._values.calls.sites(owner)]
+        return [site for site in sites if site in self._trained] or sites
+
+    def entry_point(self, function: cst.CSTNode) -> EntryPoint | None:
+        return self._library.entry_point(self._values, function)
+
+    def uncounted_loops(self) -> Iterator[Equation]:
+        """Loops around training that no comparison ends, as `while not done`: they iterate as often on any number of ranks."""
+        for loop in self._training:
+            if isinstance(loop, cst.While) and not _ends_by_comparison(loop):
+                yield Equation(self._of_step(loop, loop.body), ZERO, loop, "ends by itself")
+
+    def training_facts(self) -> Iterator[Equation]:
+        """How often training steps must run."""
+        for call, demand in self.demands.items():
+            if demand is None:
+                continue
+            often = "once a step" if demand else "on all rows"
+            yield Equation(self.of(call), Exponent(demand), call, f"trains {often}")
+
+    # Recurrences
+
+    def since(self, place: cst.CSTNode, starts: Sequence[cst.CSTNode]) -> Exponent:
+        """How often a node runs for each time that one of the statements runs that surely start over.
+
+        A statement starts over where it stands, under no condition, in a loop around the node, or in the body of another method.
+        """
+        function = self._module.function_of(place)
+        for around in self._module.ancestors(place):
+            if isinstance(around, cst.For | cst.While) and any(
+                self._is_sure_in(start, around.body) for start in starts
+            ):
+                return self.of(place, inside=around)
+            if around is function:
+                break
+        for start in starts:
+            home = self._module.function_of(start)
+            if home is None or not self._is_sure_in(start, home.body):
+                continue
+            if home is function:
+                return self.of(place, inside=home)
+            if home.name.value != "__init__":
+                return self.of(place) - self.of_function(home)
+        return self.of(place)
+
+    def _is_sure_in(self, node: cst.CSTNode, body: cst.CSTNode) -> bool:
+        """Whether a node runs each time that a block does."""
+        for around in self._module.ancestors(node):
+            if around is body:
+                return True
+            if isinstance(around, cst.If | cst.For | cst.While | cst.Try | Function):
+                return False
+        return False
+
+
+def _left_before(body: Sequence[cst.CSTNode], child: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The tests before a statement of a block that, where they hold, leave the rest of the block out."""
+    for statement in body:
+        if statement is child:
+            return
+        match statement:
+            case cst.If(test=test, orelse=None, body=cst.IndentedBlock(body=[*_, last])) if _leaves(
+                last
+            ):
+                yield test
+            case cst.If(test=test, orelse=None, body=cst.SimpleStatementSuite(body=[*_, last])) if (
+                isinstance(last, cst.Continue | cst.Return)
+            ):
+                yield test
+
+
+def _ends_by_comparison(loop: cst.While) -> bool:
+    """Whether a loop is left where numbers compare: `while step < total`, `if loss < 0.1: break`, or `done = True` there."""
+    if _compares(loop.test):
+        return True
+    flags = {name.value for name in names_in(loop.test)}
+    return any(
+        (isinstance(node, cst.If) and _compares(node.test) and _may_leave(node.body, flags))
+        or (isinstance(node, cst.Assign) and _sets(node, flags) and _compares(node.value))
+        for node in nodes_in(loop.body)
+    )
+
+
+def _may_leave(body: cst.CSTNode, flags: Collection[str]) -> bool:
+    """Whether a block leaves a loop, or sets what its test is of."""
+    return any(
+        isinstance(node, cst.Break | cst.Return)
+        or (isinstance(node, cst.Assign) and _sets(node, flags))
+        for node in nodes_in(body)
+    )
+
+
+def _sets(statement: cst.Assign, flags: Collection[str]) -> bool:
+    targets = (each.target for each in statement.targets)
+    return any(isinstance(t, cst.Name) and t.value in flags for t in targets)
+
+
+def _compares(test: cst.BaseExpression) -> bool:
+    return any(isinstance(node, cst.Comparison) for node in nodes_in(test))
+
+
+def _leaves(statement: cst.CSTNode) -> bool:
+    match statement:
+        case cst.SimpleStatementLine(body=[*_, last]):
+            return isinstance(last, cst.Continue | cst.Return)
+    return False

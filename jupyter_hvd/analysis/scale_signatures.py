@@ -1,0 +1,162 @@
+"""How functions of libraries scale: signatures over exponents, and what the scale analysis asks of a framework."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
+from typing import Protocol
+
+import libcst as cst
+
+from .exponents import ZERO, Exponent
+from .values import ValueAnalysis
+
+#: One summand of an exponent: `-1`, `r`, `-b`, `r/2`.
+_SUMMAND = re.compile(r"([+-]?)\s*(?:([a-z])|(\d+))(?:/(\d+))?")
+
+
+@dataclass(frozen=True)
+class Term:
+    """An exponent over the letters of a signature."""
+
+    constant: Fraction
+    letters: tuple[tuple[str, Fraction], ...]
+
+    def at(self, letters: Mapping[str, Exponent]) -> Exponent:
+        """Its value where letters stand for these exponents; others are 0."""
+        value = Exponent(self.constant)
+        for letter, factor in self.letters:
+            value += letters.get(letter, ZERO) * factor
+        return value
+
+    @property
+    def letter(self) -> str | None:
+        """The letter that the term is, alone."""
+        match self.constant, self.letters:
+            case 0, ((letter, 1),):
+                return letter
+        return None
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a function asks of its arguments, and what it gives.
+
+    Attributes:
+        parameters: name and exponent, in the order of positions; None for an argument of any exponent.
+        result: the exponent of a number that it gives, or of the elements of a sequence.
+        lengths: where it gives a sequence, its length, the length of its elements, and so on.
+    """
+
+    parameters: tuple[tuple[str, Term | None], ...]
+    result: Term | None
+    lengths: tuple[Term, ...] = ()
+
+
+@cache
+def signature(text: str) -> Signature:
+    """The signature that is written `name: exponent, … -> [length][length of elements] exponent`.
+
+    An exponent is a sum of numbers and letters; `_` is any. The letters `l` and `m` are the length of the receiver, else of
+    the first argument, and of its elements, `v` is its own exponent, and `u` one that nothing determines.
+
+    Raises:
+        ValueError: the text is no signature.
+    """
+    taken, arrow, given = text.partition("->")
+    if not arrow:
+        raise ValueError(f"no signature: {text}")
+    parameters = tuple(
+        (name.strip(), None if of.strip() == "_" else _term(of))
+        for name, _, of in (each.partition(":") for each in taken.split(",") if each.strip())
+    )
+    lengths = re.findall(r"\[([^\]]*)\]", given)
+    result = re.sub(r"\[[^\]]*\]", "", given).strip()
+    return Signature(
+        parameters,
+        None if result in ("", "_") else _term(result),
+        tuple(_term(length) for length in lengths),
+    )
+
+
+def _term(text: str) -> Term:
+    """
+    Raises:
+        ValueError: the text is no sum of letters and numbers.
+    """
+    constant, letters, end = Fraction(0), [], 0
+    for match in _SUMMAND.finditer(text := text.strip()):
+        sign, letter, number, divisor = match.groups()
+        factor = Fraction(-1 if sign == "-" else 1, int(divisor or 1))
+        if letter:
+            letters.append((letter, factor))
+        else:
+            constant += factor * int(number)
+        end = match.end()
+    if end != len(text) or not text:
+        raise ValueError(f"no exponent: {text!r}")
+    return Term(constant, tuple(letters))
+
+
+@dataclass(frozen=True)
+class EntryPoint:
+    """A function of the program that a library calls: how often, and with what.
+
+    Attributes:
+        frequency: the exponent of the number of its calls: -1 for once a step.
+        parameters: exponents of its parameters, `self` left out; None is any.
+    """
+
+    frequency: Fraction | None
+    parameters: Sequence[Fraction | None] = field(default=())
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Edited:
+    """What another edit adds to the exponents of a number, of a sequence's length, and of its elements' lengths."""
+
+    value: int = 0
+    length: int = 0
+    of_element: int = 0
+
+
+class ScaleLibrary(Protocol):
+    """What the scale analysis asks of a framework."""
+
+    def called(self, values: ValueAnalysis, call: cst.Call) -> Signature | None:
+        """The signature of the function that is called; None where nothing is known of it."""
+
+    def attribute(self, values: ValueAnalysis, node: cst.Attribute) -> Signature | None:
+        """What an attribute of a library's object is, read or set; without parameters."""
+
+    def entry_point(self, values: ValueAnalysis, function: cst.CSTNode) -> EntryPoint | None:
+        """How a library calls a function or lambda of the program; None where it does not."""
+
+    def steps(self, values: ValueAnalysis) -> Mapping[cst.Call, Fraction | None]:
+        """The calls that are training steps, with the exponent of how often each must run: -1 where batches are scaled; None
+        where nothing is asked.
+        """
+
+    def edited(self, values: ValueAnalysis) -> Mapping[cst.BaseExpression, Edited]:
+        """What other edits of the scaled program change: batch sizes above all."""
+
+    def step_sites(self, values: ValueAnalysis) -> Collection[cst.Call]:
+        """The calls that lead to training steps, each that takes one, and those of the functions around."""
+
+    def fixed_loops(self, values: ValueAnalysis) -> Collection[cst.CSTNode]:
+        """What loops run over that is the same on any number of ranks, as the variables of a model."""
+
+    def accumulates(
+        self, values: ValueAnalysis, call: cst.Call
+    ) -> tuple[str, cst.BaseExpression] | None:
+        """`+`, `-` or `=` and what a method adds to its receiver, subtracts from it or sets it to."""
+
+    def is_external(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+        """Whether a number comes from outside the program, and so is the same however many ranks there are."""
+
+    def is_whole(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+        """Whether a library, or whoever starts the program, gives a whole number here."""

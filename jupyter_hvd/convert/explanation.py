@@ -1,0 +1,134 @@
+"""How each variable of a program changes where batches grow with the number of ranks, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import libcst as cst
+
+from ..analysis.library import Kind
+from ..analysis.scale_exponents import Explained
+from ..frameworks.tensorflow.roles import Role
+from ..rules.options import Options
+from ..rules.tensorflow_horovod.context import Context
+from ..source.cells import JoinedCells
+from ..source.parsing import deep_recursion, syntax_error
+
+_EXPONENTS = {
+    Fraction(-1): "steps (÷ N)",
+    Fraction(0): "the same on any number of ranks",
+    Fraction(1): "rows of a batch, or a rate (× N)",
+}
+_NUMBERS = {Kind.CONSTANT, Kind.CONTAINER, Kind.NONE, Kind.OTHER, Kind.UNKNOWN, Role.VARIABLE}
+_FREQUENCIES = {Fraction(-1): "once a step", Fraction(0): "as often on any number of ranks"}
+
+
+@dataclass(frozen=True)
+class VariableScale:
+    """A variable where it is set.
+
+    Attributes:
+        cell: the number of the cell, where the program is a notebook. line: in that cell, from 1.
+        exponent: k, where N ranks have N ** k times the value of one process at the same number of examples seen; None where the
+            program gives it contradictory ones; "any" where nothing determines it.
+        frequency: likewise, of the number of times that the statement runs.
+        cause: what determined the exponent. cause_line: the line of the program where; 0 where nothing did.
+    """
+
+    name: str
+    cell: int | None
+    line: int
+    exponent: Fraction | str | None
+    frequency: Fraction | str | None
+    cause: str
+    cause_line: int
+
+    @property
+    def words(self) -> str:
+        """One sentence about it."""
+        where = f"line {self.line}" if self.cell is None else f"cell {self.cell}, line {self.line}"
+        return f"`{self.name}` {where}: {self._unit}{self._because}; runs {self._often}"
+
+    @property
+    def _unit(self) -> str:
+        if self.exponent is None:
+            return "no unit, as what it is set to differs in unit"
+        if isinstance(self.exponent, str):
+            return "any unit"
+        return _EXPONENTS.get(self.exponent, f"× N ** {self.exponent}")
+
+    @property
+    def _because(self) -> str:
+        if not self.exponent or isinstance(self.exponent, str) or not self.cause_line:
+            return ""
+        return f", because line {self.cause_line} {self.cause}"
+
+    @property
+    def _often(self) -> str:
+        if self.frequency is None or isinstance(self.frequency, str):
+            return "any number of times"
+        return _FREQUENCIES.get(self.frequency, f"N ** {self.frequency} times as often")
+
+    def as_json(self) -> dict[str, Any]:
+        """What it says, as JSON has it; exponents are numbers, "any" or null."""
+        return {
+            "name": self.name,
+            "cell": self.cell,
+            "line": self.line,
+            "exponent": _number(self.exponent),
+            "frequency": _number(self.frequency),
+            "cause": self.cause,
+            "cause_line": self.cause_line,
+            "words": self.words,
+        }
+
+
+def _number(exponent: Fraction | str | None) -> float | str | None:
+    return float(exponent) if isinstance(exponent, Fraction) else exponent
+
+
+def explain_source(source: str) -> tuple[VariableScale, ...]:
+    """How each variable of a program scales, at every assignment, in the order of the text.
+
+    Raises:
+        SyntaxError: the source is no Python.
+    """
+    return explain_cells(JoinedCells((source,)))
+
+
+def explain_cells(cells: JoinedCells) -> tuple[VariableScale, ...]:
+    """As `explain_source`, for the cells of a notebook.
+
+    Raises:
+        SyntaxError: the source is no Python.
+    """
+    if (fault := syntax_error(cells.python)) is not None:
+        raise SyntaxError(f"line {fault[0]}: {fault[2]}")
+    with deep_recursion():
+        try:
+            context = Context(cells, Options(batch="scaled"))
+        except cst.ParserSyntaxError as error:
+            raise SyntaxError(str(error)) from None
+        numbers = (e for e in context.scales.explained if _may_be_number(context, e.place))
+        return tuple(_placed(context, each) for each in numbers)
+
+
+def _may_be_number(context: Context, place: cst.CSTNode) -> bool:
+    """Whether what is set there may be a number, rather than a model, a dataset or the like."""
+    kinds = context.values.kinds(place)
+    return not kinds or bool(kinds & _NUMBERS)
+
+
+def _placed(context: Context, each: Explained) -> VariableScale:
+    cell, line, _ = context.cells.locate(context.module.span(each.place).start)
+    return VariableScale(
+        each.name,
+        cell,
+        line,
+        each.exponent,
+        each.frequency,
+        each.cause,
+        each.cause_line,
+    )

@@ -1,0 +1,311 @@
+"""How TensorFlow's functions scale with the number of ranks: what they take steps, rates and batch sizes for, and what they give.
+
+An optimizer that is scaled applies N times its rate and asks a schedule for step N * s, so rates and schedules, as the
+program reads, sets and asks them, are those of one process: their exponent is 0. `iterations` counts the steps that are made: -1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from fractions import Fraction
+from functools import cached_property
+
+import libcst as cst
+
+from ...analysis.scale_signatures import Edited, EntryPoint, Signature, signature
+from ...analysis.syntax import argument, method
+from ...analysis.values import ValueAnalysis
+from . import tf_api
+from .batch_sizes import BatchSizes
+from .roles import Role
+from .training_data import TrainingData
+
+#: Functions by their last names, of Python's `math`, NumPy and TensorFlow.
+_OF_NUMBERS: dict[str, str] = {
+    **dict.fromkeys("cos sin tan exp log log2 log10 tanh sigmoid".split(), "x: 0 -> 0"),
+    **dict.fromkeys(
+        "floor ceil round abs cast constant identity convert_to_tensor array asarray float32 float64 int32 int64 Variable"
+        " squeeze reduce_mean mean reduce_max reduce_min".split(),
+        "x: r -> [l] r",
+    ),
+    "sqrt": "x: r -> r/2",
+    "rsqrt": "x: r -> -r/2",
+    "square": "x: r -> [l] r+r",
+    **dict.fromkeys("minimum maximum".split(), "x: r, y: r -> r"),
+    **dict.fromkeys("clip clip_by_value".split(), "x: r, low: r, high: r -> r"),
+    "where": "condition: _, x: r, y: r -> r",
+    "arange": "stop: n -> [n] n",
+    "linspace": "start: r, stop: r, num: n -> [n] r",
+    **dict.fromkeys("zeros ones".split(), "shape: n -> [n] 0"),
+    "permutation": "x: n -> [n] n",
+    "choice": "a: _, size: b -> [b] 0",
+    "randint": "low: _, high: _, size: b -> [b] 0",
+    **dict.fromkeys("reduce_sum sum".split(), "x: r -> r+l"),
+}
+#: Of these, the names that TensorFlow's counts of scalars have: what they give has no length.
+_SCALAR = frozenset({"reduce_mean", "mean", "reduce_max", "reduce_min", "reduce_sum", "sum"})
+_MODULES = re.compile(
+    r"(math|numpy(\.random)?|tensorflow(\.math|\.random|\.keras\.(ops|backend))?)\.(\w+)"
+)
+#: Methods of datasets.
+_OF_DATASETS: dict[str, str] = {
+    **dict.fromkeys(("batch", "padded_batch", "ragged_batch"), "batch_size: b -> [l-b][b] 0"),
+    "take": "count: n -> [n]",
+    "repeat": "count: n -> [l+n]",
+    "unbatch": "-> [l+m]",
+    "cardinality": "-> l",
+    **dict.fromkeys(
+        "cache filter interleave map prefetch shard shuffle skip apply with_options as_numpy_iterator".split(),
+        "-> [l]",
+    ),
+}
+_FOREVER = "-> [u]"
+_FIT = (
+    "x: _, y: _, batch_size: _, epochs: 0, verbose: _, callbacks: _, validation_split: _, validation_data: _, shuffle: _,"
+    " class_weight: _, sample_weight: _, initial_epoch: 0, steps_per_epoch: -1, validation_steps: _ -> _"
+)
+#: Callbacks that count steps.
+_CALLBACKS = {
+    "ModelCheckpoint": "filepath: _, save_freq: -1 -> _",
+    "BackupAndRestore": "backup_dir: _, save_freq: -1 -> _",
+    "TensorBoard": "log_dir: _, update_freq: -1 -> _",
+}
+#: Where `ModelCheckpoint` and others have their counts, by name alone.
+_ANY = "-> _"
+#: Methods that give the number that a tensor or variable holds.
+_READING = frozenset({"numpy", "item", "value", "read_value", "result", "tolist"})
+#: Methods of Keras' callbacks and models, with how often they run, and their first parameter.
+_STEP, _ONCE = Fraction(-1), Fraction(0)
+_ENTRY_POINTS: dict[str, EntryPoint] = {
+    **{
+        f"on_{when}_{end}": EntryPoint(_STEP, (_STEP,), "runs once a step")
+        for when in ("train_batch", "batch")
+        for end in ("begin", "end")
+    },
+    **{
+        f"on_epoch_{end}": EntryPoint(_ONCE, (_ONCE,), "runs once an epoch")
+        for end in ("begin", "end")
+    },
+    **{
+        f"on_{when}_{end}": EntryPoint(_ONCE, (), "does not run with the steps of training")
+        for when in ("train", "test", "test_batch", "predict", "predict_batch")
+        for end in ("begin", "end")
+    },
+}
+_TRAIN_STEP = EntryPoint(_STEP, (), "runs once a step")
+_SCHEDULE = EntryPoint(None, (_ONCE,), "is asked for the step of one process")
+_SCHEDULER = EntryPoint(_ONCE, (_ONCE, _ONCE), "runs once an epoch")
+
+
+class TensorFlowScale:
+    """What the scale analysis asks of one program that trains with TensorFlow."""
+
+    def __init__(self, data: TrainingData, sizes: BatchSizes) -> None:
+        self._data, self._sizes = data, sizes
+        self._training = data.training
+        self._values = data.values
+
+    # Signatures
+
+    def called(self, values: ValueAnalysis, call: cst.Call) -> Signature | None:
+        name = values.qualified(call.func)
+        text = self._of_function(call, name) if name else self._of_method(values, call)
+        return signature(text) if text is not None else None
+
+    def _of_function(self, call: cst.Call, name: str) -> str | None:
+        last = name.rpartition(".")[2]
+        if kind := tf_api.schedule(name):
+            counts = {place: keyword for keyword, place in tf_api.SCHEDULE_STEPS[kind]}
+            places = range(max(counts) + 1)
+            names = (f"{counts[n]}: 0" if n in counts else f"_{n}: _" for n in places)
+            return f"{', '.join(names)} -> _"
+        if kind := tf_api.callback(name):
+            return _CALLBACKS.get(kind, _ANY)
+        if name.startswith("tensorflow.data."):
+            return {"from_tensor_slices": "-> [0]", "range": "stop: n -> [n] n"}.get(last, "-> [u]")
+        if re.search(r"_dataset_from_\w+$", last):
+            size = argument(call, "batch_size")
+            return "batch_size: b -> [-b][b] 0" if size is not None else "-> [-1][1] 0"
+        if not _MODULES.fullmatch(name) or last not in _OF_NUMBERS:
+            return None
+        if last in ("arange", "range") and len(call.args) > 1:
+            return None
+        text = _OF_NUMBERS[last]
+        if last in _SCALAR and argument(call, "axis", 1) is None:
+            return text.replace("[l] ", "")
+        return "x: r -> [l] r" if last in _SCALAR else text
+
+    def _of_method(self, values: ValueAnalysis, call: cst.Call) -> str | None:
+        name = method(call)
+        if call in self._fits:
+            return _FIT
+        if not isinstance(call.func, cst.Attribute):
+            return self._of_object(values, call)
+        if values.may_be(call.func.value, Role.DATASET):
+            if name == "repeat" and not call.args:
+                return _FOREVER
+            return _OF_DATASETS.get(name)
+        if name in _READING and not call.args:
+            return "-> v"
+        return self._of_object(values, call)
+
+    @cached_property
+    def _fits(self) -> frozenset[cst.Call]:
+        return frozenset(self._training.keras.fits)
+
+    def _of_object(self, values: ValueAnalysis, call: cst.Call) -> str | None:
+        """What an object gives that is called: a schedule, a loss."""
+        for value in values.of(call.func):
+            if value.kind is Role.SCHEDULE or _inherits(values, value.node, "LearningRateSchedule"):
+                return "step: 0 -> 0"
+            if value.name.startswith("tensorflow.keras.losses."):
+                return "-> 0"
+        return None
+
+    def attribute(self, values: ValueAnalysis, node: cst.Attribute) -> Signature | None:
+        name = node.attr.value
+        if name in ("learning_rate", "lr", "iterations") and _is_optimizer(values, node.value):
+            return signature("-> -1" if name == "iterations" else "-> 0")
+        return None
+
+    # Frequencies
+
+    def entry_point(self, values: ValueAnalysis, function: cst.CSTNode) -> EntryPoint | None:
+        if function in self._scheduling:
+            return _SCHEDULER
+        if not isinstance(function, cst.FunctionDef):
+            return None
+        owner = values.module.class_of(function)
+        if owner is None:
+            return None
+        name = function.name.value
+        if name in _ENTRY_POINTS and self._training.keras.is_callback(owner):
+            return _ENTRY_POINTS[name]
+        if name == "train_step" and values.is_of_kind(owner, Role.MODEL):
+            return _TRAIN_STEP
+        if name == "__call__" and _inherits(values, owner, "LearningRateSchedule"):
+            return _SCHEDULE
+        return None
+
+    @cached_property
+    def _scheduling(self) -> frozenset[cst.CSTNode]:
+        """The functions that `LearningRateScheduler` asks for the rate of an epoch."""
+        values = self._values
+        found: set[cst.CSTNode] = set()
+        for call in values.index.calls:
+            given = argument(call, "schedule", 0)
+            if tf_api.callback(values.qualified(call.func)) == "LearningRateScheduler" and given:
+                found.add(given.value)
+                found |= {v.node for v in values.of(given.value) if v.node is not None}
+        return frozenset(found)
+
+    def steps(self, values: ValueAnalysis) -> Mapping[cst.Call, Fraction | None]:
+        grown = self._sizes.grown
+        keras = self._training.keras
+        found: dict[cst.Call, Fraction | None] = {
+            update.call: Fraction(-1)
+            for update in self._training.updates
+            if keras.runs(update.function)
+        }
+        for update, sites in self._data.step_sites:
+            grows = any(site.call in grown for site in sites)
+            found[update.call] = Fraction(-1) if grows else None
+        return found
+
+    def step_sites(self, values: ValueAnalysis) -> Collection[cst.Call]:
+        grown, outer = self._sizes.grown, self._data.training_sites
+        found: set[cst.Call] = set()
+        pending = [
+            call
+            for update, sites in self._data.step_sites
+            for site in sites
+            if site.call in grown
+            for call in (update.call, *site.chain)
+        ]
+        for update in self._training.updates:
+            if self._training.keras.runs(update.function):
+                pending += values.calls.leading_to(update.call)
+        while pending:
+            call = pending.pop()
+            if call not in found:
+                found.add(call)
+                function = values.module.function_of(call)
+                pending += outer.get(function, ()) if function is not None else ()
+        return found
+
+    def fixed_loops(self, values: ValueAnalysis) -> Collection[cst.CSTNode]:
+        return self._training.variable_loops
+
+    def edited(self, values: ValueAnalysis) -> Mapping[cst.BaseExpression, Edited]:
+        sizes = self._sizes
+        return {
+            **dict.fromkeys(sizes.numbers, Edited(value=1)),
+            **dict.fromkeys(sizes.counts, Edited(value=-1)),
+            **dict.fromkeys(sizes.joined, Edited(length=-1, of_element=1)),
+        }
+
+    # Numbers
+
+    def accumulates(
+        self, values: ValueAnalysis, call: cst.Call
+    ) -> tuple[str, cst.BaseExpression] | None:
+        operators = {"assign_add": "+", "assign_sub": "-", "assign": "="}
+        name = method(call)
+        if name not in operators or not isinstance(call.func, cst.Attribute) or not call.args:
+            return None
+        return operators[name], call.args[0].value
+
+    def is_external(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+        if isinstance(node, cst.Call):
+            name = values.qualified(node.func)
+            return name in _EXTERNAL_FUNCTIONS
+        if isinstance(node, cst.Attribute):
+            return any(method(call) in _PARSING for call in _made_by(values, node.value))
+        if isinstance(node, cst.Subscript):
+            return values.qualified(node.value) in ("sys.argv", "os.environ")
+        return False
+
+    def is_whole(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+        if isinstance(node, cst.Call):
+            return method(node) == "cardinality"
+        if not isinstance(node, cst.Attribute):
+            return False
+        return node.attr.value == "iterations" or node.attr.value in self._whole_options
+
+    @cached_property
+    def _whole_options(self) -> frozenset[str]:
+        """The options of the program that are parsed as whole numbers: `parser.add_argument("--steps", type=int)`."""
+        module = self._values.module
+        found = set()
+        for call in self._values.index.calls:
+            kind = argument(call, "type")
+            if (
+                method(call) == "add_argument"
+                and kind is not None
+                and module.text(kind.value) == "int"
+            ):
+                named = [a.value for a in call.args if isinstance(a.value, cst.SimpleString)]
+                found |= {str(n.evaluated_value).lstrip("-").replace("-", "_") for n in named}
+        return frozenset(found)
+
+
+_PARSING = frozenset({"parse_args", "parse_known_args"})
+_EXTERNAL_FUNCTIONS = frozenset({"os.environ.get", "os.getenv", "builtins.input"})
+
+
+def _made_by(values: ValueAnalysis, node: cst.BaseExpression) -> Collection[cst.Call]:
+    return [value.node for value in values.of(node) if isinstance(value.node, cst.Call)]
+
+
+def _is_optimizer(values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.Attribute) and node.attr.value == "optimizer":
+        return True
+    return values.may_be(node, Role.OPTIMIZER)
+
+
+def _inherits(values: ValueAnalysis, node: cst.CSTNode | None, base: str) -> bool:
+    """Whether a node is a class of the program that inherits a class of Keras."""
+    return isinstance(node, cst.ClassDef) and any(
+        name.endswith(f".{base}") for name in values.classes.library_bases(node)
+    )

@@ -1,0 +1,103 @@
+"""HVD8, continued: numbers of a program's own that count steps follow the scaled batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...analysis.scale_edits import edit_around
+from ...analysis.scale_exponents import Coercion
+from ...source.edits import Layer
+from ..base import Example, Finding, Fix, Problem, program
+from .context import Context, Rule
+from .scale_up import RANKS
+
+
+class ScaleSteps(Rule):
+    """Convert the numbers that count steps, or go by them, where batches grow with the number of ranks (`--batch scaled`).
+
+    An epoch has an N-th of the steps. So a number of steps that the program writes down is divided: in `steps_per_epoch`, in the
+    range of a loop, in `if step % 100 == 0`, as a warm-up or a patience that is counted in steps. Each is found by its unit: at the
+    same number of examples seen, a number is N ** k times that of one process, with k = -1 for steps and 0 for epochs, evaluations
+    and ratios; `jupyter hvd explain` shows them. A number is divided once, where it is defined. Where a library takes a number in
+    another unit, it is converted there: a schedule is asked for the step of one process. What is multiplied once a step,
+    `epsilon *= 0.99`, is raised to the power of N.
+
+    What has no unit that can be told is left alone, with a note.
+    """
+
+    code = "HVD804"
+    name = "counts of steps"
+    rationale = "N ranks take an N-th of the steps for as many examples, so what counts steps is divided by N."
+    batches = ("scaled",)
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                class WarmUp(tf.keras.callbacks.Callback):
+                    step = 0
+
+                    def on_train_batch_end(self, batch, logs=None):
+                        self.step += 1
+                        self.model.optimizer.learning_rate = 0.01 * min(1.0, self.step / 500)
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.Adam(), loss='mse')
+                model.fit(x, y, batch_size=32, callbacks=[WarmUp()])
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                class WarmUp(tf.keras.callbacks.Callback):
+                    step = 0
+
+                    def on_train_batch_end(self, batch, logs=None):
+                        self.step += 1
+                        self.model.optimizer.learning_rate = 0.01 * min(1.0, self.step / max(1, 500 // hvd.size()))
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.Adam(), loss='mse')
+                model.fit(x, y, batch_size=32, callbacks=[WarmUp()])
+                """
+            ),
+            ignore=("HVD801", "HVD803"),
+            batch="scaled",
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        if not context.batch_sizes.grown:
+            return
+        for coercion in context.scales.coercions:
+            before, after = edit_around(
+                coercion.node,
+                context.module.parent(coercion.node),
+                coercion,
+                context.backend.size,
+            )
+            edits = context.wrap(coercion.node, before, after, Layer.COUNT)
+            yield Fix(coercion.node, edits, converted(context.module.text(coercion.node), coercion))
+        for unscaled in context.scales.unscaled:
+            yield Problem(unscaled.node, unscaled.message, unscaled.help, "info")
+
+
+def converted(text: str, coercion: Coercion) -> str:
+    """Why a number is converted."""
+    if coercion.kind == "repeated":
+        return f"{text} → {text} ** ranks: {coercion.reason}, and a step of {RANKS} ranks stands for {RANKS} steps"
+    if coercion.power == -1:
+        steps = f"{text} → {text} / ranks"
+        if text.isdecimal() and int(text) % RANKS:
+            steps += f", rounded down ({RANKS} ranks: {max(1, int(text) // RANKS)})"
+        return (
+            f"{steps}: it counts steps ({coercion.reason}), of which {RANKS} ranks take 1/{RANKS}"
+        )
+    if coercion.power == 1:
+        return f"{text} → {text} × ranks: {coercion.reason}, in the unit of one process"
+    return f"{text} → {text} × ranks ** {coercion.power}: {coercion.reason}"
+
+
+RULES: tuple[type[Rule], ...] = (ScaleSteps,)

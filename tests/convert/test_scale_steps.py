@@ -1,0 +1,346 @@
+"""Counts of steps in programs that train with TensorFlow: what `--batch scaled` edits, beside batches and rates."""
+
+from __future__ import annotations
+
+import json
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from jupyter_hvd import convert_source, explain_source
+from jupyter_hvd.rules.base import program
+from jupyter_hvd.rules.options import Options
+
+OPTIONS = Options(batch="scaled")
+MODEL = """import math
+import numpy as np
+import tensorflow as tf
+m = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+"""
+FIT = MODEL + "m.compile(tf.keras.optimizers.SGD(0.02), loss='mse')\n"
+
+
+def edits(source: str) -> list[str]:
+    """The lines that HVD804 has changed, as they are afterwards."""
+    outcome = convert_source(source, options=OPTIONS)
+    assert outcome.status == "converted", outcome.diagnostics
+    return [c.after.strip() for c in outcome.changes if c.rule == "HVD804"]
+
+
+def notes(source: str) -> list[str]:
+    """What HVD804 reports."""
+    outcome = convert_source(source, options=OPTIONS)
+    return [d.message for d in outcome.diagnostics if d.code == "HVD804"]
+
+
+def callback(*lines: str, base: str = "Callback") -> str:
+    """A callback with a method for each step, whose lines are given."""
+    body = "\n".join(" " * 8 + line for line in lines)
+    return f"""{FIT}
+class Rate(tf.keras.callbacks.{base}):
+    def __init__(self, base, warm, total):
+        super().__init__()
+        self.base, self.warm, self.total, self.step = base, warm, total, 0
+    def on_train_batch_begin(self, batch, logs=None):
+{body}
+        self.step += 1
+m.fit(x, y, batch_size=16, epochs=5, callbacks=[Rate(0.02, 40, 200)])
+"""
+
+
+def steps(*body: str, before: str = "", after: str = "", optimizer: str = "SGD(0.01)") -> str:
+    """A loop over epochs and steps with a tape; `body` follows each step, `after` each epoch."""
+    inner = "\n".join(" " * 8 + line for line in body)
+    outer = "\n".join(" " * 4 + line for line in after.splitlines())
+    return f"""{MODEL}
+o = tf.keras.optimizers.{optimizer}
+ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(16)
+{before}
+for epoch in range(9):
+    for i, (a, b) in enumerate(ds):
+        with tf.GradientTape() as tape:
+            p = m(a)
+            loss = tf.reduce_mean(tf.square(p - b))
+        o.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+{inner}
+{outer}
+"""
+
+
+BLOCK = (
+    "if self.step < self.warm:",
+    "    rate = self.base * self.step / self.warm",
+    "else:",
+    "    done = (self.step - self.warm) / (self.total - self.warm)",
+    "    rate = self.base * 0.5 * (1 + math.cos(math.pi * done))",
+)
+EXPRESSION = (
+    "done = (self.step - self.warm) / (self.total - self.warm)",
+    "rate = self.base * self.step / self.warm if self.step < self.warm"
+    " else self.base * 0.5 * (1 + math.cos(math.pi * done))",
+)
+SET = "self.model.optimizer.learning_rate = rate"
+CALLS = [
+    "m.fit(x, y, batch_size=16, epochs=5, callbacks=[Rate(0.02, max(1, 40 // hvd.size()), 200)])",
+    "m.fit(x, y, batch_size=16, epochs=5, callbacks=[Rate(0.02, 40, max(1, 200 // hvd.size()))])",
+]
+WARM_UP = (
+    MODEL
+    + """
+class WarmUp(tf.keras.optimizers.schedules.LearningRateSchedule):
+    def __init__(self, inner, warm):
+        self.inner, self.warm = inner, warm
+    def __call__(self, step):
+        step = tf.cast(step, tf.float32)
+        {body}
+m.compile(tf.keras.optimizers.SGD(WarmUp(tf.keras.optimizers.schedules.CosineDecay(0.1, 1000), 100)), loss='mse')
+m.fit(x, y, batch_size=16)
+"""
+)
+PATIENCE = "patience, bad, best = 8, 0, 1e9"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        # Row 1: a formula and the comparison before it are in one unit, however they are written
+        pytest.param(callback(*BLOCK, SET), CALLS, id="1-block"),
+        pytest.param(callback(*EXPRESSION, SET), CALLS, id="1-expression"),
+        # Row 3: means by hand
+        pytest.param(
+            steps(
+                "correct += int(tf.reduce_sum(tf.cast(tf.round(p) == b, tf.int32)))",
+                before="correct = 0",
+                after="acc = correct / len(x)\ncorrect = 0\nif acc > 0.9:\n    break",
+            ),
+            [],
+            id="3-rows",
+        ),
+        pytest.param(
+            steps(
+                "total += float(loss)",
+                before="total = 0.0",
+                after="mean = total / 20\ntotal = 0.0\nif mean < 0.1:\n    break",
+            ),
+            ["mean = total / max(1, 20 // hvd.size())"],
+            id="3-batches",
+        ),
+        # Row 4: rates by epochs
+        pytest.param(
+            FIT
+            + "s = tf.keras.optimizers.schedules.ExponentialDecay(0.01, 2, 0.5)\n"
+            + "m.fit(x, y, callbacks=[tf.keras.callbacks.LearningRateScheduler(lambda e: float(s(e)))])\n",
+            [],
+            id="4-lambda",
+        ),
+        pytest.param(
+            FIT
+            + "def rate(epoch, lr):\n    return lr * 0.5 if epoch > 3 else 0.01 * (epoch + 1) / 4\n"
+            + "m.fit(x, y, callbacks=[tf.keras.callbacks.LearningRateScheduler(rate)])\n",
+            [],
+            id="4-function",
+        ),
+        # Row 5: the optimizer's own count of steps
+        pytest.param(
+            steps(
+                "it = o.iterations.numpy()",
+                "if it >= 40:",
+                "    break",
+                optimizer="SGD(tf.keras.optimizers.schedules.ExponentialDecay(0.1, 20, 0.5))",
+            ),
+            ["if it >= max(1, 40 // hvd.size()):"],
+            id="5-numpy",
+        ),
+        pytest.param(
+            steps("if int(o.iterations) == 40:", "    o.learning_rate = 0.001"),
+            ["if int(o.iterations) == max(1, 40 // hvd.size()):"],
+            id="5-int",
+        ),
+        # Row 6: a patience that counts evaluations
+        pytest.param(
+            steps(
+                "if (i + 1) % 20 == 0:",
+                "    bad = 0 if loss < best else bad + 1",
+                "    best = min(best, float(loss))",
+                "    if bad >= patience:",
+                "        break",
+                before=PATIENCE,
+            ),
+            ["if (i + 1) % max(1, 20 // hvd.size()) == 0:"],
+            id="6-guard",
+        ),
+        pytest.param(
+            steps(
+                "if (i + 1) % 20 != 0:",
+                "    continue",
+                "if loss < best:",
+                "    best, bad = float(loss), 0",
+                "else:",
+                "    bad += 1",
+                "if bad >= patience:",
+                "    break",
+                before=PATIENCE,
+            ),
+            ["if (i + 1) % max(1, 20 // hvd.size()) != 0:"],
+            id="6-continue",
+        ),
+        pytest.param(
+            steps(
+                "if loss < best:",
+                "    best, bad = float(loss), 0",
+                "else:",
+                "    bad += 1",
+                "if bad >= 30:",
+                "    break",
+                before="bad, best = 0, 1e9",
+            ),
+            ["if bad >= max(1, 30 // hvd.size()):"],
+            id="6-steps",
+        ),
+        # Row 7: schedules that the optimizer asks
+        pytest.param(
+            WARM_UP.format(
+                body="return tf.where(step < self.warm, 0.1 * step / self.warm, self.inner(step))"
+            ),
+            [],
+            id="7-where",
+        ),
+        pytest.param(
+            WARM_UP.format(
+                body="return 0.1 * tf.minimum(tf.math.rsqrt(step), step * self.warm ** -1.5)"
+            ),
+            [],
+            id="7-noam",
+        ),
+        # Row 9: bounds of rates
+        pytest.param(
+            FIT
+            + "m.fit(x, y, callbacks=[tf.keras.callbacks.ReduceLROnPlateau(min_lr=0.004, patience=3)])\n",
+            [],
+            id="9-plateau",
+        ),
+        pytest.param(
+            callback(
+                "rate = max(float(self.model.optimizer.learning_rate) * 0.5, 1e-4)",
+                "if batch == 20:",
+                "    self.model.optimizer.learning_rate.assign(rate)",
+            ),
+            ["if batch == max(1, 20 // hvd.size()):"],
+            id="9-bound",
+        ),
+        # Row 12: steps of an epoch
+        pytest.param(
+            FIT
+            + "ds = tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(16)\n"
+            + "m.fit(ds, steps_per_epoch=7, epochs=3)\n",
+            ["m.fit(ds, steps_per_epoch=max(1, 7 // hvd.size()), epochs=3)"],
+            id="12-number",
+        ),
+        pytest.param(
+            FIT
+            + "BATCH = 16\nSTEPS = len(x) // BATCH\n"
+            + "ds = tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(BATCH)\n"
+            + "m.fit(ds, steps_per_epoch=STEPS, epochs=3)\n",
+            [],
+            id="12-computed",
+        ),
+        # Row 16: a decay per step
+        pytest.param(
+            steps("for v in m.trainable_variables:", "    v.assign(v * (1 - 1e-4))"),
+            ["v.assign(v * ((1 - 1e-4) ** hvd.size()))"],
+            id="16-assign",
+        ),
+        pytest.param(
+            steps("for v in m.trainable_variables:", "    v.assign_sub(1e-4 * v)"),
+            ["v.assign_sub((1e-4 * hvd.size()) * v)"],
+            id="16-assign_sub",
+        ),
+        # Row 18: no false alarms
+        pytest.param(
+            steps(
+                "o.learning_rate = 0.01 * (1 - s / total)",
+                "s += 1",
+                before="s, total = 0, 9 * len(ds)",
+            ),
+            [],
+            id="18-ratio",
+        ),
+        pytest.param(
+            steps(
+                "weight = ramp(s)",
+                "s += 1",
+                before="s = 0\nramp = tf.keras.optimizers.schedules.PolynomialDecay(0.0, 500, 1.0)",
+            ),
+            ["weight = ramp(s * hvd.size())"],
+            id="18-weight",
+        ),
+    ],
+)
+def test_rows_of_the_table(source, expected):
+    assert edits(source) == expected
+    assert notes(source) == []
+
+
+def test_all_rows_at_once_are_no_steps():
+    """Batches of all rows do not grow, so nothing that counts them is divided."""
+    source = program(
+        """
+        import tensorflow as tf
+
+        m = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        o = tf.keras.optimizers.SGD(0.1)
+        for step in range(500):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(m(x) - y))
+            o.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+            if step % 100 == 0:
+                print(float(loss))
+        """
+    )
+    assert edits(source) == []
+
+
+def test_options_of_the_program_are_divided():
+    source = steps(
+        "if i % args.every == 0:",
+        "    print(float(loss))",
+        before="import argparse\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--every', type=int, default=100)\nargs = parser.parse_args()",
+    )
+    assert edits(source) == ["if i % max(1, args.every // hvd.size()) == 0:"]
+
+
+def test_moving_average_is_reported():
+    """Two weights that sum to 1 are not edited one by one."""
+    source = steps("mean = 0.9 * mean + 0.1 * float(loss)", before="mean = 0.0")
+    assert edits(source) == []
+    assert any("average over steps" in note for note in notes(source))
+
+
+def test_explanation_names_the_line():
+    source = steps("s += 1", before="s = 0")
+    said = [each for each in explain_source(source) if each.name == "s"]
+    line = 1 + source.splitlines().index("        s += 1")
+    assert [each.line for each in said][1] == line
+    assert said[0].words.startswith(f"`s` line {said[0].line}: steps (÷ N), because line {line} ")
+    assert "once a step" in said[1].words
+
+
+def test_explain_on_the_command_line(hvd, tmp_path):
+    source = steps("s += 1", before="s = 0")
+    script, notebook = tmp_path / "train.py", tmp_path / "train.ipynb"
+    script.write_text(source)
+    head, tail = source.split("s = 0\n")
+    cells = [new_code_cell("%matplotlib inline\n" + head), new_code_cell("s = 0\n" + tail)]
+    notebook.write_text(nbformat.writes(new_notebook(cells=cells)))
+    said = hvd("explain", script).stdout.splitlines()
+    assert any(line.startswith("`s` line ") and "steps (÷ N)" in line for line in said)
+    found = json.loads(hvd("explain", notebook, "--json").stdout)["variables"]
+    assert next((v["cell"], v["line"], v["exponent"]) for v in found if v["name"] == "s") == (
+        1,
+        1,
+        -1,
+    )
+    script.write_text("if")
+    assert hvd("explain", script).returncode == 2
