@@ -64,7 +64,10 @@ export function predictedStep(step: Step, bytes: number, network: INetwork): num
  *
  * Batch per rank: each has a batch as one process has. Batch global: they share it. Batch scaled: they share one of as many examples as all.
  */
-export function measuredSpeedup(step: Step, batch: 'per-rank' | 'global' | 'scaled'): number {
+export function measuredSpeedup(
+  step: Step,
+  batch: 'per-rank' | 'global' | 'scaled'
+): number {
   return ((batch === 'global' ? 1 : step.ranks) * step.seconds) / step.ranks_seconds;
 }
 
