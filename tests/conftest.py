@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from jupyter_hvd.rank.forks import FORKS_VARIABLE, forkservers
 
 from . import needs
+from .mlir_contexts import share_contexts
 
 # How long an example takes says more of the machine than of the code.
 settings.register_profile(
@@ -46,6 +47,7 @@ def kernels_kept() -> None:
 
     jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    share_contexts()
     # Whole tracebacks: to leave out JAX's own lines takes milliseconds an error, and thousands are compared.
     jax.config.update("jax_traceback_filtering", "off")
 
