@@ -57,13 +57,20 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     parser.addoption(
         "--unless-passed", metavar="FILE", help="leave out what passed and has not changed"
     )
+    parser.addoption(
+        "--cpu-limit",
+        type=float,
+        metavar="SECONDS",
+        help="with --unless-passed: of what has changed, run a selection that takes so long",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if kept := config.getoption("--unless-passed"):
         from .unchanged import Unchanged
 
-        config.pluginmanager.register(Unchanged(Path(kept), not hasattr(config, "workerinput")))
+        writes, limit = not hasattr(config, "workerinput"), config.getoption("--cpu-limit")
+        config.pluginmanager.register(Unchanged(Path(kept), writes, limit))
 
 
 def pytest_collection_finish() -> None:
