@@ -111,3 +111,24 @@ def test_what_a_selection_leaves_out_runs_next_time(
     assert run(kept, given, limit=2.0)[0] == ["a", "b", "d", "new"]
     assert run(kept, given, limit=2.0)[0] == ["c"]
     assert run(kept, given, limit=2.0)[0] == []
+
+
+def test_a_file_is_imported_unless_all_its_tests_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, file = tmp_path / "tests.json", TESTS / "convert" / "test_flow.py"
+
+    def ignored() -> bool | None:
+        return Unchanged(kept, writes=True).pytest_ignore_collect(file)
+
+    assert ignored() is None
+    run(kept, items("a", "b"), failing="b", status=1)
+    assert ignored() is None
+    run(kept, items("a", "b"))
+    assert ignored() is True
+    narrower = Unchanged(kept, writes=True)
+    option = SimpleNamespace(markexpr="", keyword="a")
+    narrower.pytest_configure(SimpleNamespace(option=option, args=[]))  # type: ignore[arg-type]
+    assert narrower.pytest_ignore_collect(file) is None
+    monkeypatch.setattr(unchanged, "installed", lambda: ("another version",))
+    assert ignored() is None

@@ -1,7 +1,8 @@
 """`pytest --unless-passed=FILE`: tests that passed are left out as long as all that they depend on is as it was.
 
-`--cpu-limit=SECONDS` runs of the others a selection from every file, by the CPU time that each took when it last passed. What
-it leaves out is counted in the last line and runs next time. New tests, and those that failed, always run.
+A file all of whose tests passed is not even imported. `--cpu-limit=SECONDS` runs of the others a selection from every file, by
+the CPU time that each took when it last passed. What it leaves out is counted in the last line and runs next time. New tests,
+and those that failed, always run.
 
 A test depends on its own file and those of tests that this imports; on the modules of `jupyter_hvd` that they
 import, and what these import in turn, lazily too (`grimp`); on the files that lie beside those; on the folders that
@@ -247,7 +248,10 @@ class Unchanged:
     def __init__(self, kept: Path, writes: bool, limit: float | None = None) -> None:
         self.kept, self.writes, self.limit = kept, writes, limit
         self.keys: dict[str, str] = {}
-        self.before = read_passed(kept)
+        self.before, self.complete = read_ledger(kept)
+        self.selection = ""
+        #: The tests of each file that was imported.
+        self.collected: dict[str, list[str]] = {}
         self.outcomes: dict[str, bool] = {}
         self.seconds: dict[str, float] = {}
         #: How many tests that have changed are left for the next run, and their CPU seconds.
@@ -259,10 +263,27 @@ class Unchanged:
             self.keys[file] = key(ROOT / file)
         return self.keys[file]
 
+    def pytest_configure(self, config: pytest.Config) -> None:
+        chosen = [x for x in config.args if "::" in x]
+        self.selection = repr((config.option.markexpr, config.option.keyword, *chosen))
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        if not collection_path.is_relative_to(TESTS) or collection_path.suffix != ".py":
+            return None
+        file = str(collection_path.relative_to(ROOT))
+        known = file in self.complete
+        return True if known and self.complete[file] == self.file_key(file) else None
+
+    def file_key(self, file: str) -> str:
+        """The key of a file's tests as far as the command line selects them."""
+        return f"{self.key(file)} {self.selection}"
+
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
+        for item in items:
+            self.collected.setdefault(item.nodeid.partition("::")[0], []).append(item.nodeid)
         unchanged = {
             x.nodeid
             for x in items
@@ -301,7 +322,7 @@ class Unchanged:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if not self.writes:
-            session.config.workeroutput["postponed"] = self.postponed
+            session.config.workeroutput.update(postponed=self.postponed, collected=self.collected)
             return
         passed = {
             x: Passed(self.key(x), round(self.seconds.get(x, 0.0), 3))
@@ -309,14 +330,21 @@ class Unchanged:
             if good
         }
         kept = {x: p for x, p in self.before.items() if self.outcomes.get(x, True)}
-        write_passed(self.kept, {**kept, **passed})
+        tests = {**kept, **passed}
+        for file, collected in self.collected.items():
+            self.complete.pop(file, None)
+            if all(x in tests and tests[x].key == self.key(x) for x in collected):
+                self.complete[file] = self.file_key(file)
+        write_ledger(self.kept, tests, self.complete)
         if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self.before:
             session.exitstatus = pytest.ExitCode.OK
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Workers select alike, so any of them may say what it left out."""
-        self.postponed = getattr(node, "workeroutput", {}).get("postponed", self.postponed)
+        """Workers collect and select alike, so any of them may say what it left out."""
+        output = getattr(node, "workeroutput", {})
+        self.postponed = output.get("postponed", self.postponed)
+        self.collected = output.get("collected", self.collected)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         count, seconds = self.postponed
@@ -327,16 +355,22 @@ class Unchanged:
             )
 
 
-def read_passed(file: Path) -> dict[str, Passed]:
-    """The tests that a file notes, by their ids; none where it is of another version."""
+def read_ledger(file: Path) -> tuple[dict[str, Passed], dict[str, str]]:
+    """The tests that a file notes, by their ids, and the keys of files all of whose tests passed.
+
+    Both are empty where there is no such file, or it is of another version.
+    """
     found = json.loads(file.read_text()) if file.exists() else {}
-    return {x: Passed(*entry) for x, entry in found.items() if isinstance(entry, list)}
+    if found.keys() != {"tests", "files"}:
+        return {}, {}
+    return {x: Passed(*entry) for x, entry in found["tests"].items()}, found["files"]
 
 
-def write_passed(file: Path, tests: Mapping[str, Passed]) -> None:
+def write_ledger(file: Path, tests: Mapping[str, Passed], files: Mapping[str, str]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     beside = file.with_suffix(".new")
-    beside.write_text(json.dumps({x: [p.key, p.seconds] for x, p in tests.items()}, indent=0))
+    noted = {"tests": {x: [p.key, p.seconds] for x, p in tests.items()}, "files": files}
+    beside.write_text(json.dumps(noted, indent=0))
     beside.replace(file)
 
 
