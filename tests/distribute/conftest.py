@@ -21,7 +21,6 @@ from jupyter_client.manager import KernelManager
 
 from .hosts import make_network, make_sshd, remove_network
 
-KERNEL = Path(__file__).with_name("kernel.py")
 #: Names a test's kernel in the environment of everything that comes from it.
 OWNER_VARIABLE = "JUPYTER_HVD_TEST_KERNEL"
 #: Seconds after which a cell hangs: on a crowded machine importing TensorFlow alone takes one minute of them.
@@ -74,8 +73,7 @@ class Notebook:
         env.pop("PYTEST_CURRENT_TEST", None)
         self.manager = KernelManager(kernel_name="python3")
         assert self.manager.kernel_spec is not None
-        launched = self.manager.kernel_spec.argv.index("ipykernel_launcher")
-        self.manager.kernel_spec.argv[: launched + 1] = [python, str(KERNEL)]
+        self.manager.kernel_spec.argv[0] = python
         self.manager.start_kernel(
             env=env, cwd=str(folder), extra_arguments=["--IPKernelApp.extensions=jupyter_hvd"]
         )
