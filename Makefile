@@ -19,6 +19,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # What `verify` found is kept here, by all that it depends on, and which tests of `make check` passed; LEDGER= runs everything again.
 LEDGER ?= $(CURDIR)/.ledger
 export JUPYTER_HVD_LEDGER = $(LEDGER)
+# CPU seconds for the tests of `make check`: of more that have changed, it runs a selection from every file; CHECK_SECONDS= runs all.
+CHECK_SECONDS ?= 140
 
 # scripts/environment.py takes a Python that fits: the one that PYTHON names, python3, or another on the PATH or of pyenv.
 # PROXY=http://host:port is the way to the package index; WHEELS=FOLDER, which `make wheels` fills, stands in for it.
@@ -83,7 +85,7 @@ wheels: env
 check: needs
 	$(MAKE) env
 	$(MAKE) $(TOGETHER) lint test-ts site
-	$(BIN)/pytest -q --numprocesses=2 -m "not slow and not thorough" $(if $(LEDGER),--unless-passed=$(LEDGER)/tests.json)
+	$(BIN)/pytest -q --numprocesses=2 -m "not slow and not thorough" $(if $(LEDGER),--unless-passed=$(LEDGER)/tests.json $(if $(CHECK_SECONDS),--cpu-limit=$(CHECK_SECONDS)))
 
 test: needs
 	@rm -f $(JUPYTER_HVD_SKIPPED)

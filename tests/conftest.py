@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -15,9 +16,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from jupyter_hvd.rank.forks import FORKS_VARIABLE, forkservers
+from jupyter_hvd.launchers.base import rank_environment
+from jupyter_hvd.rank.forks import FORKS_VARIABLE, WITHOUT_HOROVOD, forkservers
 
 from . import needs
+from .mlir_contexts import share_contexts
 
 # How long an example takes says more of the machine than of the code.
 settings.register_profile(
@@ -32,6 +35,8 @@ LOGS = tempfile.TemporaryDirectory(prefix="hvd-test-logs-")
 os.environ["JUPYTER_HVD_JOBS"] = LOGS.name
 ROOT = Path(__file__).parents[1]
 Command = Callable[..., subprocess.CompletedProcess[str]]
+#: Where the servers find `forked_script`.
+FORKED = ROOT / "tests" / "forked"
 #: XLA compiles a kernel once for all workers, the processes that they start, and later runs. JAX names entries
 #: by the program and the versions. The processes inherit these variables.
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -46,6 +51,7 @@ def kernels_kept() -> None:
 
     jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    share_contexts()
     # Whole tracebacks: to leave out JAX's own lines takes milliseconds an error, and thousands are compared.
     jax.config.update("jax_traceback_filtering", "off")
 
@@ -55,13 +61,20 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     parser.addoption(
         "--unless-passed", metavar="FILE", help="leave out what passed and has not changed"
     )
+    parser.addoption(
+        "--cpu-limit",
+        type=float,
+        metavar="SECONDS",
+        help="with --unless-passed: of what has changed, run a selection that takes so long",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if kept := config.getoption("--unless-passed"):
         from .unchanged import Unchanged
 
-        config.pluginmanager.register(Unchanged(Path(kept), not hasattr(config, "workerinput")))
+        writes, limit = not hasattr(config, "workerinput"), config.getoption("--cpu-limit")
+        config.pluginmanager.register(Unchanged(Path(kept), writes, limit))
 
 
 def pytest_collection_finish() -> None:
@@ -87,7 +100,10 @@ def shared_forks() -> Mapping[str, str]:
     atexit.register(kept.close)
     folder = kept.enter_context(private_folder())
     modules = (*verification.PRELOADED, *cluster.PRELOADED)
-    return kept.enter_context(forkservers(folder.path, folder.job, modules, without_horovod=True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(FORKED), prepend=os.pathsep)
+        servers = forkservers(folder.path, folder.job, modules, without_horovod=True)
+        return kept.enter_context(servers)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -158,6 +174,23 @@ def hvd_process(tmp_path: Path) -> Command:
             timeout=timeout,
             check=False,
         )
+
+    return run
+
+
+@pytest.fixture
+def run_forked_script() -> Command:
+    """Runs a script of a slow test, by its path, in a fork that has imported TensorFlow and not Horovod.
+
+    To start Python and import TensorFlow takes five CPU seconds, a fork a hundredth.
+    """
+
+    def run(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
+        assert FORKS_VARIABLE in os.environ, "mark the test `slow`"
+        command = [sys.executable, "-P", "-m", "jupyter_hvd.rank.forks", WITHOUT_HOROVOD]
+        given = {"env": os.environ, "capture_output": True, "text": True, "check": False} | options
+        given["env"] = rank_environment(uuid.uuid4().hex, given["env"])
+        return subprocess.run([*command, "forked_script", *map(str, words)], **given)
 
     return run
 

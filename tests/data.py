@@ -7,7 +7,6 @@ import wave
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 #: How many digits; so many that batches of 16 and of 8 do not come out even among two ranks or three.
 DIGITS = 150
@@ -16,6 +15,7 @@ DIGITS = 150
 def write(folder: Path) -> Path:
     """The digits 0 and 1, by class, in each form: `images/0/….png`, `texts/…`, `sounds/…`, `table.csv`."""
     from PIL import Image
+    from sklearn.datasets import load_digits
 
     digits = load_digits(n_class=2)
     rows = (digits.data[:DIGITS] * 15.9).astype("uint8")

@@ -27,10 +27,13 @@ open("weights.h5", "w").write("no model")
 """
 
 
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("original")
-    subprocess.run([sys.executable, "-c", SAVES], cwd=folder, check=True)
+@pytest.fixture
+def saved(run_forked_script, tmp_path: Path) -> Path:
+    folder = tmp_path / "original"
+    folder.mkdir()
+    (tmp_path / "saves.py").write_text(SAVES)
+    done = run_forked_script(tmp_path / "saves.py", cwd=folder)
+    assert done.returncode == 0, done.stderr
     return folder
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from . import unchanged
-from .unchanged import TESTS, Unchanged, dependencies, key
+from .unchanged import SECONDS, TESTS, Unchanged, affordable, dependencies, key
 
 
 def depends(test: str, on: str) -> bool:
@@ -59,15 +59,18 @@ def items(*names: str) -> list[Any]:
     return [SimpleNamespace(nodeid=f"tests/convert/test_flow.py::{name}") for name in names]
 
 
-def run(kept: Path, given: list[Any], failing: str = "", status: int = 0) -> tuple[list[str], int]:
-    """The tests that are run, and the exit status."""
-    plugin, left = Unchanged(kept, writes=True), [*given]
+def run(
+    kept: Path, given: list[Any], failing: str = "", status: int = 0, limit: float | None = None
+) -> tuple[list[str], int]:
+    """The tests that are run, each for a second, and the exit status."""
+    plugin, left = Unchanged(kept, True, limit), [*given]
     hook = SimpleNamespace(pytest_deselected=lambda **_: None)
     plugin.pytest_collection_modifyitems(SimpleNamespace(hook=hook), left)  # type: ignore[arg-type]
     for item in left:
         for when in ("setup", "call", "teardown"):
             failed = when == "call" and item.nodeid.endswith(f"::{failing}")
-            report: Any = SimpleNamespace(nodeid=item.nodeid, failed=failed)
+            spent = [(SECONDS, 1.0)] if when == "teardown" else []
+            report: Any = SimpleNamespace(nodeid=item.nodeid, failed=failed, user_properties=spent)
             plugin.pytest_runtest_logreport(report)
     session: Any = SimpleNamespace(exitstatus=status)
     plugin.pytest_sessionfinish(session)
@@ -88,3 +91,44 @@ def test_what_passed_is_left_out_and_what_failed_is_not(
 
 def test_no_tests_at_all_is_a_fault(tmp_path: Path) -> None:
     assert run(tmp_path / "tests.json", [], status=5) == ([], 5)
+
+
+def test_a_selection_takes_of_each_file_the_same_share_the_cheapest_first() -> None:
+    seconds = {"a::one": 1.0, "a::two": 2.0, "a::three": 3.0, "b::one": 8.0, "c::one": 1.0}
+    assert affordable(seconds, 15.0) == set(seconds)
+    assert affordable(seconds, 7.5) == {"a::one", "a::two", "b::one", "c::one"}
+    assert affordable(seconds, 0.1) == {"a::one", "b::one", "c::one"}
+    assert affordable({}, 1.0) == set()
+
+
+def test_what_a_selection_leaves_out_runs_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "tests.json"
+    assert run(kept, items("a", "b", "c", "d"), failing="d", limit=2.0)[0] == ["a", "b", "c", "d"]
+    monkeypatch.setattr(unchanged, "installed", lambda: ("another version",))
+    given = items("a", "b", "c", "d", "new")  # one failed, one is new: they run whatever they take
+    assert run(kept, given, limit=2.0)[0] == ["a", "b", "d", "new"]
+    assert run(kept, given, limit=2.0)[0] == ["c"]
+    assert run(kept, given, limit=2.0)[0] == []
+
+
+def test_a_file_is_imported_unless_all_its_tests_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, file = tmp_path / "tests.json", TESTS / "convert" / "test_flow.py"
+
+    def ignored() -> bool | None:
+        return Unchanged(kept, writes=True).pytest_ignore_collect(file)
+
+    assert ignored() is None
+    run(kept, items("a", "b"), failing="b", status=1)
+    assert ignored() is None
+    run(kept, items("a", "b"))
+    assert ignored() is True
+    narrower = Unchanged(kept, writes=True)
+    option = SimpleNamespace(markexpr="", keyword="a")
+    narrower.pytest_configure(SimpleNamespace(option=option, args=[]))  # type: ignore[arg-type]
+    assert narrower.pytest_ignore_collect(file) is None
+    monkeypatch.setattr(unchanged, "installed", lambda: ("another version",))
+    assert ignored() is None

@@ -1,5 +1,9 @@
 """`pytest --unless-passed=FILE`: tests that passed are left out as long as all that they depend on is as it was.
 
+A file all of whose tests passed is not even imported. `--cpu-limit=SECONDS` runs of the others a selection from every file, by
+the CPU time that each took when it last passed. What it leaves out is counted in the last line and runs next time. New tests,
+and those that failed, always run.
+
 A test depends on its own file and those of tests that this imports; on the modules of `jupyter_hvd` that they
 import, and what these import in turn, lazily too (`grimp`); on the files that lie beside those; on the folders that
 its strings name; on `pyproject.toml` and on what is installed. What starts processes, or names the package in a
@@ -12,8 +16,10 @@ import ast
 import hashlib
 import json
 import re
+import resource
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
@@ -190,17 +196,66 @@ def files(module: str) -> tuple[Path, ...]:
     return (path.with_suffix(".py"),)
 
 
+def affordable(seconds: Mapping[str, float], limit: float) -> frozenset[str]:
+    """Tests whose CPU time is about `limit` seconds in all: of each file the cheapest, up to the same share of its time.
+
+    Args:
+        seconds: by the id of a test. Every file has one at least in the selection.
+    """
+    share = limit / max(limit, sum(seconds.values()))
+    files: dict[str, list[str]] = {}
+    for test in sorted(seconds, key=lambda test: (seconds[test], test)):
+        files.setdefault(test.partition("::")[0], []).append(test)
+    chosen: set[str] = set()
+    for tests in files.values():
+        left = share * sum(seconds[test] for test in tests) * (1 + 1e-9)
+        for place, test in enumerate(tests):
+            left -= seconds[test]
+            if place and left < 0:
+                break
+            chosen.add(test)
+    return frozenset(chosen)
+
+
+def cpu_seconds() -> float:
+    """Of this process and of those that it has waited for."""
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
 # pytest
+
+#: A property of reports: the CPU seconds of a test and its fixtures.
+SECONDS = "cpu-seconds"
+BEGAN = pytest.StashKey[float]()
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A test that passed: the key of its file, and its CPU time."""
+
+    key: str
+    seconds: float
 
 
 class Unchanged:
-    """Leaves out the tests that passed with the same key, and notes those that pass."""
+    """Leaves out the tests that passed with the same key, and notes those that pass.
 
-    def __init__(self, kept: Path, writes: bool) -> None:
-        self.kept, self.writes = kept, writes
+    Args:
+        limit: CPU seconds for all others together; None for any number.
+    """
+
+    def __init__(self, kept: Path, writes: bool, limit: float | None = None) -> None:
+        self.kept, self.writes, self.limit = kept, writes, limit
         self.keys: dict[str, str] = {}
-        self.before: dict[str, str] = json.loads(kept.read_text()) if kept.exists() else {}
+        self.before, self.complete = read_ledger(kept)
+        self.selection = ""
+        #: The tests of each file that was imported.
+        self.collected: dict[str, list[str]] = {}
         self.outcomes: dict[str, bool] = {}
+        self.seconds: dict[str, float] = {}
+        #: How many tests that have changed are left for the next run, and their CPU seconds.
+        self.postponed = (0, 0.0)
 
     def key(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
@@ -208,32 +263,115 @@ class Unchanged:
             self.keys[file] = key(ROOT / file)
         return self.keys[file]
 
+    def pytest_configure(self, config: pytest.Config) -> None:
+        chosen = [x for x in config.args if "::" in x]
+        self.selection = repr((config.option.markexpr, config.option.keyword, *chosen))
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        if not collection_path.is_relative_to(TESTS) or collection_path.suffix != ".py":
+            return None
+        file = str(collection_path.relative_to(ROOT))
+        known = file in self.complete
+        return True if known and self.complete[file] == self.file_key(file) else None
+
+    def file_key(self, file: str) -> str:
+        """The key of a file's tests as far as the command line selects them."""
+        return f"{self.key(file)} {self.selection}"
+
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        left = [x for x in items if self.before.get(x.nodeid) == self.key(x.nodeid)]
+        for item in items:
+            self.collected.setdefault(item.nodeid.partition("::")[0], []).append(item.nodeid)
+        unchanged = {
+            x.nodeid
+            for x in items
+            if x.nodeid in self.before and self.before[x.nodeid].key == self.key(x.nodeid)
+        }
+        known = {
+            x.nodeid: self.before[x.nodeid].seconds
+            for x in items
+            if x.nodeid in self.before and x.nodeid not in unchanged
+        }
+        chosen = known if self.limit is None else affordable(known, self.limit)
+        postponed = known.keys() - chosen
+        self.postponed = (len(postponed), sum(known[x] for x in postponed))
+        left = [x for x in items if x.nodeid in unchanged or x.nodeid in postponed]
         if left:
             config.hook.pytest_deselected(items=left)
             items[:] = without(items, left)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        item.stash[BEGAN] = cpu_seconds()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        if call.when == "teardown" and BEGAN in item.stash:
+            item.user_properties.append((SECONDS, cpu_seconds() - item.stash[BEGAN]))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         ran = self.outcomes.get(report.nodeid, True)
         self.outcomes[report.nodeid] = ran and not report.failed
         self.key(report.nodeid)  # as it is now
+        for name, value in report.user_properties:
+            if name == SECONDS:
+                self.seconds[report.nodeid] = value
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if not self.writes:
+            session.config.workeroutput.update(postponed=self.postponed, collected=self.collected)
             return
-        passed = {x: self.key(x) for x, good in self.outcomes.items() if good}
-        kept = {x: k for x, k in self.before.items() if self.outcomes.get(x, True)}
-        self.kept.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.kept.with_suffix(".new")
-        beside.write_text(json.dumps({**kept, **passed}, indent=0))
-        beside.replace(self.kept)
+        passed = {
+            x: Passed(self.key(x), round(self.seconds.get(x, 0.0), 3))
+            for x, good in self.outcomes.items()
+            if good
+        }
+        kept = {x: p for x, p in self.before.items() if self.outcomes.get(x, True)}
+        tests = {**kept, **passed}
+        for file, collected in self.collected.items():
+            self.complete.pop(file, None)
+            if all(x in tests and tests[x].key == self.key(x) for x in collected):
+                self.complete[file] = self.file_key(file)
+        write_ledger(self.kept, tests, self.complete)
         if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self.before:
             session.exitstatus = pytest.ExitCode.OK
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Workers collect and select alike, so any of them may say what it left out."""
+        output = getattr(node, "workeroutput", {})
+        self.postponed = output.get("postponed", self.postponed)
+        self.collected = output.get("collected", self.collected)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        count, seconds = self.postponed
+        if count:
+            terminalreporter.write_line(
+                f"{count} tests ({seconds:.0f} CPU seconds) that the changes may break are left for the next run: "
+                f"this one was to take at most {self.limit:.0f}. `make check CHECK_SECONDS=` runs all."
+            )
+
+
+def read_ledger(file: Path) -> tuple[dict[str, Passed], dict[str, str]]:
+    """The tests that a file notes, by their ids, and the keys of files all of whose tests passed.
+
+    Both are empty where there is no such file, or it is of another version.
+    """
+    found = json.loads(file.read_text()) if file.exists() else {}
+    if found.keys() != {"tests", "files"}:
+        return {}, {}
+    return {x: Passed(*entry) for x, entry in found["tests"].items()}, found["files"]
+
+
+def write_ledger(file: Path, tests: Mapping[str, Passed], files: Mapping[str, str]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_suffix(".new")
+    noted = {"tests": {x: [p.key, p.seconds] for x, p in tests.items()}, "files": files}
+    beside.write_text(json.dumps(noted, indent=0))
+    beside.replace(file)
 
 
 def without(items: Iterable[pytest.Item], left: Sequence[pytest.Item]) -> list[pytest.Item]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
@@ -345,21 +345,23 @@ assert tf.GradientTape.gradient is before
 """
 
 
-def run_observed(tmp_path: Path, kind: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def run_observed(
+    run_forked_script: Callable[..., CompletedProcess[str]], tmp_path: Path
+) -> Callable[[str], CompletedProcess[str]]:
     path = tmp_path / "observed.py"
     path.write_text(OBSERVED.lstrip("\n"))
-    command = [sys.executable, str(path), kind]
-    return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    return lambda kind: run_forked_script(path, kind, cwd=tmp_path)
 
 
 @pytest.mark.slow
-def test_a_compiled_step_is_observed(tmp_path: Path) -> None:
-    done = run_observed(tmp_path, "tested")
+def test_a_compiled_step_is_observed(run_observed) -> None:
+    done = run_observed("tested")
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
-def test_an_unknown_version_stops_with_a_line(tmp_path: Path) -> None:
-    done = run_observed(tmp_path, "untested")
+def test_an_unknown_version_stops_with_a_line(run_observed) -> None:
+    done = run_observed("untested")
     assert done.returncode == 1
     assert "was not tested with keras 3" in done.stderr.splitlines()[-1]

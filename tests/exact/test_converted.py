@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import nbformat
 import pytest
@@ -34,6 +35,7 @@ HOROVODRUN = Path(sys.executable).with_name("horovodrun")
 FILES = """import os
 import random
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import numpy as np
 
@@ -96,15 +98,19 @@ def test_equal_to_one_process(tmp_path: Path, program: str) -> None:
     assert_same(one, run_converted(path))
 
 
-def test_a_notebook(tmp_path: Path) -> None:
+def test_a_notebook(
+    tmp_path: Path, run_forked_script: Callable[..., CompletedProcess[str]]
+) -> None:
     source = (PROGRAMS / "train_step_ema.py").read_text()
     head, tail = source.split("\nfor ", 1) if "\nfor " in source else (source, "")
     cells = ["%matplotlib inline\n" + head, *(["for " + tail] if tail else [])]
     path = tmp_path / "train.ipynb"
     nbformat.write(new_notebook(cells=[*map(new_code_cell, cells)]), path)
     (tmp_path / "train.py").write_text(source)
-    one = run(sys.executable, tmp_path / "train.py", folder=tmp_path)
-    assert_same(one, run_converted(path))
+    environment = {**os.environ, **ENVIRONMENT}
+    one = run_forked_script(tmp_path / "train.py", cwd=tmp_path, env=environment)
+    assert one.returncode == 0, one.stderr
+    assert_same(one.stdout, run_converted(path))
 
 
 @pytest.mark.skipif(not HOROVODRUN.exists(), reason="no horovodrun")

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,10 +42,13 @@ def test_random_numbers_go_on_elsewhere(drawn) -> None:
     assert drawn() == expected
 
 
-TENSORFLOW = """
+NO_TENSORFLOW = """
 import sys
-from jupyter_hvd.runtime.sharing.random_state import random_state, set_random_state
+from jupyter_hvd.runtime.sharing.random_state import random_state
 assert random_state().seed is None and "tensorflow" not in sys.modules
+"""
+TENSORFLOW = """
+from jupyter_hvd.runtime.sharing.random_state import random_state, set_random_state
 import tensorflow as tf
 assert random_state().seed is None  # and nothing is begun for it
 tf.random.set_seed(7)
@@ -68,8 +72,15 @@ assert draw() == first, first
 
 
 @pytest.mark.slow
-def test_random_numbers_of_tensorflow_go_on_elsewhere() -> None:
-    subprocess.run([sys.executable, "-c", TENSORFLOW], check=True)
+def test_random_numbers_of_tensorflow_go_on_elsewhere(run_forked_script, tmp_path: Path) -> None:
+    script = tmp_path / "draws.py"
+    script.write_text(TENSORFLOW)
+    done = run_forked_script(script)
+    assert done.returncode == 0, done.stderr
+
+
+def test_tensorflow_is_not_imported_for_its_state() -> None:
+    subprocess.run([sys.executable, "-c", NO_TENSORFLOW], check=True)
 
 
 def test_what_the_other_process_has_not_stays() -> None:
