@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from ...rank.forks import run_forked
 LIMITS_VARIABLE = "JUPYTER_HVD_OBSERVE"
 #: "same" or "each": the program distributes its training itself, and its ranks begin with one seed, or each with its own.
 SEEDS_VARIABLE = "JUPYTER_HVD_SEEDS"
+
+#: So long a rank that has failed waits for the others to fail, too.
+FAILING_SECONDS = 5.0
 
 
 def limits(
@@ -103,10 +107,20 @@ def main() -> int:
             refused=tuple(guard.refused),
         )
         save(record, record_stem(folder, rank))
+        if record.error:
+            await_records(folder, int(os.environ.get("HOROVOD_SIZE", "1")))
 
     program, status, original, *arguments = sys.argv[1:]
     # Its imports and its `__file__` belong to the copy that it works on.
     return run([program, status, str(here / Path(original).name), *arguments], finish, explained)
+
+
+def await_records(folder: Path, size: int) -> None:
+    """Wait for the records of all ranks, where all fail as one process does: the launcher ends them with the first."""
+    end = time.monotonic() + FAILING_SECONDS
+    others = [record_stem(folder, rank).with_suffix(".npz") for rank in range(size)]
+    while time.monotonic() < end and not all(file.exists() for file in others):
+        time.sleep(0.05)
 
 
 def last_line(text: str) -> str:
