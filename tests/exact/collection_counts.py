@@ -26,8 +26,8 @@ FUTURE = re.compile(r"^from __future__ import .*\n", re.MULTILINE)
 EPOCHS = re.compile(r"\b((?:(?:num|nb|n)_)?epochs?\s*=\s*)\d+", re.IGNORECASE)
 #: A program that writes out the number of rows of a dataset needs as many.
 WRITTEN_ROWS = re.compile(r"\b[1-6]0[,_]?000\b")
-#: Most training steps of a run: as many as two epochs of `stand_in_data.FEW_ROWS` in batches of 32.
-FEW_STEPS = 350
+#: Most training steps of a run.
+FEW_STEPS = 100
 
 
 def text_of(path: Path) -> str:

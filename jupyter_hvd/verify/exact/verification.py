@@ -57,6 +57,8 @@ RANKS_TOLERANCE = 1e-6
 RESULTS = (LOSSES, UPDATES, PRINTED, FILES, WEIGHTS)
 #: A difference that rounding alone makes by this many times its step may be rounding.
 SLACK = 2
+#: One run that rounds otherwise is a sample of what rounding does: it may be this many times as much in another.
+SAMPLE = 4
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,21 @@ class Noise:
     def from_run_to_run(self) -> Difference | None:
         """The first difference of two runs in one process, beyond single entries of what is printed or written."""
         return first_difference(c for a, c in self.again.items() if a not in BY_ENTRY)
+
+
+def measure_noise(one: Record, again: Record | None, rounded: Record | None, tolerance: float) -> Noise:  # fmt: skip
+    """What varies in one process.
+
+    Args:
+        again: a second run just the same. rounded: one with other last bits; None for a run that has left no record.
+    """
+
+    def differences(two: Record | None, tolerance: float) -> Mapping[str, Comparison]:
+        compared = compare(one, two, tolerance) if two is not None else ()
+        nothing = {aspect: Comparison(aspect, "") for aspect in ASPECTS}
+        return nothing | {comparison.aspect: comparison for comparison in compared}
+
+    return Noise(differences(again, tolerance), differences(rounded, tolerance / SAMPLE))
 
 
 @dataclass(frozen=True)
@@ -442,14 +459,9 @@ class Runner:
             ("one process again", False),
             ("one process, rounded otherwise", True),
         ):
-            two = self.alone(name, limits(steps, rounding=rounding), one.steps).first
-            compared = compare(one, two, tolerance) if two is not None else ()
-            found.append(
-                {aspect: Comparison(aspect, "") for aspect in ASPECTS}
-                | {c.aspect: c for c in compared}
-            )
+            found.append(self.alone(name, limits(steps, rounding=rounding), one.steps).first)
             self.forget(name)
-        return Noise(*found)
+        return measure_noise(one, *found, tolerance)
 
     @contextmanager
     def reporting(self, folder: Path, name: str, most: int) -> Iterator[None]:
