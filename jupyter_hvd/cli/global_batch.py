@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ..launchers.reaper import PrivateFolder
 
 RANK_MODULE = "jupyter_hvd.rank.shared"
-#: Options of conversions and of jobs that are started again, beside those that `Options` refuses.
-OF_CONVERSIONS = ("select", "ignore", "standalone", "restarts")
+#: Options of conversions, beside those that `Options` refuses.
+OF_CONVERSIONS = ("select", "ignore", "standalone")
 
 
 def refuse_other_options(arguments: argparse.Namespace) -> None:

@@ -454,14 +454,15 @@ class Runner:
 
     def noise(self, one: Record, steps: int | None, tolerance: float) -> Noise:
         """How two more runs in one process differ from the first: one just the same, and one that rounds otherwise."""
-        found = []
-        for name, rounding in (
-            ("one process again", False),
-            ("one process, rounded otherwise", True),
-        ):
-            found.append(self.alone(name, limits(steps, rounding=rounding), one.steps).first)
+
+        def run(name: str, rounding: bool) -> Record | None:
+            first = self.alone(name, limits(steps, rounding=rounding), one.steps).first
             self.forget(name)
-        return measure_noise(one, *found, tolerance)
+            return first
+
+        again = run("one process again", rounding=False)
+        rounded = run("one process, rounded otherwise", rounding=True)
+        return measure_noise(one, again, rounded, tolerance)
 
     @contextmanager
     def reporting(self, folder: Path, name: str, most: int) -> Iterator[None]:
