@@ -21,7 +21,7 @@ LIMITS_VARIABLE = "JUPYTER_HVD_OBSERVE"
 SEEDS_VARIABLE = "JUPYTER_HVD_SEEDS"
 
 #: So long a rank that has failed waits for the others to fail, too.
-FAILING_SECONDS = 5.0
+FAILING_SECONDS = 10.0
 
 
 def limits(

@@ -227,7 +227,7 @@ def verify_exact(
             refused += [name for record in job.records for name in record.refused]
             two = job.first
             if two is None or job.code == TIMED_OUT:
-                tell(no_end(job, size, timeout))
+                tell(no_end(job, size, timeout, one.error))
                 continue
             comparisons = compare(one, two, tolerance)
             if noise is None and any(c.differences for c in comparisons):
@@ -282,8 +282,12 @@ def said_of(one: Record, seconds: float) -> str:
     return text
 
 
-def no_end(job: Run, size: int, timeout: float) -> Check:
-    """What to say of ranks that did not come to an end by themselves."""
+def no_end(job: Run, size: int, timeout: float, expected: str = "") -> Check:
+    """What to say of ranks that did not come to an end by themselves, or of which rank 0 was ended as another failed.
+
+    Args:
+        expected: the error with which one process ends; "" for none.
+    """
     name = named(size, ENDING)
     if job.code == TIMED_OUT and not job.stall:
         text = f"no end within {timeout:g} s, and nothing is compared: allow more by --timeout, or limit the steps by --steps"
@@ -291,7 +295,10 @@ def no_end(job: Run, size: int, timeout: float) -> Check:
     if job.code == TIMED_OUT:
         text = f"no end within {timeout:g} s: ranks wait for one another"
         return Check(name, "fail", "\n".join([text, *job.stall]))
-    return Check(name, "fail", f"the ranks fail: {last_line(job.report) or 'no message'}")
+    error = last_line(job.report)
+    if error and error == expected:
+        return Check(name, "pass", f"both: {error}; nothing else of the ranks was observed")
+    return Check(name, "fail", f"the ranks fail: {error or 'no message'}")
 
 
 def judge(
