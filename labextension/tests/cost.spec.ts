@@ -37,7 +37,9 @@ describe('the cost of averaging', () => {
     const step = { seconds: 0.1, cpu_seconds: 0.1, cores: 2, ranks_seconds: 0 };
     expect(predictedStep({ ...step, ranks: 2 }, 0, network, 'per-rank')).toBeCloseTo(0.1);
     expect(predictedStep({ ...step, ranks: 4 }, 0, network, 'per-rank')).toBeCloseTo(0.2);
-    expect(predictedStep({ ...step, ranks: 2 }, 1e7, network, 'per-rank')).toBeCloseTo(0.1 + 0.012);
+    expect(predictedStep({ ...step, ranks: 2 }, 1e7, network, 'per-rank')).toBeCloseTo(
+      0.1 + 0.012
+    );
   });
 
   it('makes efficiency the share of a step that is not averaging', () => {
@@ -60,7 +62,13 @@ describe('the cost of averaging', () => {
   });
 
   it('knows what ranks can gain that share cores', () => {
-    const step = { seconds: 0.1, cpu_seconds: 0.16, cores: 2, ranks: 4, ranks_seconds: 0 };
+    const step = {
+      seconds: 0.1,
+      cpu_seconds: 0.16,
+      cores: 2,
+      ranks: 4,
+      ranks_seconds: 0
+    };
     expect(mostOnOneMachine(step)).toBeCloseTo(1.25);
     expect(predictedStep(step, 0, network, 'global')).toBeCloseTo(0.08 + 3e-3);
     expect(predictedStep(step, 0, network, 'per-rank')).toBeCloseTo(0.32);
@@ -85,7 +93,9 @@ describe('where scaling stops paying', () => {
 
   it('is nowhere where averaging is free', () => {
     const free = { bandwidth: 1e15, latency: 0 };
-    expect(stopsPaying({ bytes: 1, step: 1, network: free, batch: 'per-rank' })).toBeNull();
+    expect(
+      stopsPaying({ bytes: 1, step: 1, network: free, batch: 'per-rank' })
+    ).toBeNull();
   });
 
   it('is where averaging begins to take more than half of a step', () => {
