@@ -530,8 +530,8 @@ FOUND_BY = {
     "no_losses_check": "different_labels",
     "one_verdict_for_all_switches": "toggled_modes",
     "wrong_remainder": "lbfgs_scipy",
-    "sparse_summed_twice": "sparse_rows",
-    "mask_of_first_rows": "lstm_masks",
+    "sparse_summed_twice": "lstm_masks",
+    "mask_of_first_rows": "masks_between_calls",
     "replicated_not_averaged": "shared_function",
     "own_rows_not_divided": "large_outputs",
 }
