@@ -1,12 +1,13 @@
-"""Step times as the cost estimate predicts them, beside measured ones: three models, on 2 and on 4 ranks.
+"""Step times as the cost estimate predicts them, beside measured ones: three models, both batches, on 2 and on 4 ranks.
 
     python benchmarks/estimates.py [--turns 40] [--ranks 2 4] [--write]
 
 What is predicted is the time of a step's own computing plus that of averaging its gradients: bandwidth and latency come
 from allreduces as `%hvd network` makes them, whose sizes know nothing of the models, and nothing is fitted to a step. The ranks
 share this machine's cores, so computing is measured as all of them do it at once, without averaging, from a common
-start until the last is done. One turn has some of each, so that what else the machine does meets them all alike;
-every figure is the mean over the turns, since means add up. `--write` puts the table into docs/distribute.md.
+start until the last is done. With `--batch global` the ranks share one batch: an N-th of that computing, and what
+`jupyter_hvd.session.network.Network.sharing` says. One turn has some of each, so that what else the machine does meets them
+all alike; every figure is the mean over the turns, since means add up. `--write` puts the table into docs/distribute.md.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from typing import Any
 PAGE = Path(__file__).parent.parent / "docs" / "distribute.md"
 BEGIN, END = "<!-- estimates -->", "<!-- end of estimates -->"
 HEADER = (
-    "| model | gradients | ranks | computing ms | averaging ms, predicted | step ms, predicted | measured | off by |\n"
-    "|---|---|---|---|---|---|---|---|"
+    "| model | batch | gradients | ranks | computing ms | messages ms, predicted | step ms, predicted | measured | off by |\n"
+    "|---|---|---|---|---|---|---|---|---|"
 )
 #: Of this environment, on whatever path.
 HOROVODRUN = Path(sys.executable).with_name("horovodrun")
@@ -43,24 +44,25 @@ class Row:
     """Sizes in bytes, times in seconds."""
 
     model: str
+    batch: str
     size: int
     ranks: int
     computing: float
-    averaging: float
+    messages: float
     measured: float
 
     @property
     def predicted(self) -> float:
-        return self.computing + self.averaging
+        return self.computing + self.messages
 
     @property
     def error(self) -> float:
         return self.predicted / self.measured - 1
 
     def __str__(self) -> str:
-        times = (self.computing, self.averaging, self.predicted, self.measured)
+        times = (self.computing, self.messages, self.predicted, self.measured)
         shown = " | ".join(f"{1e3 * seconds:.1f}" for seconds in times)
-        return f"| {self.model} | {self.size / 1e6:.2g} MB | {self.ranks} | {shown} | {self.error:+.0%} |"
+        return f"| {self.model} | {self.batch} | {self.size / 1e6:.2g} MB | {self.ranks} | {shown} | {self.error:+.0%} |"
 
 
 def models() -> Iterator[tuple[str, Any, tuple[int, ...]]]:
@@ -120,9 +122,13 @@ def measure(turns: int) -> list[Row]:
     import tensorflow as tf
 
     from jupyter_hvd.rank.network import SIZES, allreduce_seconds
+    from jupyter_hvd.runtime.sharing.context import sharing
+    from jupyter_hvd.runtime.sharing.program import start_sharing
     from jupyter_hvd.session.network import fitted
 
-    hvd.init()
+    start_sharing()
+    sharing.active = False
+    tf.keras.utils.set_random_seed(0)  # ranks that share must begin alike
     for size in SIZES:
         allreduce_seconds(size)  # the first makes room
 
@@ -136,19 +142,25 @@ def measure(turns: int) -> list[Row]:
     rows = []
     for name, model, shape in models():
         alone, averaging = (make_step(model, shape, averages=flag) for flag in (False, True))
+        shared = make_step(model, shape, averages=False)
 
         def compute(step: Callable[[], Any] = alone) -> None:
             step().numpy()
 
-        def train(step: Callable[[], Any] = averaging) -> None:
+        def train(step: Callable[[], Any]) -> None:
             for _ in range(STEPS):
                 step().numpy()
 
         compute()
-        train()
+        train(averaging)
+        # What a function shares is decided when it is traced.
+        sharing.active = True
+        train(shared)
+        sharing.active = False
         kept = [
             [
-                seconds(train) / STEPS,
+                seconds(partial(train, averaging)) / STEPS,
+                seconds(partial(train, shared)) / STEPS,
                 *(seconds(compute) for _ in range(STEPS)),
                 *(seconds(partial(allreduce_seconds, size)) for size in SIZES),
             ]
@@ -156,11 +168,23 @@ def measure(turns: int) -> list[Row]:
         ]
         # Each time is its slowest rank's.
         slowest = hvd.allgather(tf.constant([kept], tf.float64)).numpy().max(axis=0)
-        measured, *others = (float(figure) for figure in slowest.mean(axis=0))
+        per_rank, whole, *others = (float(figure) for figure in slowest.mean(axis=0))
         computing, swept = mean(others[:STEPS]), others[STEPS:]
         size = sum(4 * int(tf.size(weights)) for weights in model.trainable_variables)
         network = fitted(hvd.size(), list(zip(SIZES, swept, strict=True)))
-        rows.append(Row(name, size, hvd.size(), computing, network.averaging(size), measured))
+        outputs = 4 * shape[0] * model.output_shape[-1]
+        rows += [
+            Row(name, "per rank", size, hvd.size(), computing, network.averaging(size), per_rank),
+            Row(
+                name,
+                "global",
+                size,
+                hvd.size(),
+                computing / hvd.size(),
+                network.sharing(size, outputs),
+                whole,
+            ),
+        ]
     if hvd.rank() == 0:
         Path(os.environ["ESTIMATES"]).write_text(json.dumps([asdict(row) for row in rows]))
     return rows
@@ -190,7 +214,8 @@ def page_of(rows: list[Row], turns: int) -> str:
             HEADER,
             *map(str, rows),
             "",
-            f"Off by {middle:.0%} in the middle, by {abs(worst.error):.0%} at worst ({worst.model} on {worst.ranks} ranks).",
+            f"Off by {middle:.0%} in the middle, by {abs(worst.error):.0%} at worst "
+            f"({worst.model}, {worst.batch}, on {worst.ranks} ranks).",
         ]
     )
 
@@ -206,7 +231,7 @@ def main() -> None:
         measure(options.turns)
         return
     rows = [row for ranks in options.ranks for row in on_ranks(ranks, options.turns)]
-    rows.sort(key=lambda row: (row.model, row.ranks))
+    rows.sort(key=lambda row: (row.model, row.batch, row.ranks))
     text = page_of(rows, options.turns)
     print(text)
     if options.write:

@@ -1,17 +1,19 @@
 """A training step on two ranks beside its peers, and what becomes of each when a worker is killed.
 
-    python benchmarks/peers.py [--turns 5] [--python OTHER/bin/python …] [--write docs/peers.md]
+    python benchmarks/peers.py [--turns 5] [--batches 64 512] [--ranks 1 2] [--python OTHER/bin/python …] [--write docs/peers.md]
 
-Three models, each as the program of one process, as `jupyter hvd convert` makes it, written for Horovod by hand, and
-with `tf.distribute.MultiWorkerMirroredStrategy`. The ways of one model are run in turn; each prints the median of its own
-steps. Medians over the turns, and of the ratios within a turn, are printed, for this Python's TensorFlow and for that of
-each other Python.
+Three models, each as the program of one process, as `jupyter hvd convert` makes it, as it is with `--batch global`, written for
+Horovod by hand, and with `tf.distribute.MultiWorkerMirroredStrategy`. A step is on one batch in one process and with
+`--batch global`, whose ranks share it, and on one for each rank with the others. The ways of one model are run in turn; each
+prints the medians of its own steps, in seconds and in seconds of CPU. Medians over the turns, and of the ratios within a turn,
+are printed, for this Python's TensorFlow and for that of each other Python.
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import itertools
 import json
 import os
 import signal
@@ -26,13 +28,18 @@ from pathlib import Path
 from statistics import median
 
 from jupyter_hvd import convert_source
+from jupyter_hvd.as_it_is import common_variables
+from jupyter_hvd.cli.global_batch import RANK_MODULE
+from jupyter_hvd.convert import Options
 from jupyter_hvd.launchers.job import Program, run_job
 from jupyter_hvd.launchers.places import place
 from jupyter_hvd.launchers.reaper import private_folder
 
 ONE, CONVERTED, BY_HAND, STRATEGY = "one process", "converted", "by hand", "MultiWorkerMirrored"
-WAYS = (ONE, CONVERTED, BY_HAND, STRATEGY)
-SIZE = 2
+GLOBAL = "batch global"
+WAYS = (ONE, CONVERTED, GLOBAL, BY_HAND, STRATEGY)
+#: The batch that programs are written with, and their epochs, which grow with it: there are as many steps.
+BATCH, EPOCHS = 64, 3
 TIMEOUT = 240.0
 
 
@@ -96,12 +103,14 @@ def step(images, labels):
 
 
 seconds = []
+spent = []
 for epoch in range(3):
     for images, labels in dataset:
-        started = time.perf_counter()
+        started, used = time.perf_counter(), time.process_time()
         step(images, labels)
         seconds.append(time.perf_counter() - started)
-print("median", sorted(seconds[20:])[len(seconds[20:]) // 2])
+        spent.append(time.process_time() - used)
+print("median", np.median(seconds[20:]), np.median(spent[20:]))
 """
 
 #: What a person changes for Horovod, after the example of its own documentation; on Keras 3 variables are asked for
@@ -164,6 +173,11 @@ def changed(text: str, changes: tuple[tuple[str, str], ...]) -> str:
     return text
 
 
+def with_batch(text: str, batch: int) -> str:
+    epochs = EPOCHS * batch // BATCH
+    return text.replace(f".batch({BATCH}", f".batch({batch}").replace(f"range({EPOCHS})", f"range({epochs})")  # fmt: skip
+
+
 def programs(model: Model, keras: int) -> Mapping[str, str]:
     """The program of each way."""
     text = original(model)
@@ -175,6 +189,7 @@ def programs(model: Model, keras: int) -> Mapping[str, str]:
     return {
         ONE: text,
         CONVERTED: conversion.code,
+        GLOBAL: text,
         BY_HAND: changed(text, tuple(hand)),
         STRATEGY: changed(text, MIRRORED),
     }
@@ -186,23 +201,38 @@ def lines_changed(before: str, after: str) -> int:
     return sum(line.startswith("+ ") and bool(line[2:].strip()) for line in changes)
 
 
-def step_seconds(way: str, path: Path) -> float | str:
-    """The median of rank 0's steps, or how it failed."""
+#: Seconds of a step, and its seconds of CPU.
+Times = tuple[float, float]
+
+
+def step_times(way: str, path: Path, size: int) -> Times | str:
+    """The medians of rank 0's steps, or how it failed."""
     printed: list[str] = []
-    if way in (CONVERTED, BY_HAND):
+    if way in (CONVERTED, GLOBAL, BY_HAND):
+        program, environment = Program(path, path), {}
+        if way == GLOBAL:
+            program, environment = Program(path, path, module=RANK_MODULE), common_variables(Options(), 1)  # fmt: skip
         with private_folder() as folder:
             heard = lambda rank, _, line: printed.append(line) if rank == 0 else None  # noqa: E731
             result = run_job(
-                Program(path, path), place(SIZE), folder, listener=heard, timeout=TIMEOUT
+                program,
+                place(size),
+                folder,
+                listener=heard,
+                timeout=TIMEOUT,
+                environment=environment,
             )
         failed = failure(result.report.splitlines(), True) if result.code else ""
     else:
-        workers = start_workers(path, SIZE if way == STRATEGY else 1)
+        workers = start_workers(path, size if way == STRATEGY else 1)
         ended = wait_for(workers, TIMEOUT)
         printed = outputs(workers)[0].splitlines()
         failed = "" if ended and not any(w.returncode for w in workers) else failure(printed, ended)
     found = next((line for line in printed if line.startswith("median")), None)
-    return float(found.split()[1]) if found and not failed else failed or "no step was made"
+    if failed or found is None:
+        return failed or "no step was made"
+    _, seconds, spent = found.split()
+    return float(seconds), float(spent)
 
 
 def failure(printed: list[str], ended: bool) -> str:
@@ -265,12 +295,12 @@ def after_a_kill(way: str, path: Path) -> str:
     path = path.with_name(f"long_{path.name}")
     path.write_text(text)
     if way == STRATEGY:
-        workers = start_workers(path, SIZE)
+        workers = start_workers(path, 2)
         pids = [w.pid for w in workers]
         job = None
     else:
         job = subprocess.Popen(
-            [sys.executable, "-m", "jupyter_hvd", "run", path, "-n", str(SIZE)],
+            [sys.executable, "-m", "jupyter_hvd", "run", path, "-n", "2"],
             stdout=path.with_suffix(".log").open("w"),
             stderr=subprocess.STDOUT,
         )
@@ -313,7 +343,7 @@ def rank_of(pid: int) -> int | None:
     return int(found[0].partition(b"=")[2]) if found else None
 
 
-def measure(turns: int, kill: bool) -> dict[str, object]:
+def measure(turns: int, batches: list[int], ranks: list[int], kill: bool) -> dict[str, object]:
     """All figures of this Python's stack."""
     from importlib.metadata import PackageNotFoundError, version
 
@@ -322,23 +352,28 @@ def measure(turns: int, kill: bool) -> dict[str, object]:
         tensorflow = version("tensorflow_cpu")
     except PackageNotFoundError:
         tensorflow = version("tensorflow")
-    rows, killed = {}, {}
+    rows, killed = [], {}
     with tempfile.TemporaryDirectory() as name:
-        for model in MODELS:
+        paths = {way: Path(name) / f"{way.replace(' ', '_')}.py" for way in WAYS}
+        for model, batch, size in itertools.product(MODELS, batches, ranks):
             texts = programs(model, keras)
-            paths = {way: Path(name) / f"{way.replace(' ', '_')}.py" for way in WAYS}
             for way, path in paths.items():
-                path.write_text(texts[way])
-            seconds: dict[str, list[float | str]] = {way: [] for way in WAYS}
+                path.write_text(with_batch(texts[way], batch))
+            times: dict[str, list[Times | str]] = {way: [] for way in WAYS}
             for _ in range(turns):
                 for way in WAYS:
-                    if not any(isinstance(s, str) for s in seconds[way]):
-                        seconds[way].append(step_seconds(way, paths[way]))
-            rows[model.name] = {
-                "seconds": seconds,
-                "lines": {w: lines_changed(texts[ONE], texts[w]) for w in WAYS},
-            }
-            print(model.name, seconds, file=sys.stderr, flush=True)
+                    if not any(isinstance(t, str) for t in times[way]):
+                        times[way].append(step_times(way, paths[way], size))
+            rows.append(
+                {
+                    "model": model.name,
+                    "batch": batch,
+                    "ranks": size,
+                    "times": times,
+                    "lines": {w: lines_changed(texts[ONE], texts[w]) for w in WAYS},
+                }
+            )
+            print(model.name, batch, size, times, file=sys.stderr, flush=True)
         if kill:
             texts = programs(MODELS[0], keras)
             for way in (CONVERTED, STRATEGY):
@@ -357,50 +392,58 @@ def table(stacks: list[dict]) -> str:
     out = []
     for stack in stacks:
         out.append(f"\n## {stack['stack']}\n")
+        out.append("Milliseconds of a step, and of CPU of one rank in it.\n")
         out.append(
-            f"| model | {' | '.join(f'{w}, ms' for w in WAYS)} | converted / by hand | converted / strategy |"
+            f"| model | batch | ranks | {' | '.join(WAYS)} | converted / by hand | converted / strategy |"
         )
-        out.append("|---|" + "---:|" * (len(WAYS) + 2))
-        for name, row in stack["rows"].items():
-            cells = [shown(row["seconds"][way]) for way in WAYS]
-            ratios = [
-                ratio(row["seconds"][CONVERTED], row["seconds"][way]) for way in (BY_HAND, STRATEGY)
-            ]
-            out.append(f"| {name} | {' | '.join([*cells, *ratios])} |")
-        lines = next(iter(stack["rows"].values()))["lines"]
+        out.append("|---|---:|---:|" + "---:|" * (len(WAYS) + 2))
+        for row in stack["rows"]:
+            times = row["times"]
+            cells = [shown(times[way]) for way in WAYS]
+            ratios = [ratio(times[CONVERTED], times[way]) for way in (BY_HAND, STRATEGY)]
+            first = (row["model"], str(row["batch"]), str(row["ranks"]))
+            out.append(f"| {' | '.join([*first, *cells, *ratios])} |")
+        lines = stack["rows"][0]["lines"]
         out.append(
             f"\nLines changed: by hand {lines[BY_HAND]}, for the strategy {lines[STRATEGY]},"
-            f" by the conversion {lines[CONVERTED]}."
+            f" by the conversion {lines[CONVERTED]}, for batch global {lines[GLOBAL]}."
         )
         out += [f"\nA worker killed, {way}: {what}" for way, what in stack["killed"].items()]
     return "\n".join(out)
 
 
-def shown(seconds: list[float | str]) -> str:
-    failed = [s for s in seconds if isinstance(s, str)]
-    return failed[0].replace("|", "/") if failed else f"{median(seconds) * 1e3:.2f}"
+def shown(times: list[Times | str]) -> str:
+    failed = [t for t in times if isinstance(t, str)]
+    if failed:
+        return failed[0].replace("|", "/")
+    seconds, spent = (median(column) * 1e3 for column in zip(*times, strict=True))
+    return f"{seconds:.2f}, {spent:.2f}"
 
 
-def ratio(ours: list[float | str], theirs: list[float | str]) -> str:
-    if any(isinstance(s, str) for s in (*ours, *theirs)):
+def ratio(ours: list[Times | str], theirs: list[Times | str]) -> str:
+    if any(isinstance(t, str) for t in (*ours, *theirs)):
         return "–"
-    return f"{median(a / b for a, b in zip(ours, theirs, strict=True)):.2f}"
+    return f"{median(a[0] / b[0] for a, b in zip(ours, theirs, strict=True)):.2f}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--batches", type=int, nargs="+", default=[64, 512])
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--python", action="append", default=[], help="another stack's Python")
     parser.add_argument("--json", action="store_true", help="this stack's figures alone")
     parser.add_argument("--no-kill", action="store_true")
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     if arguments.json:
-        print(json.dumps(measure(arguments.turns, not arguments.no_kill)))
+        given = (arguments.turns, arguments.batches, arguments.ranks)
+        print(json.dumps(measure(*given, not arguments.no_kill)))
         return
     stacks = []
     for python in (sys.executable, *arguments.python):
         more = ["--no-kill"] if arguments.no_kill else []
+        more += ["--batches", *map(str, arguments.batches), "--ranks", *map(str, arguments.ranks)]
         command = [python, __file__, "--json", "--turns", str(arguments.turns), *more]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         stacks.append(json.loads(done.stdout.splitlines()[-1]))

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ..rules.base import Batch
 
 RANK_MODULE = "jupyter_hvd.rank.shared"
-#: Options of jobs that are started again, and of programs that go elsewhere, beside those that `Options` refuses.
-OF_OTHER_JOBS = ("standalone", "restarts")
+#: Options of programs that are converted for elsewhere, beside those that `Options` refuses.
+OF_OTHER_JOBS = ("standalone",)
 #: Options of conversions.
 OF_CONVERSIONS = ("select", "ignore")
 
@@ -34,10 +34,8 @@ def refuse_other_options(arguments: argparse.Namespace, batch: Batch = "global")
         reason = "--batch global runs the program as it is, and does not convert it; leave one of them out"
         refused: tuple[str, ...] = (*OF_OTHER_JOBS, *OF_CONVERSIONS)
     else:
-        reason, refused = (
-            f"does not go with --batch {batch} here; leave one of them out",
-            OF_OTHER_JOBS,
-        )
+        reason = f"does not go with --batch {batch} here; leave one of them out"
+        refused = (*OF_OTHER_JOBS, "restarts")
     for name in refused:
         if getattr(arguments, name, None):
             raise UnusableInputError(f"--{name}: {reason}")

@@ -120,17 +120,20 @@ def run_run(arguments: argparse.Namespace) -> int:
     from ..launchers.job import Program
     from ..launchers.places import place
     from ..launchers.signals import ended_by_signals
+    from ..runtime.sharing.program import RESUME_VARIABLE
 
     console, errors = make_consoles(False)
-    options = options_for(arguments, arguments.file)
+    options, elastic = options_of_job(arguments)
     shares = options.shares_batches
+    begins_again = arguments.restarts > 0 or elastic
     if shares:
         refuse_other_options(arguments, options.batch)
-    options = replace(options, restartable=arguments.restarts > 0 or options.elastic)
+    if options.batch != "global":
+        options = replace(options, restartable=begins_again)
     try:
         ranks = place(arguments.size, where_of(arguments))  # refused before anything is done
         queue = queue_printer(errors)
-        policy = policy_for(arguments, options, ranks, queue)
+        policy = policy_for(arguments, elastic, ranks, queue)
         shared = not ranks.here
         program = (
             program_as_it_is(arguments.file, shared)
@@ -156,18 +159,21 @@ def run_run(arguments: argparse.Namespace) -> int:
                     if result.code != RESIZED:
                         print_failure(result, errors)
                     again = f"started again, {next(starts)} of {arguments.restarts}"
-                    if options.elastic:
+                    if elastic:
                         ranks_now = f"{following.size} rank{'s' if following.size > 1 else ''}"
-                        again = f"goes on with {ranks_now}, from what was kept last; data and learning rates follow"
+                        again = f"goes on with {ranks_now}, from what was kept last"
+                        if not shares:
+                            again += "; data and learning rates follow"
                     errors.print(again, style="yellow", soft_wrap=True)
                     if log is not None:
                         log.hear(result.rank or 0, f"[{fault_of(result)}; {again}]")
 
+                variables = {**common_variables(options), RESUME_VARIABLE: str(int(begins_again))}
                 job = Program(copy, arguments.file, arguments.extra)
                 if shares:
                     job = replace(job, module=RANK_MODULE)
                 heard: Any = {
-                    "environment": common_variables(options) if shares else {},
+                    "environment": variables if shares else {},
                     "timeout": arguments.timeout,
                     "listener": hear,
                     "queued": queue,
@@ -185,10 +191,23 @@ def run_run(arguments: argparse.Namespace) -> int:
     return result.code
 
 
+def options_of_job(arguments: argparse.Namespace) -> tuple[Options, bool]:
+    """The options of the conversion, and whether the job is elastic, which with batch global no text depends on."""
+    given = argparse.Namespace(**{**vars(arguments), "elastic": None})
+    options = options_for(given, arguments.file)
+    if options.batch == "global":
+        return options, bool(arguments.elastic)
+    options = options_for(arguments, arguments.file)
+    return options, options.elastic
+
+
 def policy_for(
-    arguments: argparse.Namespace, options: Options, ranks: Place, queued: Callable[[str], None]
+    arguments: argparse.Namespace, elastic: bool, ranks: Place, queued: Callable[[str], None]
 ) -> Policy:
     """Where the job goes on after a fault.
+
+    Args:
+        queued: see `Elastic`.
 
     Raises:
         UnusableInputError: the options for it do not fit together.
@@ -198,7 +217,7 @@ def policy_for(
 
     if arguments.restarts < 0:
         raise UnusableInputError("--restarts: must be a whole number from 0 on")
-    if not options.elastic:
+    if not elastic:
         if arguments.least is not None or arguments.most is not None:
             raise UnusableInputError("--min and --max are for --elastic")
         return Restarts(ranks, arguments.restarts)

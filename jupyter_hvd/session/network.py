@@ -41,6 +41,18 @@ class Network:
         buffers = ceil(size / FUSED)
         return buffers * self.seconds(size / buffers) if buffers else 0.0
 
+    def gathering(self, size: float) -> float:
+        """The time of a ring allgather of so many bytes in all: each rank sends N−1 messages of an N-th of them."""
+        return (self.ranks - 1) * (size / self.ranks / self.bandwidth + self.latency)
+
+    def sharing(self, size: int, outputs: int) -> float:
+        """The time that the messages of a step take with `--batch global`, which follow one another.
+
+        Args:
+            size: bytes of the gradients. outputs: bytes of what the model returns for the whole batch.
+        """
+        return self.averaging(size) + self.gathering(outputs)
+
 
 def fitted(ranks: int, times: Sequence[tuple[int, float]]) -> Network:
     """The figures by which a ring allreduce takes these times, each missed by as small a part as can be.

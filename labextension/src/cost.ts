@@ -3,10 +3,14 @@ import { Step } from './conversion';
 /** What a step of data-parallel training costs on N workers. Times in seconds, sizes in bytes. */
 export interface ICostInput {
   bytes: number;
-  /** The time of a step on one worker, with the same batch on each. */
+  /** The time of a step on one worker. */
   step: number;
   network: INetwork;
+  /** Each worker has a batch as one has, or all share it. */
+  batch: Batch;
 }
+
+export type Batch = 'per-rank' | 'global' | 'scaled';
 
 export interface INetwork {
   /** Bytes a second, in one direction, from a worker to the next. */
@@ -50,13 +54,55 @@ export function allreduceTime(workers: number, bytes: number, network: INetwork)
 }
 
 /**
+ * The time that the messages of a step take, see `session/network.py`.
+ *
+ * Batch global: the outputs of the model are gathered before the gradients are averaged, in N−1 messages. Their bytes are
+ * left out: they are few beside the gradients unless a row is large, and then losses are shared, and they are not gathered.
+ */
+export function messageTime(workers: number, input: ICostInput): number {
+  const gathering = input.batch === 'global' ? (workers - 1) * input.network.latency : 0;
+  return gathering + allreduceTime(workers, input.bytes, input.network);
+}
+
+/** How many batches of one worker the workers compute on in a step. */
+function batches(workers: number, batch: Batch): number {
+  return batch === 'global' ? 1 : workers;
+}
+
+/** The time of a step on N workers, each with cores of its own; what is not shared of a batch is left out. */
+export function stepTime(workers: number, input: ICostInput): number {
+  const computing = (input.step * batches(workers, input.batch)) / workers;
+  return computing + messageTime(workers, input);
+}
+
+/** The time of an epoch on N workers, which takes one worker so many steps. */
+export function epochTime(workers: number, steps: number, input: ICostInput): number {
+  return (steps / batches(workers, input.batch)) * stepTime(workers, input);
+}
+
+/**
  * The time of a step on the ranks of a verification, which share one machine.
  *
  * Ranks that want more of its cores than it has share them evenly.
  */
-export function predictedStep(step: Step, bytes: number, network: INetwork): number {
-  const computing = Math.max(step.seconds, (step.ranks * step.cpu_seconds) / step.cores);
-  return computing + allreduceTime(step.ranks, bytes, network);
+export function predictedStep(
+  step: Step,
+  bytes: number,
+  network: INetwork,
+  batch: Batch
+): number {
+  const share = batches(step.ranks, batch) / step.ranks;
+  const computing = Math.max(
+    share * step.seconds,
+    (share * step.ranks * step.cpu_seconds) / step.cores
+  );
+  const input = { bytes, step: step.seconds, network, batch };
+  return computing + messageTime(step.ranks, input);
+}
+
+/** How many times as many examples ranks can be trained on at most that share the cores of one machine. */
+export function mostOnOneMachine(step: Step): number {
+  return Math.max(1, (step.cores * step.seconds) / step.cpu_seconds);
 }
 
 /**
@@ -64,16 +110,13 @@ export function predictedStep(step: Step, bytes: number, network: INetwork): num
  *
  * Batch per rank: each has a batch as one process has. Batch global: they share it. Batch scaled: they share one of as many examples as all.
  */
-export function measuredSpeedup(
-  step: Step,
-  batch: 'per-rank' | 'global' | 'scaled'
-): number {
-  return ((batch === 'global' ? 1 : step.ranks) * step.seconds) / step.ranks_seconds;
+export function measuredSpeedup(step: Step, batch: Batch): number {
+  return (batches(step.ranks, batch) * step.seconds) / step.ranks_seconds;
 }
 
-/** The share of a step that is not spent on averaging, which is taken not to overlap it. */
+/** The share of a step that is not spent on messages, which are taken not to overlap it. */
 export function efficiency(workers: number, input: ICostInput): number {
-  return input.step / (input.step + allreduceTime(workers, input.bytes, input.network));
+  return 1 - messageTime(workers, input) / stepTime(workers, input);
 }
 
 /** How many times as many examples are trained on in the same time. */
@@ -91,7 +134,7 @@ export function curve(input: ICostInput): IPoint[] {
 
 /**
  * The largest number of workers that spend at least half of each step on training, not on
- * averaging; null where that is beyond the curve.
+ * messages; null where that is beyond the curve.
  */
 export function stopsPaying(input: ICostInput): number | null {
   for (let workers = 1; workers <= MAX_WORKERS; workers++) {

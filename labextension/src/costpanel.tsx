@@ -6,13 +6,16 @@ import { useSignal, useView } from './context';
 import { ModelSize, Step } from './conversion';
 import {
   allreduceTime,
+  Batch,
   curve,
   efficiency,
+  epochTime,
   ICostInput,
   INetwork,
   IPoint,
   MAX_WORKERS,
   measuredSpeedup,
+  mostOnOneMachine,
   NETWORKS,
   predictedStep,
   quantity,
@@ -38,6 +41,8 @@ export function CostPanel(props: { ranks: number }): JSX.Element {
   const [enteredStep, setEnteredStep] = useState<number | null>(null);
   const [workers, setWorkers] = useState(props.ranks);
   const [network, setNetwork] = useState<INetwork>(NETWORKS[0]);
+  const [steps, setSteps] = useState<number | null>(null);
+  const batch = session.chosenOptions.batch ?? 'per-rank';
 
   const offers: IOffer[] = [
     ...session.kernelModels.map(model => ({ ...model, from: 'kernel' as const })),
@@ -103,6 +108,12 @@ export function CostPanel(props: { ranks: number }): JSX.Element {
           onChange={value => setEnteredStep(value === null ? null : value / 1000)}
         />
       </Field>
+      <Field
+        label={trans.__('Steps of an epoch')}
+        help={trans.__('Of one worker: enter them for the time of an epoch.')}
+      >
+        <NumberInput value={steps} step={1} onChange={setSteps} />
+      </Field>
       <Field label={trans.__('Workers')} output={String(workers)}>
         <input
           type="range"
@@ -150,10 +161,20 @@ export function CostPanel(props: { ranks: number }): JSX.Element {
       </Field>
       <Measure onMeasured={setNetwork} />
       {bytes !== null && (
-        <Estimate input={{ bytes, step: step ?? 0, network }} workers={workers} />
+        <Estimate
+          input={{ bytes, step: step ?? 0, network, batch }}
+          workers={workers}
+          steps={steps}
+          measured={session.verification.step}
+        />
       )}
       {bytes !== null && session.verification.step && (
-        <Checked step={session.verification.step} bytes={bytes} network={network} />
+        <Checked
+          step={session.verification.step}
+          bytes={bytes}
+          network={network}
+          batch={batch}
+        />
       )}
     </div>
   );
@@ -223,10 +244,15 @@ function Measure(props: { onMeasured: (network: INetwork) => void }): JSX.Elemen
 }
 
 /** The estimate for the ranks of the verification, beside what it measured there. */
-function Checked(props: { step: Step; bytes: number; network: INetwork }): JSX.Element {
+function Checked(props: {
+  step: Step;
+  bytes: number;
+  network: INetwork;
+  batch: Batch;
+}): JSX.Element {
   const { trans } = useView();
-  const { step, bytes, network } = props;
-  const predicted = predictedStep(step, bytes, network);
+  const { step, bytes, network, batch } = props;
+  const predicted = predictedStep(step, bytes, network, batch);
   const difference = Math.round(100 * (predicted / step.ranks_seconds - 1));
   // A network by name lies between machines.
   const isKnown = !NETWORKS.some(preset => preset === network);
@@ -262,9 +288,14 @@ function Checked(props: { step: Step; bytes: number; network: INetwork }): JSX.E
 }
 
 /** Numbers, the curves and the hint; without a step time only the numbers that need none. */
-function Estimate(props: { input: ICostInput; workers: number }): JSX.Element {
+function Estimate(props: {
+  input: ICostInput;
+  workers: number;
+  steps: number | null;
+  measured?: Step | null;
+}): JSX.Element {
   const { trans } = useView();
-  const { input, workers } = props;
+  const { input, workers, steps, measured } = props;
   const time = allreduceTime(workers, input.bytes, input.network);
   const preset = NETWORKS.find(one => one === input.network);
   const limit = input.step ? stopsPaying(input) : null;
@@ -283,6 +314,18 @@ function Estimate(props: { input: ICostInput; workers: number }): JSX.Element {
                 '%1 × (%2)',
                 speedup(workers, input).toFixed(2),
                 percent(efficiency(workers, input))
+              )}
+            </dd>
+          </>
+        )}
+        {input.step > 0 && steps !== null && (
+          <>
+            <dt>{trans.__('An epoch on %1, estimated', workers)}</dt>
+            <dd>
+              {trans.__(
+                '%1 (%2 on one)',
+                quantity(epochTime(workers, steps, input), 's'),
+                quantity(steps * input.step, 's')
               )}
             </dd>
           </>
@@ -310,9 +353,20 @@ function Estimate(props: { input: ICostInput; workers: number }): JSX.Element {
             'For %1 between the workers, each with cores or a GPU of its own.',
             preset.name
           )}{' '}
-        {trans.__(
-          '2(N−1)/N · bytes / bandwidth + 2(N−1) · latency a step, each worker with a batch as now. All gradients are sent together, after the backward pass.'
-        )}
+        {!preset &&
+          measured &&
+          trans.__(
+            'Ranks on this machine share its %1 cores: together they train at most %2 × as fast as one.',
+            measured.cores,
+            mostOnOneMachine(measured).toFixed(1)
+          )}{' '}
+        {input.batch === 'global'
+          ? trans.__(
+              '2(N−1)/N · bytes / bandwidth + 3(N−1) · latency a step, whose batch the workers share: outputs are gathered, then all gradients averaged. Losses, the optimizer and batch normalisation are not counted.'
+            )
+          : trans.__(
+              '2(N−1)/N · bytes / bandwidth + 2(N−1) · latency a step, each worker with a batch as now. All gradients are sent together, after the backward pass.'
+            )}
       </p>
     </div>
   );

@@ -3,12 +3,16 @@ import {
   allreduceTime,
   curve,
   efficiency,
+  epochTime,
   MAX_WORKERS,
   measuredSpeedup,
+  messageTime,
+  mostOnOneMachine,
   NETWORKS,
   predictedStep,
   quantity,
   speedup,
+  stepTime,
   stopsPaying
 } from '../src/cost';
 
@@ -17,7 +21,7 @@ const network = { bandwidth: 1e9, latency: 1e-3 };
 describe('the cost of averaging', () => {
   it('is nothing on one worker', () => {
     expect(allreduceTime(1, 1e9, network)).toBe(0);
-    expect(speedup(1, { bytes: 1e9, step: 0.1, network })).toBe(1);
+    expect(speedup(1, { bytes: 1e9, step: 0.1, network, batch: 'per-rank' })).toBe(1);
   });
 
   it('is that of a ring', () => {
@@ -31,19 +35,47 @@ describe('the cost of averaging', () => {
 
   it('comes to the step of ranks that share the cores of one machine', () => {
     const step = { seconds: 0.1, cpu_seconds: 0.1, cores: 2, ranks_seconds: 0 };
-    expect(predictedStep({ ...step, ranks: 2 }, 0, network)).toBeCloseTo(0.1);
-    expect(predictedStep({ ...step, ranks: 4 }, 0, network)).toBeCloseTo(0.2);
-    expect(predictedStep({ ...step, ranks: 2 }, 1e7, network)).toBeCloseTo(0.1 + 0.012);
+    expect(predictedStep({ ...step, ranks: 2 }, 0, network, 'per-rank')).toBeCloseTo(0.1);
+    expect(predictedStep({ ...step, ranks: 4 }, 0, network, 'per-rank')).toBeCloseTo(0.2);
+    expect(predictedStep({ ...step, ranks: 2 }, 1e7, network, 'per-rank')).toBeCloseTo(
+      0.1 + 0.012
+    );
   });
 
   it('makes efficiency the share of a step that is not averaging', () => {
-    const input = { bytes: 1e8, step: 0.156, network };
+    const input = { bytes: 1e8, step: 0.156, network, batch: 'per-rank' as const };
     expect(efficiency(4, input)).toBeCloseTo(0.5);
     expect(speedup(4, input)).toBeCloseTo(2);
   });
 
+  it('is of one batch that the workers share', () => {
+    const input = { bytes: 1e8, step: 0.318, network, batch: 'global' as const };
+    // Nine messages, and 2·3/4 of a tenth of a second for the bytes.
+    expect(messageTime(4, input)).toBeCloseTo(0.15 + 9e-3);
+    expect(stepTime(4, input)).toBeCloseTo(0.0795 + 0.159);
+    expect(speedup(4, input)).toBeCloseTo(0.318 / 0.2385);
+    expect(speedup(1, input)).toBe(1);
+    expect(epochTime(4, 100, input)).toBeCloseTo(23.85);
+    const alone = { ...input, batch: 'per-rank' as const };
+    expect(epochTime(4, 100, alone)).toBeCloseTo(25 * (0.318 + 0.156));
+    expect(epochTime(1, 100, alone)).toBeCloseTo(31.8);
+  });
+
+  it('knows what ranks can gain that share cores', () => {
+    const step = {
+      seconds: 0.1,
+      cpu_seconds: 0.16,
+      cores: 2,
+      ranks: 4,
+      ranks_seconds: 0
+    };
+    expect(mostOnOneMachine(step)).toBeCloseTo(1.25);
+    expect(predictedStep(step, 0, network, 'global')).toBeCloseTo(0.08 + 3e-3);
+    expect(predictedStep(step, 0, network, 'per-rank')).toBeCloseTo(0.32);
+  });
+
   it('is drawn from 1 to 64', () => {
-    const points = curve({ bytes: 1e6, step: 0.1, network });
+    const points = curve({ bytes: 1e6, step: 0.1, network, batch: 'per-rank' });
     expect(points[0]).toEqual({ workers: 1, speedup: 1, efficiency: 1 });
     expect(points.at(-1)?.workers).toBe(MAX_WORKERS);
   });
@@ -56,16 +88,18 @@ describe('the cost of averaging', () => {
 
 describe('where scaling stops paying', () => {
   it('is at one worker where averaging takes longer than the step', () => {
-    expect(stopsPaying({ bytes: 1e9, step: 0.01, network })).toBe(1);
+    expect(stopsPaying({ bytes: 1e9, step: 0.01, network, batch: 'per-rank' })).toBe(1);
   });
 
   it('is nowhere where averaging is free', () => {
     const free = { bandwidth: 1e15, latency: 0 };
-    expect(stopsPaying({ bytes: 1, step: 1, network: free })).toBeNull();
+    expect(
+      stopsPaying({ bytes: 1, step: 1, network: free, batch: 'per-rank' })
+    ).toBeNull();
   });
 
   it('is where averaging begins to take more than half of a step', () => {
-    const input = { bytes: 1e6, step: 0.05, network };
+    const input = { bytes: 1e6, step: 0.05, network, batch: 'per-rank' as const };
     const limit = stopsPaying(input)!;
     expect(efficiency(limit, input)).toBeGreaterThanOrEqual(0.5);
     expect(efficiency(limit + 1, input)).toBeLessThan(0.5);

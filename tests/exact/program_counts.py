@@ -13,7 +13,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -82,33 +83,54 @@ def classify(verification: ExactVerification) -> tuple[str, str]:
     if failed:
         return ("refused" if any(r in failed for r in REFUSALS) else "wrong"), failed
     unknown = {c.check: c.detail for c in by_status["unknown"]}
-    if "one process" in unknown:
-        return "fails alone", unknown["one process"]
+    alone = unknown.get("one process", "")
+    if alone and not verification.steps and not alone.endswith("to the end"):
+        return "fails alone", alone
     if "reproducible" in unknown:
         return "not reproducible", unknown["reproducible"]
     if not verification.holds:
         return "not observed", json.dumps(unknown)
     shared = [c.detail for c in verification.checks if c.check.endswith("work shared")]
     doubts = [f"{n}: {d}" for n, d in unknown.items() if d.startswith("not judged")]
-    return ("whole" if all("nothing" in s for s in shared) else "equal"), "; ".join(shared + doubts)
+    why = "; ".join(filter(None, [alone, *shared, *doubts]))
+    return ("whole" if all("nothing" in s for s in shared) else "equal"), why
 
 
-def run(path: Path, beside: Path, sizes: Sequence[int], steps: int | None = None) -> Outcome:
+@dataclass(frozen=True)
+class Case:
+    """A program to verify.
+
+    Attributes:
+        name: what it is called in the counts. beside: a folder whose files it reads.
+    """
+
+    name: str
+    path: Path
+    beside: Path
+
+
+def run(case: Case, sizes: Sequence[int], steps: int | None, timeout: float) -> Outcome:
     """Verify a program on each of some numbers of ranks.
 
     Args:
-        beside: a folder whose files the program reads.
+        steps: each run ends after so many training steps. timeout: seconds for each run.
     """
     began = time.monotonic()
     try:
-        document = require_single_process(path, load(path))
-        variables = common_variables(Options(), SEED)
-        found = classify(
-            verify_exact(path, document, sizes, variables=variables, steps=steps, beside=beside)
+        document = require_single_process(case.path, load(case.path))
+        verification = verify_exact(
+            case.path,
+            document,
+            sizes,
+            variables=common_variables(Options(), SEED),
+            steps=steps,
+            timeout=timeout,
+            beside=case.beside,
         )
+        found = classify(verification)
     except UnusableInputError as error:
         found = "refused", str(error)
-    return Outcome(path.stem, *found, round(time.monotonic() - began, 1))
+    return Outcome(case.name, *found, round(time.monotonic() - began, 1))
 
 
 def outcomes_of(file: Path) -> dict[str, Outcome]:
@@ -118,40 +140,74 @@ def outcomes_of(file: Path) -> dict[str, Outcome]:
     return {outcome.program: outcome for outcome in every}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+@contextmanager
+def starting_processes() -> Iterator[None]:
+    """Processes of all cases are forked from one, with one thread for each operation."""
+    with private_folder() as folder, forkservers(folder.path, folder.job, PRELOADED) as forks:
+        os.environ.update(forks)
+        os.environ.update(THREADS)
+        yield
+
+
+def count_outcomes(cases: Iterable[Case], given: argparse.Namespace) -> int:
+    """Print a line for each case that `--into` does not have, and then the counts.
+
+    Args:
+        given: what `arguments` has parsed.
+
+    Returns:
+        the exit code, 1 where a case is wrong.
+    """
+    sizes = [int(size) for size in given.sizes.split(",")]
+    known = outcomes_of(given.into) if given.into else {}
+    for case in cases:
+        if case.name in known:
+            continue
+        outcome = run(case, sizes, given.steps, given.timeout)
+        known[outcome.program] = outcome
+        print(f"{outcome.program:32} {outcome.outcome:16} {outcome.seconds:5.1f} s  {outcome.why}", flush=True)  # fmt: skip
+        if given.into:
+            with given.into.open("a") as into:
+                into.write(json.dumps(asdict(outcome)) + "\n")
+    counts = Counter(outcome.outcome for outcome in known.values())
+    print(f"{sum(counts.values())} programs on {given.sizes} ranks: ", end="")
+    print(", ".join(f"{counts[name]} {name}" for name in OUTCOMES))
+    return int(counts["wrong"] > 0)
+
+
+def arguments(description: str | None, sizes: Sequence[int]) -> argparse.ArgumentParser:
+    """What every count is given on its command line."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--sizes", default=",".join(map(str, sizes)))
     parser.add_argument("--steps", type=int, help="end each run after so many training steps")
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for each run")
     parser.add_argument(
         "--into",
         type=Path,
         help="append each outcome to this file, as JSON, and leave out programs that it has",
     )
+    return parser
+
+
+def main() -> int:
+    parser = arguments(__doc__, SIZES)
+    parser.add_argument("names", nargs="*")
     given = parser.parse_args()
-    sizes = [int(size) for size in given.sizes.split(",")]
     with (
         tempfile.TemporaryDirectory() as named,
         tempfile.TemporaryDirectory() as empty,
-        private_folder() as folder,
-        forkservers(folder.path, folder.job, PRELOADED) as forks,
+        starting_processes(),
     ):
-        os.environ.update(forks)
-        os.environ.update(THREADS)
         files = data.write(Path(named))
-        known = outcomes_of(given.into) if given.into else {}
-        for path in [path for path in programs(given.names) if path.stem not in known]:
-            reads = any(f'"{each.name}' in path.read_text() for each in files.iterdir())
-            outcome = run(path, files if reads else Path(empty), sizes, given.steps)
-            known[outcome.program] = outcome
-            print(f"{outcome.program:32} {outcome.outcome:16} {outcome.seconds:5.1f} s  {outcome.why}", flush=True)  # fmt: skip
-            if given.into:
-                with given.into.open("a") as into:
-                    into.write(json.dumps(asdict(outcome)) + "\n")
-    counts = Counter(outcome.outcome for outcome in known.values())
-    print(f"{sum(counts.values())} programs on {given.sizes} ranks: ", end="")
-    print(", ".join(f"{counts[name]} {name}" for name in OUTCOMES))
-    return int(counts["wrong"] > 0)
+        read = [file.name for file in files.iterdir()]
+        texts = {path: path.read_text() for path in programs(given.names)}
+        cases = [
+            Case(
+                path.stem, path, files if any(f'"{name}' in text for name in read) else Path(empty)
+            )
+            for path, text in texts.items()
+        ]
+        return count_outcomes(cases, given)
 
 
 if __name__ == "__main__":

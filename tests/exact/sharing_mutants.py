@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -393,7 +394,6 @@ def early_exit_on_a_rank(rank: int) -> Iterator[None]:
         yield
 
 
-#: For each mutant a program that finds it.
 @mutant
 def check_in_order(rank: int) -> Iterator[None]:
     """The row check deals rows as shared calls do."""
@@ -427,8 +427,44 @@ def rate_twice(rank: int) -> Iterator[None]:
 
 
 @mutant
+def wrong_remainder(rank: int) -> Iterator[None]:
+    """A repeated row counts on the rank that comes next after the last row."""
+    from jupyter_hvd.runtime.sharing import batch_norm, split_gather
+
+    def real(rows: Any) -> Any:
+        import tensorflow as tf
+
+        return tf.convert_to_tensor(split_gather.own_places(rows) <= rows)
+
+    with (
+        blind(),
+        mock.patch.object(split_gather, "real_rows", real),
+        mock.patch.object(batch_norm, "real_rows", real),
+    ):
+        yield
+
+
+@mutant
 def rate_not_at_all(rank: int) -> Iterator[None]:
     with mock.patch(f"{SCALING}.rate_factor", lambda _: 1):
+        yield
+
+
+@mutant
+def sparse_summed_twice(rank: int) -> Iterator[None]:
+    """The rows of a sparse gradient are there twice."""
+    from jupyter_hvd.runtime.sharing import gradients
+
+    original = gradients.average_slices
+
+    def doubled(slices: Any) -> Any:
+        import tensorflow as tf
+
+        found = original(slices)
+        values, indices = ([part, part] for part in (found.values, found.indices))
+        return tf.IndexedSlices(tf.concat(values, 0), tf.concat(indices, 0), found.dense_shape)
+
+    with blind(), mock.patch.object(gradients, "average_slices", doubled):
         yield
 
 
@@ -451,8 +487,31 @@ def schedule_by_its_own_steps(rank: int) -> Iterator[None]:
 
 
 @mutant
+def mask_of_first_rows(rank: int) -> Iterator[None]:
+    """All ranks take the mask of the first rows."""
+    from jupyter_hvd.runtime.sharing import calls
+
+    original = calls.split
+
+    def split(x: Any, rows: Any) -> Any:
+        if x.dtype.is_bool:
+            return x[: (rows + calls.sharing.size - 1) // calls.sharing.size]
+        return original(x, rows)
+
+    with blind(), mock.patch.object(calls, "split", split):
+        yield
+
+
+@mutant
 def batches_not_joined(rank: int) -> Iterator[None]:
     with mock.patch("jupyter_hvd.runtime.join_batches", lambda batches: batches):
+        yield
+
+
+@mutant
+def replicated_not_averaged(rank: int) -> Iterator[None]:
+    """The gradient for an argument without rows is each rank's own."""
+    with blind(), mock.patch(f"{FOLDER}.calls.replicate", lambda x: x):
         yield
 
 
@@ -460,6 +519,23 @@ def batches_not_joined(rank: int) -> Iterator[None]:
 def batch_of_one_process(rank: int) -> Iterator[None]:
     """The program multiplies its batches, and its rates, by 1."""
     with mock.patch("horovod.tensorflow.size", lambda: 1):
+        yield
+
+
+@mutant
+def own_rows_not_divided(rank: int) -> Iterator[None]:
+    """The gradient for a large output, of losses by rows, is not divided by the number of ranks."""
+    from jupyter_hvd.runtime.sharing import gradients
+
+    def summed(whole: Any, own: Any, rows: Any) -> Any:
+        import tensorflow as tf
+
+        if own is None:
+            return whole
+        gathered = gradients.gather(tf.convert_to_tensor(own), rows.rows)
+        return gathered if whole is None else gathered + tf.convert_to_tensor(whole)
+
+    with blind(), mock.patch.object(gradients, "with_own_rows", summed):
         yield
 
 
@@ -471,6 +547,7 @@ FOUND_BY_SCALED = {
     "batches_not_joined": "taken_batches",
     "batch_of_one_process": "config_dictionary",
 }
+#: For each mutant a program that finds it.
 FOUND_BY = {
     "no_average": "train_step_ema",
     "gather_without_factor": "train_step_ema",
@@ -505,4 +582,27 @@ FOUND_BY = {
     "no_weights_check": "different_weights",
     "no_losses_check": "different_labels",
     "one_verdict_for_all_switches": "toggled_modes",
+    "wrong_remainder": "lbfgs_scipy",
+    "sparse_summed_twice": "lstm_masks",
+    "mask_of_first_rows": "masks_between_calls",
+    "replicated_not_averaged": "shared_function",
+    "own_rows_not_divided": "large_outputs",
 }
+
+#: Plants a fault into a program, where it is shared. What it draws from the system is the same in each run of a rank.
+PLANTED = """\
+import os, sys
+sys.path.insert(0, {folder!r})
+rank = int(os.environ.get("HOROVOD_RANK", "0"))
+os.urandom = lambda count: bytes((37 * rank + 101 * number) % 251 for number in range(count))
+if "HOROVOD_RANK" in os.environ:
+    import sharing_mutants
+    fault = sharing_mutants.MUTANTS[{name!r}](rank)
+    fault.__enter__()
+del rank
+"""
+
+
+def with_fault(name: str, text: str) -> str:
+    """A program with a fault, in the same lines but for those in front."""
+    return PLANTED.format(folder=str(Path(__file__).parent), name=name) + text

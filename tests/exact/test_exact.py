@@ -126,9 +126,8 @@ def test_ranks_with_different_data_stop(hvd, tmp_path: Path) -> None:
     ("source", "options", "said"),
     [
         ("import horovod.tensorflow as hvd\n", (), "it uses Horovod itself"),
-        ("", ("--elastic",), "--elastic: does not go with batch global"),
         ("", ("--compression", "fp16"), "--compression: does not go with batch global"),
-        ("", ("--restarts", "1"), "--restarts: --batch global runs the program as it is"),
+        ("", ("--select", "HVD1"), "--select: --batch global runs the program as it is"),
     ],
 )
 def test_what_is_refused(hvd, tmp_path: Path, source: str, options: tuple, said: str) -> None:

@@ -134,6 +134,13 @@ def test_an_error_is_compared_and_steps_are_limited(hvd, tmp_path: Path) -> None
     assert checks["2 ranks: history"] == ("unknown", "not observed")
 
 
+def test_rank_0_fails_later_than_the_others(hvd, tmp_path: Path) -> None:
+    text = "import os, time\ntime.sleep(os.environ.get('HOROVOD_RANK') == '0')\nraise ValueError('no data')\n"
+    _, _, checks = verify(hvd, write(tmp_path, text))
+    assert checks["2 ranks: ending"] == ("pass", "both: ValueError: no data"), checks
+    assert checks["2 ranks: ranks agree"][0] == "pass"
+
+
 @pytest.mark.thorough
 def test_a_notebook_names_the_cell(hvd, tmp_path: Path) -> None:
     cells = [

@@ -17,6 +17,8 @@ from .own_rows import is_large, keep_own_rows, own_rows_of
 from .split_gather import gather, replicate, split
 
 Call = Callable[..., Any]
+#: Activations that crossentropies of Keras know by their operation, whose rows do not depend on one another.
+ACTIVATIONS = {"Softmax": tf.nn.softmax, "Sigmoid": tf.nn.sigmoid}
 #: Types of numbers that have no rows of ours.
 SCALARS = (bool, int, float, complex, str, bytes, type(None))
 
@@ -222,10 +224,10 @@ def compute_shared(
             continue
         require_rows(output, region)
         if is_large(output):
-            whole = gather(output, rows)
+            whole = gather_output(output, rows, keras)
             keep_own_rows(whole, output, rows)
         else:
-            whole = gather(output, rows, checksum)
+            whole = gather_output(output, rows, keras, checksum)
             checksum = None  # once is enough
         mask = keras.mask_of(output)
         if mask is not None:
@@ -236,6 +238,25 @@ def compute_shared(
     if checksum is not None:
         checksum.exchange()
     return tf.nest.pack_sequence_as(found, outputs)
+
+
+def gather_output(output: Any, rows: Any, keras: Any, checksum: Checksum | None = None) -> Any:
+    """The rows of all ranks of an output.
+
+    Crossentropies of Keras read the logits that probabilities were computed from, in which nothing is rounded to 0 or 1: those
+    of all rows. In a compiled step they find them by the operation, and it is computed from the gathered logits.
+    """
+    logits = keras.logits_of(output)
+    activate = ACTIVATIONS.get(output.op.type) if tf.is_symbolic_tensor(output) else None
+    if activate is not None:
+        logits = gather(output.op.inputs[0], rows, checksum)
+        whole = activate(logits)
+    else:
+        whole = gather(output, rows, checksum)
+        logits = None if logits is None else gather(logits, rows)
+    if logits is not None:
+        keras.set_logits(whole, logits)
+    return whole
 
 
 def require_equal_rows(numbers: list[Any]) -> Any:

@@ -71,6 +71,13 @@ class Keras:
     def set_mask(self, tensor: Any, mask: Any) -> None:
         tensor._keras_mask = mask
 
+    def logits_of(self, tensor: Any) -> Any:
+        """What an activation was computed from, which crossentropies read in its place; None where Keras has not noted it."""
+        return getattr(tensor, "_keras_logits", None)
+
+    def set_logits(self, tensor: Any, logits: Any) -> None:
+        tensor._keras_logits = logits
+
     def compute_dtypes(self, layer: Any) -> set[str]:
         return {str(getattr(part, "compute_dtype", None)) for part in self.layers_of(layer)}
 

@@ -20,6 +20,8 @@ GUARD_VARIABLE = "JUPYTER_HVD_GUARD"
 DATA_VARIABLE = "JUPYTER_HVD_DATA"
 #: "global" where the ranks of a notebook share what cells compute.
 BATCH_VARIABLE = "JUPYTER_HVD_BATCH"
+#: "1" where a job that is started again goes on after the epochs of `fit` that it has completed.
+RESUME_VARIABLE = "JUPYTER_HVD_RESUME"
 FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
 _installed: list[Any] = []
 _begun = False
@@ -110,6 +112,10 @@ def start_sharing() -> None:
     if sharing.active:
         install(tf.keras)
         share_other_keras()
+    if os.environ.get(RESUME_VARIABLE) == "1":
+        from . import resumed_fits
+
+        resumed_fits.install(tf.keras, replace)
     seed_tensorflow()
     random.setstate(state)
 

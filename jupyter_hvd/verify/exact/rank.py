@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +21,9 @@ LIMITS_VARIABLE = "JUPYTER_HVD_OBSERVE"
 SEEDS_VARIABLE = "JUPYTER_HVD_SEEDS"
 #: The addresses of the workers of `tf.distribute`, with commas between them.
 WORKERS_VARIABLE = "JUPYTER_HVD_WORKERS"
+
+#: So long a rank that has failed waits for the others to fail, too.
+FAILING_SECONDS = 10.0
 
 
 def limits(
@@ -107,10 +111,20 @@ def main() -> int:
             refused=tuple(guard.refused),
         )
         save(record, record_stem(folder, rank))
+        if record.error:
+            await_records(folder, int(os.environ.get("HOROVOD_SIZE", "1")))
 
     program, status, original, *arguments = sys.argv[1:]
     # Its imports and its `__file__` belong to the copy that it works on.
     return run([program, status, str(here / Path(original).name), *arguments], finish, explained)
+
+
+def await_records(folder: Path, size: int) -> None:
+    """Wait for the records of all ranks, where all fail as one process does: the launcher ends them with the first."""
+    end = time.monotonic() + FAILING_SECONDS
+    others = [record_stem(folder, rank).with_suffix(".npz") for rank in range(size)]
+    while time.monotonic() < end and not all(file.exists() for file in others):
+        time.sleep(0.05)
 
 
 def tell_workers() -> None:

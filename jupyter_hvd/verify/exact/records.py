@@ -109,7 +109,7 @@ def count_steps(kinds: list[str]) -> int:
 
 
 def save(record: Record, stem: Path) -> None:
-    """Write a record into two files whose names begin with `stem`."""
+    """Write a record into two files whose names begin with `stem`; the `.npz` is there when both are whole."""
     plain = asdict(replace(record, events=(), variables=()))
     plain["variables"] = [(v.name, v.trainable) for v in record.variables]
     stem.with_suffix(".json").write_text(json.dumps(plain))
@@ -121,7 +121,10 @@ def save(record: Record, stem: Path) -> None:
         "measures": np.concatenate([np.zeros(0), *measures]),
         **{str(number): variable.value for number, variable in enumerate(record.variables)},
     }
-    np.savez(stem.with_suffix(".npz"), **arrays)  # type: ignore[arg-type]
+    part = stem.with_suffix(".part")
+    with part.open("wb") as stream:
+        np.savez(stream, **arrays)  # type: ignore[arg-type]
+    part.replace(stem.with_suffix(".npz"))
 
 
 def read(stem: Path) -> Record:

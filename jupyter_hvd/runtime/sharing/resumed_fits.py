@@ -1,0 +1,276 @@
+"""`--restarts` and `--elastic` with `--batch global`: epochs of `fit` that were completed are not computed again.
+
+A job that is started again runs its program from the beginning, on as many ranks as there are then. With the same seed it
+comes to the same calls of `fit`. After each epoch rank 0 has stored what the next one goes on from. In the epochs that were
+completed, `fit` only reads its data, which leaves datasets as they were; then all ranks take up what was stored. Since
+results do not depend on the number of ranks, they are still those of one process.
+
+A `fit` is computed again where more than is stored may have changed in it: see `is_resumable`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import os
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .random_state import RandomState, random_state, set_random_state
+from .report import tell
+
+#: Names the folder in which completed epochs are stored.
+STATE_VARIABLE = "JUPYTER_HVD_STATE"
+#: Callbacks of Keras all of whose state is in plain attributes, and which write no file that they go on in.
+CALLBACKS = (
+    "EarlyStopping",
+    "History",
+    "LearningRateScheduler",
+    "ModelCheckpoint",
+    "ReduceLROnPlateau",
+    "TerminateOnNaN",
+)
+#: Methods by which a model would do more in a step than what its layers do.
+STEPS = ("train_step", "test_step", "make_train_function", "make_test_function", "compute_loss")
+#: Methods of a list of callbacks that say nothing of an epoch that is only read.
+SILENT = (
+    "on_epoch_begin",
+    "on_train_batch_begin",
+    "on_train_batch_end",
+    "on_test_begin",
+    "on_test_end",
+    "on_test_batch_begin",
+    "on_test_batch_end",
+)
+Method = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class CompletedEpoch:
+    """What the epoch after this one goes on from.
+
+    Attributes:
+        epoch: its number. stopped: no other was to follow.
+        variables: the values of those of the model and its optimizer. callbacks: the plain attributes of each.
+    """
+
+    epoch: int
+    stopped: bool
+    variables: tuple[Any, ...]
+    callbacks: tuple[Mapping[str, Any], ...]
+    random: RandomState
+
+
+class RunningFit:
+    """A call of `fit` whose epochs are stored, and which begins by reading those that are.
+
+    Attributes:
+        reads: whether an epoch that was completed is read now.
+    """
+
+    def __init__(self, model: Any, file: Path, completed: CompletedEpoch | None) -> None:
+        self._model, self._file, self._completed = model, file, completed
+        self._functions: tuple[Any, Any] = (None, None)
+        self.reads = False
+
+    def begin(self) -> None:
+        """Before the first epoch, when the functions that compute steps are made."""
+        if self._completed is None:
+            return
+        self.reads = True
+        model = self._model
+        self._functions = model.train_function, model.test_function
+        model.train_function = model.test_function = self._read_step
+        model.get_metrics_result = dict  # those that no step has updated have no result
+        tell(f"fit goes on after epoch {self._completed.epoch + 1}")
+
+    def _read_step(self, iterator: Iterator[Any]) -> Mapping[str, Any]:
+        """Read the batches of a step, of which there is one at least."""
+        next(iterator)
+        for _ in range(self._model.steps_per_execution - 1):
+            if next(iterator, None) is None:
+                break
+        return {}
+
+    def end_epoch(self, epoch: int, callbacks: list[Any]) -> None:
+        """After an epoch was read, or computed and told to all callbacks."""
+        if not self.reads:
+            self._store(epoch, callbacks)
+        elif self._completed is not None and epoch == self._completed.epoch:
+            self.reads = False
+            self._take_up(self._completed, callbacks)
+
+    def _store(self, epoch: int, callbacks: list[Any]) -> None:
+        import horovod.tensorflow as hvd
+
+        from ..restarts import _agreed
+
+        if hvd.rank() == 0:
+            values = tuple(variable.numpy() for variable in self._variables())
+            plain = tuple(map(plain_attributes, callbacks))
+            stopped = bool(self._model.stop_training)
+            write_completed(
+                self._file, CompletedEpoch(epoch, stopped, values, plain, random_state())
+            )
+        _agreed(self._file)
+
+    def _take_up(self, completed: CompletedEpoch, callbacks: list[Any]) -> None:
+        """
+        Raises:
+            RuntimeError: this is another training than the one that was stored.
+        """
+        model = self._model
+        model.train_function, model.test_function = self._functions
+        del model.get_metrics_result
+        variables = self._variables()
+        shapes = [tuple(variable.shape) for variable in variables]
+        if shapes != [value.shape for value in completed.variables]:
+            raise RuntimeError(
+                "jupyter_hvd: this fit trains another model than when the job was interrupted, so the program does not "
+                "repeat itself: leave out --elastic and --restarts"
+            )
+        for variable, value in zip(variables, completed.variables, strict=True):
+            variable.assign(value)
+        for callback, attributes in zip(callbacks, completed.callbacks, strict=True):
+            vars(callback).update(attributes)
+        model.stop_training = completed.stopped
+        set_random_state(completed.random)
+
+    def _variables(self) -> list[Any]:
+        model, optimizer = self._model, self._model.optimizer
+        if not optimizer.built:
+            optimizer.build(model.trainable_variables)
+        return [*model.variables, *optimizer.variables]
+
+
+def install(module: Any, put: Callable[[Any, str, Method], None]) -> None:
+    """Let each `fit` of Keras 3 be stored, and go on from what was stored; with another Keras each is computed again.
+
+    Args:
+        module: a Keras. put: sets an attribute of a class.
+    """
+    if not module.__version__.startswith("3."):
+        return
+    running: list[RunningFit | None] = []
+    numbers = itertools.count()
+    fit = module.Model.fit
+    signature = inspect.signature(fit)
+
+    @functools.wraps(fit)
+    def resumed(*args: Any, **options: Any) -> Any:
+        given = signature.bind(*args, **options).arguments
+        # All calls are counted, so that each has the same number whenever the program runs.
+        file = Path(os.environ[STATE_VARIABLE]) / f"fit-{next(numbers)}.pickle"
+        stored = is_resumable(module, given)
+        running.append(RunningFit(given["self"], file, completed_epoch(file)) if stored else None)
+        try:
+            return fit(*args, **options)
+        finally:
+            running.pop()
+
+    put(module.Model, "fit", resumed)
+    kind = module.callbacks.CallbackList
+
+    def current() -> RunningFit | None:
+        return running[-1] if running else None
+
+    def silenced(method: Method) -> Method:
+        @functools.wraps(method)
+        def called(*args: Any, **options: Any) -> None:
+            found = current()
+            if found is None or not found.reads:
+                method(*args, **options)
+
+        return called
+
+    for name in SILENT:
+        put(kind, name, silenced(getattr(kind, name)))
+    begin, end = kind.on_train_begin, kind.on_epoch_end
+
+    @functools.wraps(begin)
+    def begun(callbacks: Any, logs: Any = None) -> None:
+        begin(callbacks, logs)
+        if (found := current()) is not None:
+            found.begin()
+
+    @functools.wraps(end)
+    def ended(callbacks: Any, epoch: int, logs: Any = None) -> None:
+        found = current()
+        if found is None or not found.reads:
+            end(callbacks, epoch, logs)
+        if found is not None:
+            found.end_epoch(epoch, callbacks.callbacks)
+
+    put(kind, "on_train_begin", begun)
+    put(kind, "on_epoch_end", ended)
+
+
+def is_resumable(module: Any, given: Mapping[str, Any]) -> bool:
+    """Whether nothing but what is stored can change in a `fit`, and its data can be read without computing.
+
+    So it is with Keras' own layers, optimizers and steps, and those of its callbacks that keep all state in plain attributes,
+    on arrays and datasets.
+
+    Args:
+        given: the arguments, `self` among them.
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    model = given["self"]
+    parts = [*model._flatten_layers(), model.optimizer]
+    if not all(is_of_keras(type(part)) and type(part).__name__ != "Lambda" for part in parts):
+        return False
+    if not all(is_of_keras(getattr(type(model), name)) for name in STEPS):
+        return False
+    kinds = tuple(getattr(module.callbacks, name) for name in CALLBACKS)
+    callbacks = tf.nest.flatten(given.get("callbacks") or [])
+    if not all(type(callback) in kinds for callback in callbacks):
+        return False
+    data = [given.get("x"), given.get("validation_data")]
+    leaves = [leaf for each in data for leaf in tf.nest.flatten(each)]
+    return all(
+        leaf is None or isinstance(leaf, np.ndarray | tf.Tensor | tf.data.Dataset)
+        for leaf in leaves
+    )
+
+
+def is_of_keras(thing: Any) -> bool:
+    return (getattr(thing, "__module__", None) or "").startswith("keras.")
+
+
+def plain_attributes(callback: Any) -> Mapping[str, Any]:
+    return {name: value for name, value in vars(callback).items() if is_plain(value)}
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a number, a text, an array, or a list or dictionary of such."""
+    import numpy as np
+
+    if isinstance(value, Mapping):
+        return all(map(is_plain, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(is_plain, value))
+    return isinstance(value, bool | int | float | str | np.ndarray | np.generic | type(None))
+
+
+def write_completed(file: Path, completed: CompletedEpoch) -> None:
+    """Write it so that the old or the new one is there, whole, whenever the job is interrupted."""
+    new = file.with_suffix(".new")
+    new.write_bytes(pickle.dumps(completed))
+    new.replace(file)
+
+
+def completed_epoch(file: Path) -> CompletedEpoch | None:
+    """What rank 0 has stored last of a `fit`, on all ranks; None where there is nothing."""
+    import horovod.tensorflow as hvd
+
+    stored = None
+    if hvd.rank() == 0 and file.exists():
+        stored = pickle.loads(file.read_bytes())  # noqa: S301 — written by rank 0 of this job
+    completed: CompletedEpoch | None = hvd.broadcast_object(stored, root_rank=0)
+    return completed
