@@ -11,6 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -42,45 +43,39 @@ class DefinedCall:
         """
         try:
             return self._inlined(t, arguments, named)
-        except TensorError as error:
+        except (TypeError, ValueError) as error:
+            raise t.error(f"`{self.definition.name}`: {error}") from error
+        except (TensorError, IndexError) as error:
             reason = refusal_of_numpy(self.definition, arguments, named)
             if reason is None:
                 raise
             raise t.error(f"`{self.definition.name}`: {reason}") from error
-        except (TypeError, ValueError) as error:
-            raise t.error(f"`{self.definition.name}`: {error}") from error
 
     def _inlined(self, t: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         read = read_definition(self.definition.body)
         bound = read.signature.bind(*arguments, **named)
-        given, arrays = bound.arguments, {}
-        for name, value in given.items():
+        bound = read.signature.bind(*arguments, **named)
+        for name, value in bound.arguments.items():
             if name in read.arrays and value is not None:
-                arrays[name] = t.no_list(t.whole(value))
-            elif name != "named":
-                given[name] = wrapped(t, t.listed(value))
-
-        def entry(*values: Any) -> Any:
-            for name, value in zip(arrays, values, strict=True):
-                value = t.once(value, name) if name in read.repeated else value
-                given[name] = wrapped(t, value)
-            return unwrapped(read.body(*bound.args, **bound.kwargs))
-
-        if self.definition.elementwise:
-            return t.spread([*arrays.values()], lambda *at: t.whole(entry(*at)))
-        return entry(*arrays.values())
+                array = t.no_list(t.whole(value))
+                value = t.once(array, name) if name in read.repeated else array
+            elif name in read.lists:
+                value = [t.no_list(t.whole(part)) for part in t.several(value)]
+            bound.arguments[name] = wrapped(t, t.listed(value))
+        return unwrapped(read.body(*bound.args, **bound.kwargs))
 
 
 @dataclass(frozen=True)
 class ReadDefinition:
     """A definition's body, in which what is assigned and read again gets a name in the program; its parameters that are arrays,
-    and those of its parameters that are read more than once.
+    those of them that are read more than once, and those that are lists of arrays.
     """
 
     body: Callable[..., Any]
     signature: inspect.Signature
     arrays: frozenset[str]
     repeated: frozenset[str]
+    lists: frozenset[str]
 
 
 @functools.cache
@@ -90,14 +85,23 @@ def read_definition(body: Callable[..., Any]) -> ReadDefinition:
     (function,) = tree.body
     assert isinstance(function, ast.FunctionDef)
     function.decorator_list = []
-    repeated = frozenset(x for x, reads in _reads(function.body).items() if reads > 1)
+    reads = _reads(function.body)
+    repeated = frozenset(x for x, times in reads.items() if times > 1)
     _name_repeated(function, repeated)
-    namespace = {**body.__globals__, "__let__": let}
+    helpers = {
+        x: read_definition(value).body
+        for x in reads
+        if isinstance(value := body.__globals__.get(x), FunctionType)
+        and value.__module__ == body.__module__
+    }
+    namespace = {**body.__globals__, **helpers, "__let__": let}
     exec(compile(tree, body.__code__.co_filename, "exec"), namespace)  # noqa: S102 - the prelude's own function
-    arrays = frozenset(x for x, hint in body.__annotations__.items() if hint == "Array")
-    return ReadDefinition(
-        namespace[function.name], inspect.signature(body), arrays, repeated & arrays
+    arrays, lists = (
+        frozenset(x for x, hint in body.__annotations__.items() if hint == kind)
+        for kind in ("Array", "Arrays")
     )
+    own = namespace[function.name]
+    return ReadDefinition(own, inspect.signature(body), arrays, repeated & arrays, lists)
 
 
 def _source_of(body: Callable[..., Any]) -> str:
@@ -147,6 +151,8 @@ def _reads_of(node: ast.AST) -> Counter[str]:
         case ast.Name(id, ast.Load()):
             return Counter((id,))
         case ast.Attribute(_, attr) if attr in STATIC:
+            return Counter()
+        case ast.keyword("like"):
             return Counter()
         case ast.Compare(_, [ast.Is() | ast.IsNot()]):
             return Counter()

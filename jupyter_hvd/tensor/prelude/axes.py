@@ -6,20 +6,23 @@ import math
 from typing import Any
 
 
-def axes_of(x: Any, axis: Any) -> tuple[int, ...]:
-    """The axes that `axis` names, from 0 on and in order; all where it is None."""
-    if axis is None:
-        return tuple(range(x.ndim))
+def named_axes(rank: int, axis: Any) -> tuple[int, ...]:
+    """The axes that `axis` names, from 0 on."""
     named = axis if isinstance(axis, tuple | list) else (axis,)
     for k in named:
-        if not -x.ndim <= k < x.ndim:
-            raise ValueError(f"axis {k} is out of bounds for array of dimension {x.ndim}")
-    return tuple(sorted(k % x.ndim for k in named))
+        if not -rank <= k < rank:
+            raise ValueError(f"axis {k} is out of bounds for array of dimension {rank}")
+    return tuple(k % rank for k in named)
 
 
-def count_of(x: Any, axis: Any) -> Any:
+def axes_of(rank: int, axis: Any) -> tuple[int, ...]:
+    """The axes that `axis` names, in order; all where it is None."""
+    return tuple(range(rank)) if axis is None else tuple(sorted(named_axes(rank, axis)))
+
+
+def count_of(shape: tuple[Any, ...], axis: Any) -> Any:
     """How many entries there are along axes."""
-    return math.prod(x.shape[k] for k in axes_of(x, axis))
+    return math.prod(shape[k] for k in axes_of(len(shape), axis))
 
 
 def along(axis: int, *places: Any) -> tuple[Any, ...]:

@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 
 #: Of a parameter: an array, a number, or a list of these that stands for an array.
 Array: TypeAlias = Any
+#: Several arrays, in a list or a tuple.
+Arrays: TypeAlias = Any
 Body = Callable[..., Any]
 
 
@@ -15,13 +17,12 @@ Body = Callable[..., Any]
 class Definition:
     """What a function of NumPy's, SciPy's or JAX's is, by its path: `("numpy", "linalg", "norm")`.
 
-    The body of an `elementwise` definition takes numbers, and is mapped over arrays. `method` is whether arrays have it as
-    a method.
+    `entrywise` is whether it computes each entry by itself, `method` whether arrays have it as a method.
     """
 
     path: tuple[str, ...]
     body: Body
-    elementwise: bool = False
+    entrywise: bool = False
     method: bool = False
 
     @property
@@ -43,8 +44,8 @@ class Namespace:
         return Namespace(*self.path, name, method=self.method)
 
     def __call__(self, body: Body) -> Body:
-        elementwise = body.__module__.endswith(".elementwise")
-        DEFINITIONS.append(Definition(self.path, body, elementwise, self.method))
+        entrywise = body.__module__.endswith(".elementwise")
+        DEFINITIONS.append(Definition(self.path, body, entrywise, self.method))
         return body
 
 

@@ -11,14 +11,16 @@ from .primitives import finite, largest, stopped
 
 @array.mean
 def mean(x: Array, axis=None, keepdims=False, where=True):
-    return np.sum(x, axis, keepdims=keepdims, where=where) / _counted(x, axis, keepdims, where)
+    return np.sum(x, axis, keepdims=keepdims, where=where) / _counted(
+        x.shape, axis, keepdims, where
+    )
 
 
-def _counted(x, axis, keepdims, where):
+def _counted(shape, axis, keepdims, where):
     """How many entries there are along axes, or how many where a condition holds."""
     if where is True or where is None:
-        return count_of(x, axis)
-    return np.sum(np.ones(x.shape, like=x), axis, keepdims=keepdims, where=where)
+        return count_of(shape, axis)
+    return np.sum(np.broadcast_to(where, shape), axis, keepdims=keepdims)
 
 
 @numpy.average
@@ -32,7 +34,7 @@ def average(x: Array, axis=None, weights: Array = None):
 def var(x: Array, axis=None, ddof=0, keepdims=False, where=True):
     """`sum((x - mean(x))**2) / (n - ddof)`."""
     apart = x - np.mean(x, axis, keepdims=True, where=where)
-    count = _counted(x, axis, keepdims, where)
+    count = _counted(x.shape, axis, keepdims, where)
     squares = np.sum(apart**2, axis, keepdims=keepdims, where=where)
     return squares / (count - ddof if ddof else count)
 
@@ -103,7 +105,7 @@ def logsumexp(x: Array, axis=None, b=None, keepdims=False):
     top = finite(largest(x, axis, keepdims=True))
     e = np.exp(x - top)
     spread = np.sum(e if b is None else b * e, axis, keepdims=keepdims)
-    return np.log(spread) + (top if keepdims else np.squeeze(top, axes_of(x, axis)))
+    return np.log(spread) + (top if keepdims else np.squeeze(top, axes_of(x.ndim, axis)))
 
 
 @jax.nn.softmax
@@ -140,13 +142,13 @@ def log_softmax_of_all(x: Array, axis=None):
 @numpy.trapz
 def trapezoid(y: Array, x: Array = None, dx=1.0, axis=-1):
     """`sum(½·(y[i] + y[i + 1])·(x[i + 1] - x[i]))`."""
-    (k,) = axes_of(y, axis)
+    (k,) = axes_of(y.ndim, axis)
     width = dx
     if x is not None and x.ndim == 1:
         width = np.diff(x)[(..., *[None] * (y.ndim - 1 - k))]
     elif x is not None:
         width = np.diff(x, axis=k)
-    both = y[along(k, slice(1, None))] + y[along(k, slice(None, -1))]
+    both = y[along(k, slice(None, -1))] + y[along(k, slice(1, None))]
     return np.sum(0.5 * both * width, k)
 
 

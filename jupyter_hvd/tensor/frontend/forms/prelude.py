@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...prelude import reductions  # noqa: F401 — they enter their definitions
+from ...prelude import elementwise, products, reductions, shapes  # noqa: F401 — they enter their definitions
 from ...prelude.definitions import DEFINITIONS, Definition
 from ..definition_calls import DefinedCall
 from .table import FORMS, Form
@@ -19,5 +19,5 @@ def _name_in_the_table(definition: Definition) -> str:
 for _definition in DEFINITIONS:
     _name = _name_in_the_table(_definition)
     FORMS[_name] = Form(
-        _name, DefinedCall(_definition), _definition.method, False, _definition.elementwise
+        _name, DefinedCall(_definition), _definition.method, False, _definition.entrywise
     )
