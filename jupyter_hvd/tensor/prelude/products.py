@@ -51,7 +51,7 @@ def correlate(a: Array, v: Array, mode="valid"):
 
 @array.trace
 def trace(a: Array, offset=0):
-    return np.sum(np.diagonal(a, offset))
+    return np.sum(np.diagonal(a, offset), -1)
 
 
 @numpy.diag
@@ -72,12 +72,19 @@ def diagflat(v: Array, k=0):
 
 @numpy.tril
 def tril(m: Array, k=0):
-    return np.where(np.tri(*m.shape[-2:], k=k, dtype=bool, like=m), m, 0)
+    return np.where(_on_or_below(m.shape, k, like=m), m, 0)
 
 
 @numpy.triu
 def triu(m: Array, k=0):
-    return np.where(np.tri(*m.shape[-2:], k=k - 1, dtype=bool, like=m), 0, m)
+    return np.where(_on_or_below(m.shape, k - 1, like=m), 0, m)
+
+
+def _on_or_below(shape, k, like):
+    """Whether an entry is on the k-th diagonal of a matrix, or below it."""
+    if len(shape) < 2:
+        raise ValueError("a triangle is that of a matrix")
+    return np.tri(shape[-2], shape[-1], k, bool, like=like)
 
 
 @numpy.linalg.norm

@@ -95,7 +95,7 @@ def tile(a: Array, reps):
         a = np.expand_dims(a, 0)
     counts = (1,) * (a.ndim - len(counts)) + counts
     if any(isinstance(count, int) and count < 1 for count in counts):
-        raise ValueError("none of a whole leaves no entries: repeat it once at least")
+        raise ValueError("no times leaves no entries: repeat it once at least")
     for k, count in enumerate(counts):
         a = a if count == 1 else np.concatenate([a] * count, k)
     return a
