@@ -165,9 +165,8 @@ def polyval(p, x: Array):
 @numpy.cov
 def cov(m: Array, y: Array = None, rowvar=True, bias=False, ddof=None):
     """`d @ d.T / (n - 1)`, d being the rows without their means."""
-    x = m if y is None else np.vstack([m, y])
-    if x.ndim == 2 and not rowvar:
-        x = x.T
+    rows = [x if rowvar or x.ndim < 2 else x.T for x in (m, y) if x is not None]
+    x = rows[0] if y is None else np.vstack(rows)
     if x.ndim > 2:
         raise ValueError("m has more than 2 dimensions")
     apart = x - np.mean(x, -1, keepdims=True)

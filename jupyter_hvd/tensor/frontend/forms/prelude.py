@@ -8,16 +8,17 @@ from ..definition_calls import DefinedCall
 from .table import FORMS, Form
 
 
-def _name_in_the_table(definition: Definition) -> str:
-    """What `table.form_of` looks a function up by."""
-    module, *_, owner, name = definition.path[0], *definition.path
-    if owner == "norm":
-        return f"norm.{name}"
-    return f"scipy.{name}" if module == "scipy" else name
+def _enter(definition: Definition, name: str) -> None:
+    call = DefinedCall(definition)
+    FORMS[name] = Form(name, call, definition.method, entrywise=definition.entrywise)
 
 
 for _definition in DEFINITIONS:
-    _name = _name_in_the_table(_definition)
-    FORMS[_name] = Form(
-        _name, DefinedCall(_definition), _definition.method, False, _definition.entrywise
-    )
+    _owner, _name = _definition.path[-2:]
+    _name = f"norm.{_name}" if _owner == "norm" else _name
+    if "scipy" not in _definition.path:
+        _enter(_definition, _name)
+    else:  # by its name alone, too, unless NumPy or JAX have another function of that name
+        _enter(_definition, f"scipy.{_name}")
+        if not any(one.name == _name for one in DEFINITIONS if "scipy" not in one.path):
+            _enter(_definition, _name)
