@@ -152,14 +152,15 @@ def diff(a: Array, n=1, axis=-1, prepend: Array = None, append: Array = None):
     (k,) = axes_of(a.ndim, axis)
     if not isinstance(n, int) or n < 0:
         raise ValueError(f"order must be non-negative but got {n!r}")
-    if n and (prepend is not None or append is not None):
+    if n == 0:
+        return a
+    if prepend is not None or append is not None:
         edge = (*a.shape[:k], 1, *a.shape[k + 1 :])
         parts = [prepend, a, append]
         parts = [x if x.ndim else np.broadcast_to(x, edge) for x in parts if x is not None]
         a = np.concatenate(parts, k)
-    for _ in range(n):
-        a = a[along(k, slice(1, None))] - a[along(k, slice(None, -1))]
-    return a
+    step = a[along(k, slice(1, None))] - a[along(k, slice(None, -1))]
+    return step if n == 1 else np.diff(step, n - 1, k)
 
 
 @numpy.gradient
