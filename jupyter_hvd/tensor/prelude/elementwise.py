@@ -208,7 +208,7 @@ def entr(x: Array):
 def polygamma(n, x: Array):
     """The n-th derivative of `digamma`."""
     if not isinstance(n, int) or n < 0:
-        raise TypeError("the order is a constant: `polygamma(1, x)`")
+        raise TypeError("takes its order as a constant: `polygamma(1, x)`")
     return Primitive(f"polygamma{n}" if n else "digamma")(x)
 
 
