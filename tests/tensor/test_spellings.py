@@ -288,7 +288,7 @@ REFUSED = (
     ("np.select([x, y], [x, y])", "x > 0"),
     ("np.pad(x, 1, mode='mean')", "'symmetric'"),
     ("np.pad(x, -1)", "x[1:-1]"),
-    ("np.diff(x, -1)", "not negative"),
+    ("np.diff(x, -1)", "non-negative"),
 )
 
 

@@ -8,6 +8,7 @@ from . import (  # noqa: F401 — they enter their functions
     linear,
     made,
     places,
+    prelude,
     products,
     shapes,
 )

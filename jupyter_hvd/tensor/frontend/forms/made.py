@@ -59,18 +59,18 @@ def _like(t: Any, x: Any, value: Any) -> Any:
 
 
 @form("eye", "identity", maker=True)
-def eye(t: Any, n: Any, m: Any = None, k: int = 0) -> Any:
+def eye(t: Any, N: Any, M: Any = None, k: int = 0) -> Any:  # noqa: N803 - NumPy's names
     """`1 if j == i + k else 0`."""
-    rows = t.size_of(n)
-    columns = rows if m is None else t.size_of(m)
+    rows = t.size_of(N)
+    columns = rows if M is None else t.size_of(M)
     return t.condition_array([rows, columns], lambda i, j: compare("=", j, i + k))
 
 
 @form("tri", maker=True)
-def tri(t: Any, n: Any, m: Any = None, k: int = 0) -> Any:
+def tri(t: Any, N: Any, M: Any = None, k: int = 0) -> Any:  # noqa: N803 - NumPy's names
     """`1 if j <= i + k else 0`."""
-    rows = t.size_of(n)
-    columns = rows if m is None else t.size_of(m)
+    rows = t.size_of(N)
+    columns = rows if M is None else t.size_of(M)
     return t.condition_array([rows, columns], lambda i, j: compare("≤", j, i + k))
 
 

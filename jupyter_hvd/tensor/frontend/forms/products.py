@@ -6,12 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ...language.affine import Affine
-from ...language.predicates import compare, conj, in_range
-from .reductions import axes_of, total
-from .table import build, form
+from ...language.predicates import in_range
+from .table import form
 
 ONE = Affine.of(1)
 
@@ -108,18 +105,6 @@ def dot(t: Any, a: Any, b: Any) -> Any:
     return _summed_along(t, t.whole(a), b, -2 if len(t.dims(b)) > 1 else -1)
 
 
-@form("vdot")
-def vdot(t: Any, a: Any, b: Any) -> Any:
-    """`sum(a[i]*b[i])`, of all entries of both."""
-    return _summed_along(t, build(t, "ravel", a), build(t, "ravel", b), -1)
-
-
-@form("inner")
-def inner(t: Any, a: Any, b: Any) -> Any:
-    """`sum(a[i]*b[i])`, along the last axes."""
-    return _summed_along(t, t.whole(a), t.whole(b), -1)
-
-
 def _summed_along(t: Any, a: Any, b: Any, axis: int) -> Any:
     """The product summed along the last axis of a and this one of b; of numbers, the product."""
     m, n = len(t.dims(a)), len(t.dims(b))
@@ -128,33 +113,6 @@ def _summed_along(t: Any, a: Any, b: Any, axis: int) -> Any:
     left, right = _letters(m), _letters(n, "p")
     right[axis] = left[-1]
     return contracted(t, (left, right), [x for x in (*left, *right) if x != left[-1]], (a, b))
-
-
-@form("outer")
-def outer(t: Any, a: Any, b: Any) -> Any:
-    """`[[a[i]*b[j] for j in …] for i in …]`, of all entries of both."""
-    a, b = build(t, "ravel", a), build(t, "ravel", b)
-    return contracted(t, (["i"], ["j"]), ["i", "j"], (a, b))
-
-
-@form("cross")
-def cross(t: Any, a: Any, b: Any) -> Any:
-    """`[a[1]*b[2] - a[2]*b[1], a[2]*b[0] - a[0]*b[2], a[0]*b[1] - a[1]*b[0]]`, along the last axes."""
-    a, b = t.once(t.whole(a), "a"), t.once(t.whole(b), "b")
-    for x in (a, b):
-        if not t.dims(x) or t.number(t.dims(x)[-1]) != 3:
-            raise t.error("`cross` takes vectors of three numbers", "write two of them out")
-
-    def component(j: int) -> Any:
-        k, l = (j + 1) % 3, (j + 2) % 3  # noqa: E741
-        left = t.computed("*", _component(t, a, k), _component(t, b, l))
-        return t.computed("-", left, t.computed("*", _component(t, a, l), _component(t, b, k)))
-
-    return build(t, "stack", [component(j) for j in range(3)], -1)
-
-
-def _component(t: Any, x: Any, k: int) -> Any:
-    return t.subscript(x, (..., k))
 
 
 @form("tensordot")
@@ -227,12 +185,6 @@ def _with_names(part: str, names: Sequence[str], rank: int) -> list[str]:
     return [*before, *names[len(names) - several :], *after]
 
 
-@form("trace", method=True)
-def trace(t: Any, x: Any, offset: int = 0) -> Any:
-    """`sum(A[i, i] for i in range(n))`."""
-    return total(t, diagonal(t, x, offset))
-
-
 @form("diagonal", method=True)
 def diagonal(t: Any, x: Any, offset: int = 0) -> Any:
     """`[A[i, i] for i in range(n)]`; of an array that is not square, as many as there are."""
@@ -245,63 +197,6 @@ def diagonal(t: Any, x: Any, offset: int = 0) -> Any:
     if rows != columns:
         rows = Affine.of(min(t.number(rows), t.number(columns)))
     return t.build([rows], lambda i: t.read(x, i + down, i + right), x)
-
-
-@form("diag")
-def diag(t: Any, x: Any, k: int = 0) -> Any:
-    """`[[x[i] if i == j else 0 …] …]`, or the diagonal of a matrix."""
-    x = t.whole(x)
-    if len(t.dims(x)) == 2:
-        return diagonal(t, x, k)
-    if len(t.dims(x)) != 1 or not isinstance(k, int):
-        raise t.error("`diag` takes an array of one or two dimensions")
-    x = t.plainly(x)
-    n = t.dims(x)[0] + abs(k)
-    up = max(0, -k)
-
-    def entry(i: Affine, j: Affine) -> Any:
-        here = compare("=", i + k, j)
-        if k:
-            here = conj(here, in_range(i - up, t.dims(x)[0]))
-        return t.conditioned(here, t.read(x, i - up))
-
-    return t.build([n, n], entry, x)
-
-
-@form("tril")
-def tril(t: Any, x: Any, k: int = 0) -> Any:
-    """`A[i, j] if j <= i + k else 0`."""
-    return _triangle(t, x, lambda i, j: compare("≤", j, i + k))
-
-
-@form("triu")
-def triu(t: Any, x: Any, k: int = 0) -> Any:
-    """`A[i, j] if i + k <= j else 0`."""
-    return _triangle(t, x, lambda i, j: compare("≤", i + k, j))
-
-
-def _triangle(t: Any, x: Any, within: Any) -> Any:
-    x = t.plainly(t.whole(x))
-    dims = t.dims(x)
-    if len(dims) < 2:
-        raise t.error("a triangle is that of a matrix")
-    return t.build(dims, lambda *at: t.conditioned(within(*at[-2:]), t.read(x, *at)), x)
-
-
-@form("kron")
-def kron(t: Any, a: Any, b: Any) -> Any:
-    """`a[i, j]·b[k, l]` at `[m·i + k, n·j + l]`."""
-    from .shapes import reshape
-
-    a, b = t.whole(a), t.whole(b)
-    r = len(t.dims(a))
-    if len(t.dims(b)) != r:
-        raise t.error("`kron` takes two arrays of as many dimensions")
-    left, right = _letters(r), _letters(r, "p")
-    out = [x for pair in zip(left, right, strict=True) for x in pair]
-    made = contracted(t, (left, right), out, (a, b))
-    shape = [t.number(m) * t.number(n) for m, n in zip(t.dims(a), t.dims(b), strict=True)]
-    return reshape(t, made, *shape)
 
 
 @form("convolve")
@@ -336,51 +231,3 @@ def convolve(t: Any, a: Any, b: Any, mode: str = "full") -> Any:
         return t.total([m], term, a, b)
 
     return t.build([length], entry, a, b)
-
-
-@form("correlate")
-def correlate(t: Any, a: Any, b: Any, mode: str = "valid") -> Any:
-    """`convolve(a, b[::-1])`."""
-    b = t.once(t.whole(b), "b")
-    m = t.dims(b)[0]
-    return convolve(t, a, t.build([m], lambda j: t.read(b, _last(m, j)), b), mode)
-
-
-def _last(m: Affine, j: Affine) -> Affine:
-    return m - 1 - j
-
-
-@form("norm")
-def norm(t: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
-    """`sqrt(sum(x**2))`; of vectors `sum(|x|**p)**(1/p)` and `max(|x|)`, of matrices the largest sum of
-    a row's or a column's `|x|`.
-    """
-    x = t.whole(x)
-    axes = axes_of(t, axis, len(t.dims(x)))
-    if ord is None or (ord == "fro" and len(axes) == 2) or (ord == 2 and len(axes) == 1):
-        return t.mapped("sqrt", total(t, t.computed("**", x, 2), axis, keepdims))
-    size = t.mapped("abs", x)
-    if len(axes) == 1 and isinstance(ord, int | float):
-        return _norm_of_vectors(t, size, ord, axes[0], keepdims)
-    if len(axes) == 2 and ord in (1, -1, np.inf, -np.inf):
-        if isinstance(axis, tuple) and axis[0] % len(t.dims(x)) != axes[0]:
-            axes = axes[::-1]  # the rows' axis is named first
-        summed, rest = axes if abs(ord) == 1 else axes[::-1]
-        extreme = "max" if ord > 0 else "min"
-        sums = total(t, size, summed, True)
-        made = build(t, extreme, sums, rest, True)
-        return made if keepdims else build(t, "squeeze", made, axes)
-    raise t.error(
-        f"the norm of order {ord!r}",
-        "of matrices there are 'fro', 1, -1, inf and -inf; those of singular values are not there",
-    )
-
-
-def _norm_of_vectors(t: Any, size: Any, ord: Any, axis: int, keepdims: bool) -> Any:  # noqa: A002
-    if abs(ord) == np.inf:
-        return build(t, "max" if ord > 0 else "min", size, axis, keepdims)
-    if ord == 0:
-        return total(t, t._compare("!=", size, 0), axis, keepdims)
-    if ord == 1:
-        return total(t, size, axis, keepdims)
-    return t.computed("**", total(t, t.computed("**", size, ord), axis, keepdims), 1 / ord)

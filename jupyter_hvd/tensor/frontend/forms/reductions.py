@@ -73,52 +73,6 @@ def _among(t: Any, x: Any, where: Any, other: Any) -> Any:
     return x if where is None or where is True else t.chosen(where, x, other)
 
 
-@form("nansum")
-def sum_of_numbers(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """`sum(where(x == x, x, 0))`."""
-    x = t.once(t.whole(x), "x")
-    return total(t, t.chosen(t._compare("==", x, x), x, 0), axis, keepdims)
-
-
-@form("nanmean")
-def mean_of_numbers(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """`nansum(x) / sum(x == x)`."""
-    x = t.once(t.whole(x), "x")
-    counted = total(t, t._compare("==", x, x), axis, keepdims)
-    return t.computed("/", sum_of_numbers(t, x, axis, keepdims), counted)
-
-
-@form("nanmax")
-def largest_number(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """`max(where(x == x, x, -∞))`."""
-    x = t.once(t.whole(x), "x")
-    return build(t, "max", t.chosen(t._compare("==", x, x), x, -math.inf), axis, keepdims)
-
-
-@form("nanmin")
-def smallest_number(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """`min(where(x == x, x, ∞))`."""
-    x = t.once(t.whole(x), "x")
-    return build(t, "min", t.chosen(t._compare("==", x, x), x, math.inf), axis, keepdims)
-
-
-@form("nanvar")
-def var_of_numbers(t: Any, x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
-    """`nansum((x - nanmean(x))**2) / (sum(x == x) - ddof)`."""
-    x = t.once(t.whole(x), "x")
-    present = t._compare("==", x, x)
-    apart = t.chosen(present, t.computed("-", x, mean_of_numbers(t, x, axis, True)), 0)
-    counted = total(t, present, axis, keepdims)
-    squares = total(t, t.computed("**", apart, 2), axis, keepdims)
-    return t.computed("/", squares, t.computed("-", counted, ddof) if ddof else counted)
-
-
-@form("nanstd")
-def std_of_numbers(t: Any, x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
-    """`sqrt(nanvar(x))`."""
-    return t.mapped("sqrt", var_of_numbers(t, x, axis, ddof, keepdims))
-
-
 def total_of(t: Any, x: Any, start: Any = 0) -> Any:
     """Python's `sum`, along the first axis."""
     x = t.listed_from(x)
@@ -134,74 +88,6 @@ def count(t: Any, x: Any, axis: Any) -> Any:
         size = t.scalar_of(dims[k])
         made = size if made == 1 else t.computed("*", made, size)
     return made
-
-
-def _how_many(t: Any, x: Any, axis: Any, keepdims: bool, where: Any) -> Any:
-    """How many entries there are along axes, or how many where a condition holds."""
-    if where is None or where is True:
-        return count(t, x, axis)
-    every = build(t, "broadcast_to", 1, t.whole(x).shape)
-    return total(t, every, axis, keepdims, where)
-
-
-@form("mean", method=True)
-def mean(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Any:
-    """`sum(x) / n`."""
-    x = t.whole(x)
-    n = _how_many(t, x, axis, keepdims, where)
-    return t.computed("/", total(t, x, axis, keepdims, where), n)
-
-
-average = form("average")(
-    lambda t, x, axis=None, weights=None: (
-        mean(t, x, axis)
-        if weights is None
-        else t.computed(
-            "/",
-            total(t, t.computed("*", x, t.once(t.whole(weights))), axis),
-            total(t, weights, None if len(t.dims(t.whole(weights))) == 1 else axis),
-        )
-    )
-)
-
-
-@form("var", method=True)
-def var(
-    t: Any,
-    x: Any,
-    axis: Any = None,
-    ddof: int = 0,
-    keepdims: bool = False,
-    where: Any = None,
-) -> Any:
-    """`sum((x - mean(x))**2) / (n - ddof)`."""
-    x = t.once(t.whole(x), "x")
-    apart = t.computed("-", x, mean(t, x, axis, keepdims=True, where=where))
-    n = _how_many(t, x, axis, keepdims, where)
-    return t.computed(
-        "/",
-        total(t, t.computed("**", apart, 2), axis, keepdims, where),
-        n if not ddof else t.computed("-", n, ddof),
-    )
-
-
-@form("std", method=True)
-def std(
-    t: Any,
-    x: Any,
-    axis: Any = None,
-    ddof: int = 0,
-    keepdims: bool = False,
-    where: Any = None,
-) -> Any:
-    """`sqrt(var(x))`."""
-    return t.mapped("sqrt", var(t, x, axis, ddof, keepdims, where))
-
-
-@form("count_nonzero")
-def count_nonzero(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """`sum(x != 0)`."""
-    return total(t, t._compare("!=", t.whole(x), 0), axis, keepdims)
 
 
 # By halves: as many operations as entries less one, in ⌈log2 n⌉ statements
@@ -299,6 +185,7 @@ def _product_of_sizes(t: Any, sizes: Sequence[Affine]) -> Any:
     return t.index(unknown[0] * whole) if unknown else whole
 
 
+@form("largest")
 def largest(t: Any, x: Any, axis: Any = None, keepdims: bool = False, of_none: Any = None) -> Any:
     """`maximum` by halves, of what is not differentiated."""
     return halved(t, x, axis, keepdims, lambda a, b: t.mapped("maximum", a, b), of_none)
@@ -368,13 +255,6 @@ def _shared(
     return made if keepdims else _without(t, made, gone)
 
 
-@form("ptp")
-def ptp(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """`max(x) - min(x)`."""
-    x = t.once(t.whole(x))
-    return t.computed("-", max_(t, x, axis, keepdims), min_(t, x, axis, keepdims))
-
-
 @form("any", method=True)
 def any_(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Any:
     """The largest of `x != 0`."""
@@ -385,45 +265,6 @@ def any_(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any = 
 def all_(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Any:
     """The smallest of `x != 0`."""
     return smallest(t, _among(t, t._compare("!=", t.whole(x), 0), where, 1), axis, keepdims, 1)
-
-
-@form("allclose")
-def allclose(t: Any, a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8) -> Any:
-    """`isclose`, of all entries."""
-    return all_(t, build(t, "isclose", a, b, rtol, atol))
-
-
-@form("trapezoid", "trapz")
-def trapezoid(t: Any, y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:
-    """`sum(½·(y[i] + y[i + 1])·(x[i + 1] - x[i]))`."""
-    if t.numbers_of(y) == "bool":
-        raise t.error("the sum of two conditions is logic in NumPy", "integrate `1.0 * p`")
-    y = t.once(t.whole(y))
-    (k,) = axes_of(t, axis, len(t.dims(y)))
-    lead = (slice(None),) * k
-    after = t.subscript(y, (*lead, slice(1, None)))
-    before = t.subscript(y, (*lead, slice(None, -1)))
-    width = dx
-    if x is not None:
-        if len(t.dims(t.whole(x))) != 1:
-            raise t.error("`trapezoid` takes places of one dimension", "write the sum out")
-        width = build(t, "diff", x)
-        width = t.subscript(width, (..., *[None] * (len(t.dims(y)) - 1 - k)))
-    both = t.computed("*", 0.5, t.computed("+", before, after))
-    return total(t, t.computed("*", both, width), axis)
-
-
-@form("polyval")
-def polyval(t: Any, p: Any, x: Any) -> Any:
-    """`(p[0]·x + p[1])·x + …`, by Horner's rule."""
-    coefficients = t.several(p)
-    x = t.once(t.whole(x))
-    made = t.computed("*", 0.0, x) if t.dims(x) else t.whole(0.0)
-    for j, c in enumerate(coefficients):
-        c = t.once(t.whole(c))
-        made = t.computed("+", t.computed("*", made, x), c) if j or t.dims(x) else c
-        made = t.once(made)
-    return made
 
 
 @form("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "fftn", "rfft2")
@@ -564,63 +405,6 @@ def searched(t: Any, *_: Any, **__: Any) -> Any:
     )
 
 
-def _shift(t: Any, x: Any, axis: Any, as_constant: str) -> Any:
-    """The largest entry along an axis, as a constant, `finite` or `stopped`: taking it off changes no derivative. `finite` is 0
-    of what is infinite, and one operation more.
-    """
-    return t.once(t.mapped(as_constant, largest(t, x, axis, keepdims=True)), "top")
-
-
-@form("logsumexp")
-def logsumexp(t: Any, x: Any, axis: Any = None, b: Any = None, keepdims: bool = False) -> Any:
-    """`log(sum(b*exp(x - top))) + top`, top being the largest entry, a constant to the derivative."""
-    x = t.once(t.whole(x), "x")
-    top = _shift(t, x, axis, "finite")
-    e = t.mapped("exp", t.computed("-", x, top))
-    spread = total(t, e if b is None else t.computed("*", b, e), axis, keepdims)
-    if not keepdims:
-        top = reduced(
-            t,
-            top,
-            axis,
-            False,
-            lambda x, rest, gone: at_axes(t, x, rest, gone, [Affine.of(0)] * len(gone)),
-        )
-    return t.computed("+", t.mapped("log", spread), top)
-
-
-@form("softmax")
-def softmax(t: Any, x: Any, axis: Any = -1) -> Any:
-    """`e / sum(e)` with `e = exp(x - top)`."""
-    x = t.once(t.whole(x), "x")
-    e = t.once(t.mapped("exp", t.computed("-", x, _shift(t, x, axis, "stopped"))), "e")
-    return t.computed("/", e, total(t, e, axis, True))
-
-
-@form("scipy.softmax")
-def softmax_of_all(t: Any, x: Any, axis: Any = None) -> Any:
-    """As SciPy has it: over all axes, where none is named."""
-    return softmax(t, x, axis)
-
-
-@form("scipy.log_softmax")
-def log_softmax_of_all(t: Any, x: Any, axis: Any = None) -> Any:
-    """As SciPy has it: over all axes, where none is named."""
-    return _log_softmax(t, x, axis, "finite")
-
-
-@form("log_softmax")
-def log_softmax(t: Any, x: Any, axis: Any = -1) -> Any:
-    """`z - log(sum(exp(z)))` with `z = x - top`."""
-    return _log_softmax(t, x, axis, "stopped")
-
-
-def _log_softmax(t: Any, x: Any, axis: Any, as_constant: str) -> Any:
-    x = t.once(t.whole(x), "x")
-    z = t.once(t.computed("-", x, _shift(t, x, axis, as_constant)), "z")
-    return t.computed("-", z, t.mapped("log", total(t, t.mapped("exp", z), axis, True)))
-
-
 # Prefixes, by doubling: n·log2(n) operations at most, in ⌈log2 n⌉ statements
 
 
@@ -676,30 +460,6 @@ def ndim(t: Any, x: Any) -> Any:
 def size(t: Any, x: Any) -> Any:
     """The number of entries."""
     return count(t, x, None)
-
-
-@form("cov")
-def cov(
-    t: Any, m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None
-) -> Any:
-    """`d @ d.T / (n - 1)`, d being the rows without their means."""
-    x = t.whole(m) if y is None else build(t, "vstack", [m, y])
-    if len(t.dims(x)) == 2 and not rowvar:
-        x = build(t, "transpose", x)
-    apart = t.once(t.computed("-", x, mean(t, t.once(x, "x"), -1, keepdims=True)), "d")
-    less = ddof if ddof is not None else 0 if bias else 1
-    n = t.computed("-", t.scalar_of(t.dims(apart)[-1]), less)
-    return t.computed("/", build(t, "inner", apart, apart), n)
-
-
-@form("corrcoef")
-def corrcoef(t: Any, x: Any, y: Any = None, rowvar: bool = True) -> Any:
-    """`cov(x)[i, j] / (std[i] * std[j])`."""
-    c = t.once(cov(t, x, y, rowvar), "cov")
-    if not t.dims(c):
-        return t.computed("/", c, c)
-    d = t.once(t.mapped("sqrt", build(t, "diagonal", c)), "std")
-    return t.computed("/", c, build(t, "outer", d, d))
 
 
 @form("histogram")

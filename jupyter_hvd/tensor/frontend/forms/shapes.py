@@ -46,25 +46,7 @@ def transposed(t: Any, x: Any) -> Any:
 @attribute("mT")
 def matrix_transposed(t: Any, x: Any) -> Any:
     """`x.mT`: the last two axes exchanged."""
-    return swapaxes(t, x, -1, -2)
-
-
-@form("swapaxes", method=True)
-def swapaxes(t: Any, x: Any, one: int, two: int) -> Any:
-    """Two axes exchanged."""
-    rank = len(t.dims(t.whole(x)))
-    order = list(range(rank))
-    order[one], order[two] = order[two], order[one]
-    return transpose(t, x, *order)
-
-
-@form("moveaxis")
-def moveaxis(t: Any, x: Any, source: int, destination: int) -> Any:
-    """One axis at another place."""
-    rank = len(t.dims(t.whole(x)))
-    order = [k for k in range(rank) if k != source % rank]
-    order.insert(destination % rank, source % rank)
-    return transpose(t, x, *order)
+    return build(t, "swapaxes", x, -1, -2)
 
 
 @form("reshape", method=True)
@@ -181,22 +163,6 @@ def expand_dims(t: Any, x: Any, axis: Any) -> Any:
     return t.build(dims, lambda *at: t.read(x, *(i for k, i in enumerate(at) if k not in new)), x)
 
 
-@form("atleast_1d")
-def atleast_1d(t: Any, x: Any) -> Any:
-    """A scalar as an array of one entry."""
-    x = t.whole(x)
-    return x if t.dims(x) else t.build([ONE], lambda _: x, x)
-
-
-@form("atleast_2d")
-def atleast_2d(t: Any, x: Any) -> Any:
-    """A scalar or vector as a matrix of one row."""
-    x = t.whole(x)
-    while len(t.dims(x)) < 2:
-        x = expand_dims(t, x, 0)
-    return x
-
-
 @form("broadcast_to")
 def broadcast_to(t: Any, x: Any, shape: Any) -> Any:
     """x repeated along axes that it has not, or only one entry of."""
@@ -205,18 +171,6 @@ def broadcast_to(t: Any, x: Any, shape: Any) -> Any:
     for own, wanted in zip(t.dims(x)[::-1], dims[::-1], strict=False):
         t.meet(own, wanted)
     return t.build(dims, lambda *at: t._aligned(x, at), x)
-
-
-@form("flipud")
-def flipud(t: Any, x: Any) -> Any:
-    """`x[n - 1 - i]`, along the first axis."""
-    return flip(t, x, 0)
-
-
-@form("fliplr")
-def fliplr(t: Any, x: Any) -> Any:
-    """`A[i, m - 1 - j]`, along the second axis."""
-    return flip(t, x, 1)
 
 
 @form("flip")
@@ -230,20 +184,6 @@ def flip(t: Any, x: Any, axis: Any = None) -> Any:
         lambda *at: t.read(x, *(dims[k] - 1 - a if k in turned else a for k, a in enumerate(at))),
         x,
     )
-
-
-@form("rot90")
-def rot90(t: Any, m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
-    """`A[j, m - 1 - i]`: turned from the first axis to the second, k times."""
-    m = t.whole(m)
-    one, two = (axes_of(t, axis, len(t.dims(m)))[0] for axis in t.listed(axes))
-    if one == two or not isinstance(k, int):
-        raise t.error("`rot90` takes two different axes, and a constant number of turns")
-    if k % 4 == 2:
-        return flip(t, m, (one, two))
-    if k % 2:
-        return swapaxes(t, flip(t, m, two if k % 4 == 1 else one), one, two)
-    return m
 
 
 @form("roll")
@@ -397,79 +337,9 @@ def _continued(t: Any, x: Any, k: int, before: int, after: int, mode: str) -> An
 def stack(t: Any, arrays: Any, axis: int = 0) -> Any:
     """Arrays of one shape along a new axis."""
     if t.is_array(arrays) and arrays.written is None:  # of as many as a size says
-        return moveaxis(t, arrays, 0, axis)
+        return build(t, "moveaxis", arrays, 0, axis)
     parts = [expand_dims(t, x, axis) for x in t.several(arrays)]
     return concatenate(t, parts, axis)
-
-
-@form("hstack")
-def hstack(t: Any, arrays: Any) -> Any:
-    """Side by side."""
-    parts = [atleast_1d(t, x) for x in t.several(arrays)]
-    return concatenate(t, parts, 0 if len(t.dims(parts[0])) == 1 else 1)
-
-
-@form("vstack", "row_stack")
-def vstack(t: Any, arrays: Any) -> Any:
-    """One under the other."""
-    return concatenate(t, [atleast_2d(t, x) for x in t.several(arrays)], 0)
-
-
-@form("dstack")
-def dstack(t: Any, arrays: Any) -> Any:
-    """Matrices along a third axis; a vector is one row."""
-    parts = [atleast_2d(t, x) for x in t.several(arrays)]
-    return concatenate(t, [expand_dims(t, x, 2) if len(t.dims(x)) == 2 else x for x in parts], 2)
-
-
-@form("column_stack")
-def column_stack(t: Any, arrays: Any) -> Any:
-    """Vectors as columns."""
-    parts = [t.whole(x) for x in t.several(arrays)]
-    return concatenate(t, [expand_dims(t, x, 1) if len(t.dims(x)) == 1 else x for x in parts], 1)
-
-
-@form("split")
-def split(t: Any, x: Any, parts: Any, axis: int = 0) -> Any:
-    """Equal parts along an axis; or those before, between and behind some places."""
-    x = t.once(t.whole(x))
-    (k,) = axes_of(t, axis, len(t.dims(x)))
-    parts = t.listed(parts)
-    if isinstance(parts, tuple | list):
-        ends = list(parts)
-    else:
-        n, count = t.number(t.dims(x)[k]), t.number(t.size_of(parts))
-        if n % count:
-            raise t.error(f"{n} entries do not split into {count} equal parts")
-        ends = [n // count * j for j in range(1, count)]
-    pairs = zip([None, *ends], [*ends, None], strict=True)
-    return [t.subscript(x, (*[slice(None)] * k, slice(*pair))) for pair in pairs]
-
-
-@form("hsplit")
-def hsplit(t: Any, x: Any, parts: Any) -> Any:
-    """Parts side by side."""
-    x = t.whole(x)
-    return split(t, x, parts, min(1, len(t.dims(x)) - 1))
-
-
-@form("vsplit")
-def vsplit(t: Any, x: Any, parts: Any) -> Any:
-    """Parts one under the other."""
-    return split(t, x, parts, 0)
-
-
-@form("diagflat")
-def diagflat(t: Any, x: Any, k: int = 0) -> Any:
-    """`diag(x.ravel())`."""
-    return build(t, "diag", ravel(t, t.whole(x)), k)
-
-
-@form("append")
-def append(t: Any, x: Any, values: Any, axis: Any = None) -> Any:
-    """One array behind another; without an axis, the entries of both in a row."""
-    parts = [t.whole(x), t.whole(values)]
-    return concatenate(t, [ravel(t, part) for part in parts] if axis is None else parts, axis or 0)
 
 
 @form("concatenate", "concat")
@@ -526,28 +396,6 @@ def _at_least(t: Any, x: Any, rank: int) -> Any:
     return x
 
 
-@form("insert")
-def insert(t: Any, x: Any, at: Any, value: Any) -> Any:
-    """`concatenate((x[:at], [value], x[at:]))`, of one place of a vector."""
-    x = t.once(t.whole(x), "x")
-    if not isinstance(at, int) or len(t.dims(x)) != 1 or t.is_array(value):
-        raise t.error(
-            "`insert` takes a vector, a constant place and a number",
-            "join the parts: `np.concatenate((x[:k], v, x[k:]))`",
-        )
-    parts = [t.subscript(x, (slice(None, at),)), [value], t.subscript(x, (slice(at, None),))]
-    return build(t, "concatenate", parts)
-
-
-@form("vander")
-def vander(t: Any, x: Any, n: Any = None, increasing: bool = False) -> Any:
-    """The powers of a vector's entries, the highest first."""
-    x = t.once(t.whole(x), "x")
-    count = t.number(t.dims(x)[0] if n is None else t.size_of(n))
-    powers = range(count) if increasing else range(count - 1, -1, -1)
-    return build(t, "stack", [t.computed("**", x, k) for k in powers], 1)
-
-
 @form("delete")
 def delete(t: Any, x: Any, place: Any, axis: Any = None) -> Any:
     """What is before a place, and what is behind it."""
@@ -595,108 +443,6 @@ def repeat(t: Any, x: Any, repeats: Any, axis: Any = None) -> Any:
         return t.total([n, Affine.of(repeats)], term, x)
 
     return t.build(dims, entry, x)
-
-
-@form("tile")
-def tile(t: Any, x: Any, reps: Any) -> Any:
-    """The whole several times, along the last axes."""
-    x = t.whole(x)
-    counts = (reps,) if isinstance(reps, int) else tuple(t.listed(reps))
-    while len(t.dims(x)) < len(counts):
-        x = expand_dims(t, x, 0)
-    counts = (1,) * (len(t.dims(x)) - len(counts)) + counts
-    if any(isinstance(count, int) and count < 1 for count in counts):
-        raise t.error("`tile` no times leaves no entries", "repeat it once at least")
-    for k, count in enumerate(counts):
-        x = x if count == 1 else concatenate(t, [t.once(x)] * count, k)
-    return x
-
-
-@form("diff")
-def diff(
-    t: Any, x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
-) -> Any:
-    """`x[i + 1] - x[i]`; what is before the first entry and behind the last may be named."""
-    x = t.whole(x)
-    (k,) = axes_of(t, axis, len(t.dims(x)))
-    if not isinstance(n, int) or n < 0:
-        raise t.error("`diff` takes how often as a constant, which is not negative")
-    ends = [None if end is None else t.whole(end) for end in (prepend, append)]
-    if n and ends != [None, None]:
-        x = t.once(x)
-        beside = [t.index(ONE if j == k else size) for j, size in enumerate(t.dims(x))]
-        before, after = (
-            [] if end is None else [end if t.dims(end) else broadcast_to(t, end, beside)]
-            for end in ends
-        )
-        x = concatenate(t, [*before, x, *after], k)
-    for _turn in range(n):
-        x = t.once(x)
-        dims = list(t.dims(x))
-        dims[k] = dims[k] - 1
-        x = t.build(dims, _differences(t, x, k), x)
-    return x
-
-
-def _differences(t: Any, x: Any, k: int) -> Any:
-    def entry(*at: Affine) -> Any:
-        after = t.read(x, *at[:k], at[k] + 1, *at[k + 1 :])
-        return t.computed("-", after, t.read(x, *at))
-
-    return entry
-
-
-@form("gradient")
-def gradient(t: Any, f: Any, *spacing: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """`(f[i + 1] - f[i - 1])/(2·h)`, at both ends the difference of two; an array for each axis. Spacings are numbers, or
-    places along an axis.
-    """
-    f = t.once(t.whole(f), "f")
-    axes = axes_of(t, axis, len(t.dims(f)))
-    widths = spacing * len(axes) if len(spacing) == 1 else spacing or (1,) * len(axes)
-    if len(widths) != len(axes) or edge_order not in (1, 2):
-        raise t.error("`gradient` takes one spacing, or one for each axis, and edge_order 1 or 2")
-    made = [_slopes(t, f, t.whole(h), k, edge_order) for h, k in zip(widths, axes, strict=True)]
-    return made[0] if len(made) == 1 else tuple(made)
-
-
-def _slopes(t: Any, f: Any, h: Any, k: int, order: int) -> Any:
-    n = t.dims(f)[k]
-    t.looked("the gradient", "the array", Affine.of(order), n, k)
-
-    def part(of: Any, *ends: Any) -> Any:
-        return t.subscript(of, (*[slice(None)] * k, slice(*ends)))
-
-    def slope(at: Any, ends: tuple[Any, Any], other: tuple[Any, Any]) -> Any:
-        return t.computed("/", t.computed("-", part(f, *ends), part(f, *other)), at)
-
-    if not t.dims(h):
-        both, h = t.once(t.whole(t.computed("*", 2, h)), "width"), t.once(h, "h")
-        first, last = slope(h, (1, 2), (0, 1)), slope(h, (-1, None), (-2, -1))
-        inner = slope(both, (2, None), (None, -2))
-        if order == 2:  # of three entries, exact for parabolas
-            first = _further_out(t, first, slope(h, (2, 3), (1, 2)))
-            last = _further_out(t, last, slope(h, (-2, -1), (-3, -2)))
-        return concatenate(t, [first, inner, last], k)
-    if order == 2 or len(t.dims(h)) != 1:
-        raise t.error("`gradient` takes places of one dimension, and edge_order=1 beside them")
-    t.same(t.dims(h)[0], n)
-    width = t.subscript(diff(t, h), (*[None] * k, ..., *[None] * (len(t.dims(f)) - 1 - k)))
-    width = t.once(width, "width")
-    each = t.once(t.computed("/", diff(t, f, axis=k), width), "slope")
-    before, after = part(width, None, -1), part(width, 1, None)
-    # The slopes on both sides, each with the other side's width as its weight.
-    sides = [
-        t.computed("*", after, part(each, None, -1)),
-        t.computed("*", before, part(each, 1, None)),
-    ]
-    inner = t.computed("/", t.computed("+", *sides), t.computed("+", before, after))
-    return concatenate(t, [part(each, 0, 1), inner, part(each, -1, None)], k)
-
-
-def _further_out(t: Any, near: Any, far: Any) -> Any:
-    """The slope at an end, from those half a step and one and a half steps from it."""
-    return t.computed("-", t.computed("*", 1.5, near), t.computed("*", 0.5, far))
 
 
 @form("take", method=True)

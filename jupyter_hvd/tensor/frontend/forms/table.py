@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,18 +22,18 @@ IGNORED = ("dtype", "copy", "precision", "preferred_element_type", "optimize")
 @dataclass(frozen=True)
 class Form:
     """A function of NumPy: `build` takes a tracer and what the function takes. It may be a method
-    of arrays, too; a maker makes arrays from numbers alone.
+    of arrays, too; a maker makes arrays from numbers alone; an entrywise one computes each entry by itself.
     """
 
     name: str
     build: Build
-    method: bool
-    maker: bool
+    method: bool = False
+    maker: bool = False
+    entrywise: bool = False
 
-    @property
-    def entrywise(self) -> bool:
-        """Whether it computes each entry by itself."""
-        return self.build.__module__.endswith(".elementwise")
+    @functools.cached_property
+    def signature(self) -> inspect.Signature:
+        return inspect.signature(self.build)
 
     def call(self, t: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """What it gives for a program's arguments.
@@ -47,7 +48,7 @@ class Form:
         if (self.method or self.name in OF_ARRAYS) and arguments and t.is_several(arguments[0]):
             arguments = [t.several(arguments[0]), *arguments[1:]]
         try:
-            inspect.signature(self.build).bind(t, *arguments, **named)
+            self.signature.bind(t, *arguments, **named)
         except TypeError as error:
             raise t.error(f"`{self.name}`: {error}", "docs/numpy.md lists what it takes") from error
         if self.name in LOGIC and arguments and all(t.numbers_of(x) == "bool" for x in arguments):
@@ -122,7 +123,8 @@ def form(*names: str, method: bool = False, maker: bool = False) -> Callable[[Bu
 
     def enter(build: Build) -> Build:
         for name in names:
-            FORMS[name] = Form(name, build, method, maker)
+            entrywise = build.__module__.endswith(".elementwise")
+            FORMS[name] = Form(name, build, method, maker, entrywise)
         return build
 
     return enter
@@ -151,9 +153,9 @@ class Method:
         return self.form.call(tracer, (self.value, *args), kwargs)
 
 
-def build(t: Any, name: str, *arguments: Any) -> Any:
+def build(t: Any, name: str, *arguments: Any, **named: Any) -> Any:
     """What the form of that name gives."""
-    return FORMS[name].build(t, *arguments)
+    return FORMS[name].build(t, *arguments, **named)
 
 
 def attribute_of(t: Any, array: Any, name: str) -> Any:
@@ -249,7 +251,7 @@ def _outer(function: Any) -> Form:
         a, b = t.whole(a), t.whole(b)
         return t.applied(function, t.subscript(a, (..., *[None] * len(t.dims(b)))), b)
 
-    return Form(f"{function_name(function)}.outer", build, method=False, maker=False)
+    return Form(f"{function_name(function)}.outer", build)
 
 
 def _accumulated(function: Any) -> Form | None:
@@ -260,7 +262,7 @@ def _accumulated(function: Any) -> Form | None:
 
     name = function_name(function)
     known = name in ASSOCIATIVE
-    return Form(f"{name}.accumulate", build, method=False, maker=False) if known else None
+    return Form(f"{name}.accumulate", build) if known else None
 
 
 def _reduced(function: Any) -> Form | None:
@@ -273,7 +275,7 @@ def _reduced(function: Any) -> Form | None:
         return t.halved(array, axis, lambda a, b: t.applied(function, a, b), **named)
 
     known = name in (*ASSOCIATIVE, *REDUCTIONS)
-    return Form(f"{name}.reduce", build, method=False, maker=False) if known else None
+    return Form(f"{name}.reduce", build) if known else None
 
 
 #: Of which a prefix may be made of two halves.

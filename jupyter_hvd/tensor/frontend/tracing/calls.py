@@ -187,6 +187,10 @@ class Tracer(Selections):
     def _nonzero(self, value: Any) -> Any:
         return self._compare("!=", value, 0)
 
+    def built(self, name: str, *arguments: Any, **named: Any) -> Any:
+        """What the form of that name makes."""
+        return forms.build(self, name, *arguments, **named)
+
     def stacked(self, arrays: list[Any], axis: int) -> Any:
         return forms.build(self, "stack", arrays, axis)
 

@@ -1,0 +1,117 @@
+"""Products of vectors and matrices, parts of matrices, and norms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..language.errors import TensorError
+from .axes import axes_of, named_axes
+from .definitions import Array, array, numpy
+
+
+@numpy.vdot
+def vdot(a: Array, b: Array):
+    return np.dot(np.ravel(a), np.ravel(b))
+
+
+@numpy.inner
+def inner(a: Array, b: Array):
+    return np.tensordot(a, b, (-1, -1)) if a.ndim and b.ndim else a * b
+
+
+@numpy.outer
+def outer(a: Array, b: Array):
+    return np.einsum("i,j->ij", np.ravel(a), np.ravel(b))
+
+
+@numpy.cross
+def cross(a: Array, b: Array):
+    """Of vectors of three numbers, along the last axes."""
+    for x in (a, b):
+        if not x.ndim or int(x.shape[-1]) != 3:
+            raise ValueError("incompatible dimensions for cross product (dimension must be 3)")
+    u, v = ([x[..., k] for k in range(3)] for x in (a, b))
+    return np.stack([u[j - 2] * v[j - 1] - u[j - 1] * v[j - 2] for j in range(3)], -1)
+
+
+@numpy.kron
+def kron(a: Array, b: Array):
+    if a.ndim != b.ndim:
+        raise ValueError("takes two arrays of as many dimensions here")
+    left, right = "abcdefgh"[: a.ndim], "pqrstuvw"[: b.ndim]
+    mixed = "".join(x + y for x, y in zip(left, right, strict=True))
+    shape = [int(m) * int(n) for m, n in zip(a.shape, b.shape, strict=True)]
+    return np.reshape(np.einsum(f"{left},{right}->{mixed}", a, b), shape)
+
+
+@numpy.correlate
+def correlate(a: Array, v: Array, mode="valid"):
+    return np.convolve(a, v[::-1], mode)
+
+
+@array.trace
+def trace(a: Array, offset=0):
+    return np.sum(np.diagonal(a, offset), -1)
+
+
+@numpy.diag
+def diag(v: Array, k=0):
+    """The matrix of a diagonal, or the diagonal of a matrix."""
+    if v.ndim == 2:
+        return np.diagonal(v, k)
+    if v.ndim != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    row = np.pad(v, (max(0, -k), max(0, k))) if k else v
+    return np.where(np.eye(row.shape[0], k=k, dtype=bool, like=v), row[:, None], 0)
+
+
+@numpy.diagflat
+def diagflat(v: Array, k=0):
+    return np.diag(np.ravel(v), k)
+
+
+@numpy.tril
+def tril(m: Array, k=0):
+    return np.where(_on_or_below(m.shape, k, like=m), m, 0)
+
+
+@numpy.triu
+def triu(m: Array, k=0):
+    return np.where(_on_or_below(m.shape, k - 1, like=m), 0, m)
+
+
+def _on_or_below(shape, k, like):
+    """Whether an entry is on the k-th diagonal of a matrix, or below it."""
+    if len(shape) < 2:
+        raise ValueError("a triangle is that of a matrix")
+    return np.tri(shape[-2], shape[-1], k, bool, like=like)
+
+
+@numpy.linalg.norm
+def norm(x: Array, ord=None, axis=None, keepdims=False):  # noqa: A002 - NumPy's name
+    """Of vectors `sum(|x|**p)**(1/p)` and `max(|x|)`, of matrices the largest sum of a row's or a column's `|x|`."""
+    axes = axes_of(x.ndim, axis)
+    if ord is None or (ord == "fro" and len(axes) == 2) or (ord == 2 and len(axes) == 1):
+        return np.sqrt(np.sum(x**2, axis, keepdims=keepdims))
+    if len(axes) == 1 and isinstance(ord, int | float):
+        return _norm_of_vectors(abs(x), ord, axis, keepdims)
+    if len(axes) == 2 and ord in (1, -1, np.inf, -np.inf):
+        rows, columns = axes if axis is None else named_axes(x.ndim, axis)
+        summed, rest = (rows, columns) if abs(ord) == 1 else (columns, rows)
+        extreme = np.max if ord > 0 else np.min
+        made = extreme(np.sum(abs(x), summed, keepdims=True), rest, keepdims=True)
+        return made if keepdims else np.squeeze(made, axes)
+    raise TensorError(
+        f"the norm of order {ord!r}",
+        "of matrices there are 'fro', 1, -1, inf and -inf; those of singular values are not there",
+    )
+
+
+def _norm_of_vectors(size, p, axis, keepdims):
+    if abs(p) == np.inf:
+        return (np.max if p > 0 else np.min)(size, axis, keepdims=keepdims)
+    if p == 0:
+        return np.sum(size != 0, axis, keepdims=keepdims)
+    if p == 1:
+        return np.sum(size, axis, keepdims=keepdims)
+    return np.sum(size**p, axis, keepdims=keepdims) ** (1 / p)

@@ -1,0 +1,207 @@
+"""The same entries in another shape or order, and differences of neighbours."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .axes import along, axes_of, named_axes
+from .definitions import Array, Arrays, array, numpy
+
+
+@array.swapaxes
+def swapaxes(a: Array, axis1, axis2):
+    order = list(range(a.ndim))
+    order[axis1], order[axis2] = order[axis2], order[axis1]
+    return np.transpose(a, order)
+
+
+@numpy.moveaxis
+def moveaxis(a: Array, source, destination):
+    before, after = named_axes(a.ndim, source), named_axes(a.ndim, destination)
+    order = [k for k in range(a.ndim) if k not in before]
+    for place, k in sorted(zip(after, before, strict=True)):
+        order.insert(place, k)
+    return np.transpose(a, order)
+
+
+@numpy.flipud
+def flipud(m):
+    return np.flip(m, 0)
+
+
+@numpy.fliplr
+def fliplr(m):
+    return np.flip(m, 1)
+
+
+@numpy.rot90
+def rot90(m: Array, k=1, axes=(0, 1)):
+    """Turned from the first axis to the second, k times."""
+    one, two = named_axes(m.ndim, axes)
+    if one == two:
+        raise ValueError("Axes must be different.")
+    if k % 2 == 0:
+        return np.flip(m, axes) if k % 4 else m
+    return np.swapaxes(np.flip(m, two if k % 4 == 1 else one), one, two)
+
+
+# Side by side
+
+
+@numpy.atleast_1d
+def atleast_1d(x: Array):
+    return x if x.ndim else np.expand_dims(x, 0)
+
+
+@numpy.atleast_2d
+def atleast_2d(x: Array):
+    return x if x.ndim > 1 else np.expand_dims(np.atleast_1d(x), 0)
+
+
+@numpy.hstack
+def hstack(arrays: Arrays):
+    parts = [np.atleast_1d(x) for x in arrays]
+    return np.concatenate(parts, 0 if parts[0].ndim == 1 else 1)
+
+
+@numpy.row_stack
+@numpy.vstack
+def vstack(arrays: Arrays):
+    return np.concatenate([np.atleast_2d(x) for x in arrays], 0)
+
+
+@numpy.dstack
+def dstack(arrays: Arrays):
+    parts = [np.atleast_2d(x) for x in arrays]
+    return np.concatenate([x[:, :, None] if x.ndim == 2 else x for x in parts], 2)
+
+
+@numpy.column_stack
+def column_stack(arrays: Arrays):
+    return np.concatenate([x if x.ndim > 1 else np.atleast_2d(x).T for x in arrays], 1)
+
+
+@numpy.append
+def append(a: Array, values: Array, axis=None):
+    if axis is None:
+        return np.concatenate([np.ravel(a), np.ravel(values)])
+    return np.concatenate([a, values], axis)
+
+
+@numpy.tile
+def tile(a: Array, reps):
+    counts = tuple(reps) if isinstance(reps, tuple | list) else (reps,)
+    while a.ndim < len(counts):
+        a = np.expand_dims(a, 0)
+    counts = (1,) * (a.ndim - len(counts)) + counts
+    if any(isinstance(count, int) and count < 1 for count in counts):
+        raise ValueError("no times leaves no entries: repeat it once at least")
+    for k, count in enumerate(counts):
+        a = a if count == 1 else np.concatenate([a] * count, k)
+    return a
+
+
+@numpy.insert
+def insert(a: Array, place, value, axis=None):
+    """Of one place of a vector."""
+    if not isinstance(place, int) or a.ndim != 1 or axis or getattr(value, "ndim", 0):
+        raise TypeError("takes a vector, a constant place and a number: `concatenate` the parts")
+    return np.concatenate([a[:place], [value], a[place:]])
+
+
+@numpy.vander
+def vander(x: Array, N=None, increasing=False):  # noqa: N803 - NumPy's name
+    count = int(x.shape[0] if N is None else N)
+    powers = range(count) if increasing else range(count - 1, -1, -1)
+    return np.stack([x**k for k in powers], 1)
+
+
+# Apart
+
+
+@numpy.split
+def split(ary: Array, indices_or_sections, axis=0):
+    """Equal parts along an axis; or those before, between and behind some places."""
+    (k,) = axes_of(ary.ndim, axis)
+    ends = indices_or_sections
+    if not isinstance(ends, tuple | list):
+        size, parts = int(ary.shape[k]), int(ends)
+        if size % parts:
+            raise ValueError("array split does not result in an equal division")
+        ends = [size // parts * j for j in range(1, parts)]
+    pairs = zip([None, *ends], [*ends, None], strict=True)
+    return [ary[along(k, slice(*pair))] for pair in pairs]
+
+
+@numpy.hsplit
+def hsplit(ary: Array, indices_or_sections):
+    return np.split(ary, indices_or_sections, min(1, ary.ndim - 1))
+
+
+@numpy.vsplit
+def vsplit(ary, indices_or_sections):
+    return np.split(ary, indices_or_sections, 0)
+
+
+# Differences
+
+
+@numpy.diff
+def diff(a: Array, n=1, axis=-1, prepend: Array = None, append: Array = None):
+    """`a[i + 1] - a[i]`; what is before the first entry and behind the last may be named."""
+    (k,) = axes_of(a.ndim, axis)
+    if not isinstance(n, int) or n < 0:
+        raise ValueError(f"order must be non-negative but got {n!r}")
+    if n == 0:
+        return a
+    if prepend is not None or append is not None:
+        edge = (*a.shape[:k], 1, *a.shape[k + 1 :])
+        parts = [prepend, a, append]
+        parts = [x if x.ndim else np.broadcast_to(x, edge) for x in parts if x is not None]
+        a = np.concatenate(parts, k)
+    step = a[along(k, slice(1, None))] - a[along(k, slice(None, -1))]
+    return step if n == 1 else np.diff(step, n - 1, k)
+
+
+@numpy.gradient
+def gradient(f: Array, *varargs, axis=None, edge_order=1):
+    """Central differences, at both ends the difference of two; an array for each axis. Spacings are numbers, or places along
+    an axis.
+    """
+    axes = axes_of(f.ndim, axis)
+    steps = varargs * len(axes) if len(varargs) == 1 else varargs or (1,) * len(axes)
+    if len(steps) != len(axes):
+        raise TypeError("invalid number of arguments")
+    if edge_order not in (1, 2):
+        raise ValueError("'edge_order' greater than 2 not supported")
+    made = [_slopes(f, step, k, edge_order) for step, k in zip(steps, axes, strict=True)]
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _slopes(f, spacing, k, order):
+    """Slopes along an axis; at the ends of three entries where the order is 2, exact for parabolas."""
+    if isinstance(f.shape[k], int) and f.shape[k] <= order:
+        raise ValueError("Shape of array too small to calculate a numerical gradient")
+    rank = getattr(spacing, "ndim", 0)
+    if rank > 1 or (rank and order == 2):
+        raise ValueError("places are of one dimension, and edge_order is 1 beside them")
+
+    def part(of, *ends):
+        return of[along(k, slice(*ends))]
+
+    if rank:
+        step = np.diff(spacing)[(*[None] * k, ..., *[None] * (f.ndim - 1 - k))]
+        each = np.diff(f, axis=k) / step
+        # The slopes on both sides, each with the other side's width as its weight.
+        before, after = part(step, None, -1), part(step, 1, None)
+        sides = after * part(each, None, -1) + before * part(each, 1, None)
+        inner = sides / (before + after)
+        return np.concatenate([part(each, None, 1), inner, part(each, -1, None)], k)
+    step = spacing
+    first = (part(f, 1, 2) - part(f, None, 1)) / step
+    last = (part(f, -1, None) - part(f, -2, -1)) / step
+    inner = (part(f, 2, None) - part(f, None, -2)) / (2 * step)
+    if order == 2:
+        first = 1.5 * first - 0.5 * ((part(f, 2, 3) - part(f, 1, 2)) / step)
+        last = 1.5 * last - 0.5 * ((part(f, -2, -1) - part(f, -3, -2)) / step)
+    return np.concatenate([first, inner, last], k)
