@@ -382,7 +382,22 @@ class BatchSizes:
             given = fit_argument(call, "batch_size")
             is_missing = given is None and method(call) == "fit" and not has_star(call)
             return Batches(call, missing=(MissingSize(call),) if is_missing else ())
+        given = fit_argument(call, "x")
+        if given is not None and self._has_as_many_rows(given.value, size):
+            return Batches(call, whole=size)
         return self._of_size(call, size)
+
+    def _has_as_many_rows(self, data: cst.BaseExpression, size: cst.BaseExpression) -> bool:
+        """Whether arrays are made with as many rows as a name says: `nodes` in `rng.normal(size=(nodes, 4))`."""
+        if not isinstance(size, cst.Name):
+            return False
+        same = self.values.definitions.identity(size)
+        made = [n for n in self.values.flow.backward_slice(data) if isinstance(n, cst.Call)]
+        shapes = (shape for call in made for shape in shapes_given(call))
+        return any(
+            isinstance(rows, cst.Name) and self.values.definitions.identity(rows) == same
+            for rows in shapes
+        )
 
     def _of_size(self, training: cst.Call, size: cst.BaseExpression) -> Batches:
         if is_number_of_rows(self.values, size):
@@ -662,6 +677,17 @@ def merged(training: cst.Call, found: list[Batches]) -> Batches:
         tuple(j for each in growing for j in each.joined),
         None if growing else whole,
     )
+
+
+def shapes_given(call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """What a call may be told as the number of rows of the array that it makes: the first size of each shape."""
+    for arg in call.args:
+        match arg.value:
+            case (
+                cst.Tuple(elements=[cst.Element(value=first), *_])
+                | cst.List(elements=[cst.Element(value=first), *_])
+            ):
+                yield first
 
 
 def is_number_of_rows(values: ValueAnalysis, size: cst.BaseExpression) -> bool:
