@@ -190,12 +190,13 @@ def install(module: Any) -> None:
     """
     import tensorflow as tf
 
-    from . import gradients, keras_versions, random_ops, rank_zero_data
+    from . import gradients, keras_versions, random_ops, rank_zero_data, read_less
 
     install_keras(module)
     gradients.install(replace, keras_versions.raw_operations("gradients"))
     random_ops.install(replace, keras_versions.raw_operations)
     rank_zero_data.install(replace)
+    read_less.install(replace)
     replace(tf.saved_model, "save", saving_whole(tf.saved_model.save))
     keras_versions.vectorize_collectives()
     install_functions(keras_versions.compiled_function())
