@@ -24,6 +24,8 @@ pair = lambda i: {"x": f(i), "y": (i, i % 3 == 0)}
 rows = [np.arange(9), np.arange(9) % 2 == 0]
 words = Dataset.from_tensor_slices([f"{i}.5" for i in range(10)])
 
+types = (tf.uint8, tf.bfloat16, tf.complex64, tf.uint32)
+
 def noisy(i):
     return f(i) + tf.random.normal(())
 
@@ -53,7 +55,7 @@ SHARDED = {
     "branches": lambda: numbers.map(lambda i: tf.cond(i > 4, lambda: i, lambda: -i)).batch(4),
     "filter before": lambda: numbers.filter(lambda i: i % 3 != 1).map(f).batch(4),
     "interleave before": lambda: numbers.interleave(lambda i: Dataset.range(i, i + 2)).map(f).batch(4),
-    "types": lambda: numbers.map(lambda i: tuple(tf.cast(i, t) for t in (tf.uint8, tf.bfloat16, tf.complex64, tf.uint32))).batch(4),
+    "types": lambda: numbers.map(lambda i: tuple(tf.cast(i, t) for t in types)).batch(4),
     "growing": lambda: Dataset.from_tensor_slices(rows[0]).map(lambda i: tf.ones([3 + 0 * i])).batch(4),
 }
 PLAIN = {
@@ -93,8 +95,6 @@ for name, make in {**SHARDED, **PLAIN}.items():
         print(name, "is sharded" if sharded else "is not sharded")
     if sharded and found != read(make, plain)[0]:
         print(name, "differs", found, read(make, plain)[0])
-    if sharded and [t.shape for t in tf.nest.flatten(iter(data).element_spec)] != [t.shape for t in tf.nest.flatten(data.element_spec)]:
-        print(name, "has other shapes")
 
 @tf.function
 def total(iterator):
@@ -133,7 +133,8 @@ print("the end")
 """
 
 
-def test_sharded_pipelines_give_the_same_batches(hvd, tmp_path: Path) -> None:
+def test_sharded_pipelines_give_the_same_batches(hvd, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("HOROVOD_CYCLE_TIME", "1")
     path = tmp_path / "train.py"
     path.write_text(PROGRAM)
     done = hvd("run", path, "-n", 2, "--batch", "global", "--no-log")

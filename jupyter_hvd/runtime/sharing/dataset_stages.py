@@ -24,7 +24,10 @@ COUNTS = {
     "Repeat": ("repeat", "count"),
 }
 #: Operations that TensorFlow calls stateful, and that return the same for the same values.
-PURE = ("Assert", "If", "While", "StatefulPartitionedCall", "LookupTableFindV2")
+PURE = (
+    *("Assert", "If", "While", "StatefulPartitionedCall", "LookupTableFindV2"),
+    *("RangeDataset", "TensorDataset", "TensorSliceDataset", "TFRecordDataset", "TFRecordDatasetV2", "TextLineDataset"),
+)  # fmt: skip
 
 
 def kind_of(dataset: Any) -> str:
@@ -79,6 +82,11 @@ def impure_operation(function: Any) -> str:
         if definition is None or definition.is_stateful:
             return str(node.op)
     return ""
+
+
+def is_pure(dataset: Any) -> bool:
+    """Whether all functions of a stage return the same for the same values."""
+    return not any(impure_operation(f.function) for f in dataset._functions())
 
 
 def repeat_stage(stage: Any, dataset: Any) -> Any:

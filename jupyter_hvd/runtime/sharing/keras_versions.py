@@ -43,7 +43,7 @@ class Keras:
 
     def __init__(self, module: Any, package: Any) -> None:
         self.package = package
-        self.Layer = module.layers.Layer
+        self.Layer, self.Model = module.layers.Layer, module.Model
         self.batch_normalization = module.layers.BatchNormalization
 
     def _get(self, module: str, name: str) -> Any:

@@ -27,16 +27,17 @@ from . import keras_versions, report
 from .calls import in_dataset, is_number
 from .checksums import Checksum, bits_of_tensors, call_site
 from .context import sharing
+from .own_rows import note_read_rows
 from .split_gather import gather_values, own_index
 
 #: How many batches are computed in both ways.
-COMPARED = 2
+COMPARED = 3
 #: The part of the time for a batch that sharding may take at most; seconds a batch below which it is not tried.
 WORTHWHILE, SHORT = 0.8, 0.005
 #: Sources that can be read once more, which changes nothing.
 SOURCES = ("TensorSlice", "Tensor", "Range", "TFRecord", "TextLine", "FixedLengthRecord", "Zip", "Concatenate")  # fmt: skip
 #: Stages whose elements depend only on those of their input and on a function.
-COMPUTED = (*stages.MAPS, *stages.BATCHES, *stages.UNCHANGED, "Interleave", "ParallelInterleave", "FlatMap")  # fmt: skip
+COMPUTED = (*stages.MAPS, *stages.BATCHES, *stages.UNCHANGED, "Interleave", "ParallelInterleave", "FlatMap", "Filter")  # fmt: skip
 RowFunction = Callable[[list[Any]], list[Any]]
 
 _verdicts: dict[tuple[Any, ...], bool] = {}
@@ -269,16 +270,9 @@ def sample_of(source: Any) -> Any:
             return None
         return stages.zip_like(source, parts)
     for stage in stages.all_stages(source):
-        kind = stages.kind_of(stage)
-        if kind not in (*SOURCES, *COMPUTED):
-            return None
-        if kind not in SOURCES and hasattr(stage, "_map_func") and not is_pure(stage):
+        if stages.kind_of(stage) not in (*SOURCES, *COMPUTED) or not stages.is_pure(stage):
             return None
     return source
-
-
-def is_pure(stage: Any) -> bool:
-    return not stages.impure_operation(stages.function_of(stage))
 
 
 def pays(pipeline: Pipeline, sample: Any) -> bool:
@@ -296,7 +290,7 @@ def pays(pipeline: Pipeline, sample: Any) -> bool:
     options = pipeline.whole.options()
     seconds, batches = read_all(iterator_of(plain.with_options(options)))
     seconds, unread = mean_of_ranks(seconds, not batches)
-    if unread or seconds < SHORT * len(batches):
+    if unread or seconds < SHORT:
         return False
     own = pipeline.own_batches(sample).with_options(options)
     own_seconds, own_batches = read_all(ShardedDataset(own, plain.element_spec).iterate())
@@ -309,10 +303,9 @@ def pays(pipeline: Pipeline, sample: Any) -> bool:
         return False
     if own_seconds > WORTHWHILE * seconds:
         return False
-    before, now = (1000 * s / len(batches) for s in (seconds, own_seconds))
     report.tell(
         f"the dataset that is read at {site}: each rank computes only its own rows of {names_of(pipeline.rows.codes)} "
-        f"({now:.0f} ms a batch, {before:.0f} ms before)."
+        f"({1000 * own_seconds:.0f} ms a batch, {1000 * seconds:.0f} ms before)."
     )
     return True
 
@@ -323,13 +316,15 @@ def iterator_of(dataset: Any) -> Any:
 
 
 def read_all(iterator: Iterator[Any]) -> tuple[float, list[Any]]:
-    """The seconds that it takes to read all elements of an iterator, and these; none where it fails."""
-    began = time.monotonic()
+    """The seconds for one batch of an iterator, the least that any takes, and all batches; none where it fails."""
+    found, times = [], [time.monotonic()]
     try:
-        found = list(iterator)
+        for batch in iterator:
+            found.append(batch)
+            times.append(time.monotonic())
     except tf.errors.OpError:
-        found = []
-    return time.monotonic() - began, found
+        return 0.0, []
+    return min(np.diff(times), default=0.0), found
 
 
 def same_batches(one: list[Any], other: list[Any]) -> bool:
@@ -430,11 +425,29 @@ def gather_batch(own: Any, spec: Any) -> Any:
     flat = tf.nest.flatten(spec)
     static = flat[0].shape[0]
     rows = notes[0, 0] if static is None else static
-    site = "" if tf.executing_eagerly() else call_site()
-    checksum = Checksum(notes[0, 1], site) if sharing.guarded else None
-    whole = []
-    for part, whole_part in zip(parts, flat, strict=True):
-        gathered = gather_values(part, rows, checksum)
-        checksum = None  # once is enough
-        whole.append(tf.ensure_shape(gathered, whole_part.shape))
+    checksum = None
+    if sharing.guarded:
+        checksum = Checksum(notes[0, 1], "" if tf.executing_eagerly() else call_site())
+    if tf.executing_eagerly():
+        whole = gather_together(parts, rows, checksum)
+    else:
+        whole = [gather_values(part, rows) for part in parts]
+        for gathered, part in zip(whole, parts, strict=True):
+            note_read_rows(gathered, part, rows)
+        if checksum is not None:
+            checksum.exchange()
     return tf.nest.pack_sequence_as(spec, whole)
+
+
+def gather_together(parts: list[Any], rows: Any, checksum: Checksum | None) -> list[Any]:
+    """The rows of all ranks of some tensors, in one message."""
+    own = tf.shape(parts[0])[0]
+    sent = [tf.cast(part, tf.uint8) if part.dtype == tf.bool else part for part in parts]
+    columns = [tf.reshape(tf.bitcast(part, tf.uint8), [own, -1]) for part in sent]
+    every = gather_values(tf.concat(columns, 1), rows, checksum)
+    found = []
+    for part, piece in zip(sent, tf.split(every, [c.shape[1] for c in columns], 1), strict=True):
+        size = [part.dtype.size] if part.dtype.size > 1 else []
+        piece = tf.reshape(piece, [-1, *part.shape[1:], *size])
+        found.append(piece if part.dtype == tf.uint8 else tf.bitcast(piece, part.dtype))
+    return [tf.cast(t, part.dtype) for t, part in zip(found, parts, strict=True)]
