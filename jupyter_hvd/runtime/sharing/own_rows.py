@@ -71,8 +71,7 @@ def own_rows_of(tensor: Any) -> OwnRows | None:
 
 def note_read_rows(whole: Any, values: Any, rows: Any) -> None:
     """Note what an iterator has gathered a large input from."""
-    if is_large(whole):
-        setattr(whole, READ, OwnRows(tf.identity(values), rows))
+    setattr(whole, READ, OwnRows(tf.identity(values), rows))
 
 
 def has_read_rows(values: Any) -> bool:

@@ -27,7 +27,7 @@ from . import keras_versions, report
 from .calls import in_dataset, is_number
 from .checksums import Checksum, bits_of_tensors, call_site
 from .context import sharing
-from .own_rows import note_read_rows
+from .own_rows import is_large, note_read_rows
 from .split_gather import gather_values, own_index
 
 #: How many batches are computed in both ways.
@@ -37,7 +37,10 @@ WORTHWHILE, SHORT = 0.8, 0.005
 #: Sources that can be read once more, which changes nothing.
 SOURCES = ("TensorSlice", "Tensor", "Range", "TFRecord", "TextLine", "FixedLengthRecord", "Zip", "Concatenate")  # fmt: skip
 #: Stages whose elements depend only on those of their input and on a function.
-COMPUTED = (*stages.MAPS, *stages.BATCHES, *stages.UNCHANGED, "Interleave", "ParallelInterleave", "FlatMap", "Filter")  # fmt: skip
+COMPUTED = (
+    *(*stages.MAPS, *stages.BATCHES, *stages.UNCHANGED),
+    *("Interleave", "ParallelInterleave", "FlatMap", "Filter"),
+)
 RowFunction = Callable[[list[Any]], list[Any]]
 
 _verdicts: dict[tuple[Any, ...], bool] = {}
@@ -422,8 +425,7 @@ def gather_batch(own: Any, spec: Any) -> Any:
         own: an element of `Pipeline.own_batches`. spec: of the batch.
     """
     *parts, notes = own
-    flat = tf.nest.flatten(spec)
-    static = flat[0].shape[0]
+    static = tf.nest.flatten(spec)[0].shape[0]
     rows = notes[0, 0] if static is None else static
     checksum = None
     if sharing.guarded:
@@ -431,9 +433,14 @@ def gather_batch(own: Any, spec: Any) -> Any:
     if tf.executing_eagerly():
         whole = gather_together(parts, rows, checksum)
     else:
-        whole = [gather_values(part, rows) for part in parts]
-        for gathered, part in zip(whole, parts, strict=True):
-            note_read_rows(gathered, part, rows)
+        whole = []
+        for part in parts:
+            if is_large(part):
+                whole.append(gather_values(part, rows))
+                note_read_rows(whole[-1], part, rows)
+            else:
+                whole.append(gather_values(part, rows, checksum))
+                checksum = None  # once is enough
         if checksum is not None:
             checksum.exchange()
     return tf.nest.pack_sequence_as(spec, whole)
