@@ -147,15 +147,16 @@ def train(data, kind=tf.keras.Model, steps=1):
     hidden = layers.Dropout(0.3)(layers.BatchNormalization()(layers.Flatten()(inputs)))
     model = kind(inputs, layers.Dense(1)(hidden))
     model.compile("sgd", "mse", metrics=["mae"], steps_per_execution=steps)
-    found = model.fit(data, validation_data=data.take(2), epochs=2, verbose=0).history
-    found |= {"evaluate": model.evaluate(data, verbose=0), "predict": model.predict(data, verbose=0).ravel()}
-    return {name: np.asarray(v) for name, v in found.items()}, list(kept)
+    found = model.fit(data, validation_data=data.take(1), verbose=0).history
+    if kind is tf.keras.Model:
+        found |= {"predictions": model.predict(data, verbose=0)}
+    return found, list(kept)
 
 original = own_rows.read_rows_kept
 own_rows.read_rows_kept = keep
 image = lambda i: (tf.ones((32, 32, 1)) * f(i)[1], tf.cast(i % 2, tf.float32))
 small, large = (Dataset.range(11).map(g).batch(4) for g in (lambda i: (f(i), i % 2), image))
-cases = {(small,): 0, (large,): 1, (large, Penalized): 1, (large, Reconstructing): 0, (small, tf.keras.Model, 3): 0}
+cases = {(large,): 1, (large, Penalized): 1, (large, Reconstructing): 0, (small, tf.keras.Model, 3): 0}
 for case, taken in cases.items():
     found, kept_rows = train(*case)
     with never():

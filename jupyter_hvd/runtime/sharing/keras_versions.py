@@ -79,6 +79,10 @@ class Keras:
         """A placeholder, with which a call builds a layer and computes nothing; no layer is made, or named, for it."""
         raise NotImplementedError
 
+    def step_counts(self) -> list[tuple[Any, str]]:
+        """The methods and properties from which Keras takes how many steps an epoch has, each with its class."""
+        raise NotImplementedError
+
     def settle_shapes(self, layer: Any) -> None:
         """Let parts of the layer that go by the size of their first batch take batches of any size."""
 
@@ -123,6 +127,10 @@ class Keras3(Keras):
 
     def in_stateless_scope(self) -> bool:
         return bool(self._get("backend", "in_stateless_scope")())
+
+    def step_counts(self) -> list[tuple[Any, str]]:
+        adapter = self._get("trainers.data_adapters.data_adapter", "DataAdapter")
+        return [(kind, "num_batches") for kind in adapter.__subclasses__()]
 
     @property
     def losses(self) -> Any:
@@ -185,6 +193,9 @@ class Keras2(Keras):
                 return True
             graph = getattr(graph, "outer_graph", None)
         return False
+
+    def step_counts(self) -> list[tuple[Any, str]]:
+        return [(self._get("engine.data_adapter", "DataHandler"), "_infer_steps")]
 
     def settle_shapes(self, layer: Any) -> None:
         """Make the graphs of each `Sequential` anew, which it would do itself at the first batch of another size."""

@@ -211,12 +211,13 @@ def install_keras(module: Any) -> None:
     Raises:
         UntestedVersionError: sharing was not tested with it and this TensorFlow.
     """
-    from . import calls, keras_versions, large_outputs, own_rows
+    from . import calls, keras_versions, large_outputs, own_rows, rank_zero_data
 
     keras = keras_versions.keras_of(module)
     calls.install(keras, replace)
     large_outputs.install(keras, replace)
     own_rows.install(keras, replace)
+    rank_zero_data.install_keras(keras, replace)
     keras.install_batch_norm(replace)
     keras.install_recurrent(replace)
     for name in ("save", "export"):
