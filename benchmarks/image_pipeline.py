@@ -37,7 +37,8 @@ data = tf.data.Dataset.from_tensor_slices((paths, labels)).shuffle(len(paths), s
 data = data.map(decode, num_parallel_calls=1).batch(BATCH)
 layers = tf.keras.layers
 model = tf.keras.Sequential([
-    tf.keras.Input((SIZE, SIZE, 3)), layers.Conv2D(16, 3, strides=2, activation="relu"), layers.Conv2D(32, 3, strides=2, activation="relu"),
+    tf.keras.Input((SIZE, SIZE, 3)), layers.Conv2D(16, 3, strides=2, activation="relu"),
+    layers.Conv2D(32, 3, strides=2, activation="relu"),
     layers.GlobalAveragePooling2D(), layers.Dense(10),
 ])
 model.compile("adam", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
@@ -85,13 +86,14 @@ def measure(folder: Path, command: list[str], **variables: str) -> tuple[list[li
     """Lines of figures, and the loss, of a run of the program."""
     figures = folder / "figures"
     figures.unlink(missing_ok=True)
-    environment = {**os.environ, "IMAGES": str(folder / "images"), "FIGURES": str(figures), **ONE_THREAD, **variables}  # fmt: skip
+    paths = {"IMAGES": str(folder / "images"), "FIGURES": str(figures)}
+    environment = {**os.environ, **paths, **ONE_THREAD, **variables}
     done = subprocess.run([*command, "program.py"], env=environment, capture_output=True, text=True, cwd=folder)  # fmt: skip
     if done.returncode:
         raise SystemExit(done.stderr[-3000:])
     loss = [line for line in done.stdout.splitlines() if "LOSS" in line]
     said = [line for line in done.stderr.splitlines() if line.startswith("jupyter_hvd:")]
-    print("\n".join(said), [l for l in done.stdout.splitlines() if "PAYS" in l], file=sys.stderr)
+    print(*said, sep="\n", file=sys.stderr)
     return [line.split() for line in sorted(figures.read_text().splitlines())], loss[0].split()[-1]
 
 
@@ -119,7 +121,8 @@ def main() -> None:
         for what, (command, variables) in runs.items():
             figures, loss = measure(folder, command, **variables)
             for kind, rank, wall, cpu in figures:
-                print(f"{what:28} {kind} rank {rank} {float(wall):7.1f} ms {float(cpu):7.1f} ms CPU   loss {loss}", flush=True)  # fmt: skip
+                times = f"{float(wall):7.1f} ms {float(cpu):7.1f} ms CPU"
+                print(f"{what:28} {kind} rank {rank} {times}   loss {loss}", flush=True)
 
 
 if __name__ == "__main__":
