@@ -1,4 +1,4 @@
-"""The only module that knows Keras' and TensorFlow's private names, with the versions that they were tested with."""
+"""Private names of Keras and TensorFlow, but for those in `dataset_stages`, with the versions that they were tested with."""
 
 from __future__ import annotations
 
