@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from .calls import Before, Call, compiled
 from .cost.formula import Formula, cost_formula
 from .cost.model import Cost
+from .debugging import run_in_python
 from .frontend import signature
 from .frontend.outside import Reference, with_outside
 from .instance import Instance
@@ -131,6 +132,15 @@ class CalledFunction(ABC):
         assert extended is not None
         self._last, self.last_sizes = known.instance, known.sizes
         return from_pairs(known.run(*known.operands(extended)), known.instance.layout)
+
+    def debug(self, *args: Any, **kwargs: Any) -> Any:
+        """The result of the Python function itself on NumPy copies of the arguments, so that `print` and breakpoints work in it
+        and in the tensor functions that it calls. Then what a call checks is checked: raises TensorError where types or sizes
+        do not fit, a read is out of range, or the function is a derivative.
+        """
+        result = run_in_python(self.python, args, kwargs)
+        self._checked(args, kwargs)
+        return result
 
     def interpret(self, *args: Any, **kwargs: Any) -> Any:
         """The result by the reference evaluator: slow, straight from the semantics, exact on

@@ -25,7 +25,8 @@ from .language.depth import deep
 from .language.errors import TensorError
 from .language.predicates import fresh
 from .language.terms import Lambda
-from .language.types import REAL, Parameter, dimensions
+from .language.types import REAL, Parameter, Product, dimensions
+from .method import TensorMethod
 from .sparse_jacobian import (
     Format,
     SparseFormat,
@@ -45,23 +46,32 @@ class TensorFunction(CalledFunction):
 
     _tf: TensorFlowOp | None = None
 
-    def grad(self, *names: Wrt, checkpoint: Checkpoint = False) -> DerivedFunction:
+    def __get__(self, instance: object | None, _owner: type | None = None) -> Any:
+        """Itself, or what it is as a method of an object."""
+        return self if instance is None else TensorMethod(self, instance)
+
+    def grad(
+        self, *names: Wrt, has_aux: bool = False, checkpoint: Checkpoint = False
+    ) -> DerivedFunction:
         """The gradient of a scalar function, a function of the same parameters (6.20–6.49).
 
         With one name it has that parameter's shape, with several it is a tuple in their order; a number is a
         parameter's position, as in `jax.grad(f, argnums=0)`. Raises TensorError where a name is no parameter or no
-        real one, or, once types are known, the result is no scalar.
+        real one, or, once types are known, the result is no scalar. With `has_aux` the function returns `(scalar, aux)`, and this
+        gives `(gradient, aux)`, as in JAX.
 
         A loop that carries values keeps what its turns compute; with `checkpoint`, only what it
         carries, and its turns are computed once more, the last first; with `checkpoint="blocks"`, that
         of one turn in about √T, and those between are computed once more, T being their number
         (docs/recurrences.md).
         """
-        return self._gradient("grad", names, value=False, checkpoint=checkpoint)
+        return self._gradient("grad", names, has_aux=has_aux, checkpoint=checkpoint)
 
-    def value_and_grad(self, *names: Wrt, checkpoint: Checkpoint = False) -> DerivedFunction:
-        """`(value, gradient)`, sharing work; otherwise as `grad`."""
-        return self._gradient("value_and_grad", names, value=True, checkpoint=checkpoint)
+    def value_and_grad(
+        self, *names: Wrt, has_aux: bool = False, checkpoint: Checkpoint = False
+    ) -> DerivedFunction:
+        """`(value, gradient)`, sharing work, or with `has_aux` `((value, aux), gradient)`; otherwise as `grad`."""
+        return self._gradient("value_and_grad", names, has_aux=has_aux, checkpoint=checkpoint)
 
     def vjp(self, *names: Wrt, checkpoint: Checkpoint = False) -> DerivedFunction:
         """The adjoint derivative (6.20–6.49): takes the parameters, then the cotangent `dy`, of the
@@ -173,17 +183,32 @@ class TensorFunction(CalledFunction):
         return tuple(found)
 
     def _gradient(
-        self, kind: str, names: tuple[Wrt, ...], *, value: bool, checkpoint: Checkpoint
+        self, kind: str, names: tuple[Wrt, ...], *, has_aux: bool, checkpoint: Checkpoint
     ) -> DerivedFunction:
         _check_checkpoint(checkpoint)
+        value = kind == "value_and_grad"
 
         def derive(base: Instance, wrt: tuple[str, ...]) -> Derivative:
-            if base.type != REAL:
-                message = f"`{self.__name__}` returns {base.type}, and only a scalar has a gradient"
-                raise TensorError(message, "use `.vjp` or `.jvp`")
-            return transforms.gradient(base, wrt, value=value, checkpoint=checkpoint)
+            self._require_scalar(base, has_aux)
+            return transforms.gradient(
+                base, wrt, value=value, has_aux=has_aux, checkpoint=checkpoint
+            )
 
-        return self._derived(kind, names, derive, checkpoint=checkpoint)
+        return self._derived(kind, names, derive, has_aux=has_aux, checkpoint=checkpoint)
+
+    def _require_scalar(self, base: Instance, has_aux: bool) -> None:
+        """Raises TensorError where the function has no scalar result; with `has_aux`, none as the first of two."""
+        pair = base.layout is not None and len(base.layout) == 2
+        is_scalar_and_aux = pair and isinstance(base.type, Product) and base.type.first == REAL
+        if has_aux and not is_scalar_and_aux:
+            message = f"`{self.__name__}` does not return a scalar and something else"
+            raise TensorError(message, "end it with `return loss, aux`, or leave out `has_aux`")
+        if not has_aux and base.type != REAL:
+            message = f"`{self.__name__}` returns {base.type}, and only a scalar has a gradient"
+            advice = "use `.vjp` or `.jvp`"
+            if is_scalar_and_aux:
+                advice = "use `has_aux=True` if it returns `(loss, aux)`, or `.vjp` or `.jvp`"
+            raise TensorError(message, advice)
 
     def _derived(
         self,

@@ -5,20 +5,24 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
+import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pickle import PicklingError
 from types import FunctionType, MethodType, ModuleType, NoneType
 from typing import TYPE_CHECKING, Any
 
 from .called_function import CalledFunction, Captured
+from .debugging import runs_in_python
 from .frontend import signature
 from .frontend.helpers import Helper, helper_of
+from .frontend.lambdas import LAMBDA
 from .frontend.outside import Reference, has_constants, is_data, with_outside
 from .frontend.trace import Context, Undecided, tensors, trace, trace_named
 from .instance import Instance
-from .language.errors import TensorError
+from .language.errors import Place, TensorError
 from .language.types import Parameter, Static
 from .pickling import (
     Source,
@@ -45,7 +49,16 @@ def tensor(function: Callable[..., Any]) -> TensorFunction:
     """
     from .frontend.rewrite import rewrite
 
-    return WrittenFunction(function, rewrite(function))
+    rewritten = rewrite(function)
+    warn_of_debugging(function.__name__, rewritten.debugging)
+    return WrittenFunction(function, rewritten)
+
+
+def warn_of_debugging(name: str, places: Sequence[Place]) -> None:
+    """Warn that a compiled call leaves out what prints, at the first such statement."""
+    for place in places[:1]:
+        message = f"compiled calls of `{name}` leave this out; `{name}.debug(…)` runs it"
+        warnings.warn_explicit(message, UserWarning, place.filename, place.line)
 
 
 @dataclass(frozen=True)
@@ -70,11 +83,18 @@ class WrittenFunction(TensorFunction):
         self._given: Mapping[str, Any] = {}  # what is given now for parameters that are no tensors
         self._seen: tuple[Captured, Captured] | None = None  # values from outside, and their keys
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if runs_in_python():
+            return self._python(*args, **kwargs)
+        return super().__call__(*args, **kwargs)
+
     def __reduce__(self) -> Any:
         if is_importable(self):
             return self._python.__qualname__
         function = self._python
         assert isinstance(function, FunctionType)
+        if function.__code__.co_name == LAMBDA:
+            raise PicklingError("a tensor function that is a lambda cannot be pickled: use `def`")
         given = source_of(function), values_in_signature(function), self._shards
         return _restored, given, values_in_body(function), None, None, _fill
 

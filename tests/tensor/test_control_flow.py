@@ -135,6 +135,65 @@ def counted(x):
     return s
 
 
+@case(np.array([2.0, 5.0]))
+def until_it_converges(x):
+    """Newton's method: a count that is a size, on either side."""
+    y, k, change = x, 0, 1.0
+    while 3 * len(x) > k and change > 1e-9:
+        new = 0.5 * (y + x / y)
+        change = np.max(np.abs(new - y))
+        y = new
+        k += 1
+    return y * k
+
+
+@case(np.array([1.0, 0.2]))
+def ended_by_its_count(x):
+    k, s = 2, 0.0
+    while s < 100 and k <= 4:
+        s = s + x[0] * k + x[1] ** 2
+        k = k + 1
+    return s
+
+
+@case(X)
+def none_of_its_iterations(x):
+    k, s = 0, x[0]
+    while s > 100 and k < 3:
+        s = s / 2
+        k += 1
+    return s
+
+
+@case(np.array([2.5]))
+def counted_behind_a_semicolon(x):
+    e = x[0]
+    k = 0
+    while abs(e - 0.3 * np.sin(e) - x[0]) > 1e-12 and k < 6:
+        e = e - (e - 0.3 * np.sin(e) - x[0]) / (1 - 0.3 * np.cos(e)); k += 1  # fmt: skip # noqa: E702
+    return e
+
+
+@case(X)
+def within_another_loop(x):
+    total = 0.0
+    for i in range(len(x)):
+        y = np.abs(x[i]) + 1
+        while y > 0.1:  # at most 9
+            y = y / 2
+        total += y
+    return total
+
+
+@case(np.ones(3))
+def large_state(x):
+    p, v = {"x": x, "v": x * 0}, 0.0
+    while np.sum(p["x"]) > 1:  # at most 40
+        p = {"x": p["x"] + 0.1 * p["v"], "v": p["v"] - 0.1 * p["x"]}
+        v += 1.0
+    return p["x"] * v
+
+
 @case(X)
 def list_that_is_filled(x):
     h = [x[0], x[1], 0.0]
@@ -191,11 +250,82 @@ def test_a_while_loop_that_data_decide_says_what_to_write():
             z = z * z + 1
         return z
 
-    with pytest.raises(TensorError, match=r"at most, and end it there"):
+    with pytest.raises(TensorError, match=r"while p and k < 100"):
         grown(X)
+
+
+def test_a_counter_that_data_move_bounds_nothing():
+    @tensor
+    def grown(x):
+        k = 0
+        while x < 10 and k < 5:
+            x = x * 2
+            if x > 5:
+                k += 1
+        return x
+
+    with pytest.raises(TensorError, match=r"while p and k < 100"):
+        grown(1.0)
+
+
+MOST = 9
+
+
+def halved_until_small(x):
+    y = x.copy()
+    while np.sum(y) > 1:  # at most MOST
+        y = y / 2
+    return np.sum(y)
+
+
+def test_a_loop_that_needs_more_iterations_than_it_may_have_is_not_a_number(monkeypatch):
+    f = tensor(halved_until_small)
+    assert f(np.ones(4)) == halved_until_small(np.ones(4))
+    assert np.isnan(f(np.full(4, 1e6)))
+    assert np.isnan(f.grad("x")(np.full(4, 1e6))).all()
+    monkeypatch.setitem(globals(), "MOST", 30)
+    assert f(np.full(4, 1e6)) == halved_until_small(np.full(4, 1e6))
+
+
+def test_a_while_loop_costs_its_bound():
+    f = tensor(halved_until_small)
+    assert f.cost(np.ones(40)).total == f.cost(np.full(40, 1e6)).total
+
+
+def test_an_import_inside_is_pythons():
+    @tensor
+    def total(x):
+        from math import lgamma
+
+        return sum(lgamma(v) for v in x)
+
+    np.testing.assert_allclose(total(np.array([3.0, 4.0])), np.log(2) + np.log(6))
+
+
+def test_a_list_of_words_is_a_constant():
+    @tensor
+    def chosen(x, words):
+        return sum(x[0] if word == "a" else x[1] for word in words)
+
+    assert chosen(np.array([2.0, 3.0]), ["a", "b", "a"]) == 7
+    assert chosen(np.array([2.0, 3.0]), ["b"]) == 3
+    np.testing.assert_allclose(chosen.grad("x")(np.ones(2), ["a", "b", "a"]), [2, 1])
 
 
 def test_a_loop_that_may_end_costs_its_bound():
     f = tensor(first_found)
     costs = [f.cost(np.ones(n)).total for n in (10, 20, 40)]
     assert costs[2] - costs[1] == 2 * (costs[1] - costs[0])
+
+
+def option(S, K, n: int):
+    """A binomial tree: each iteration has one node fewer, and compares with an array as long."""
+    V = np.maximum(S * 1.02 ** np.arange(n + 1) - K, 0.0)
+    for k in range(1, n + 1):
+        V = 0.5 * (V[1:] + V[:-1])
+        V = np.maximum(V, S * 1.02 ** np.arange(n + 1 - k) - K)
+    return V[0]
+
+
+def test_an_array_that_each_iteration_shortens_beside_one_as_long():
+    check(option, (np.array(1.0), 0.9, 5))

@@ -659,7 +659,7 @@ REFUSED = [
     (
         "h = 0.0\n    while «h < 3»:\n        h = h + x[0]\n    return h",
         "`while`",
-        "for t in range",
+        "# at most 100",
     ),
     (
         "h = 0.0\n    for «t» in range(x[0]):\n        h = h * x[t]\n    return h",
@@ -669,11 +669,6 @@ REFUSED = [
     (
         "h = 0.0\n    for «t» in range(len(x)):\n        h = h * x\n    return h",
         "`h` begins as a scalar",
-        "keeps its shape",
-    ),
-    (
-        "h = x\n    for «t» in range(len(x)):\n        h = h[1:]\n    return h",
-        "`h` begins as an array",
         "keeps its shape",
     ),
     (

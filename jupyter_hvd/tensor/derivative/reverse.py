@@ -69,6 +69,7 @@ def adjoint(
     seed: tuple[str, Type] | None,
     *,
     keep: bool = False,
+    has_aux: bool = False,
     checkpoint: Checkpoint = False,
 ) -> Program:
     """`Dᵀ⟦program|σ⟧` with σ differentiating the parameters in `wrt`.
@@ -76,7 +77,8 @@ def adjoint(
     `seed` names and types the new parameter that holds the cotangent of the output; None takes 1
     for it, which makes the result the gradient of a scalar program. The output is one cotangent
     a parameter, nested pairs in order; with `keep`, a pair of the program's own output and
-    those. Its `$IO` is at most 4 times the program's where black boxes have one argument or two
+    those. With `has_aux` the output is a pair whose second part nothing differentiates: without `keep` the result is the pair
+    of the cotangents and that part. Its `$IO` is at most 4 times the program's where black boxes have one argument or two
     (Theorem 6.55).
 
     A loop keeps of its turns what their reverse needs; with `checkpoint`, only what it carries, and
@@ -90,7 +92,8 @@ def adjoint(
     reverse.builder.prefix = "T"
     reverse.checkpoint = checkpoint
     reverse.active = _active(program, {name for name, _ in wrt})
-    reverse.start(program.output, seed)
+    output: Output = program.output
+    reverse.start(output[0] if has_aux else output, seed)
     for statement in reversed(program.statements):
         if statement.name not in reverse.active:
             continue
@@ -99,7 +102,12 @@ def adjoint(
         elif reverse.due.get(statement.name):
             reverse.step(statement)
     cotangents = tree([reverse.result(name, type_) for name, type_ in wrt])
-    made = reverse.builder.program((program.output, cotangents) if keep else cotangents)
+    given: Output = cotangents
+    if keep:
+        given = output, cotangents
+    elif has_aux:
+        given = cotangents, output[1]
+    made = reverse.builder.program(given)
     return _keeping(made, reverse.turns)
 
 

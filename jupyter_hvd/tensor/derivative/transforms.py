@@ -67,16 +67,33 @@ class Derivative:
 
 
 def gradient(
-    of: Differentiable, wrt: tuple[str, ...], *, value: bool = False, checkpoint: Checkpoint = False
+    of: Differentiable,
+    wrt: tuple[str, ...],
+    *,
+    value: bool = False,
+    has_aux: bool = False,
+    checkpoint: Checkpoint = False,
 ) -> Derivative:
     """The gradient of a scalar by the parameters `wrt`, nested pairs of several; with `value`, the
-    pair of the value and it.
+    pair of the value and it. With `has_aux` the function gives a pair of that scalar and whatever else, which is given, too:
+    `(gradient, aux)`, or `((value, aux), gradient)`.
     """
-    parameters = real_parameters(of, wrt)
-    program = adjoint(of.differentiable, parameters, None, keep=value, checkpoint=checkpoint)
+    program = adjoint(
+        of.differentiable,
+        real_parameters(of, wrt),
+        None,
+        keep=value,
+        has_aux=has_aux,
+        checkpoint=checkpoint,
+    )
     layout = _layout(of, wrt)
-    pulled = None if checkpoint else Pulled(wrt, with_value=value)
-    return Derivative(simplify(program), (), (None, layout) if value else layout, pulled)
+    if value:
+        layout = (of.layout, layout)
+    elif has_aux:
+        assert of.layout is not None
+        layout = (layout, of.layout[1])
+    pulled = None if checkpoint or has_aux else Pulled(wrt, with_value=value)
+    return Derivative(simplify(program), (), layout, pulled)
 
 
 def pullback(

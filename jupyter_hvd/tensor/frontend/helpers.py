@@ -57,9 +57,6 @@ def helper_of(value: Any) -> Helper | None:
 def _helper(function: FunctionType) -> Helper:
     from .rewrite import rewrite
 
-    if function.__name__ == "<lambda>":
-        message = "a lambda from outside is not in the tensor language"
-        return Helper(function, TensorError(message, "define it with `def`, or inside"))
     try:
         return Helper(function, rewrite(function))
     except TensorError as error:

@@ -107,7 +107,7 @@ class OutsideObject:
 class OutsideMethod:
     """A stand-in for a method of an object from outside."""
 
-    def __init__(self, method: MethodType, owner: OutsideObject) -> None:
+    def __init__(self, method: Any, owner: OutsideObject) -> None:
         self.method = method
         self.owner = owner
 
@@ -130,6 +130,13 @@ def is_object(value: Any) -> bool:
         return False
     return is_dataclass(value) or (
         hasattr(value, "__dict__") and not type(value).__module__.startswith(("numpy", "jax"))
+    )
+
+
+def is_method(value: Any) -> bool:
+    """Whether a value is a function together with the object that it is called for; a tensor function may be one, too."""
+    return isinstance(value, MethodType) or (
+        hasattr(type(value), "__tensor_inline__") and hasattr(value, "__func__")
     )
 
 

@@ -25,7 +25,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from types import CellType, CodeType, ModuleType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, cast
 
 import libcst as cst
@@ -33,6 +33,7 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 
 from ..language.depth import deep
 from ..language.errors import Place, TensorError
+from .lambdas import LAMBDA, NAME, as_definition
 from .outside import Surroundings
 
 TRACER = "__tensor__"
@@ -52,14 +53,17 @@ _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
     cst.SetComp: ("a set is no tensor", "use arrays, indexed by `range`"),
     cst.Yield: ("a generator function has no size", "return an array: `[… for i in range(n)]`"),
     cst.Await: ("`await` inside a tensor function", "await in the caller and pass the array"),
-    cst.Import: ("an `import` inside a tensor function", "import at the top of the file or cell"),
-    cst.ImportFrom: (
-        "an `import` inside a tensor function",
-        "import at the top of the file or cell",
-    ),
     cst.FormattedString: ("a string is no tensor", "take it out"),
 }
 
+
+#: Calls that show what a function computes; `f.debug(…)` makes them.
+DEBUGGING = frozenset(
+    "print breakpoint pprint pprint.pprint pdb.set_trace jax.debug.print jax.debug.breakpoint".split()
+)
+
+#: The comment that bounds a `while` loop: a number, or a name that is one.
+AT_MOST = re.compile(r"# at most (\w+)\b")
 
 #: What changes a list, and what to write instead.
 _IN_PLACE = {
@@ -80,7 +84,8 @@ _IN_PLACE = {
 @dataclass(frozen=True)
 class Rewritten:
     """A rewritten function, to be called with the stand-ins of its parameters, and the places
-    that its calls name. `captured` gives the values that it takes from outside, as they are now.
+    that its calls name. `captured` gives the values that it takes from outside, as they are now, and `debugging` is where it
+    prints or stops in a debugger.
     """
 
     build: Callable[[Any], Callable[..., Any]]
@@ -89,6 +94,7 @@ class Rewritten:
     lines: dict[int, str]
     text: str
     captured: Callable[[], tuple[Any, ...]]
+    debugging: tuple[Place, ...] = ()
 
     def place_of(self, error: BaseException) -> Place | None:
         """The source line that an exception passed through last."""
@@ -124,7 +130,7 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
         message = f"an expression of `{function.__name__}` is nested too deeply"
         raise TensorError(message, "give its parts names") from error
 
-    unbound = {*cells, *_globals(function.__code__)}
+    unbound = {*cells, *_globals(function.__code__), *rewriter.in_comments}
     paths = [tuple(dotted.split(".")) for dotted in rewriter.names]
     taken = [path for path in paths if path[0] in unbound]
     plain = [path[0] for path in taken if not path[1:] and path[0] not in cells]
@@ -142,6 +148,7 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
         namespace[OUTSIDE] = surroundings
         exec(code, namespace)  # noqa: S102 - the user's own function, rewritten
         name = function.__code__.co_name  # which `def` gives it, whatever it is called since
+        name = NAME if name == LAMBDA else name
         made = namespace[name]
         assert callable(made)
         # Inside, the function's own name is what it is outside: the tensor function.
@@ -149,7 +156,8 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
         return cast("Callable[..., Any]", made)
 
     lines = dict(enumerate(source.splitlines(), first))
-    return Rewritten(build, tuple(rewriter.places), filename, lines, text, captured)
+    debugging = tuple(rewriter.debugging)
+    return Rewritten(build, tuple(rewriter.places), filename, lines, text, captured, debugging)
 
 
 def _looked_up(function: Callable[..., Any], cells: Mapping[str, CellType]) -> set[str]:
@@ -239,14 +247,23 @@ def _captured(
 
 
 def _source(function: Callable[..., Any]) -> tuple[str, int, str]:
+    if isinstance(function, FunctionType) and function.__code__.co_name == LAMBDA:
+        found = as_definition(function)
+        if found is not None:
+            return *found, function.__code__.co_filename
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError) as error:
         message = f"the source of `{getattr(function, '__name__', function)}` cannot be found"
         raise TensorError(message, "define it with `def` in a file or a notebook cell") from error
-    if function.__code__.co_name == "<lambda>":
-        raise TensorError("a lambda has no statement of its own", "define it with `def`")
+    if function.__code__.co_name == LAMBDA:
+        raise TensorError("the source of this lambda cannot be told", "define it with `def`")
     return textwrap.dedent("".join(lines)), first, function.__code__.co_filename
+
+
+def is_debugging(node: cst.BaseExpression) -> bool:
+    """Whether an expression prints or stops in a debugger, which compiled calls leave out."""
+    return isinstance(node, cst.Call) and _dotted(node.func) in DEBUGGING
 
 
 class _Unexplained(cst.CSTTransformer):
@@ -280,6 +297,9 @@ class _Rewriter(cst.CSTTransformer):
         self.assigned: dict[str, bool] = {}  # names that the function assigns to
         self.names: dict[str, None] = {}  # that the function uses, with their attributes dotted
         self.dotted: set[cst.CSTNode] = set()  # what is part of a dotted name
+        self.sides: dict[cst.CSTNode, list[cst.BaseExpression]] = {}  # of comparisons, rewritten
+        self.in_comments: set[str] = set()  # names that only comments have
+        self.debugging: list[Place] = []  # statements that only the Python function runs
 
     # Places and errors
 
@@ -367,6 +387,8 @@ class _Rewriter(cst.CSTTransformer):
     def visit_Expr(self, node: cst.Expr) -> bool:
         if isinstance(node.value, cst.SimpleString | cst.ConcatenatedString):
             return False
+        if is_debugging(node.value):
+            return False
         if _changed_by(node.value) or isinstance(node.value, cst.Ellipsis):
             return True
         match node.value:
@@ -385,6 +407,9 @@ class _Rewriter(cst.CSTTransformer):
         )
 
     def leave_Expr(self, node: cst.Expr, updated: cst.Expr) -> cst.BaseSmallStatement:
+        if is_debugging(node.value):
+            self.debugging.append(self.place(node))
+            return cst.Pass()
         change = _changed_by(node.value)
         if change is None:
             return updated
@@ -676,7 +701,8 @@ class _Rewriter(cst.CSTTransformer):
     def leave_While(
         self, node: cst.While, updated: cst.While
     ) -> cst.FlattenSentinel[cst.BaseStatement]:
-        names = list(changed_names(node.body))
+        changed = changed_names(node.body)
+        names = list(changed)
         parameters = [cst.Param(cst.Name(x)) for x in names]
         self.made += 1
         name = f"__turn_{self.made}"
@@ -685,12 +711,37 @@ class _Rewriter(cst.CSTTransformer):
         call = self.call(
             node.test,
             "repeat_while",
+            _strings(names),
+            cst.Tuple([cst.Element(cst.Name(str(plain))) for plain in changed.values()]),
             _lambda(names, updated.test),
             cst.Tuple([cst.Element(self.current(x)) for x in names]),
             cst.Name(name),
+            self._bound_of(node),
         )
         made = made.with_changes(leading_lines=updated.leading_lines)
         return cst.FlattenSentinel([made, self._line(node, _assigned(names, call, always=True))])
+
+    def _bound_of(self, node: cst.While) -> cst.BaseExpression:
+        """How often a `while` runs at most: `("k", limit, 1)` of `while p and k <= limit:` with `k += 1`; `("", most, 0)` of
+        `while p:  # at most`; None where neither says so.
+        """
+        for test in _conjuncts(node.test):
+            if isinstance(test, cst.Comparison) and (counter := _counter(test, node.body)):
+                left, right = self.sides[test]
+                name, is_left, more = counter
+                limit = right if is_left else left
+                parts = cst.SimpleString(repr(name)), limit, cst.Integer(str(more))
+                return cst.Tuple([cst.Element(part) for part in parts])
+        comment = _block(node.body).header.comment
+        found = AT_MOST.match(comment.value) if comment is not None else None
+        if found is None:
+            return cst.Name("None")
+        if not found[1].isdigit():
+            self.names[found[1]] = None
+            self.in_comments.add(found[1])
+        limit = cst.parse_expression(found[1])
+        parts = cst.SimpleString("''"), limit, cst.Integer("0")
+        return cst.Tuple([cst.Element(part) for part in parts])
 
     def visit_If(self, node: cst.If) -> None:
         self.branches.add(node.body)
@@ -968,6 +1019,7 @@ class _Rewriter(cst.CSTTransformer):
         ops = [_code(target.operator) for target in node.comparisons]
         listed = cst.Tuple([cst.Element(cst.SimpleString(repr(op))) for op in ops])
         sides = [updated.left, *(target.comparator for target in updated.comparisons)]
+        self.sides[node] = sides
         return self.call(node, "compare", listed, *sides)
 
     def visit_BinaryOperation(self, node: cst.BinaryOperation) -> None:
@@ -1165,6 +1217,42 @@ def _changed_by(e: cst.BaseExpression) -> tuple[str, cst.Name] | None:
         ):
             return how, target
     return None
+
+
+def _conjuncts(e: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The parts of `p and q and …`."""
+    if isinstance(e, cst.BooleanOperation) and isinstance(e.operator, cst.And):
+        yield from _conjuncts(e.left)
+        yield from _conjuncts(e.right)
+    else:
+        yield e
+
+
+def _counter(test: cst.Comparison, body: cst.BaseSuite) -> tuple[str, bool, int] | None:
+    """A name that a loop's body counts up by one each time, and a comparison bounds: the name, whether it stands on the left,
+    and 1 where the bound itself is reached, else 0.
+    """
+    if len(test.comparisons) != 1:
+        return None
+    operator, right = _code(test.comparisons[0].operator), test.comparisons[0].comparator
+    for is_left, side in ((True, test.left), (False, right)):
+        bounds = {"<": 0, "<=": 1} if is_left else {">": 0, ">=": 1}
+        if isinstance(side, cst.Name) and operator in bounds and _counts_up(side.value, body):
+            return side.value, is_left, bounds[operator]
+    return None
+
+
+def _counts_up(name: str, body: cst.BaseSuite) -> bool:
+    """Whether statements add 1 to a name, once, and change it nowhere else."""
+    lines = body.body if isinstance(body, cst.IndentedBlock) else [body]
+    parts = [
+        part for s in lines for part in (s.body if isinstance(s, cst.SimpleStatementLine) else [s])
+    ]
+    changing = [part for part in parts if name in changed_names(part)]
+    if len(changing) != 1 or not isinstance(changing[0], cst.BaseSmallStatement):
+        return False
+    written = _code(changing[0]).strip(" ;").replace(" ", "")
+    return written in (f"{name}+=1", f"{name}={name}+1")
 
 
 def changed_names(node: cst.CSTNode) -> dict[str, bool]:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..language.affine import Affine
+from ..language.depth import deep
 from ..language.errors import TensorError
 from ..language.predicates import own_name
-from ..language.terms import Lambda, Var, lets
+from ..language.terms import Lambda, Term, Var, lets
 from ..language.types import (
     IndexArray,
     Integer,
@@ -240,6 +241,18 @@ def _traced(
         raise TensorError(message, "give parts of its expressions names") from error
     except (TypeError, ValueError, AttributeError, NameError, IndexError) as error:
         raise TensorError(str(error), place=rewritten.place_of(error)) from error
+    return _finished(tracer, parameters, names, term, layout)
+
+
+@deep()
+def _finished(
+    tracer: Tracer,
+    parameters: Sequence[Parameter],
+    names: Mapping[str, Reference],
+    term: Term,
+    layout: Layout,
+) -> Traced:
+    """What a tracer has found out about a function that gives a term."""
     body = lets(tracer.scopes[0].bindings, term)
     own = tensors(parameters)
     noted = Lambda("arg", tuple((x, t) for x, t, _ in own), body)

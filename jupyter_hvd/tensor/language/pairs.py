@@ -97,7 +97,7 @@ def _holds_numbers(value: list[Any]) -> bool:
 def _is_number(entry: Any) -> bool:
     if isinstance(entry, list):
         return _holds_numbers(entry)
-    if isinstance(entry, dict | tuple) or is_dataclass(entry):
+    if entry is None or isinstance(entry, dict | tuple | str) or is_dataclass(entry):
         return False
     return not getattr(entry, "shape", ()) or getattr(entry.dtype, "kind", "f") in "biu"
 

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from types import MethodType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -55,6 +55,7 @@ from ..outside import (
     Surroundings,
     has_data,
     is_data,
+    is_method,
     is_object,
     parts_of,
 )
@@ -560,7 +561,7 @@ class Tracer(Selections):
         """A value from outside: an array as a parameter, a container with its parts, an object with attributes from outside."""
         if is_data(value):
             return self._array_from_outside(reference, value)
-        if isinstance(value, MethodType) and is_object(value.__self__):
+        if is_method(value) and is_object(value.__self__):
             of = Reference(reference.surroundings, reference.name, reference.steps[:-1])
             return OutsideMethod(value, OutsideObject(self, of, value.__self__))
         if isinstance(value, Laid):

@@ -239,7 +239,7 @@ class Loops(PiecewiseIntegers):
         index = self.name(own_name(name))
         self.spelt[index] = name
         meaning = start + Affine.of(index) * step
-        outer = dict(self.binders)
+        outer = {i: n for i, n in self.binders if ragged or i not in self.sizing}
         widest = length
         for i in length.names & outer.keys():
             end = outer[i] - 1 if length.coefficient(i) > 0 else Affine.of(0)

@@ -77,6 +77,7 @@ class Packing:
             0  # how many names have been bound, those of what was traced in vain among them
         )
         self.binders: list[Binder] = []
+        self.sizing: frozenset[str] = frozenset()  # indices of loops that are like sizes in them
         self.conditions: list[Predicate] = []
         self.places_of: dict[Term, Place] = {}
         self.reserved: frozenset[str] = frozenset()  # parameters and sizes

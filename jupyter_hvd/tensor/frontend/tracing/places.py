@@ -110,6 +110,7 @@ class Places(Arithmetic):
         for place in places[:count]:
             assert isinstance(rows.type, Array)
             j = Binder(self.name("j"), rows.type.size)
+            place = self.clamped(place, j.size)
             self.lies_within(place, j.size)
             tests.append(self.is_place(self.once(place, "place"), Affine.of(j.name)).term)
             rows = self._entry_term(rows, Affine.of(j.name))
@@ -118,6 +119,22 @@ class Places(Arithmetic):
         nature = Nature(numbers=array.nature.numbers, within=array.nature.within)
         found = Value(self, term, array.layout).of_nature(nature)
         return self.found(found, *places[count:]) if places[count:] else found
+
+    def clamped(self, place: Value, size: Affine) -> Value:
+        """Whole numbers as indices of an axis of this size, to read there: where nothing says in what range they are, negative
+        ones count from the end, and those beyond the axis are its first and its last, as in JAX.
+        """
+        if numbers_of(place) != "int" or place.nature.within is not None:
+            return place
+        place, n = self.once(place, "place").of_nature(place.nature), Index(self, size)
+        from_start = self.chosen(self._compare("<", place, 0), self.computed("+", place, n), place)
+        last = self.mapped("minimum", from_start, Index(self, size - 1))
+        made = self.mapped("maximum", last, 0)
+        return self.ranging(made, Affine.of(0), size)
+
+    def mapped(self, name: str, *values: Any) -> Value:
+        """A black box, entry by entry."""
+        raise NotImplementedError
 
     def lies_within(self, place: Value, size: Affine) -> None:
         """Whole numbers that data decide are indices of an axis of this size: checked as every read is."""

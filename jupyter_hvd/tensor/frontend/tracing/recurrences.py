@@ -7,14 +7,15 @@ that it carries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.pairs import Laid, to_pairs
-from ...language.predicates import TRUE, Predicate, compare
+from ...language.predicates import TRUE, Predicate, compare, conj
 from ...language.terms import (
     At,
     Binder,
@@ -31,14 +32,16 @@ from ...language.terms import (
     numbered,
 )
 from ...language.types import Layout, Product, Type, array, dimensions
+from ...language.whole_functions import unnoted
 from ..tracers import Barred, Index, Nature, Value, describe
+from .changing_sizes import Lengths, Steps, at_constant_sizes, steps_between
 from .entries import Entries
 from .loops import LONG as LONG
+from .loops import RAGGED, Iteration, Pattern
 from .loops import WRITTEN_OUT as WRITTEN_OUT
-from .loops import Pattern
 from .memory import arrays
 from .packing import guarded
-from .wholes import Range, beyond, joined_ranges, nature_of, range_of
+from .wholes import Range, SizesMet, beyond, joined_ranges, nature_of, range_of
 
 _NOTHING: frozenset[str] = frozenset()
 UNSET = Barred(
@@ -150,7 +153,7 @@ class Appended(Barred):
 @dataclass(frozen=True)
 class State:
     """A value that a loop carries: its name in the source, how it begins, its parts as the body reads
-    them, and how it is laid out; or what is appended to a list.
+    them, and how it is laid out; or what is appended to a list. Of what changes its size, `lengths` says of each part how.
     """
 
     name: str
@@ -158,6 +161,7 @@ class State:
     parts: tuple[Var, ...]
     layout: Layout
     list: Appended | None = None
+    lengths: tuple[Lengths, ...] = ()
 
     @property
     def begins(self) -> tuple[Term, ...]:
@@ -184,6 +188,7 @@ class Recurrences(Entries):
         super().__init__()
         self.masks: list[Value] = []  # the conditions on data that hold
         self.borrowed: set[str] = set()  # what a loop carries that begins as the caller's
+        self.every_index: set[str] = set()  # of loops whose turns change sizes
         self.lists: dict[str, Appended] = {}  # what a loop carries that begins as a written list
 
     def one_by_one(
@@ -194,11 +199,71 @@ class Recurrences(Entries):
         names: tuple[str, ...],
         values: tuple[Any, ...],
         body: Callable[..., Any],
+    ) -> tuple[Any, ...]:
+        """A loop whose turns read what those before have left: `iterate`. What it carries keeps its size, or changes it by as
+        much in each turn.
+        """
+        loop = k, pattern, bounds, names, values, body
+        before = self.so_far()
+        try:
+            return self._carrying(*loop)
+        except TensorError as error:
+            refused = error
+        self.at(k)
+        self.back_to(before)
+        steps = self._steps_of_sizes(*loop[1:])
+        if steps:
+            before = self.so_far()
+            self.at(k)
+            with suppress(TensorError):
+                return self._carrying(*loop, steps=steps)
+            self.at(k)
+            self.back_to(before)
+        raise refused
+
+    def _steps_of_sizes(
+        self,
+        pattern: Pattern,
+        bounds: Any,
+        names: tuple[str, ...],
+        values: tuple[Any, ...],
+        body: Callable[..., Any],
+    ) -> dict[str, Steps]:
+        """By how much the first turn of a loop makes what it carries longer, where it does."""
+        if isinstance(bounds, Iteration):
+            item = bounds.item
+        else:
+            start, _, _ = self._range(bounds)
+
+            def item(place: Affine) -> Any:
+                return Index(self, start + place)
+
+        before, found = self.so_far(), dict[str, Steps]()
+        with suppress(TensorError, SizesMet), self.scope():
+            left = body(*self.fitted(pattern, item(Affine.of(0))), *values)
+            for name, old, new in zip(names, values, left, strict=False):
+                if isinstance(old, Value) and isinstance(new, Value):
+                    each = [parts_of(self.pack(x)[0]) for x in (old, new)]
+                    if steps := steps_of(*each):
+                        found[name] = steps
+        self.back_to(before)
+        return found
+
+    def _carrying(
+        self,
+        k: int,
+        pattern: Pattern,
+        bounds: Any,
+        names: tuple[str, ...],
+        values: tuple[Any, ...],
+        body: Callable[..., Any],
         ranges: Sequence[Range | None] = (),
         filled: frozenset[str] = _NOTHING,
+        steps: Mapping[str, Steps] = {},
     ) -> tuple[Any, ...]:
-        """A loop whose turns read what those before have left: `iterate`. `ranges` tells between which sizes
+        """A loop that carries values. `ranges` tells between which sizes
         whole numbers lie that it carries; how they begin, where nothing is said. Lists that are `filled` are not appended to.
+        `steps` says of what changes its size by how much.
         """
         self.at(k)
         so_far, again = self.so_far(), bool(ranges)
@@ -208,17 +273,22 @@ class Recurrences(Entries):
         index, size, item, within = self.turn(pattern, bounds, ragged=True)
         self.no_fewer_than_none(size)
         begun = tuple(
-            self._begun(name, value, index, name in filled)
+            self._lengthened(self._begun(name, value, index, name in filled), steps, index, size)
             for name, value in zip(names, values, strict=True)
         )
+        if steps and within != TRUE:
+            raise self.error(*RAGGED)
         before = dict(self.memory.changes)
-        with self.scope(Binder(index, size), within) as scope:
+        with self.scope(Binder(index, size), within) as scope, self.counting_as_size(index, steps):
             left = body(*item(), *map(self._during, begun, ranges))
+            if steps:
+                left = self._all_at_their_longest(begun, left)
         self.at(k)
         fixed = frozenset(filter(None, map(self._read_as_growing, begun, left)))
         if fixed:
             self.back_to(so_far)
-            return self.one_by_one(k, pattern, bounds, names, values, body, (), filled | fixed)
+            fixed |= filled
+            return self._carrying(k, pattern, bounds, names, values, body, (), fixed, steps)
         wider = [
             range_ and joined_ranges([range_, beyond(range_of(value), index, size)])
             for range_, value in zip(ranges, left, strict=False)
@@ -226,7 +296,7 @@ class Recurrences(Entries):
         if wider != ranges:  # once more, with what holds after a turn; then without
             self.back_to(so_far)
             wider = [None] * len(wider) if again else wider
-            return self.one_by_one(k, pattern, bounds, names, values, body, wider, filled)
+            return self._carrying(k, pattern, bounds, names, values, body, wider, filled, steps)
         # What a turn gives beyond what it carries is a list that begins with the loop.
         count = len(left)
         begun = (*begun, *left[len(begun) :])
@@ -259,6 +329,8 @@ class Recurrences(Entries):
             kept = [(state, self._as_long_as(within, state, e)) for state, e in kept]
             bindings = [(x, guarded(within, e)) for x, e in bindings]
         turn = lets(bindings, to_pairs([x for _, e in kept for x in parts_of(e)], Pair))
+        if steps:
+            turn = at_constant_sizes(unnoted(turn), index, size)
         parts = [x.name for state, _ in kept for x in state.parts]
         starts = [e for state, _ in kept for e in state.begins]
         loop = Value(self, Iterate(index, size, tuple(parts), tuple(starts), turn))
@@ -276,6 +348,72 @@ class Recurrences(Entries):
             )
         )
         return after[:count]
+
+    @contextmanager
+    def counting_as_size(self, index: str, steps: Mapping[str, Steps]) -> Iterator[None]:
+        """The index of a loop is like a size in it, where the sizes of what it carries depend on it."""
+        before = self.sizing
+        if steps:
+            self.sizing = before | {index}
+            self.every_index.add(index)
+        try:
+            yield
+        finally:
+            self.sizing = before
+
+    def _lengthened(self, one: Any, steps: Mapping[str, Steps], index: str, size: Affine) -> Any:
+        """What is carried, as long as its longest, where it changes its size."""
+        if not isinstance(one, State) or one.name not in steps:
+            return one
+        dims = [dimensions(part.type) for part in one.parts]
+        each = zip(dims, steps[one.name], strict=True)
+        lengths = tuple(Lengths(first, own, index, size) for first, own in each)
+        for n in (n for own in lengths for n in own.after):
+            self.looked(f"the size of {one.name} after the loop", one.name, n, n + 1)
+        starts = [
+            self._padded(Value(self, e), own.first, own.longest)
+            for e, own in zip(one.begins, lengths, strict=True)
+        ]
+        parts = tuple(Var(x.name, e.type) for x, e in zip(one.parts, starts, strict=True))
+        return replace(one, start=one.made_of(starts), parts=parts, lengths=lengths)
+
+    def _padded(self, value: Value, own: Sequence[Affine], longest: Sequence[Affine]) -> Term:
+        """An array with zeros behind its entries."""
+        if tuple(own) == tuple(longest):
+            return value.term
+        value = self.plainly(value)
+
+        def entry(*at: Affine) -> Value:
+            p = conj(*(compare("<", i, n) for i, n in zip(at, own, strict=True)))
+            return self.conditioned(p, self.read(value, *at))
+
+        return self.build(longest, entry, value).term
+
+    def _cut_to(self, e: Term, dims: Sequence[Affine]) -> Term:
+        """The first entries of an array."""
+        if tuple(dims) == dimensions(e.type):
+            return e
+        value = Value(self, e)
+        return self.build(dims, lambda *at: self.read(value, *at), value).term
+
+    def _all_at_their_longest(self, begun: Sequence[Any], left: Sequence[Any]) -> tuple[Any, ...]:
+        """What a turn leaves, each with zeros beyond what it has, where the loop carries it so."""
+        if any(isinstance(value, Appended) for value in left):
+            raise self.error("a loop that appends to a list, and changes the size of an array")
+        return (*map(self._at_its_longest, begun, left), *left[len(begun) :])
+
+    def _at_its_longest(self, one: Any, value: Any) -> Any:
+        if not isinstance(one, State) or not one.lengths:
+            return value
+        term, layout = self.pack(_listed_like(one.layout, value))
+        parts = parts_of(term)
+        if [dimensions(part.type) for part in parts] != [own.next for own in one.lengths]:
+            raise self.error(f"`{one.name}` changes its size by another number in each turn")
+        padded = [
+            self._padded(Value(self, part), own.next, own.longest)
+            for part, own in zip(parts, one.lengths, strict=True)
+        ]
+        return Value(self, one.made_of(padded), layout)
 
     def entry(self, k: int, array: Any, *places: Any) -> Any:
         """As any entry; the last ones of a list that the loop appends to are carried on."""
@@ -411,13 +549,20 @@ class Recurrences(Entries):
 
     def _begun_within(self, name: str, one: Any, value: Any) -> Any:
         """What begins within a loop that has a turn at least, and is there after it."""
-        if one is not UNSET or isinstance(value, Index | Barred):
+        if one is not UNSET or isinstance(value, Index | Barred) or self._changes_size(value):
             return one
         if isinstance(value, Value) and value.defined is not None:
             return undefined(name)
         if not isinstance(value, Value) or value.type != array(dimensions(value.type)):
             raise self.error(f"`{name}` begins within the loop", "give it a value before")
         return self._state(name, zero_of(value.term), None)
+
+    def _changes_size(self, value: Any) -> bool:
+        """Whether a value's size depends on an index."""
+        if not isinstance(value, Value):
+            return False
+        sizes = (n for part in parts_of(value.term) for n in dimensions(part.type))
+        return any(n.names & self.every_index for n in sizes)
 
     def _state(self, name: str, start: Term, layout: Layout, value: Any = None) -> State:
         each = parts_of(start)
@@ -437,7 +582,11 @@ class Recurrences(Entries):
         """What the name means in a turn."""
         if not isinstance(one, State):
             return one
-        made = Value(self, one.made_of(one.parts), one.layout)
+        parts: Sequence[Term] = one.parts
+        if one.lengths:
+            each = zip(parts, one.lengths, strict=True)
+            parts = [self._cut_to(part, own.now) for part, own in each]
+        made = Value(self, one.made_of(parts), one.layout)
         return made.of_nature(Nature(numbers="int", within=within)) if within else made
 
     def _nature_after(self, value: Any, within: Range | None, index: str, size: Affine) -> Nature:
@@ -505,7 +654,10 @@ class Recurrences(Entries):
             if isinstance(made.unchecked, Var):  # what the loop carries, too
                 self.memory.name(made.unchecked.name, shares)
             return made
-        last = state.made_of(At(each[x.name], size) for x in state.parts)
+        ends: list[Term] = [At(each[x.name], size) for x in state.parts]
+        if state.lengths:
+            ends = [self._cut_to(e, own.after) for e, own in zip(ends, state.lengths, strict=True)]
+        last = state.made_of(ends)
         nature = nature if nature.within else Nature(shares=nature.shares)
         return self._bind(state.name, Value(self, last, state.layout).of_nature(nature))
 
@@ -556,6 +708,16 @@ def parts_of(e: Term) -> tuple[Term, ...]:
     if isinstance(e.type, Product):
         return (*parts_of(Proj(0, e)), *parts_of(Proj(1, e)))
     return (e,)
+
+
+def steps_of(before: Sequence[Term], after: Sequence[Term]) -> Steps:
+    """By how much each part is longer; nothing where none is, or that is no constant."""
+    if len(before) != len(after):
+        return ()
+    sizes = [(dimensions(a.type), dimensions(b.type)) for a, b in zip(before, after, strict=True)]
+    steps = [steps_between(a, b) for a, b in sizes]
+    known = tuple(step for step in steps if step is not None)
+    return known if len(known) == len(steps) and any(map(any, known)) else ()
 
 
 def zero_of(e: Term) -> Term:

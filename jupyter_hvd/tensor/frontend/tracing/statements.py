@@ -8,7 +8,7 @@ an `iterate` of the language.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
@@ -284,11 +284,24 @@ class Statements(Recurrences):
     def repeat_while(
         self,
         k: int,
+        names: tuple[str, ...],
+        plain: tuple[bool, ...],
         test: Callable[..., Any],
         values: tuple[Any, ...],
         body: Callable[..., Any],
+        bound: tuple[str, Any, int] | None,
     ) -> tuple[Any, ...]:
-        """What names mean after a `while` statement whose condition sizes decide: it is written out."""
+        """What names mean after a `while` statement. Where sizes decide how often it runs, it is written out; where data do, it
+        is a loop of as many iterations as there are at most, which change nothing from the first on for which the condition
+        does not hold. If there are more than a comment says, what it changes is not a number.
+
+        Args:
+            bound: what bounds it: the name that counts the iterations, the bound, and 1 where the count reaches it; the name is
+                empty where a comment says so.
+        """
+        self.at(k)
+        if bound is not None and self._on_data(test(*values)):
+            return self._repeat_at_most(k, names, plain, test, values, body, bound)
         for _ in range(ITERATIONS):
             self.at(k)
             if not self._decided_by_sizes(test(*values)):
@@ -296,6 +309,50 @@ class Statements(Recurrences):
             values = tuple(body(*values))
         self.at(k)
         raise self.error(f"this loop runs more than {ITERATIONS} times", "write a `for` loop")
+
+    def _repeat_at_most(
+        self,
+        k: int,
+        names: tuple[str, ...],
+        plain: tuple[bool, ...],
+        test: Callable[..., Any],
+        values: tuple[Any, ...],
+        body: Callable[..., Any],
+        bound: tuple[str, Any, int],
+    ) -> tuple[Any, ...]:
+        counter, limit, more = bound
+        most = self.affine(limit, "how often this loop runs at most") + more
+        if counter:
+            most -= self.affine(values[names.index(counter)], f"where `{counter}` begins")
+
+        def once(_: Any, *values: Any) -> tuple[Any, ...]:
+            return self.branch(k, test(*values), names, values, body, lambda *values: values)
+
+        after = self.repeat(k, "iteration", (Index(self, most),), names, plain, values, once)
+        if counter:
+            return after
+        finished = self.once(self.chosen(test(*after), 0, 1), "finished")
+        return tuple(
+            new if new is old else self._bind(name, self._nan_unless(finished, new))
+            for name, old, new in zip(names, values, after, strict=True)
+        )
+
+    def _nan_unless(self, finished: Value, value: Any) -> Any:
+        """Numbers as they are where `finished` is 1, and not a number where it is 0: 0/0."""
+        leaves: list[Any] = []
+        rebuilt = self.flattened(value, leaves)
+        return rebuilt(
+            iter(
+                [
+                    self.computed("/", self.computed("*", leaf, finished), finished)
+                    for leaf in leaves
+                ]
+            )
+        )
+
+    def flattened(self, value: Any, leaves: list[Any]) -> Callable[[Iterator[Any]], Any]:
+        """Adds the numbers and arrays of a value to `leaves`; what makes such a value of others."""
+        raise NotImplementedError
 
     def _decided_by_sizes(self, test: Any) -> bool:
         """Whether a condition holds that sizes decide; these become numbers."""
@@ -306,7 +363,7 @@ class Statements(Recurrences):
         if p is None or p.relations or p.names & {i for i, _ in self.binders}:
             raise self.error(
                 "data or indices decide how often this `while` loop runs",
-                "say how often it runs at most, and end it there: `for t in range(most):` with `if done: break`",
+                "say how often it runs at most: `while p and k < 100:` with `k += 1`, or `while p:  # at most 100`",
             )
         for size in sorted(p.names):
             self.number(Affine.of(size))

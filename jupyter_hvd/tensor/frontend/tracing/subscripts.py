@@ -174,7 +174,10 @@ class Subscripts(Places):
         axes: list[
             Any
         ] = []  # for each axis of the array: its Axis and its place in the result, or index arrays
-        places = tuple(self._counting(place) or self._found_many(place) for place in places)
+        places = self._clamped_places(
+            tuple(self._counting(place) or place for place in places), own
+        )
+        places = tuple(map(self._found_many, places))
         spelt = self._spelt_out(places, len(own))
         gathered: list[Affine] | None = None
         if not _side_by_side(places):
@@ -245,9 +248,23 @@ class Subscripts(Places):
             replace(value.nature, shares=shares, lists=min(value.nature.lists, 1))
         )
 
+    def _clamped_places(self, places: tuple[Any, ...], own: Sequence[Affine]) -> tuple[Any, ...]:
+        """What stands in brackets, with whole numbers that data decide as indices of their axes."""
+        if not any(isinstance(place, Value) and self.is_array(place) for place in places):
+            return places
+        sizes = iter(own)
+        return tuple(
+            place
+            if place is None
+            else self.clamped(place, next(sizes))
+            if isinstance(place, Value)
+            else (next(sizes), place)[1]
+            for place in self._spelt_out(places, len(own))
+        )
+
     def varies(self, size: Affine) -> bool:
         """Whether a size is another in each turn of a loop around."""
-        return bool(size.names & {i for i, _ in self.binders})
+        return bool(size.names & ({i for i, _ in self.binders} - self.sizing))
 
     def _ragged(self, value: Value, axes: Sequence[tuple[Any, int]], out: list[Affine]) -> Selected:
         """`x[:i]`, whose length the turns of a loop say: what a condition chooses of as many entries as there are at most."""

@@ -117,6 +117,7 @@ class Wholes(Packing):
             return right
         if left.is_constant and right.is_constant:
             raise self.error(f"sizes {left} and {right} do not go together")
+        self._same_in_each_iteration(left, right)
         raise SizesMet(left, right, False, self.place)
 
     def same(self, left: Affine, right: Affine) -> Affine:
@@ -125,7 +126,16 @@ class Wholes(Packing):
             return left
         if left.is_constant and right.is_constant:
             raise self.error(f"sizes {left} and {right} do not go together")
+        self._same_in_each_iteration(left, right)
         raise SizesMet(left, right, True, self.place)
+
+    def _same_in_each_iteration(self, left: Affine, right: Affine) -> None:
+        """Refuse sizes whose difference varies with the index of a loop: no sizes of arguments make them equal."""
+        if (left - right).names & {i for i, _ in self.binders}:
+            raise self.error(
+                f"sizes {left} and {right} do not go together in every iteration",
+                "make the array as long as its longest, and leave the rest unused",
+            )
 
     def number(self, size: Affine) -> int:
         """A size as a number, which only the arguments tell."""
