@@ -38,9 +38,12 @@ class OwnRows:
 
 
 def is_large(output: Any) -> bool:
-    """Whether a row of an output of a compiled call has many bytes; dimensions that are not known count as one."""
-    if tf.executing_eagerly():
-        return False
+    """Whether a row of an output of a compiled call has many bytes."""
+    return not tf.executing_eagerly() and has_large_rows(output)
+
+
+def has_large_rows(output: Any) -> bool:
+    """Whether a row of a tensor has many bytes; dimensions that are not known count as one."""
     entries = 1
     for dimension in output.shape[1:]:
         entries *= dimension or 1

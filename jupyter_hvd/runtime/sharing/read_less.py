@@ -27,13 +27,13 @@ from . import keras_versions, report
 from .calls import in_dataset, is_number
 from .checksums import Checksum, bits_of_tensors, call_site
 from .context import sharing
-from .own_rows import is_large, note_read_rows
+from .own_rows import has_large_rows, note_read_rows
 from .split_gather import gather_values, own_index
 
 #: How many batches are computed in both ways.
 COMPARED = 3
 #: The part of the CPU time for a batch that sharding may take at most; seconds a batch below which it is not tried.
-WORTHWHILE, SHORT = 0.8, 0.005
+WORTHWHILE, SHORT = 1.0, 0.005
 #: Sources that can be read once more, which changes nothing.
 SOURCES = ("TensorSlice", "Tensor", "Range", "TFRecord", "TextLine", "FixedLengthRecord", "Zip", "Concatenate")  # fmt: skip
 #: Stages whose elements depend only on those of their input and on a function.
@@ -433,30 +433,39 @@ def gather_batch(own: Any, spec: Any) -> Any:
     checksum = None
     if sharing.guarded:
         checksum = Checksum(notes[0, 1], "" if tf.executing_eagerly() else call_site())
-    if tf.executing_eagerly():
-        whole = gather_together(parts, rows, checksum)
-    else:
-        whole = []
-        for part in parts:
-            if is_large(part):
-                whole.append(gather_values(part, rows))
-                note_read_rows(whole[-1], part, rows)
-            else:
-                whole.append(gather_values(part, rows, checksum))
-                checksum = None  # once is enough
-        if checksum is not None:
-            checksum.exchange()
+    alone = [has_large_rows(p) or not p.shape[1:].is_fully_defined() for p in parts]
+    small = [part for part, is_alone in zip(parts, alone, strict=True) if not is_alone]
+    if small:
+        together = iter(gather_together(small, rows, checksum))
+    elif checksum is not None:
+        checksum.exchange()
+    whole = [
+        gather_alone(part, rows) if is_alone else next(together)
+        for part, is_alone in zip(parts, alone, strict=True)
+    ]
     return tf.nest.pack_sequence_as(spec, whole)
 
 
+def gather_alone(part: Any, rows: Any) -> Any:
+    """The rows of all ranks of an input, which are not sent where a compiled step reads own rows only."""
+    whole = gather_values(part, rows)
+    if not tf.executing_eagerly() and has_large_rows(part):
+        note_read_rows(whole, part, rows)
+    return whole
+
+
 def gather_together(parts: list[Any], rows: Any, checksum: Checksum | None) -> list[Any]:
-    """The rows of all ranks of some tensors, in one message."""
-    own = tf.shape(parts[0])[0]
+    """The rows of all ranks of some tensors, whose rows have known shapes, in one message."""
     sent = [tf.cast(part, tf.uint8) if part.dtype == tf.bool else part for part in parts]
-    columns = [tf.reshape(tf.bitcast(part, tf.uint8), [own, -1]) for part in sent]
+    widths = [part.shape[1:].num_elements() * part.dtype.size for part in sent]
+    own = tf.shape(parts[0])[0]
+    columns = [
+        tf.reshape(tf.bitcast(part, tf.uint8), [own, width])
+        for part, width in zip(sent, widths, strict=True)
+    ]
     every = gather_values(tf.concat(columns, 1), rows, checksum)
     found = []
-    for part, piece in zip(sent, tf.split(every, [c.shape[1] for c in columns], 1), strict=True):
+    for part, piece in zip(sent, tf.split(every, widths, 1), strict=True):
         size = [part.dtype.size] if part.dtype.size > 1 else []
         piece = tf.reshape(piece, [-1, *part.shape[1:], *size])
         found.append(piece if part.dtype == tf.uint8 else tf.bitcast(piece, part.dtype))
