@@ -136,7 +136,7 @@ class Penalized(tf.keras.Model):
             slopes = inner.gradient(y_pred, x)
             loss = self.compute_loss(x, y, y_pred) + tf.reduce_mean(slopes**2)
         self.optimizer.apply_gradients(zip(tape.gradient(loss, self.trainable_variables), self.trainable_variables))
-        return self.compute_metrics(x, y, y_pred) | {"loss": loss}
+        return self.compute_metrics(x, y, y_pred, None) | {"loss": loss}
 
 class Reconstructing(tf.keras.Model):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, **options):
