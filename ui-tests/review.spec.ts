@@ -70,6 +70,32 @@ test('wide, both texts stand side by side; narrow, one below the other', async (
   await page.setViewportSize({ width: 1440, height: 900 });
 });
 
+test('find goes through all cells, folded ones too', async ({ page, request }) => {
+  const folded = Array.from({ length: 4 }, (_, i) => `unrelated_${i} = 1`);
+  const content = notebook(...CLASSIFIER.cells.map(cell => cell.source), ...folded);
+  const lab = await Lab.open(page, request, 'find.ipynb', content);
+  await lab.convert();
+  await page.keyboard.press('Control+f');
+  const box = page.getByPlaceholder('Find');
+  await box.fill('unrelated_|hvd.size()');
+  await page.getByTitle('Use Regular Expression').click();
+  await box.fill('unrelated_|hvd\\.size\\(\\)');
+  const marks = lab.diff.locator('.jp-hvd-match');
+  const current = lab.diff.locator('.jp-hvd-match.jp-mod-current');
+  await expect(current).toHaveText('hvd.size()');
+  await expect(current).toBeInViewport();
+  const shown = await marks.count();
+  expect(shown).toBeGreaterThan(0);
+  await expect(async () => {
+    await page.keyboard.press('Shift+Enter');
+    await expect(current).toHaveText('unrelated_', { timeout: 1000 });
+  }, 'before the first comes the last, in a fold').toPass();
+  await expect(current).toBeInViewport();
+  await picture(page, 'find');
+  await page.keyboard.press('Escape');
+  await expect(marks).toHaveCount(0);
+});
+
 test('select all, copy, save', async ({ page, request }) => {
   const lab = await Lab.open(page, request, 'select.ipynb', CLASSIFIER);
   await lab.convert();

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pickle import PicklingError
 from types import FunctionType, MethodType, ModuleType, NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from .called_function import CalledFunction, Captured
 from .debugging import runs_in_python
@@ -24,6 +24,7 @@ from .frontend.trace import Context, Undecided, tensors, trace, trace_named
 from .instance import Instance
 from .language.errors import Place, TensorError
 from .language.types import Parameter, Static
+from .method import TensorMethod
 from .pickling import (
     Source,
     fill,
@@ -43,12 +44,18 @@ DEPTH = 4  # of parts in parts that are looked at
 SETTLED = frozenset((NoneType, ModuleType, bool, int, float, complex, str))
 
 
-def tensor(function: Callable[..., Any]) -> TensorFunction:
+@overload
+def tensor(function: MethodType) -> TensorMethod: ...  # type: ignore[overload-overlap]
+@overload
+def tensor(function: Callable[..., Any]) -> TensorFunction: ...
+def tensor(function: Callable[..., Any]) -> TensorFunction | TensorMethod:
     """Make a Python function a tensor function. Syntax that the language does not have raises
     TensorError here; what only types can show does when they are known.
     """
     from .frontend.rewrite import rewrite
 
+    if isinstance(function, MethodType):
+        return TensorMethod(tensor(function.__func__), function.__self__)
     rewritten = rewrite(function)
     warn_of_debugging(function.__name__, rewritten.debugging)
     return WrittenFunction(function, rewritten)

@@ -5,6 +5,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { createContext, useCallback, useContext, useSyncExternalStore } from 'react';
 
 import { ISignal } from '@lumino/signaling';
+import { DiffSearch } from './search';
 import { ConversionSession } from './session';
 import { Settings } from './settings';
 
@@ -15,6 +16,7 @@ export interface IViewContext {
   rendermime: IRenderMimeRegistry;
   language: Extension;
   settings: Settings;
+  search: DiffSearch;
   trans: TranslationBundle;
   /** The boxes of the changes by their keys, for the commands that move from one to the next. */
   boxes: Map<string, HTMLInputElement>;

@@ -39,7 +39,15 @@ export interface ICellEditor {
   setAfter(text: string): void;
   /** Bring a line of the text before into view, and light it up. */
   reveal(line: number): void;
+  /** Mark matches in the text after; the current one, of which this is the place among them, is brought into view. */
+  mark(matches: readonly IRange[], current: number): void;
   destroy(): void;
+}
+
+/** From one place in a text to another. */
+export interface IRange {
+  from: number;
+  to: number;
 }
 
 const COLLAPSED = { margin: 3, minSize: 6 };
@@ -70,6 +78,7 @@ export function createUnified(
   return {
     setAfter: text => replaceText(view, closed(text)),
     reveal: line => revealLine(view, placeOf(view.state, line)),
+    mark: (matches, current) => markMatches(view, matches, current),
     destroy: () => view.destroy()
   };
 }
@@ -117,6 +126,7 @@ export function createDiff(
   return {
     setAfter: text => replaceText(view.b, closed(text)),
     reveal: line => revealLine(view.a, lineStart(view.a.state, line)),
+    mark: (matches, current) => markMatches(view.b, matches, current),
     destroy: () => view.destroy()
   };
 }
@@ -153,6 +163,7 @@ export function createText(
   return {
     setAfter: () => undefined,
     reveal: line => revealLine(view, lineStart(view.state, line)),
+    mark: (matches, current) => markMatches(view, matches, current),
     destroy: () => view.destroy()
   };
 }
@@ -200,6 +211,7 @@ function readOnly(options: IEditorOptions, label: string): Extension[] {
     jupyterEditorTheme,
     syntaxHighlighting(LEGIBLE),
     litLine,
+    foundRanges,
     hiddenEnd,
     keymap.of([{ key: 'Mod-a', run: selectAll }]),
     drawSelection(),
@@ -239,6 +251,32 @@ const litLine = StateField.define<DecorationSet>({
   },
   provide: field => EditorView.decorations.from(field)
 });
+
+const found = Decoration.mark({ class: 'jp-hvd-match' });
+const current = Decoration.mark({ class: 'jp-hvd-match jp-mod-current' });
+const markFound = StateEffect.define<DecorationSet>();
+
+/** What is searched. */
+const foundRanges = StateField.define<DecorationSet>({
+  create: () => Decoration.none,
+  update: (ranges, transaction) => {
+    const effect = transaction.effects.find(e => e.is(markFound));
+    return effect ? effect.value : ranges.map(transaction.changes);
+  },
+  provide: field => EditorView.decorations.from(field)
+});
+
+function markMatches(view: EditorView, matches: readonly IRange[], chosen: number): void {
+  const inside = matches.filter(({ to }) => to <= view.state.doc.length);
+  const ranges = inside.map(({ from, to }, i) =>
+    (i === chosen ? current : found).range(from, to)
+  );
+  const effects: StateEffect<unknown>[] = [markFound.of(Decoration.set(ranges))];
+  if (inside[chosen]) {
+    effects.push(EditorView.scrollIntoView(inside[chosen].from, { y: 'center' }));
+  }
+  view.dispatch({ effects });
+}
 
 /** Marks in the margin, and tinted lines, where something was found. */
 function margin(

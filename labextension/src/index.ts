@@ -7,6 +7,7 @@ import {
 import { ICommandPalette, WidgetTracker } from '@jupyterlab/apputils';
 import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { IDocumentManager } from '@jupyterlab/docmanager';
+import { ISearchProviderRegistry } from '@jupyterlab/documentsearch';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
@@ -20,6 +21,8 @@ import { CommandIDs } from './ids';
 import { Places } from './place';
 import { HvdApi } from './request';
 import { Reviews } from './review';
+import { DiffSearch } from './search';
+import { addSearch } from './searchprovider';
 import { ConversionSession } from './session';
 import { Settings } from './settings';
 import { ConversionTab, createTab } from './tab';
@@ -41,6 +44,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     IFileBrowserFactory,
     ILabShell,
     ILayoutRestorer,
+    ISearchProviderRegistry,
     ISettingRegistry,
     IStateDB,
     ITranslator
@@ -55,6 +59,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     files: IFileBrowserFactory | null,
     lab: ILabShell | null,
     restorer: ILayoutRestorer | null,
+    searches: ISearchProviderRegistry | null,
     registry: ISettingRegistry | null,
     state: IStateDB | null,
     translator: ITranslator | null
@@ -88,6 +93,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
           language: python?.support ?? [],
           settings,
           trans,
+          search: new DiffSearch(() => session.model?.texts ?? []),
           boxes: new Map()
         },
         tracker
@@ -111,6 +117,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
       trans,
       open
     });
+    if (searches) {
+      addSearch(searches);
+    }
     const category = trans.__('Horovod');
     for (const command of PALETTE) {
       palette?.addItem({ command, category });

@@ -132,6 +132,13 @@ export class ConversionModel {
     return applyEdits(this.cells[cell].source, this._editsOf(cell));
   }
 
+  /** The text of each code cell with the accepted changes; of other cells, which are shown otherwise, none. */
+  get texts(): string[] {
+    return this.cells.map(({ type }, cell) =>
+      type === 'code' ? this.resultOf(cell) : ''
+    );
+  }
+
   /** What the accepted changes put in place of parts of a cell's text. */
   splicesOf(cell: number): ISplice[] {
     return splices(this.cells[cell].source, this._editsOf(cell));

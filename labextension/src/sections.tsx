@@ -102,7 +102,7 @@ function CellEditor(props: {
   isWide: boolean;
 }): JSX.Element {
   const { index, isFirst, isWide } = props;
-  const { session, language, settings, trans } = useView();
+  const { session, language, search, settings, trans } = useView();
   useSignal(settings.changed);
   const { wrap } = settings;
   const model = session.model!;
@@ -149,7 +149,21 @@ function CellEditor(props: {
 
   useEffect(() => editor.current?.setAfter(after), [after]);
 
+  useEffect(() => {
+    search.changed.connect(mark);
+    return () => void search.changed.disconnect(mark);
+  }, [search, index]);
+
+  const mark = (): void => {
+    const { matches, current } = search.within(index);
+    if (current >= 0) {
+      node.current!.scrollIntoView({ block: 'nearest' });
+    }
+    editor.current?.mark(matches, current);
+  };
+
   const show = (): void => {
+    mark();
     if (editor.current && wanted.current !== null) {
       editor.current.reveal(wanted.current);
       wanted.current = null;
@@ -233,13 +247,23 @@ function workOnNext(): void {
 
 /** Cells without changes, folded until they are asked for. */
 export function FoldSection(props: { from: number; to: number }): JSX.Element {
-  const { session, trans } = useView();
+  const { search, session, trans } = useView();
   const model = session.model!;
   const [open, setOpen] = useState(false);
   const cells = useMemo(
     () => model.cells.slice(props.from, props.to + 1),
     [model, props.from, props.to]
   );
+  useEffect(() => {
+    const unfold = (): void => {
+      const cell = search.current?.cell ?? -1;
+      if (props.from <= cell && cell <= props.to) {
+        setOpen(true);
+      }
+    };
+    search.changed.connect(unfold);
+    return () => void search.changed.disconnect(unfold);
+  }, [search, props.from, props.to]);
   const heading = headingOf(cells);
   const Caret = open ? caretDownIcon.react : caretRightIcon.react;
   return (

@@ -99,6 +99,7 @@ export function createTab(
           : new CommandToolbarButton({ commands, id });
   TOOLBAR.forEach((id, i) => tab.toolbar.addItem(id || `spacer ${i}`, item(id)));
   const update = (): void => {
+    context.search.refresh();
     // One button stands out: the next step's.
     const holds = session.isVerdictCurrent && session.verification.state === 'holds';
     tab.node.dataset.next = holds ? 'apply' : 'verify';

@@ -31,6 +31,10 @@ export class ConversionView extends ReactWidget {
     return this._context.session;
   }
 
+  get search(): IViewContext['search'] {
+    return this._context.search;
+  }
+
   protected render(): JSX.Element {
     return (
       <ViewContext.Provider value={this._context}>

@@ -329,3 +329,134 @@ def option(S, K, n: int):
 
 def test_an_array_that_each_iteration_shortens_beside_one_as_long():
     check(option, (np.array(1.0), 0.9, 5))
+
+
+ROOTS = np.array([1.0, -1.0, 4.0])
+
+
+def roots_after_continue(x):
+    s = 0.0
+    for i in range(len(x)):
+        if x[i] <= 0:
+            continue
+        s += x[i] * np.sqrt(x[i]) + np.log(x[i]) / x[i] ** 1.5
+    return s
+
+
+def roots_in_an_expression(x):
+    return sum(np.sqrt(x[i]) if x[i] > 0 else np.arcsin(x[i] / 2) for i in range(len(x)))
+
+
+def roots_in_branches(x):
+    s = 0.0
+    for v in x:
+        if v > 0:
+            s += np.sqrt(v)
+        elif v < -0.5:
+            s += np.sqrt(-v)
+    return s
+
+
+@pytest.mark.parametrize("f", [roots_after_continue, roots_in_an_expression, roots_in_branches])
+def test_a_branch_that_is_not_taken_has_no_part_in_the_gradient(f):
+    """There the derivative of a root or a quotient is infinite, or no number."""
+    check(f, (ROOTS,))
+
+
+def until_small(x):
+    y, k = x[0], 0
+    while k < 12:
+        step = (x[1] / y - y) / 2
+        y += step
+        k += 1
+        if abs(step) < 1e-9:
+            break
+    return y * k
+
+
+def until_small_without_end(x):
+    y, k = x[0], 0
+    while True:  # at most 12
+        y = 0.5 * (y + x[1] / y)
+        k += 1
+        if abs(y * y - x[1]) < 1e-9 or k >= 9:
+            break
+    return y * k
+
+
+@pytest.mark.parametrize("f", [until_small, until_small_without_end])
+def test_a_while_loop_ends_by_break(f):
+    check(f, (np.array([1.0, 3.0]),))
+
+
+def test_a_break_that_is_not_reached_is_not_a_number():
+    @tensor
+    def endless(x):
+        while True:  # at most 5
+            x = x / 2
+            if x < 1:
+                break
+        return x
+
+    assert endless(8.0) == 0.5
+    assert np.isnan(endless(1000.0))
+
+
+def test_an_option_that_there_is_none_of_raises_in_a_loop():
+    @tensor
+    def weighted(x, kind="flat"):
+        s = 0.0
+        for v in x:
+            if kind == "flat":
+                s += v
+            else:
+                raise ValueError(kind)
+        return s
+
+    assert weighted(X) == pytest.approx(np.sum(X))
+    with pytest.raises(TensorError, match=r"this raises ValueError\(kind\)"):
+        weighted(X, "round")
+
+
+def test_a_dictionary_is_asked_for_its_keys():
+    after = {0: [1, 2], 1: [2], 2: []}
+
+    @tensor
+    def shortest(w):
+        known = {}
+
+        def cost(node):
+            if node == 2:
+                return 0.0
+            if node in known:
+                return known[node]
+            known[node] = min([w[node] * n + cost(n) for n in after[node]])
+            return known[node]
+
+        return cost(0)
+
+    assert shortest(np.array([1.0, 2.0])) == 2
+    assert shortest(np.array([1.0, 0.5])) == 2
+
+
+def test_map_unpacks():
+    @tensor
+    def cosine(x, y):
+        def unit(z):
+            return z / np.linalg.norm(z)
+
+        a, b = map(unit, (x, y))
+        return a @ b
+
+    np.testing.assert_allclose(cosine(np.array([1.0, 0.0]), np.ones(2)), np.sqrt(0.5))
+
+
+def test_integers_are_numbers_at_a_place_once_round():
+    @tensor
+    def energy(J, spins):
+        n = len(J)
+        return sum(J[i] * spins[i] * spins[(i + 1) % n] for i in range(n))
+
+    J, spins = np.array([0.1, 0.2, 0.4]), np.array([1, -1, 1])
+    np.testing.assert_allclose(energy(J, spins), np.sum(J * spins * np.roll(spins, -1)))
+    np.testing.assert_allclose(energy.grad("J")(J, spins), spins * np.roll(spins, -1))

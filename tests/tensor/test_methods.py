@@ -90,3 +90,16 @@ def test_what_returns_no_pair_has_nothing_beside_its_value():
         Model.loss.grad("x", has_aux=True)(Model(X), X)
     with pytest.raises(TensorError, match=r"has_aux=True"):
         loss_and_more.grad("w")(W, A)
+
+
+def test_a_bound_method_is_made_one():
+    loss = tensor(Plain().loss)
+    assert loss(X) == 12
+    np.testing.assert_allclose(loss.grad("x")(X), [2, 2, 2])
+
+
+class Plain:
+    rate = 2.0
+
+    def loss(self, x):
+        return self.rate * np.sum(x)

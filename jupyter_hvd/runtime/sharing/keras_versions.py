@@ -35,11 +35,13 @@ class Keras:
     Attributes:
         package: the module by whose version it is known. symbolic: the class of placeholders.
         updates: the methods of optimizers that change variables, each with its class.
+        reductions: those that add up the gradients of the processes of `tf.distribute`, each with its class.
     """
 
     is_keras_3 = False
     symbolic: Any
     updates: list[tuple[Any, str]]
+    reductions: list[tuple[Any, str]]
 
     def __init__(self, module: Any, package: Any) -> None:
         self.package = package
@@ -124,6 +126,7 @@ class Keras3(Keras):
         self.symbolic = self._get("backend", "KerasTensor")
         kinds = (module.optimizers.Optimizer, module.optimizers.LossScaleOptimizer)
         self.updates = [(kind, "apply") for kind in kinds]
+        self.reductions = [(module.optimizers.Optimizer, "_all_reduce_sum_gradients")]
 
     def in_stateless_scope(self) -> bool:
         return bool(self._get("backend", "in_stateless_scope")())
@@ -180,6 +183,10 @@ class Keras2(Keras):
         ]
         kinds = (module.optimizers.Optimizer, module.optimizers.legacy.Optimizer, *scaling)
         self.updates = [(kind, "apply_gradients") for kind in kinds]
+        self.reductions = [
+            (module.optimizers.Optimizer, "aggregate_gradients"),
+            (module.optimizers.legacy.Optimizer, "_aggregate_gradients"),
+        ]
 
     def symbol(self, spec: tf.TensorSpec) -> Any:
         size, *shape = spec.shape

@@ -133,14 +133,19 @@ def share_other_keras() -> None:
         )
 
 
-def seed_tensorflow() -> None:
-    """Let TensorFlow's generators draw the same on all ranks."""
+def seed_tensorflow(generator: bool = True) -> None:
+    """Let TensorFlow's generators draw the same on all ranks.
+
+    Args:
+        generator: make the global generator, too, which is TensorFlow's first tensor.
+    """
     import tensorflow as tf
 
     seed = os.environ.get(SEED_VARIABLE)
     if seed is not None:
         tf.random.set_seed(int(seed))
-        tf.random.set_global_generator(tf.random.Generator.from_seed(int(seed)))
+        if generator:
+            tf.random.set_global_generator(tf.random.Generator.from_seed(int(seed)))
         drawn = random.Random(int(seed))  # noqa: S311 — as TensorFlow would, from the system
 
         def from_drawn_state(kind: Any, alg: Any = None) -> Any:

@@ -288,6 +288,8 @@ class _Rewriter(cst.CSTTransformer):
         self.ranges: set[cst.CSTNode] = set()
         self.lambdas = 0
         self.loops = 0
+        self.around = 0  # `for` and `while` statements around, in the same function
+        self.outer: list[int] = []  # those around each function around
         self.marks = False  # whether lines are marked with those of the source
         self.made = 0  # functions made of a statement's parts
         self.elifs: set[cst.If] = set()
@@ -336,6 +338,8 @@ class _Rewriter(cst.CSTTransformer):
         else:
             kinds = (cst.For, cst.While, cst.If, cst.FunctionDef)
             self.marks = any(isinstance(inner, kinds) for inner in _nodes(node.body))
+        self.outer.append(self.around)
+        self.around = 0
         self.assigned |= changed_names(node.body)
         if node.asynchronous:
             raise self.refuse(node.name, "an `async` function returns no tensor", "use plain `def`")
@@ -366,6 +370,7 @@ class _Rewriter(cst.CSTTransformer):
         self, node: cst.FunctionDef, updated: cst.FunctionDef
     ) -> cst.FunctionDef | cst.FlattenSentinel[cst.BaseStatement]:
         self.depth -= 1
+        self.around = self.outer.pop()
         if not returns(node.body):
             raise self.refuse(
                 node.name, f"`{node.name.value}` returns nothing", "end it with `return …`"
@@ -430,9 +435,10 @@ class _Rewriter(cst.CSTTransformer):
     def visit_Raise(self, _node: cst.Raise) -> bool:
         return False
 
-    def leave_Raise(self, node: cst.Raise, _updated: cst.Raise) -> cst.Return:
+    def leave_Raise(self, node: cst.Raise, _updated: cst.Raise) -> cst.Return | cst.Expr:
         error = cst.SimpleString(repr(_code(node.exc) if node.exc else "raise"))
-        return cst.Return(self.call(node, "raised", error), cst.SimpleWhitespace(" "))
+        call = self.call(node, "raised", error)
+        return cst.Expr(call) if self.around else cst.Return(call, cst.SimpleWhitespace(" "))
 
     def leave_Assert(self, node: cst.Assert, updated: cst.Assert) -> cst.Expr:
         return cst.Expr(self.call(node, "asserted", updated.test))
@@ -634,16 +640,16 @@ class _Rewriter(cst.CSTTransformer):
     def visit_For(self, node: cst.For) -> None:
         if node.orelse is not None:
             raise self.refuse(node.orelse, "`else` of a loop", "leave it out")
-        for inner in (cst.Return, cst.Raise):
-            for found in _within(node.body, inner):
-                word = inner.__name__.lower()
-                message = f"`{word}` inside a `for` makes its count depend on what it finds"
-                raise self.refuse(found, message, "set a name, and `break`: `found = x[i]`")
+        for found in _within(node.body, cst.Return):
+            message = "`return` inside a `for` makes its count depend on what it finds"
+            raise self.refuse(found, message, "set a name, and `break`: `found = x[i]`")
         self._check_range(node.iter, node.target)
         self.loops += 1
+        self.around += 1
 
     def leave_For(self, node: cst.For, updated: cst.For) -> cst.FlattenSentinel[cst.BaseStatement]:
         self.loops -= 1
+        self.around -= 1
         changed = changed_names(node.body)
         self.made += 1
         name = f"__turn_{self.made}"
@@ -659,12 +665,7 @@ class _Rewriter(cst.CSTTransformer):
             if next(_jumps(node.body, cst.Break), None) is not None:
                 changed[flag] = True
                 names = list(changed)
-                begun = [self._line(node, _assigned([flag], cst.Float("0.0")))]
-                ops = cst.Tuple([cst.Element(cst.SimpleString("'=='"))])
-                going = self.call(node.target, "compare", ops, cst.Name(flag), cst.Integer("0"))
-                statements = self._choice(
-                    node, going, self._without_jumps(node, statements, flag), []
-                )
+                begun, statements = self._ended_by_flag(node, node.target, statements, flag)
             else:
                 statements = self._without_jumps(node, statements, flag)
         parameters = [cst.Param(cst.Name(x)) for x in (*items, *names)]
@@ -689,24 +690,44 @@ class _Rewriter(cst.CSTTransformer):
             ]
         )
 
+    def _ended_by_flag(
+        self,
+        node: cst.For | cst.While,
+        shown: cst.CSTNode,
+        statements: list[cst.BaseStatement],
+        flag: str,
+    ) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
+        """A loop's body with a flag in the place of its `break`s; and what is to stand before the loop."""
+        begun: list[cst.BaseStatement] = [self._line(node, _assigned([flag], cst.Float("0.0")))]
+        ops = cst.Tuple([cst.Element(cst.SimpleString("'=='"))])
+        going = self.call(shown, "compare", ops, cst.Name(flag), cst.Integer("0"))
+        return begun, self._choice(node, going, self._without_jumps(node, statements, flag), [])
+
     def visit_While(self, node: cst.While) -> None:
-        for kind in (cst.Return, cst.Raise, cst.Break, cst.Continue):
-            for found in _within(node.body, kind):
-                message = f"`{kind.__name__.lower()}` inside a `while`"
-                advice = "write `for t in range(most):`, where most says how often it runs at most"
-                raise self.refuse(found, message, advice)
+        for found in (*_within(node.body, cst.Return), *_jumps(node.body, cst.Continue)):
+            message = f"`{type(found).__name__.lower()}` inside a `while`"
+            advice = "write `for t in range(most):`, where most says how often it runs at most"
+            raise self.refuse(found, message, advice)
+        self.around += 1
         if node.orelse is not None:
             raise self.refuse(node.orelse, "`else` of a loop", "leave it out")
 
     def leave_While(
         self, node: cst.While, updated: cst.While
     ) -> cst.FlattenSentinel[cst.BaseStatement]:
+        self.around -= 1
         changed = changed_names(node.body)
-        names = list(changed)
-        parameters = [cst.Param(cst.Name(x)) for x in names]
         self.made += 1
         name = f"__turn_{self.made}"
         body = list(_block(updated.body).body)
+        lines: list[cst.BaseStatement] = []
+        ends = any(map(self._may_jump, node.body.body))
+        if ends:
+            flag = f"ended_{self.made}"
+            changed[flag] = True
+            lines, body = self._ended_by_flag(node, node.test, body, flag)
+        names = list(changed)
+        parameters = [cst.Param(cst.Name(x)) for x in names]
         made = self._function(node, name, parameters, body, _tuple(names))
         call = self.call(
             node.test,
@@ -717,9 +738,11 @@ class _Rewriter(cst.CSTTransformer):
             cst.Tuple([cst.Element(self.current(x)) for x in names]),
             cst.Name(name),
             self._bound_of(node),
+            cst.Name(str(ends)),
         )
         made = made.with_changes(leading_lines=updated.leading_lines)
-        return cst.FlattenSentinel([made, self._line(node, _assigned(names, call, always=True))])
+        result = self._line(node, _assigned(names, call, always=True))
+        return cst.FlattenSentinel([*lines, made, result])
 
     def _bound_of(self, node: cst.While) -> cst.BaseExpression:
         """How often a `while` runs at most: `("k", limit, 1)` of `while p and k <= limit:` with `k += 1`; `("", most, 0)` of
@@ -755,7 +778,7 @@ class _Rewriter(cst.CSTTransformer):
     ) -> cst.If | cst.FlattenSentinel[cst.BaseStatement]:
         if node in self.elifs:
             return updated
-        if has_return(node):
+        if has_return(node) and not self.around:
             self.returning.append((node, updated))
             return updated
         if self._may_jump(node):
@@ -805,7 +828,7 @@ class _Rewriter(cst.CSTTransformer):
 
     def _choice(
         self,
-        node: cst.If | cst.For,
+        node: cst.If | cst.For | cst.While,
         test: cst.BaseExpression,
         first: list[cst.BaseStatement],
         second: list[cst.BaseStatement],
@@ -816,7 +839,7 @@ class _Rewriter(cst.CSTTransformer):
         parameters = [cst.Param(cst.Name(x)) for x in names]
         self.made += 1
         then, other = f"__then_{self.made}", f"__else_{self.made}"
-        shown = node.test if isinstance(node, cst.If) else node.target
+        shown = node.target if isinstance(node, cst.For) else node.test
         call = self.call(
             shown,
             "branch",

@@ -563,7 +563,8 @@ def check_averaging(moment: Moment) -> Fault | bool:
     size = moment.size
     if is_factor(factor, size):
         losses = [s.loss for s in moment.ranks]
-        if moment.number > 1 or np.mean(losses) < own.loss / np.sqrt(size):
+        alone = [s.loss for s in moment.original.steps[:size]]  # of about the same examples
+        if moment.number > 1 or np.mean(losses) < np.mean(alone) / np.sqrt(size):
             return True  # each loss was divided by the examples of all ranks
         detail = f"the gradients are {size} times the mean of the ranks'"
         return moment.fault("summed instead of averaged", GRADIENTS, detail)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from ...rank.forks import forkservers
 from .. import checks
 from ..checks import Check
 from ..exact.compare import TOLERANCE, number_of
-from ..exact.rank import SEEDS_VARIABLE, last_line, limits
+from ..exact.rank import SEEDS_VARIABLE, WORKERS_VARIABLE, last_line, limits
 from ..exact.verification import (
     PRELOADED,
     REFERENCE,
@@ -57,6 +59,8 @@ from .faults import (
 )
 from .steps import Process, process_of
 
+#: What a program that is distributed by `tf.distribute` has in it.
+BY_TENSORFLOW = "MultiWorkerMirroredStrategy"
 #: In which one thing follows from another within a step.
 ORDER = (BEFORE, DATA, RATE, LOSS, GRADIENTS, UPDATE)
 #: Steps of the run in which each rank has a seed of its own: a broadcast shows at the second.
@@ -218,7 +222,8 @@ def verify_against(
         tell(Check(REFERENCE, "pass", said_of(one, seconds)))
         own = process_of(one)
         limit = limits(one.steps if one.stopped else None, details=True)
-        job = distributed.on_ranks(named(size, "training"), size, {**limit, SEEDS_VARIABLE: "same"}, one.steps)  # fmt: skip
+        limit = {**limit, SEEDS_VARIABLE: "same", **workers_for(other.document, size)}
+        job = distributed.on_ranks(named(size, "training"), size, limit, one.steps)
         ranks = processes_of(job)
         refused += [name for p in ranks for name in p.record.refused]
         if job.code or len(ranks) < size:
@@ -227,7 +232,7 @@ def verify_against(
             return conclude(one.steps, mode=mode, fault=fault)
         tell(Check(named(size, "ending"), "pass", "all ranks end without an error"))
         short = limits(STEPS_OF_OWN_SEEDS, details=True)
-        differing = {**short, SEEDS_VARIABLE: "each"}
+        differing = {**short, SEEDS_VARIABLE: "each", **workers_for(other.document, size)}
         again = distributed.on_ranks(named(size, "own seeds"), size, differing, STEPS_OF_OWN_SEEDS)
         seeded = processes_of(again) if not again.code else ()
         if mode is None:
@@ -249,6 +254,15 @@ def verify_against(
             compared=judgement.compared,
             unjudged=judgement.unjudged,
         )
+
+
+def workers_for(document: Document, size: int) -> Mapping[str, str]:
+    """The variable that tells the ranks how to reach one another, where a program is distributed by `tf.distribute`."""
+    if not any(BY_TENSORFLOW in source for source in document.sources.values()):
+        return {}
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(size)]
+        return {WORKERS_VARIABLE: ",".join(f"127.0.0.1:{s.getsockname()[1]}" for s in sockets)}
 
 
 def processes_of(job: Run) -> tuple[Process, ...]:

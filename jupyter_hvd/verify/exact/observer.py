@@ -45,7 +45,10 @@ HOOKS = (
     "tensorflow.python.ops.resource_variable_ops.BaseResourceVariable.__init__",
 )
 #: And where steps are observed in detail.
-DETAILED_HOOKS = ("keras.layers.Layer.__call__",)
+DETAILED_HOOKS = (
+    "keras.layers.Layer.__call__",
+    "keras.optimizers.Optimizer._all_reduce_sum_gradients",  # and what else `Keras.reductions` has
+)
 #: So many numbers about variables are stored for each process; losses and rates are stored after that, too.
 MOST_MEASURES = 2**22
 #: Bytes of variables that are held until the end of the program, in the order in which they were made.
@@ -108,6 +111,7 @@ class Observer:
         self._prints: list[tuple[str, str]] = []
         self._rows: set[int] = set()
         self._suspended = 0
+        self._reduced: list[Any] | None = None
         self._depth = 0
         self._seen_steps = 0
         self._stopped = ""
@@ -139,6 +143,8 @@ class Observer:
         if self._details:
             layer = keras.Layer
             self._replace(layer, "__call__", self._observe_batch(layer.__call__, tf.keras.Model))
+            for kind, name in keras.reductions:
+                self._replace(kind, name, self._observe_reduction(getattr(kind, name)))
         self._replace(builtins, "print", self._observe_print(builtins.print))
         if keras.is_keras_3:
             variable = tf.keras.Variable
@@ -226,8 +232,11 @@ class Observer:
                 return apply(optimizer, *args, **options)
             args, options, variables = keras.bind_update(*args, **options)
             rate = tf.cast(tf.convert_to_tensor(keras.learning_rate(optimizer)), tf.float64)
+            self._reduced = None
             if self._details:
-                self._note_before(variables or optimizer._trainable_variables, rate, args[0])
+                self._note_before(variables or optimizer._trainable_variables, rate)
+                if not in_worker():
+                    self._note_applied(variables or optimizer._trainable_variables, rate, args[0])
             self._suspended += 1  # an optimizer may hand on to another one
             try:
                 result = apply(optimizer, *args, **options)
@@ -235,6 +244,8 @@ class Observer:
                 self._suspended -= 1
             if variables is None:
                 variables = optimizer._trainable_variables
+            if self._details and in_worker():
+                self._note_applied(variables, rate, self._reduced or args[0])
             values = [tf.convert_to_tensor(tensorflow_variable(v)) for v in variables]
             self._note("update", tuple(map(name_of, variables)), rate, values)
             if tf.executing_eagerly():
@@ -243,15 +254,27 @@ class Observer:
 
         return observed
 
-    def _note_before(self, variables: Sequence[Any], rate: Any, given: Sequence[Any]) -> None:
-        """Variables before an update, and the gradients that it is given."""
+    def _observe_reduction(self, reduce: Callable[..., Any]) -> Callable[..., Any]:
+        """The gradients of all processes that `tf.distribute` shares a step among, added up by the optimizer."""
+
+        @functools.wraps(reduce)
+        def observed(*args: Any, **options: Any) -> Any:
+            self._reduced = list(reduce(*args, **options))
+            return self._reduced
+
+        return observed
+
+    def _note_before(self, variables: Sequence[Any], rate: Any) -> None:
+        """Variables before an update."""
         import tensorflow as tf
 
-        names = tuple(map(name_of, variables))
         values = [tf.convert_to_tensor(tensorflow_variable(v)) for v in variables]
-        self._note("before", names, rate, values)
+        self._note("before", tuple(map(name_of, variables)), rate, values)
+
+    def _note_applied(self, variables: Sequence[Any], rate: Any, given: Sequence[Any]) -> None:
+        """The gradients that an update is made of."""
         gradients = [g[0] if isinstance(g, tuple) else g for g in given]
-        self._note("applied", names, rate, gradients)
+        self._note("applied", tuple(map(name_of, variables)), rate, gradients)
 
     def _observe_batch(self, call: Callable[..., Any], model: type) -> Callable[..., Any]:
         """The rows that a model is called with: a projection of each, by which it is found again in another batch."""
@@ -298,8 +321,8 @@ class Observer:
             self._suspended
             or sharing.checking
             or sharing.region is not None
-            or threading.get_ident() != self._thread
-            or tf.distribute.has_strategy()
+            or (threading.get_ident() != self._thread and not in_worker())
+            or (tf.distribute.has_strategy() and not (self._details and in_worker()))
             or in_dataset()
         )
 
@@ -507,6 +530,13 @@ def row_projections(tensor: Any) -> Any:
 def draws_random_numbers(layer: Any) -> bool:
     """Whether a layer is one of Keras' that draw at each call, such as dropout."""
     return hasattr(layer, "seed_generator") or bool(getattr(layer, "_random_generator", None))
+
+
+def in_worker() -> bool:
+    """Whether a step runs that `tf.distribute` shares among processes."""
+    import tensorflow as tf
+
+    return bool(tf.distribute.has_strategy()) and tf.distribute.get_replica_context() is not None
 
 
 def is_variable(source: Any) -> bool:

@@ -18,6 +18,8 @@ from ...rank.forks import run_forked
 LIMITS_VARIABLE = "JUPYTER_HVD_OBSERVE"
 #: "same" or "each": the program distributes its training itself, and its ranks begin with one seed, or each with its own.
 SEEDS_VARIABLE = "JUPYTER_HVD_SEEDS"
+#: The addresses of the workers of `tf.distribute`, with commas between them.
+WORKERS_VARIABLE = "JUPYTER_HVD_WORKERS"
 
 
 def limits(
@@ -67,6 +69,7 @@ def main() -> int:
     from .records import save
 
     hold_lifeline()
+    tell_workers()
     ordered = json.loads(os.environ[ORDERS_VARIABLE])
     folder, rank = Path(ordered["folder"]), int(os.environ.get("HOROVOD_RANK", "0"))
     here = working_folder(folder, rank)
@@ -80,7 +83,8 @@ def main() -> int:
         if seeds == "each":
             os.environ[SEED_VARIABLE] = str(int(os.environ[SEED_VARIABLE]) + rank)
         seed_early()
-        seed_tensorflow()
+        # `tf.distribute` wants to be set up before TensorFlow makes its first tensor.
+        seed_tensorflow(generator=WORKERS_VARIABLE not in os.environ)
     report = report_file(folder) if rank == 0 else None
     observer = Observer(**json.loads(os.environ[LIMITS_VARIABLE]), report=report)
     observer.install()
@@ -107,6 +111,15 @@ def main() -> int:
     program, status, original, *arguments = sys.argv[1:]
     # Its imports and its `__file__` belong to the copy that it works on.
     return run([program, status, str(here / Path(original).name), *arguments], finish, explained)
+
+
+def tell_workers() -> None:
+    """Tell `tf.distribute` which workers there are, and which this is, as a cluster's scheduler would."""
+    workers = os.environ.get(WORKERS_VARIABLE)
+    if workers and "HOROVOD_RANK" in os.environ:
+        task = {"type": "worker", "index": int(os.environ["HOROVOD_RANK"])}
+        told = {"cluster": {"worker": workers.split(",")}, "task": task}
+        os.environ.setdefault("TF_CONFIG", json.dumps(told))
 
 
 def last_line(text: str) -> str:

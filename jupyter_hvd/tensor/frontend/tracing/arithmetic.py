@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from ...derivative.elementary import REALS, Interval, elementary
 from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.function import named
@@ -168,7 +169,7 @@ class Arithmetic(Loops):
             if b.value == 0:
                 raise self.error("this divides by zero")
             return Mul(Const(Fraction(1, 1) / b.value), a)
-        inverse = Call(named("recip"), (b,))
+        inverse = self.primitive("recip", b).term
         return inverse if a is Const(1) else Mul(a, inverse)
 
     def _power(self, a: Term, b: Term) -> Value:
@@ -188,10 +189,32 @@ class Arithmetic(Loops):
                 return Value(self, Mul(square, square))
             return Value(self, Mul(squares[2], base) if b.value == 3 else squares[b.value])
         if b is Const(0.5):
-            return Value(self, Call(named("sqrt"), (a,)))
+            return self.primitive("sqrt", a)
         if b is Const(-1):
-            return Value(self, Call(named("recip"), (a,)))
-        return Value(self, Call(named("pow"), (a, b)))
+            return self.primitive("recip", a)
+        return self.primitive("pow", a, b)
+
+    def primitive(self, name: str, *arguments: Term) -> Value:
+        """An elementary function of scalars. Under conditions on data it is that of a number in its domain where these do not
+        hold: there its derivative, which may be infinite, would be multiplied by zero.
+        """
+        known = elementary(name) if self.masks else None
+        domain = known.domain if known is not None else ()
+        given = [
+            self._within_domain(a, interval) if interval != REALS else a
+            for a, interval in zip(arguments, domain or [REALS] * len(arguments), strict=True)
+        ]
+        return Value(self, Call(named(name), tuple(given)))
+
+    def _within_domain(self, argument: Term, interval: Interval) -> Term:
+        if isinstance(argument, Const):
+            return argument
+        low, high = interval
+        inside = 1 if low < 1 < high else 0 if low < 0 < high else 2
+        value = Value(self, argument)
+        for mask in self.masks:
+            value = self.chosen(mask, value, inside)
+        return value.term
 
     def _divided_out(self, value: Any) -> Any:
         """`i % 2`, `i // 2` and `max(i, j)` as numbers to compute with."""

@@ -18,13 +18,11 @@ import numpy as np
 from ...derivative.primitives import NUMPY
 from ...language.affine import Affine
 from ...language.errors import TensorError
-from ...language.function import named
 from ...language.pairs import Form, Laid, field_names, to_pairs
 from ...language.predicates import fresh, own_name
 from ...language.terms import (
     At,
     Binder,
-    Call,
     Const,
     Gen,
     Let,
@@ -385,8 +383,7 @@ class Tracer(Selections):
 
     def function(self, name: str, *arguments: Any) -> Value:
         """A black box of scalars."""
-        f = named(name)
-        return Value(self, Call(f, tuple(self.scalar(a, f"`{name}`") for a in arguments)))
+        return self.primitive(name, *(self.scalar(a, f"`{name}`") for a in arguments))
 
     # Whole arrays
 

@@ -220,6 +220,8 @@ class Conditions(Wholes):
             return same if op == "==" else self._negated(same)
         if op in ("in", "not in"):
             inside = self._contains(left, right)
+            if isinstance(inside, bool):
+                return inside == (op == "in")
             return inside if op == "in" else Condition(self, self._negation(inside.predicate))
         if op in ("==", "!=") and (is_index_array(left) or is_index_array(right)):
             data, other = (left, right) if is_index_array(left) else (right, left)
@@ -432,7 +434,13 @@ class Conditions(Wholes):
         cases = [(conj(p, r), a) for r, a in first] + [(conj(q, r), a) for r, a in second]
         return self.piecewise(cases)
 
-    def _contains(self, left: Any, right: Any) -> Condition:
+    def _are_plain(self, values: Any) -> bool:
+        """Whether values are Python's own, and no stand-ins."""
+        raise NotImplementedError
+
+    def _contains(self, left: Any, right: Any) -> Condition | bool:
+        if isinstance(right, dict | tuple | list) and self._are_plain((left, *right)):
+            return left in right
         if not isinstance(right, Data) or not isinstance(right.type, TupleSet):
             raise self.error("`in` tests a relation", "pass a set of index tuples: `(i, j) in R`")
         places = left if isinstance(left, tuple) else (left,)
@@ -451,10 +459,11 @@ class Conditions(Wholes):
             if p != TRUE:
                 here = Condition(self, p)
                 return self.choose(k, here, lambda: self.choose(k, data, then, other), other)
+            test = self.once(test, "test")
             with self.memory.branches() as ways:
-                with ways.one():
+                with ways.one(), self.under_mask(test):
                     first = then()
-                with ways.one():
+                with ways.one(), self.under_mask(self.once(self._negated(test), "not_test")):
                     second = other()
             with self.memory.as_it_was():
                 return self.one_of_two(test, first, second)

@@ -9,7 +9,7 @@ from typing import Any
 from ...language.affine import Affine
 from ...language.predicates import Predicate, Related, compare, conj, disj
 from ...language.terms import Add, At, Binder, Const, Gen, Guard, Pair, Proj, Term, sums
-from ...language.types import REAL, Array, Product, Relation, TupleSet
+from ...language.types import REAL, Array, IndexArray, Product, Relation, TupleSet
 from ..tracers import (
     Condition,
     Crossed,
@@ -203,6 +203,8 @@ class Entries(Subscripts):
         if isinstance(array, tuple) or is_tuple(array):
             return self._selection(array, place)
         if isinstance(array, Data):
+            if isinstance(array.type, IndexArray) and isinstance(place, Divided):
+                return self._divided_entry(self.as_numbers(array), place)
             return self._data_entry(array, place)
         if not isinstance(array, Value):
             array = Value(self, *self.pack(array))

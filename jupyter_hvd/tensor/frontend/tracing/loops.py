@@ -173,6 +173,10 @@ class Loops(PiecewiseIntegers):
         if isinstance(value, Data):
             entries = self.same(value.dims[0], Affine.of(len(pattern))).constant
             return [self.entry_at(value, Affine.of(j)) for j in range(entries)]
+        if isinstance(value, Iteration):
+            value = value.fixed or [
+                value.item(Affine.of(j)) for j in range(self.number(value.length))
+            ]
         if not isinstance(value, dict | list | tuple):
             raise self.error(f"{kind(value)} does not unpack", "read its entries by index")
         return list(value)

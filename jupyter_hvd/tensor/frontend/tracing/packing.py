@@ -77,6 +77,7 @@ class Packing:
             0  # how many names have been bound, those of what was traced in vain among them
         )
         self.binders: list[Binder] = []
+        self.masks: list[Value] = []  # the conditions on data that hold
         self.sizing: frozenset[str] = frozenset()  # indices of loops that are like sizes in them
         self.conditions: list[Predicate] = []
         self.places_of: dict[Term, Place] = {}
@@ -158,6 +159,15 @@ class Packing:
             self.conditions.pop()
             if binder:
                 self.binders.pop()
+
+    @contextmanager
+    def under_mask(self, mask: Value) -> Iterator[None]:
+        """What is traced counts where a condition on data holds."""
+        self.masks.append(mask)
+        try:
+            yield
+        finally:
+            self.masks.pop()
 
     def name(self, stem: str) -> str:
         """A name that is not used yet, like `stem`, nor by an index around."""

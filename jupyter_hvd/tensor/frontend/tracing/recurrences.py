@@ -186,7 +186,6 @@ class Recurrences(Entries):
 
     def __init__(self) -> None:
         super().__init__()
-        self.masks: list[Value] = []  # the conditions on data that hold
         self.borrowed: set[str] = set()  # what a loop carries that begins as the caller's
         self.every_index: set[str] = set()  # of loops whose turns change sizes
         self.lists: dict[str, Appended] = {}  # what a loop carries that begins as a written list

@@ -198,10 +198,8 @@ class Statements(Recurrences):
         found = []
         with self.memory.branches() as ways:
             for mask, run in ((test, then), (not_test, other)):
-                self.masks.append(mask)
-                with ways.one():
+                with ways.one(), self.under_mask(mask):
                     found.append(run(*values))
-                self.masks.pop()
         self.at(k)
         with self.memory.as_it_was():
             return self._joined_by(test, names, found)
@@ -290,6 +288,7 @@ class Statements(Recurrences):
         values: tuple[Any, ...],
         body: Callable[..., Any],
         bound: tuple[str, Any, int] | None,
+        ends: bool,
     ) -> tuple[Any, ...]:
         """What names mean after a `while` statement. Where sizes decide how often it runs, it is written out; where data do, it
         is a loop of as many iterations as there are at most, which change nothing from the first on for which the condition
@@ -298,10 +297,11 @@ class Statements(Recurrences):
         Args:
             bound: what bounds it: the name that counts the iterations, the bound, and 1 where the count reaches it; the name is
                 empty where a comment says so.
+            ends: whether there is a `break` in it.
         """
         self.at(k)
-        if bound is not None and self._on_data(test(*values)):
-            return self._repeat_at_most(k, names, plain, test, values, body, bound)
+        if bound is not None and (ends or self._on_data(test(*values))):
+            return self._repeat_at_most(k, names, plain, test, values, body, bound, ends)
         for _ in range(ITERATIONS):
             self.at(k)
             if not self._decided_by_sizes(test(*values)):
@@ -319,6 +319,7 @@ class Statements(Recurrences):
         values: tuple[Any, ...],
         body: Callable[..., Any],
         bound: tuple[str, Any, int],
+        ends: bool,
     ) -> tuple[Any, ...]:
         counter, limit, more = bound
         most = self.affine(limit, "how often this loop runs at most") + more
@@ -331,7 +332,12 @@ class Statements(Recurrences):
         after = self.repeat(k, "iteration", (Index(self, most),), names, plain, values, once)
         if counter:
             return after
-        finished = self.once(self.chosen(test(*after), 0, 1), "finished")
+        unfinished = test(*after)
+        if ends:  # the last name says whether a `break` was reached
+            unfinished = self.and_then(k, self._compare("==", after[-1], 0), lambda: unfinished)
+        if known_truth(unfinished) is False:
+            return after
+        finished = self.once(self.chosen(unfinished, 0, 1), "finished")
         return tuple(
             new if new is old else self._bind(name, self._nan_unless(finished, new))
             for name, old, new in zip(names, values, after, strict=True)
