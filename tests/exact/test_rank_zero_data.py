@@ -41,6 +41,22 @@ for steps in (1, 2):
     history = model.fit(ds.repeat(), epochs=2, steps_per_epoch=4, validation_data=ds.take(2), validation_steps=2, verbose=0)
     say("fit", history.history)
     say("evaluate", model.evaluate(ds.take(4), steps=4, verbose=0))
+
+def some(rows):
+    return rng.random((rows, 3)).astype("float32"), rng.random((rows, 1)).astype("float32")
+
+class Batches(getattr(tf.keras.utils, "PyDataset", tf.keras.utils.Sequence)):
+    def __len__(self):
+        return 4 - rank
+    def __getitem__(self, index):
+        return some(4)
+
+uneven = tf.data.Dataset.from_tensor_slices(some(8 + 8 * rank)).batch(4)
+say("lengths", len(uneven), int(tf.data.experimental.cardinality(uneven)))
+for data in (uneven, Batches()):
+    say("known lengths", model.fit(data, validation_data=uneven, epochs=2, verbose=0).history, model.evaluate(data, verbose=0))
+say("arrays of other lengths", model.fit(*some(9 + 4 * rank), batch_size=4, verbose=0).history)
+say("a dataset within a generator", list(jhvd.rank_zero(len(x) for x, _ in uneven)))
 model.run_eagerly = True
 say("arrays", model.fit(rng.random((9, 3)), rng.random((9, 1)), verbose=0).history)
 
@@ -122,7 +138,7 @@ def test_all_ranks_get_what_rank_zero_reads(hvd, tmp_path: Path, monkeypatch) ->
     monkeypatch.setenv("LINES", str(tmp_path / "lines-"))
     done = hvd("run", path, "-n", 2, "--batch", "global", "--data", "rank0", "--no-log")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["the end 20"]
+    assert done.stdout.splitlines() == ["the end 25"]
     zero, one = ((tmp_path / f"lines-{rank}").read_text().splitlines() for rank in (0, 1))
     assert zero == one
     assert not [line for line in zero if "False" in line]

@@ -193,7 +193,7 @@ def compute_shared(
     # What was gathered had its checksum then.
     received = [v for v, own in zip(values, known, strict=True) if is_tensor(v) and own is None]
     if sharing.guarded and received:
-        checksum = Checksum(received, "" if tf.executing_eagerly() else call_site())
+        checksum = Checksum.of(received, "" if tf.executing_eagerly() else call_site())
     if sharing.listener is not None and not sharing.checking:
         sharing.listener(rows)
     region = Region(rows, sharing.size)

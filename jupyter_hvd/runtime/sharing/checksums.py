@@ -30,15 +30,17 @@ class DifferentDataError(RuntimeError):
 class Checksum:
     """32 bits that stand for some tensors and the order of their rows, and the line that uses them."""
 
-    def __init__(self, tensors: list[Any], site: str) -> None:
-        self.site = site
-        if all(hasattr(t, "numpy") for t in tensors):
-            bits = 0
-            for t in tensors:
-                bits = zlib.crc32(np.ascontiguousarray(t.numpy()).tobytes(), bits)
-            self.bits = tf.constant(bits - 2**31, tf.int32)
-        else:
-            self.bits = tf.add_n([(2 * i + 1) * sum_of_bits(t) for i, t in enumerate(tensors)])
+    def __init__(self, bits: Any, site: str) -> None:
+        self.bits, self.site = bits, site
+
+    @classmethod
+    def of(cls, tensors: list[Any], site: str) -> Checksum:
+        if not all(hasattr(t, "numpy") for t in tensors):
+            return cls(bits_of_tensors(tensors), site)
+        bits = 0
+        for t in tensors:
+            bits = zlib.crc32(np.ascontiguousarray(t.numpy()).tobytes(), bits)
+        return cls(tf.constant(bits - 2**31, tf.int32), site)
 
     def as_type(self, dtype: Any) -> Any:
         """The bits as one or several values of another type."""
@@ -110,9 +112,17 @@ def require_equal_losses(own: Any, mean: Any, site: str) -> list[Any]:
     return []
 
 
+def bits_of_tensors(tensors: list[Any]) -> Any:
+    """A number that changes with any value of tensors and with the order of their rows."""
+    return tf.add_n([(2 * i + 1) * sum_of_bits(t) for i, t in enumerate(tensors)])
+
+
 def sum_of_bits(tensor: Any) -> Any:
     """A number that changes with any value of a tensor and with the order of its rows."""
     dtype = tensor.dtype
+    if dtype == tf.string:
+        tensor = tf.strings.to_hash_bucket_fast(tensor, 2**31 - 1)
+        dtype = tensor.dtype
     if dtype.is_complex:
         tensor = tf.stack([tf.math.real(tensor), tf.math.imag(tensor)], -1)
         dtype = tensor.dtype

@@ -62,6 +62,7 @@ class Sharing:
         active: the program is shared by more than one rank.
         guarded: ranks compare checksums of their data.
         rank_zero_reads: rank 0 reads datasets for all ranks.
+        reads_alone: this is rank 0, which reads for the others now.
         has_shared: a call was shared; before that, gradients are the same on all ranks.
         region: the call that is being shared now. whole: depth of calls that run whole.
         checking: a call is only checked; what has a state that cannot be put back must not run.
@@ -74,6 +75,7 @@ class Sharing:
         self.active = False
         self.guarded = True
         self.rank_zero_reads = False
+        self.reads_alone = False
         self.rank = 0
         self.size = 1
         self.has_shared = False
@@ -107,6 +109,15 @@ class Sharing:
         finally:
             self.region, self.whole, self.checking = region, whole, False
             self._threads.discard(here)
+
+    @contextmanager
+    def read_alone(self) -> Iterator[None]:
+        """Read on rank 0, while the other ranks wait for what it has read."""
+        self.reads_alone = True
+        try:
+            yield
+        finally:
+            self.reads_alone = False
 
     @contextmanager
     def deal_in(self, order: Any) -> Iterator[None]:

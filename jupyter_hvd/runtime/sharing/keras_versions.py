@@ -1,4 +1,4 @@
-"""The only module that knows Keras' and TensorFlow's private names, with the versions that they were tested with."""
+"""Private names of Keras and TensorFlow, but for those in `dataset_stages`, with the versions that they were tested with."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Keras:
 
     def __init__(self, module: Any, package: Any) -> None:
         self.package = package
-        self.Layer = module.layers.Layer
+        self.Layer, self.Model = module.layers.Layer, module.Model
         self.batch_normalization = module.layers.BatchNormalization
 
     def _get(self, module: str, name: str) -> Any:
@@ -87,6 +87,10 @@ class Keras:
 
     def symbol(self, spec: tf.TensorSpec) -> Any:
         """A placeholder, with which a call builds a layer and computes nothing; no layer is made, or named, for it."""
+        raise NotImplementedError
+
+    def step_counts(self) -> list[tuple[Any, str]]:
+        """The methods and properties from which Keras takes how many steps an epoch has, each with its class."""
         raise NotImplementedError
 
     def settle_shapes(self, layer: Any) -> None:
@@ -142,6 +146,10 @@ class Keras3(Keras):
 
     def in_stateless_scope(self) -> bool:
         return bool(self._get("backend", "in_stateless_scope")())
+
+    def step_counts(self) -> list[tuple[Any, str]]:
+        adapter = self._get("trainers.data_adapters.data_adapter", "DataAdapter")
+        return [(kind, "num_batches") for kind in adapter.__subclasses__()]
 
     @property
     def losses(self) -> Any:
@@ -224,6 +232,9 @@ class Keras2(Keras):
                 return True
             graph = getattr(graph, "outer_graph", None)
         return False
+
+    def step_counts(self) -> list[tuple[Any, str]]:
+        return [(self._get("engine.data_adapter", "DataHandler"), "_infer_steps")]
 
     def settle_shapes(self, layer: Any) -> None:
         """Make the graphs of each `Sequential` anew, which it would do itself at the first batch of another size."""

@@ -7,6 +7,9 @@ operation out. An eager call has gathered already when the next one comes.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +18,9 @@ import tensorflow as tf
 #: Bytes of an output's row from which the message that it saves is worth those that sharing a loss takes.
 LARGE_ROW = 4096
 ATTRIBUTE = "_jupyter_hvd_own_rows"
+#: The same of what an iterator gathered, which a shared call takes only within a step of Keras' own.
+READ = "_jupyter_hvd_read_rows"
+STEPS = ("train_step", "test_step", "predict_step")
 #: Operations that compute each row of what they return from the same row.
 FOLLOWED = ("Cast", "Identity")
 
@@ -32,9 +38,12 @@ class OwnRows:
 
 
 def is_large(output: Any) -> bool:
-    """Whether a row of an output of a compiled call has many bytes; dimensions that are not known count as one."""
-    if tf.executing_eagerly():
-        return False
+    """Whether a row of an output of a compiled call has many bytes."""
+    return not tf.executing_eagerly() and has_large_rows(output)
+
+
+def has_large_rows(output: Any) -> bool:
+    """Whether a row of a tensor has many bytes; dimensions that are not known count as one."""
     entries = 1
     for dimension in output.shape[1:]:
         entries *= dimension or 1
@@ -60,4 +69,60 @@ def own_rows_of(tensor: Any) -> OwnRows | None:
         if before is not None:
             found = OwnRows(tf.cast(before.values, tensor.dtype), before.rows)
             setattr(tensor, ATTRIBUTE, found)
+    return found
+
+
+def note_read_rows(whole: Any, values: Any, rows: Any) -> None:
+    """Note what an iterator has gathered a large input from."""
+    setattr(whole, READ, OwnRows(tf.identity(values), rows))
+
+
+def has_read_rows(values: Any) -> bool:
+    return any(hasattr(value, READ) for value in tf.nest.flatten(values))
+
+
+def install(keras: Any, replace: Callable[[Any, str, Callable[..., Any]], None]) -> None:
+    """Let the steps of Keras' models take own rows of what an iterator gathers."""
+    for name in STEPS:
+        owner = next(kind for kind in keras.Model.__mro__ if name in vars(kind))
+        replace(owner, name, step_of_own_rows(getattr(owner, name), keras))
+
+
+def step_of_own_rows(step: Callable[..., Any], keras: Any) -> Callable[..., Any]:
+    """A step of Keras' own, which calls the model and reads nothing else of the inputs; a loss of the program's might."""
+
+    @functools.wraps(step)
+    def stepped(model: Any, data: Any) -> Any:
+        if not keras.defines(model.compute_loss):
+            return step(model, data)
+        with read_rows_kept(data):
+            return step(model, data)
+
+    return stepped
+
+
+@contextmanager
+def read_rows_kept(data: Any) -> Iterator[None]:
+    """Let shared calls take own rows of data that an iterator has gathered."""
+    read = [tensor for tensor in tf.nest.flatten(data) if hasattr(tensor, READ)]
+    for tensor in read:
+        setattr(tensor, ATTRIBUTE, getattr(tensor, READ))
+    try:
+        yield
+    finally:
+        for tensor in read:
+            delattr(tensor, ATTRIBUTE)
+
+
+def shape_by_own_rows(shape: Callable[..., Any]) -> Callable[..., Any]:
+    """`tf.shape`, for which a tensor need not be gathered."""
+
+    @functools.wraps(shape)
+    def found(input: Any, *args: Any, **options: Any) -> Any:  # noqa: A002 — as TensorFlow calls it
+        own = own_rows_of(input)
+        if own is None:
+            return shape(input, *args, **options)
+        sizes = shape(own.values, *args, **options)
+        return tf.concat([[tf.cast(own.rows, sizes.dtype)], sizes[1:]], 0)
+
     return found

@@ -201,17 +201,19 @@ def install(module: Any) -> None:
     """
     import tensorflow as tf
 
-    from . import gradients, keras_versions, random_ops, rank_zero_data
+    from . import gradients, keras_versions, own_rows, random_ops, rank_zero_data, read_less
 
     install_keras(module)
     gradients.install(replace, keras_versions.raw_operations("gradients"))
     random_ops.install(replace, keras_versions.raw_operations)
     rank_zero_data.install(replace)
+    read_less.install(replace)
     replace(tf.saved_model, "save", saving_whole(tf.saved_model.save))
     keras_versions.vectorize_collectives()
     install_functions(keras_versions.compiled_function())
     for owner in (tf, tf.compat.v2):
         replace(owner, "function", without_xla(owner.function))
+        replace(owner, "shape", own_rows.shape_by_own_rows(owner.shape))
 
 
 def install_keras(module: Any) -> None:
@@ -220,11 +222,13 @@ def install_keras(module: Any) -> None:
     Raises:
         UntestedVersionError: sharing was not tested with it and this TensorFlow.
     """
-    from . import calls, keras_versions, large_outputs
+    from . import calls, keras_versions, large_outputs, own_rows, rank_zero_data
 
     keras = keras_versions.keras_of(module)
     calls.install(keras, replace)
     large_outputs.install(keras, replace)
+    own_rows.install(keras, replace)
+    rank_zero_data.install_keras(keras, replace)
     keras.install_batch_norm(replace)
     keras.install_recurrent(replace)
     for name in ("save", "export"):
@@ -234,14 +238,21 @@ def install_keras(module: Any) -> None:
 
 
 def install_functions(kind: Any) -> None:
-    """A compiled function keeps what it was traced for, so that none is traced for own rows."""
+    """A compiled function keeps what it was traced for, so that none is traced for own rows.
+
+    One of Keras' own, such as a step within its loop, is a part of the function that calls it, and may be given own rows.
+    """
     from .context import sharing
+    from .own_rows import has_read_rows
 
     original = kind.__call__
 
     @functools.wraps(original)
     def call(function: Any, *args: Any, **options: Any) -> Any:
         sharing.refuse("it calls a tf.function")
+        python = function.python_function
+        if has_read_rows((args, options)) and any(k.defines(python) for k in _installed):
+            return python(*args, **options)
         return original(function, *args, **options)
 
     replace(kind, "__call__", call)

@@ -34,13 +34,26 @@ def install(replace: Callable[[Any, str, Callable[..., Any]], None]) -> None:
     replace(kind, "_next_internal", reading_next(kind._next_internal))
     replace(kind, "get_next_as_optional", reading_optional(kind.get_next_as_optional))
     replace(tf.data.Dataset, "reduce", reducing(tf.data.Dataset.reduce))
+    replace(tf.data.Dataset, "cardinality", counting(tf.data.Dataset.cardinality))
+    count = tf.data.experimental.cardinality
+    replace(tf.data.experimental, "cardinality", counting(count))
+
+
+def install_keras(keras: Any, replace: Callable[[Any, str, Any], None]) -> None:
+    """Let Keras train as many steps an epoch as rank 0 has data for."""
+    for owner, name in keras.step_counts():
+        own = vars(owner)[name]
+        if isinstance(own, property):
+            assert own.fget is not None
+            replace(owner, name, property(counting(own.fget)))
+        else:
+            replace(owner, name, counting(own))
 
 
 def reads_for_all() -> bool:
     """Whether all ranks ask for data here, at the same time."""
-    return (
-        sharing.rank_zero_reads and sharing.in_charge and not sharing.checking and not in_dataset()
-    )
+    together = sharing.in_charge and not sharing.checking and not sharing.reads_alone
+    return sharing.rank_zero_reads and together and not in_dataset()
 
 
 def reading_next(own: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,11 +116,28 @@ def reducing(own: Callable[..., Any]) -> Callable[..., Any]:
             )
 
         def read() -> Any:
-            return tf.nest.map_structure(lambda t: t.numpy(), own(dataset, *args, **options))
+            return tf.nest.map_structure(as_array, own(dataset, *args, **options))
 
         return tf.nest.map_structure(tf.convert_to_tensor, from_rank_zero(read))
 
     return reduced
+
+
+def as_array(value: Any) -> Any:
+    return value.numpy() if isinstance(value, tf.Tensor) else value
+
+
+def counting(own: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that counts data on rank 0 alone: the number, a tensor of TensorFlow's for one, or None."""
+
+    @functools.wraps(own)
+    def counted(*args: Any, **options: Any) -> Any:
+        if not (reads_for_all() and tf.executing_eagerly()):
+            return own(*args, **options)
+        found = from_rank_zero(lambda: as_array(own(*args, **options)))
+        return tf.constant(found) if isinstance(found, np.generic | np.ndarray) else found
+
+    return counted
 
 
 def rank_zero(value: Any) -> Any:
@@ -156,7 +186,8 @@ def from_rank_zero(read: Callable[[], Any], name: str = "jupyter_hvd.data") -> A
             raise RankZeroError(text) if kind is None else kind(None, None, text)
         return found
     try:
-        value = read()
+        with sharing.read_alone():
+            value = read()
         sent = pickle.dumps(("", value), protocol=5)
     except (StopIteration, tf.errors.OutOfRangeError):
         broadcast_bytes(pickle.dumps((END, None)), name)

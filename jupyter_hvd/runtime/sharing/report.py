@@ -8,7 +8,7 @@ from typing import Any
 from .checksums import call_site
 from .context import sharing
 
-_told: set[tuple[str, str]] = set()
+_told: set[str] = set()
 
 
 def name_of(owner: Any) -> str:
@@ -21,9 +21,19 @@ def name_of(owner: Any) -> str:
 def tell_whole(owner: Any, reason: str) -> None:
     """Say that a call runs whole on every rank, and why."""
     name = name_of(owner)
-    if (name, reason) not in _told:
-        _told.add((name, reason))
-        tell(f"{name} ({call_site()}) runs whole on every rank, with the same result and no gain: {reason}.")  # fmt: skip
+    text = f"{name} ({call_site()}) runs whole on every rank, with the same result and no gain: {reason}."
+    tell_once(text, key=name + reason)
+
+
+def tell_once(text: str, key: str = "") -> None:
+    """
+    Args:
+        key: what is told once; "" for the text.
+    """
+    key = key or text
+    if key not in _told:
+        _told.add(key)
+        tell(text)
 
 
 def tell(text: str) -> None:

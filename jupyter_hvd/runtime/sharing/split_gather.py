@@ -129,13 +129,12 @@ def gather_values(y: Any, rows: Any, checksum: Checksum | None = None) -> Any:
         tail = tf.reshape(checksum.as_type(y.dtype), [1, -1])
         every = hvd.allgather(tf.concat([flat, tail], 1))
         every = checksum.compare(every, tail.shape[1])
-    every = tf.reshape(every, tf.concat([[sharing.size, own], trail], 0))
-    order = [1, 0, *range(2, len(y.shape) + 1)]
-    every = tf.reshape(tf.transpose(every, order), tf.concat([[sharing.size * own], trail], 0))
-    static = rows if isinstance(rows, int) else None
-    whole = every[:rows]
+    every = tf.reshape(every, tf.concat([[sharing.size * own], trail], 0))
+    row = np.arange(rows) if isinstance(rows, int) else tf.range(rows)
     if sharing.order is not None:
-        whole = tf.gather(whole, np.argsort(sharing.order))
+        row = np.argsort(sharing.order)
+    whole = tf.gather(every, row % sharing.size * own + row // sharing.size)
+    static = rows if isinstance(rows, int) else None
     return tf.ensure_shape(whole, [static, *y.shape[1:]])
 
 
