@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +19,9 @@ _installed: set[str] = set()
 
 def pretend_ranks() -> None:
     """Let `hvd.size()` be what the environment says, once TensorFlow is imported; nothing is shared."""
+    import os
+    import sys
+
     size = os.environ.get(VIRTUAL_SIZE_VARIABLE)
     if size is None:
         return

@@ -56,6 +56,8 @@ MODEL_MAKERS = ("tflite_model_maker.", "mediapipe_model_maker.")
 
 #: What people call the answer of an environment that an episode is over.
 ENDED = re.compile(r"done|terminat|truncat|terminal|over|finish|dead", re.IGNORECASE)
+#: The number of ranks by which reasons give an example.
+RANKS = 4
 #: What an optimizer has its rate under.
 RATES = ("learning_rate", "lr")
 

@@ -9,7 +9,7 @@ from ...analysis.scale_exponents import Coercion
 from ...source.edits import Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import Context, Rule
-from .scale_up import RANKS
+from .questions import RANKS
 
 
 class ScaleSteps(Rule):

@@ -15,6 +15,7 @@ from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
 from .questions import (
+    RANKS,
     RATES,
     called,
     is_optimizer,
@@ -24,8 +25,6 @@ from .questions import (
     scaled_default,
 )
 
-#: The number of ranks by which reasons give an example.
-RANKS = 4
 #: Callbacks that set the learning rate.
 SETTING = (".LearningRateScheduler", ".ReduceLROnPlateau")
 #: What a program reads, sets or stores an optimizer's rate and count of steps by.

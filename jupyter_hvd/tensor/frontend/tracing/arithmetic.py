@@ -195,10 +195,11 @@ class Arithmetic(Loops):
         return self.primitive("pow", a, b)
 
     def primitive(self, name: str, *arguments: Term) -> Value:
-        """An elementary function of scalars. Under conditions on data it is that of a number in its domain where these do not
-        hold: there its derivative, which may be infinite, would be multiplied by zero.
+        """An elementary function of scalars. Under a user's conditions on data it is that of a number in its domain where these
+        do not hold: there its derivative, which may be infinite, would be multiplied by zero.
         """
-        known = elementary(name) if self.masks else None
+        is_guarded = self.holding and not self.in_library
+        known = elementary(name) if is_guarded else None
         domain = known.domain if known is not None else ()
         given = [
             self._within_domain(a, interval) if interval != REALS else a
@@ -212,8 +213,8 @@ class Arithmetic(Loops):
         low, high = interval
         inside = 1 if low < 1 < high else 0 if low < 0 < high else 2
         value = Value(self, argument)
-        for mask in self.masks:
-            value = self.chosen(mask, value, inside)
+        for mask in self.holding:
+            value = self.chosen(mask(), value, inside)
         return value.term
 
     def _divided_out(self, value: Any) -> Any:

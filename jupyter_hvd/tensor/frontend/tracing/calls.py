@@ -772,6 +772,7 @@ class Tracer(Selections):
         """What a form is that is written in the language; all of it stands at the form's place."""
         rewritten = in_the_language(function)
         outer = self.places, self.place, self.here
+        library, self.in_library = self.in_library, True
         self.places = Everywhere(self.place)
         try:
             made = [
@@ -780,6 +781,7 @@ class Tracer(Selections):
             ]
             return rewritten.build(self)(*made)
         finally:
+            self.in_library = library
             self.places, self.place, self.here = outer
 
     def barred(self, message: str) -> Barred:

@@ -459,11 +459,11 @@ class Conditions(Wholes):
             if p != TRUE:
                 here = Condition(self, p)
                 return self.choose(k, here, lambda: self.choose(k, data, then, other), other)
-            test = self.once(test, "test")
+            test = self.once(test, "chosen")
             with self.memory.branches() as ways:
-                with ways.one(), self.under_mask(test):
+                with ways.one(), self.where(lambda: test):
                     first = then()
-                with ways.one(), self.under_mask(self.once(self._negated(test), "not_test")):
+                with ways.one(), self.where(lambda: self.once(self._negated(test), "other")):
                     second = other()
             with self.memory.as_it_was():
                 return self.one_of_two(test, first, second)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 from ...language.affine import Affine
@@ -77,7 +78,11 @@ class Packing:
             0  # how many names have been bound, those of what was traced in vain among them
         )
         self.binders: list[Binder] = []
-        self.masks: list[Value] = []  # the conditions on data that hold
+        self.masks: list[Value] = []  # the conditions on data under which statements stand
+        self.in_library = (
+            False  # whether a function of NumPy's is traced that is written in the language
+        )
+        self.holding: list[Callable[[], Value]] = []  # and expressions, too
         self.sizing: frozenset[str] = frozenset()  # indices of loops that are like sizes in them
         self.conditions: list[Predicate] = []
         self.places_of: dict[Term, Place] = {}
@@ -161,13 +166,13 @@ class Packing:
                 self.binders.pop()
 
     @contextmanager
-    def under_mask(self, mask: Value) -> Iterator[None]:
-        """What is traced counts where a condition on data holds."""
-        self.masks.append(mask)
+    def where(self, mask: Callable[[], Value]) -> Iterator[None]:
+        """What is traced counts where a condition on data holds, which is computed if it is wanted."""
+        self.holding.append(cache(mask))
         try:
             yield
         finally:
-            self.masks.pop()
+            self.holding.pop()
 
     def name(self, stem: str) -> str:
         """A name that is not used yet, like `stem`, nor by an index around."""

@@ -198,8 +198,10 @@ class Statements(Recurrences):
         found = []
         with self.memory.branches() as ways:
             for mask, run in ((test, then), (not_test, other)):
-                with ways.one(), self.under_mask(mask):
+                self.masks.append(mask)
+                with ways.one(), self.where(lambda mask=mask: mask):  # type: ignore[misc]
                     found.append(run(*values))
+                self.masks.pop()
         self.at(k)
         with self.memory.as_it_was():
             return self._joined_by(test, names, found)
