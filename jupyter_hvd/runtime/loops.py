@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .restarts import _agreed, _following, _inner, _rate
+from .process import _agreed
+from .restarts import _following, _inner, _rate
 from .weights import _variables
 
 #: Numbers the loops, as often as the program is started.

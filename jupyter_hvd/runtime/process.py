@@ -6,6 +6,10 @@ from typing import Any
 
 from .guard import watch
 
+#: In the folder of a job's state it asks the ranks to end, with this exit code, when they have kept what they go on from.
+_RESIZE: str = "resize"
+_RESIZED: int = 75
+
 
 def start(guard: bool = True) -> None:
     """Start Horovod and take the GPU of the local rank, before TensorFlow takes them all.
@@ -74,3 +78,20 @@ def _check_keras() -> None:
             "two Kerases are loaded, Keras 3 as keras and, as tf.keras, tf_keras; models of one cannot train "
             "with the other: import keras from tensorflow, or unset TF_USE_LEGACY_KERAS"
         )
+
+
+def _agreed(file: Any, value: int = 0) -> int:
+    """Rank 0's value; ends the program, on all ranks at once, where its job is to go on with another number of them.
+
+    Args:
+        file: where the program keeps what it goes on from; it has.
+    """
+    import sys
+
+    import horovod.tensorflow as hvd
+
+    resized = hvd.rank() == 0 and file.with_name(_RESIZE).exists()
+    resized, agreed = hvd.broadcast_object((resized, value), root_rank=0)
+    if resized:
+        sys.exit(_RESIZED)
+    return int(agreed)

@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .calls import _arguments, _fit_arguments
+from .process import _agreed
 from .weights import _variables
 
 #: Numbers the calls of `fit`, as often as the program is started.
 _fits: Any = itertools.count()
-#: In the folder of a job's state it asks the ranks to end, with this exit code, when they have kept what they go on from.
-_RESIZE: str = "resize"
-_RESIZED: int = 75
 #: Beside a backup of Keras': the rate that its run began with, and how many ranks that had.
 _RANKS: str = "ranks.json"
 
@@ -262,23 +260,6 @@ def _kept(file: Any) -> tuple[Any, list[Any]]:
     with np.load(file) as found:
         state = json.loads(str(found["state"]))
         return state, [found[str(number)] for number in range(len(state["shapes"]))]
-
-
-def _agreed(file: Any, value: int = 0) -> int:
-    """Rank 0's value; ends the program, on all ranks at once, where its job is to go on with another number of them.
-
-    Args:
-        file: where the program keeps what it goes on from; it has.
-    """
-    import sys
-
-    import horovod.tensorflow as hvd
-
-    resized = hvd.rank() == 0 and file.with_name(_RESIZE).exists()
-    resized, agreed = hvd.broadcast_object((resized, value), root_rank=0)
-    if resized:
-        sys.exit(_RESIZED)
-    return int(agreed)
 
 
 def _rate(optimizer: Any) -> float | None:

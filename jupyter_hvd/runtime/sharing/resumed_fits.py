@@ -107,7 +107,7 @@ class RunningFit:
     def _store(self, epoch: int, callbacks: list[Any]) -> None:
         import horovod.tensorflow as hvd
 
-        from ..restarts import _agreed
+        from ..process import _agreed
 
         if hvd.rank() == 0:
             values = tuple(variable.numpy() for variable in self._variables())
