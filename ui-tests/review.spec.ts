@@ -63,9 +63,12 @@ test('wide, both texts stand side by side; narrow, one below the other', async (
   await expect(lab.diff.locator('.cm-merge-a').first()).toBeVisible();
   await picture(page, 'side-by-side');
   await page.setViewportSize({ width: 1024, height: 700 });
-  const side = await lab.diff.locator('.jp-hvd-side').boundingBox();
-  const main = await lab.diff.locator('.jp-hvd-main').boundingBox();
-  expect(side!.y, 'the side stands below').toBeGreaterThanOrEqual(main!.y + main!.height);
+  const isBelow = async (): Promise<boolean> => {
+    const side = await lab.diff.locator('.jp-hvd-side').boundingBox();
+    const main = await lab.diff.locator('.jp-hvd-main').boundingBox();
+    return side!.y >= main!.y + main!.height;
+  };
+  await expect.poll(isBelow, { message: 'the side stands below' }).toBe(true);
   await picture(page, 'narrow');
   await page.setViewportSize({ width: 1440, height: 900 });
 });
