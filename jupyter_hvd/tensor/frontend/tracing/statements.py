@@ -77,6 +77,7 @@ from .recurrences import (
 )
 from .wholes import lists_of, numbers_of
 
+AT_MOST = "say how often it runs at most: `while p and k < 100:` with `k += 1`, or `while p:  # at most 100`"
 ITERATIONS = 1000  # of a `while` loop, which are written out
 
 
@@ -304,6 +305,8 @@ class Statements(Recurrences):
         self.at(k)
         if bound is not None and (ends or self._on_data(test(*values))):
             return self._repeat_at_most(k, names, plain, test, values, body, bound, ends)
+        if bound is None and test(*values) is True:
+            raise self.error("nothing says how often this `while` loop runs at most", AT_MOST)
         for _ in range(ITERATIONS):
             self.at(k)
             if not self._decided_by_sizes(test(*values)):
@@ -371,7 +374,7 @@ class Statements(Recurrences):
         if p is None or p.relations or p.names & {i for i, _ in self.binders}:
             raise self.error(
                 "data or indices decide how often this `while` loop runs",
-                "say how often it runs at most: `while p and k < 100:` with `k += 1`, or `while p:  # at most 100`",
+                AT_MOST,
             )
         for size in sorted(p.names):
             self.number(Affine.of(size))
