@@ -708,6 +708,10 @@ class _Rewriter(cst.CSTTransformer):
             message = f"`{type(found).__name__.lower()}` inside a `while`"
             advice = "write `for t in range(most):`, where most says how often it runs at most"
             raise self.refuse(found, message, advice)
+        endless = isinstance(node.test, cst.Name) and node.test.value == "True"
+        if endless and _at_most(node) is None:
+            message = "nothing says how often this `while` loop runs at most"
+            raise self.refuse(node.test, message, "say so: `while True:  # at most 100`")
         self.around += 1
         if node.orelse is not None:
             raise self.refuse(node.orelse, "`else` of a loop", "leave it out")
@@ -755,14 +759,13 @@ class _Rewriter(cst.CSTTransformer):
                 limit = right if is_left else left
                 parts = cst.SimpleString(repr(name)), limit, cst.Integer(str(more))
                 return cst.Tuple([cst.Element(part) for part in parts])
-        comment = _block(node.body).header.comment
-        found = AT_MOST.match(comment.value) if comment is not None else None
-        if found is None:
+        most = _at_most(node)
+        if most is None:
             return cst.Name("None")
-        if not found[1].isdigit():
-            self.names[found[1]] = None
-            self.in_comments.add(found[1])
-        limit = cst.parse_expression(found[1])
+        if not most.isdigit():
+            self.names[most] = None
+            self.in_comments.add(most)
+        limit = cst.parse_expression(most)
         parts = cst.SimpleString("''"), limit, cst.Integer("0")
         return cst.Tuple([cst.Element(part) for part in parts])
 
@@ -1240,6 +1243,14 @@ def _changed_by(e: cst.BaseExpression) -> tuple[str, cst.Name] | None:
         ):
             return how, target
     return None
+
+
+def _at_most(node: cst.While) -> str | None:
+    """What the comment of a `while` says how often it runs at most."""
+    header = node.body.header if isinstance(node.body, cst.IndentedBlock) else None
+    comment = header.comment if header is not None else None
+    found = AT_MOST.match(comment.value) if comment is not None else None
+    return found[1] if found is not None else None
 
 
 def _conjuncts(e: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

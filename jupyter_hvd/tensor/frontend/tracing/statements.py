@@ -305,8 +305,6 @@ class Statements(Recurrences):
         self.at(k)
         if bound is not None and (ends or self._on_data(test(*values))):
             return self._repeat_at_most(k, names, plain, test, values, body, bound, ends)
-        if bound is None and test(*values) is True:
-            raise self.error("nothing says how often this `while` loop runs at most", AT_MOST)
         for _ in range(ITERATIONS):
             self.at(k)
             if not self._decided_by_sizes(test(*values)):
