@@ -369,7 +369,14 @@ def roots_in_branches(x):
     return s
 
 
-@pytest.mark.parametrize("f", [roots_after_continue, roots_in_an_expression, roots_in_branches])
+def roots_in_a_sum_and_behind_it(x):
+    return x[0] if x[1] > 0 else sum(np.sqrt(np.abs(v)) for v in x) + np.sqrt(x[2])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [roots_after_continue, roots_in_an_expression, roots_in_branches, roots_in_a_sum_and_behind_it],
+)
 def test_a_branch_that_is_not_taken_has_no_part_in_the_gradient(f):
     """There the derivative of a root or a quotient is infinite, or no number."""
     check(f, (ROOTS,))

@@ -463,7 +463,7 @@ class Conditions(Wholes):
             with self.memory.branches() as ways:
                 with ways.one(), self.where(lambda: test):
                     first = then()
-                with ways.one(), self.where(lambda: self.once(self._negated(test), "other")):
+                with ways.one(), self.where(lambda: self._negated(test)):
                     second = other()
             with self.memory.as_it_was():
                 return self.one_of_two(test, first, second)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache
 from typing import Any
 
 from ...language.affine import Affine
@@ -167,8 +166,10 @@ class Packing:
 
     @contextmanager
     def where(self, mask: Callable[[], Value]) -> Iterator[None]:
-        """What is traced counts where a condition on data holds, which is computed if it is wanted."""
-        self.holding.append(cache(mask))
+        """What is traced counts where a condition on data holds, which is made where it is wanted: a name that it got in an inner
+        scope would mean nothing outside.
+        """
+        self.holding.append(mask)
         try:
             yield
         finally:
