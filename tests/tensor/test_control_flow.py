@@ -408,6 +408,20 @@ def test_a_while_loop_ends_by_break(f):
     check(f, (np.array([1.0, 3.0]),))
 
 
+def test_a_bound_that_the_loop_changes_bounds_nothing():
+    @tensor
+    def grown(x):
+        k, n = 0, 3
+        while x < 100 and k < n:
+            x = x * 2
+            n = n + 1
+            k += 1
+        return x
+
+    with pytest.raises(TensorError, match=r"while p and k < 100"):
+        grown(1.0)
+
+
 def test_a_break_that_is_not_reached_is_not_a_number():
     @tensor
     def endless(x):

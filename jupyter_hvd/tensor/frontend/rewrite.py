@@ -1263,15 +1263,18 @@ def _conjuncts(e: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
 
 
 def _counter(test: cst.Comparison, body: cst.BaseSuite) -> tuple[str, bool, int] | None:
-    """A name that a loop's body counts up by one each time, and a comparison bounds: the name, whether it stands on the left,
-    and 1 where the bound itself is reached, else 0.
+    """A name that a loop's body counts up by one each time, and a comparison bounds by what the body does not change: the name,
+    whether it stands on the left, and 1 where the bound itself is reached, else 0.
     """
     if len(test.comparisons) != 1:
         return None
     operator, right = _code(test.comparisons[0].operator), test.comparisons[0].comparator
-    for is_left, side in ((True, test.left), (False, right)):
+    for is_left, side, bound in ((True, test.left, right), (False, right, test.left)):
         bounds = {"<": 0, "<=": 1} if is_left else {">": 0, ">=": 1}
-        if isinstance(side, cst.Name) and operator in bounds and _counts_up(side.value, body):
+        named = {node.value for node in _nodes(bound) if isinstance(node, cst.Name)}
+        if not isinstance(side, cst.Name) or named & changed_names(body).keys():
+            continue
+        if operator in bounds and _counts_up(side.value, body):
             return side.value, is_left, bounds[operator]
     return None
 

@@ -252,14 +252,12 @@ class Subscripts(Places):
         """What stands in brackets, with whole numbers that data decide as indices of their axes."""
         if not any(isinstance(place, Value) and self.is_array(place) for place in places):
             return places
+        spelt = self._spelt_out(places, len(own))
         sizes = iter(own)
+        each = [(place, None if place is None else next(sizes)) for place in spelt]
         return tuple(
-            place
-            if place is None
-            else self.clamped(place, next(sizes))
-            if isinstance(place, Value)
-            else (next(sizes), place)[1]
-            for place in self._spelt_out(places, len(own))
+            self.clamped(place, size) if size is not None and isinstance(place, Value) else place
+            for place, size in each
         )
 
     def varies(self, size: Affine) -> bool:
