@@ -263,7 +263,7 @@ def verify_exact(
             refused += [name for record in job.records for name in record.refused]
             two = job.first
             if two is None or job.code == TIMED_OUT:
-                tell(no_end(job, size, timeout, one.error))
+                tell(no_end(job, size, timeout, compared.error))
                 continue
             comparisons = compare(compared, two, tolerance)
             if noise is None and any(c.differences for c in comparisons):
