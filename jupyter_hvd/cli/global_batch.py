@@ -1,4 +1,4 @@
-"""`jupyter hvd run --batch global` and `--batch scaled`: a program that N ranks share."""
+"""A program that N ranks share, as `jupyter hvd run` and `verify` start it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..rules.base import Batch
 
 RANK_MODULE = "jupyter_hvd.rank.shared"
-#: Options of programs that are converted for elsewhere, beside those that `Options` refuses.
+#: Options of programs that are converted for elsewhere.
 OF_OTHER_JOBS = ("standalone",)
 #: Options of conversions.
 OF_CONVERSIONS = ("select", "ignore")
@@ -35,7 +35,7 @@ def refuse_other_options(arguments: argparse.Namespace, batch: Batch = "global")
         refused: tuple[str, ...] = (*OF_OTHER_JOBS, *OF_CONVERSIONS)
     else:
         reason = f"does not go with --batch {batch} here; leave one of them out"
-        refused = (*OF_OTHER_JOBS, "restarts")
+        refused = (*OF_OTHER_JOBS, "restarts", "elastic")
     for name in refused:
         if getattr(arguments, name, None):
             raise UnusableInputError(f"--{name}: {reason}")

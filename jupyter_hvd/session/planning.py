@@ -190,7 +190,7 @@ def again_where_changed(
     """
     changed = {n for n in needed.cells if n in state.sent and state.sent[n] != program.converted[n]}
     changed -= state.trained
-    if not program.trains or program.partial or program.uses_horovod or not changed:
+    if not program.trains or program.uses_horovod or not changed:
         return frozenset(), ()  # nothing is converted without training in sight, and what was stays
     own = {n for n in needed.cells if is_distributed(program.sources[n])}
     outdated = changed & own - state.untrained

@@ -15,7 +15,6 @@ from ..files import UnusableInputError
 from ..rank.remote import Watch
 from ..rules.base import Batch
 from ..rules.options import Data, Options
-from ..rules.tensorflow_horovod.gradient_tape import Broadcast
 from ..rules.tensorflow_horovod.refusals import AlreadyHorovod
 from ..settings import OptionError
 from ..source.edits import Edit, apply_edits
@@ -38,8 +37,6 @@ ANY_NAME = re.compile(r"^[ \t]*%(?:run|pylab|store)\b", re.MULTILINE)
 TRAINING_WORDS = re.compile(r"apply_gradients|minimize|fit|train_on_batch")
 #: The refusal of programs that use Horovod already; living ranks are a place to run these.
 OWN_HOROVOD = AlreadyHorovod.code
-#: What is said, as information, of a training step that nothing calls yet; here a later cell will.
-NOT_CALLED = (Broadcast.code, "info")
 
 
 @dataclass(frozen=True)
@@ -60,12 +57,6 @@ class Program:
     def trains(self) -> bool:
         return self.outcome is not None and self.outcome.training_loop != "none"
 
-    @property
-    def partial(self) -> bool:
-        """Whether a training step is defined, but not called here: some later cell will."""
-        found = self.outcome.diagnostics if self.outcome else ()
-        return any((d.code, d.severity) == NOT_CALLED for d in found)
-
     @cached_property
     def added(self) -> frozenset[str]:
         """The names that the conversion binds and the user's text does not know, such as `hvd`."""
@@ -81,7 +72,6 @@ class Program:
             f"In[{d.cell}], line {d.line}: {d.code} {d.message}"
             + (f"\n    {d.help}" if d.help else "")
             for d in (self.outcome.diagnostics if self.outcome else ())
-            if (d.code, d.severity) != NOT_CALLED
         ]
 
     @property
@@ -193,10 +183,6 @@ def options_here(batch: Batch | None = None, data: Data | None = None) -> Option
         options = Options.resolve(given, Path.cwd())
     except (UnusableInputError, OptionError) as error:
         raise DistributeError(str(error)) from None
-    if options.batch == "scaled":
-        raise DistributeError(
-            "batch scaled is for whole programs: jupyter hvd run --batch scaled; cells run with --batch global or per-rank"
-        )
     return options
 
 
