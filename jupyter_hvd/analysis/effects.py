@@ -101,10 +101,6 @@ _ALWAYS_WRITING = frozenset("savefig write_text write_bytes tofile".split()) | {
 _WRITING_FUNCTION = re.compile(r"(im|mim|vol|mvol)?(save|write|dump)(?![rs]$)\w*")
 #: Methods of anything that is not the program's own, by their names, where they are given a file's name.
 _WRITING_METHOD = re.compile(r"save\w*|(write|export|dump)_\w+|export|dump")
-#: What opens a file to write it by its name: `cv2.VideoWriter`, `pandas.ExcelWriter`, `imageio.get_writer`, `PdfPages`.
-_WRITER = re.compile(r"\w*Writer|get_writer|PdfPages|HDFStore")
-#: What opens a file for what its mode says.
-_OPENER = re.compile(r"open\w*|\w*File|Dataset|[A-Z]\w*Store|Wave_write")
 _PURE_BUILTINS = frozenset(
     "abs all any bool callable chr complex dict dir divmod enumerate float format frozenset "
     " getattr hasattr hash hex id int isinstance issubclass len list map max min oct ord pow "
@@ -324,23 +320,6 @@ def names_file(values: ValueAnalysis, expression: cst.BaseExpression) -> bool:
 _MAKING_NAMES = frozenset("format joinpath with_suffix with_name".split())
 
 
-def opens_by_name(values: ValueAnalysis, call: cst.Call) -> bool:
-    """Whether a call of a library that is not known otherwise opens a file, which it is given by name, to write it."""
-    name, first = values.qualified(call.func), call.args[0] if call.args else None
-    effects = values.library.effects
-    if not name or name.startswith(effects.listed) or name in effects.opening:
-        return False
-    if first is None or first.star or not names_file(values, first.value):
-        return False
-    last = name.rpartition(".")[2]
-    mode = argument(call, "mode", 1)
-    shown = mode.value.evaluated_value if mode and isinstance(mode.value, cst.SimpleString) else ""
-    if shown == "r":
-        return False
-    writes_it = isinstance(shown, str) and re.fullmatch("[wa][bt+]*", shown) is not None
-    return bool(_WRITER.fullmatch(last) or (writes_it and _OPENER.fullmatch(last)))
-
-
 def changes_files(values: ValueAnalysis, call: cst.Call) -> bool:
     """Whether a call creates, removes, renames or unpacks files, downloads, or runs another program.
 
@@ -364,44 +343,6 @@ def changes_files(values: ValueAnalysis, call: cst.Call) -> bool:
     if name == "extract":
         return bool(made) and made <= _ARCHIVES
     return name in _PATH_CHANGING and made == {"pathlib.Path"}
-
-
-def asks_files(values: ValueAnalysis, expression: cst.CSTNode) -> bool:
-    """Whether the value of an expression tells what files there are, which others may change meanwhile."""
-    pending: list[cst.CSTNode] = [expression]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, cst.Call) and _asks_files(values, node):
-            return True
-        pending.extend(node.children)
-    return False
-
-
-def _asks_files(values: ValueAnalysis, call: cst.Call) -> bool:
-    named = values.qualified(call.func) in values.library.effects.asking
-    return named or method(call) in _ASKING_METHODS
-
-
-_ASKING_METHODS = frozenset("exists is_dir is_file is_symlink iterdir rglob".split())
-#: Methods that read a file or folder whatever they are called on.
-_ALWAYS_READING = frozenset("read_text read_bytes flow_from_directory flow_from_dataframe".split())
-#: Of `pathlib.Path` alone.
-_PATH_READING = frozenset({"glob", "open", "stat"})
-
-
-def reads_files(values: ValueAnalysis, call: cst.Call) -> bool:
-    """Whether a call reads a file or lists a folder, or opens a file to read it."""
-    name = values.qualified(call.func)
-    if name in values.library.effects.reading or name.startswith("pandas.read_"):
-        return True
-    if _asks_files(values, call) or method(call) in _ALWAYS_READING:
-        return True
-    mode = opens_for(values, call)
-    if mode is not None:
-        return not set(mode) & set("wax")
-    if name or not isinstance(call.func, cst.Attribute) or method(call) not in _PATH_READING:
-        return False
-    return {value.name for value in values.of(call.func.value)} == {"pathlib.Path"}
 
 
 def prints(values: ValueAnalysis, call: cst.Call) -> bool:

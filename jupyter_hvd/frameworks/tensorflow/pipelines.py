@@ -21,15 +21,9 @@ from .roles import Role
 _ORDERLY = frozenset(
     {"cache", "enumerate", "filter", "map", "prefetch", "skip", "take", "with_options"}
 )
-#: Of these, the ones behind which shards are taken: before them, they would not be equal.
-_CUTTING = frozenset({"filter", "skip", "take"})
 _BATCHING = frozenset(
     {"batch", "padded_batch", "ragged_batch", "sparse_batch", "bucket_by_sequence_length"}
 )
-#: Methods of which two that are given one count split a dataset in two.
-SPLITTING = frozenset({"skip", "take"})
-#: Methods that change neither how many elements there are nor which comes when.
-_EACH_BY_ITSELF = frozenset({"cache", "map", "prefetch", "with_options"})
 #: Methods that make elements out of several neighbours: others, if the source is divided before.
 _GATHERING = frozenset({"group_by_window", "scan", "window"})
 #: Methods that take such elements apart again, and belong with them.
@@ -104,28 +98,6 @@ class Pipeline:
             elif method(step) not in _ORDERLY:
                 break
         return place
-
-    def shard_candidates(self, first: int = 0) -> tuple[cst.BaseExpression, ...]:
-        """The expressions behind which ranks may part, the earliest first.
-
-        They go from the source, less what is split off it, to the last step at which the order of
-        the elements is still the same on every rank. What makes the elements comes before.
-
-        Args:
-            first: the first place in the chain that may be one.
-        """
-        first = max(first, self.gathered)
-        points = [self.chain[first]]
-        for step in self.steps[first:]:
-            if method(step) not in _ORDERLY:
-                break
-            points = [step] if method(step) in _CUTTING else [*points, step]
-        return tuple(points)
-
-    def elements_before(self, place: int) -> tuple[cst.BaseExpression, ...]:
-        """What decides which elements come when in front of a place in the chain: what is done to each by itself does not."""
-        steps = (s for s in self.steps[: place - 1] if method(s) not in _EACH_BY_ITSELF)
-        return (self.source, *steps)
 
     def before(self, point: cst.BaseExpression) -> tuple[cst.Call, ...]:
         """The steps up to the place of sharding: they see all the data."""
@@ -346,11 +318,6 @@ class Pipelines:
                 found |= dict.fromkeys(filter(self.shuffles, read.steps))
                 pending += self._made_by(read.source)
         return list(found)
-
-    def shuffles_before(self, pipeline: Pipeline, point: cst.BaseExpression) -> list[cst.Call]:
-        """The calls that shuffle a pipeline before the place of sharding."""
-        steps = [step for step in pipeline.before(point) if method(step) in _CHOOSING_METHODS]
-        return [*self.shuffles_at_source(pipeline), *steps]
 
     def shuffles(self, call: cst.Call) -> bool:
         """Whether a call makes a dataset that shuffles by itself, shuffles one, or chooses of what it has at random."""

@@ -140,22 +140,6 @@ class StepLoops:
         return all(next(x for x in self._countings[c] if x not in over) is not loop for c in steps)
 
     @cached_property
-    def batches_cut(self) -> list[cst.BaseExpression]:
-        """The parts of arrays that the turns of these loops take."""
-        found: dict[cst.BaseExpression, None] = {}
-        for call, loop in self.cut.items():
-            if self._turns.parts(loop.iter):
-                found[loop.iter] = None
-            for node in self.behind(call):
-                if isinstance(node, cst.Subscript) and self._is_of_data(node):
-                    slices = (
-                        n for part in node.slice for n in self.values.flow.backward_slice(part)
-                    )
-                    if loop.iter in slices:
-                        found[node] = None
-        return list(found)
-
-    @cached_property
     def drawn(self) -> dict[cst.Call, cst.For | cst.While]:
         """The steps whose batches a loop draws at random, out of NumPy's or Python's own generator, with the loop.
 
@@ -509,33 +493,6 @@ class StepLoops:
                 return None
         endless = "inf" in self.module.text(limit)
         return limit if len(ups) == 1 and not endless else None
-
-    @cached_property
-    def zipped_ranges(self) -> dict[cst.BaseExpression, cst.BaseExpression]:
-        """The ranges that end loops over data beside which they are zipped, with these data: `zip(range(steps), batches)`."""
-        return {
-            count: data
-            for loop in self.values.index.loops
-            if loop.iter in self.data.trained_over
-            for data, counts in (self._turns.beside(loop.iter),)
-            if self.data.is_divided(data)
-            for count in counts
-            if self._turns.counts(count)
-        }
-
-    @cached_property
-    def unbounded_data(self) -> list[cst.BaseExpression]:
-        """The data that training takes without end, stopping by something other than a count of turns."""
-        data = dict.fromkeys(data for found in self.data.loop_data.values() for data in found)
-        ended = set(self.zipped_ranges.values())
-        return [
-            each
-            for each in data
-            if each not in ended
-            and (pipelines := self._pipelines.of(each))
-            and not any(pipeline.ends for pipeline in pipelines)
-            and not any(self._counts_around(each, frozenset()))
-        ]
 
     def _counts_around(
         self, node: cst.CSTNode, seen: frozenset[cst.CSTNode]

@@ -98,8 +98,6 @@ SCHEDULE_STEPS: dict[str, tuple[tuple[str, int], ...]] = {
     "CosineDecayRestarts": (("first_decay_steps", 1),),
     "PiecewiseConstantDecay": (("boundaries", 0),),
 }
-#: Rates of schedules that are not 0 where they are not given.
-SCHEDULE_DEFAULTS = {"PolynomialDecay": ("end_learning_rate", 0.0001)}
 
 
 def schedule(name: str) -> str | None:
@@ -285,22 +283,6 @@ CALLBACKS = frozenset(
     " LearningRateScheduler ModelCheckpoint OrbaxCheckpoint ProgbarLogger ReduceLROnPlateau RemoteMonitor"
     " SidecarEvaluatorModelExport SwapEMAWeights TensorBoard TerminateOnNaN".split()
 )
-#: Callbacks that write files or to the screen: rank 0 alone keeps them.
-RANK_ZERO_CALLBACKS = frozenset(
-    {
-        "ModelCheckpoint",
-        "TensorBoard",
-        "CSVLogger",
-        "ProgbarLogger",
-        "RemoteMonitor",
-    }
-)
-#: Callbacks that write files and read them when training begins: all ranks keep them.
-BACKUPS = frozenset({"BackupAndRestore"})
-#: Callbacks that decide from the metrics: all ranks keep them, and must see the same, averaged, metrics.
-METRIC_CALLBACKS = frozenset({"EarlyStopping", "ReduceLROnPlateau"})
-#: Callbacks that decide at the end of each batch.
-BATCH_CALLBACKS = frozenset({"TerminateOnNaN"})
 
 
 def callback(name: str) -> str | None:
@@ -356,26 +338,6 @@ def draws_weights(name: str) -> bool:
     return _INITIALIZER.fullmatch(name) is not None
 
 
-#: Base classes of what owns its variables.
-OWNERS = ("tensorflow.Module", "tensorflow.keras.")
-_WEIGHTLESS = re.compile(
-    r"Random\w+|Rescaling|Resizing|\w*Crop\w*|\w*Pool\w*|\w*Dropout\w*|Flatten|Reshape|Permute|RepeatVector|Activation|"
-    r"\w*ReLU|ELU|Softmax|Input\w*|Concatenate|Add|Subtract|Multiply|Average|Maximum|Minimum|Dot|Lambda|Normalization|"
-    r"\w*Vectorization|\w*Lookup|Hash\w*|Discretization|CategoryEncoding|Masking|ZeroPadding\w*|UpSampling\w*|GaussianNoise"
-)
-
-
-def has_first_weights(name: str) -> bool:
-    """Whether calling this canonical name gives a layer, or a model, that begins with weights at random."""
-    last = name.rpartition(".")[2]
-    if name.startswith("tensorflow.keras.layers."):
-        return last[:1].isupper() and _WEIGHTLESS.fullmatch(last) is None
-    return name in MODEL_CLASSES or last in ("clone_model", "model_from_json", "model_from_config")
-
-
-#: Functions that save a dataset, their first argument, in a folder, their second.
-SAVING_DATASETS = frozenset({"tensorflow.data.experimental.save", "tensorflow.data.Dataset.save"})
-
 #: What reads a file, or a folder, that it is given by name.
 READING = frozenset(
     {
@@ -402,21 +364,3 @@ READING = frozenset(
         *("tensorflow.train.latest_checkpoint", "tensorflow.train.list_variables"),
     }
 )
-
-#: What may download, and keeps what it has downloaded for the next time.
-_DOWNLOADS = re.compile(
-    r"tensorflow\.keras\.(datasets\.\w+\.load_data|utils\.(\w+\.)?get_file|applications\.\w+\.decode_predictions)"
-    r"|tensorflow_datasets\.load|tensorflow_hub\.(load|resolve|KerasLayer)"
-    # and in other libraries what bears such a name
-    r"|(?!tensorflow\.|google\.colab\.)(\w+\.)+(\w*download(_\w+)?|fetch_\w+|from_pretrained|from_preset|load_dataset)"
-)
-
-
-def downloads(name: str) -> bool:
-    """Whether calling this canonical name may download into the folder of its library."""
-    return _DOWNLOADS.fullmatch(name) is not None
-
-
-def is_application(name: str) -> bool:
-    """Whether calling this canonical name makes a model whose weights, unless told otherwise, are downloaded."""
-    return name.startswith("tensorflow.keras.applications.") and makes_model(name)

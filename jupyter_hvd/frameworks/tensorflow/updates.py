@@ -46,10 +46,6 @@ class Update:
     applied: Source | None = None
 
     @property
-    def minimizes(self) -> bool:
-        return method(self.call) == "minimize"
-
-    @property
     def is_of_model(self) -> bool:
         """Whether a model updates its own weights with the optimizer that it was compiled with."""
         return method(self.call) == "train_on_batch"
@@ -183,18 +179,3 @@ def variable_loops(values: ValueAnalysis, found: Sequence[Update]) -> frozenset[
             if isinstance(loop, cst.For) and any(n.value in names for n in names_in(loop.target)):
                 loops |= {loop, loop.iter}
     return frozenset(loops)
-
-
-def whole_list(values: ValueAnalysis, variable: cst.BaseExpression) -> cst.BaseExpression:
-    """The list that a loop, or an index, takes a variable from; the variable itself where it is not from one."""
-    node, path = variable, Path(())
-    seen = {(node, path)}
-    while path != (ELEMENT,):
-        sources = values.flow.predecessors(node, path)
-        if len(sources) != 1 or sources[0] in seen or (not sources[0][1] and path):
-            return variable
-        node, path = sources[0]
-        seen.add((node, path))
-        if not path and isinstance(node, cst.Call):
-            return variable
-    return node
