@@ -64,11 +64,6 @@ _OF_ROWS = frozenset(
     for name in names
 )
 
-#: What draws real numbers, by the last part of its name.
-_NOISE = frozenset(
-    "gauss laplace normal normalvariate rand randn random random_sample sample standard_normal truncated_normal uniform".split()
-)
-
 
 @dataclass(frozen=True)
 class Seed:
@@ -227,34 +222,6 @@ class Randomness:
                 or (tf_api.draws_weights(value.name) and drawn_from is call.func)
             ]
         return found
-
-    @cached_property
-    def noise_of_tensorflow(self) -> list[cst.Call]:
-        """What of these draws real numbers, and no rows or an order of them."""
-        return [
-            call
-            for call, made in self.by_tensorflow
-            if tf_api.draws_weights(self.values.qualified(made.func)) or self._is_noise(call)
-        ]
-
-    @cached_property
-    def noise_of_numpy(self) -> list[cst.Call]:
-        """What draws such numbers from NumPy or Python, or from generators of the program's own."""
-        return [
-            call
-            for call in self.values.index.calls
-            if self._is_noise(call) and (self.is_draw(call) or self._is_of_generator(call))
-        ]
-
-    def _is_noise(self, call: cst.Call) -> bool:
-        name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-        last = name.value if isinstance(name, cst.Name) else ""
-        return last in _NOISE and argument(call, "dtype") is None
-
-    def _is_of_generator(self, call: cst.Call) -> bool:
-        if not isinstance(call.func, cst.Attribute):
-            return False
-        return bool({value.name for value in self.values.of(call.func.value)} & GENERATORS)
 
     def _is_of_keras(self, made: cst.Call) -> bool:
         """Whether a call draws from Keras' own random numbers, of which `tf.random.set_seed` says nothing."""

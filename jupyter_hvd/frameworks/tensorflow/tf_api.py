@@ -336,31 +336,3 @@ _INITIALIZER = re.compile(
 def draws_weights(name: str) -> bool:
     """Whether calling this canonical name makes one of Keras' initializers that draw random numbers."""
     return _INITIALIZER.fullmatch(name) is not None
-
-
-#: What reads a file, or a folder, that it is given by name.
-READING = frozenset(
-    {
-        *(
-            f"tensorflow.data.{name}Dataset"
-            for name in ("TFRecord", "TextLine", "FixedLengthRecord")
-        ),
-        *("tensorflow.data.Dataset.list_files", "tensorflow.data.Dataset.load"),
-        *(
-            f"tensorflow.data.experimental.{name}"
-            for name in "CsvDataset SqlDataset load make_csv_dataset make_batched_features_dataset".split()
-        ),
-        *(
-            f"tensorflow.keras.{module}_dataset_from_directory"
-            for module in "utils.image utils.text utils.audio preprocessing.image preprocessing.text "
-            "preprocessing.image.image preprocessing.text.text".split()
-        ),
-        *("tensorflow.keras.utils.load_img", "tensorflow.keras.preprocessing.image.load_img"),
-        *("tensorflow.io.read_file", "tensorflow.io.matching_files"),
-        *("tensorflow.compat.v1.io.tf_record_iterator", "tensorflow.keras.models.load_model"),
-        *("tensorflow.saved_model.load", "tensorflow.train.load_checkpoint"),
-        *("tensorflow.lite.TFLiteConverter.from_saved_model", "tensorflow.lite.Interpreter"),
-        "tensorflow.compat.v1.lite.TFLiteConverter.from_keras_model_file",
-        *("tensorflow.train.latest_checkpoint", "tensorflow.train.list_variables"),
-    }
-)

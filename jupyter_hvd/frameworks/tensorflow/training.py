@@ -16,7 +16,6 @@ from ...analysis.reach import is_ruled_out
 from ...analysis.values import ValueAnalysis
 from ..base import TrainingLoop
 from . import tf_api
-from .agreement import Agreement
 from .compiled import CompiledCode, EagerSite
 from .gradients import Gradients
 from .keras_loops import KerasLoops
@@ -32,36 +31,18 @@ class Training:
         self.values, self.randomness = values, randomness
         self.module = values.module
         self.gradients = Gradients(values)
-        self.agreement = Agreement(values, self.gradients)
         self.compiled = CompiledCode(values)
         self.keras = KerasLoops(values)
 
     @cached_property
     def updates(self) -> list[Update]:
-        return list(updates(self.values, self.gradients, self.agreement, self.keras, self.noise))
-
-    @cached_property
-    def noise(self) -> list[cst.Call]:
-        """What draws real numbers that can be the same on all ranks."""
-        of_numpy = self.randomness.noise_of_numpy
-        of_tensorflow = self.randomness.noise_of_tensorflow
-        return [
-            *(c for c in of_tensorflow if not self.module.enclosing(c, cst.Lambda)),
-            *(c for c in of_numpy if not self.is_compiled(c)),
-        ]
+        return list(updates(self.values, self.gradients, self.keras))
 
     def is_of_optimizer(self, node: cst.CSTNode) -> bool:
         """Whether a node stands in a class of the program's own that inherits Keras' optimizers."""
         owner = self.module.enclosing(node, cst.ClassDef)
         bases = self.values.classes.library_bases(owner) if owner is not None else ()
         return any(map(tf_api.is_optimizer_class, bases))
-
-    def is_compiled(self, node: cst.CSTNode) -> bool:
-        """Whether a node runs in a compiled function, where nothing can be asked of rank 0."""
-        function = self.module.function_of(node)
-        return function is not None and (
-            self.compiled.runs_compiled(function) or self.keras.runs(function)
-        )
 
     @cached_property
     def own_updates(self) -> list[tuple[Update, list[EagerSite]]]:

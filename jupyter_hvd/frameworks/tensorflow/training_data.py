@@ -13,9 +13,9 @@ from ...analysis.library import Kind, Value
 from ...analysis.reach import conditions, is_ruled_out
 from ...analysis.syntax import argument, method, names_in, nodes_in
 from . import tf_api
-from .agreement import VARIABLE_LISTS
 from .anew import Anew
 from .compiled import EagerSite
+from .gradients import VARIABLE_LISTS
 from .keras_loops import fit_argument
 from .pipelines import Pipeline, Pipelines, parts
 from .roles import Role

@@ -355,7 +355,7 @@ class ScaleRate(Rule):
             if update.optimizer is None
             and any(site.call in context.batch_sizes.grown for site in sites)
         ]
-        is_weight = context.training.agreement.is_weight
+        is_weight = context.training.gradients.is_weight
         moments = [u.variables[0] for u in own if not is_weight(u.variables[0])]
         for update in own:
             if not is_weight(update.variables[0]):
