@@ -11,7 +11,6 @@ from ..base import TrainingLoop
 from .batch_sizes import BatchSizes
 from .library import TensorFlowLibrary
 from .pipelines import Pipelines
-from .randomness import Randomness
 from .scale_signatures import TensorFlowScale
 from .step_loops import StepLoops
 from .training import Training
@@ -30,7 +29,7 @@ class TensorFlowProgram:
 
     @cached_property
     def training(self) -> Training:
-        return Training(self.values, self.randomness)
+        return Training(self.values)
 
     @cached_property
     def pipelines(self) -> Pipelines:
@@ -42,7 +41,7 @@ class TensorFlowProgram:
 
     @cached_property
     def step_loops(self) -> StepLoops:
-        return StepLoops(self.data, self.pipelines, self.randomness)
+        return StepLoops(self.data)
 
     @cached_property
     def batch_sizes(self) -> BatchSizes:
@@ -51,10 +50,6 @@ class TensorFlowProgram:
     @cached_property
     def scales(self) -> ScaleAnalysis:
         return ScaleAnalysis(self.values, TensorFlowScale(self.data, self.batch_sizes))
-
-    @cached_property
-    def randomness(self) -> Randomness:
-        return Randomness(self.values)
 
     @property
     def loop(self) -> TrainingLoop:

@@ -300,21 +300,6 @@ def sequence(name: str) -> bool:
     return re.search(r"\.ImageDataGenerator\.flow(_from_\w+)?$", name) is not None
 
 
-#: Methods of a `tf.random.Generator` that draw.
-DRAWING_METHODS = frozenset(
-    "normal uniform truncated_normal uniform_full_int binomial make_seeds split".split()
-)
-#: What gives a generator whose state is another on each rank.
-UNSEEDED_GENERATORS = frozenset(
-    {
-        "tensorflow.random.Generator.from_non_deterministic_state",
-        "tensorflow.random.get_global_generator",
-    }
-)
-#: What of Keras takes its seed from Python's random numbers, where it is given none.
-PYTHON_DRAWS = frozenset(
-    {"tensorflow.keras.utils.split_dataset", "tensorflow.keras.random.SeedGenerator"}
-)
 _DRAWS = re.compile(
     r"tensorflow\.(compat\.v1\.|keras\.backend\.)?(keras\.)?random[._]"
     r"(\w*normal|\w*uniform|gamma|poisson|binomial|bernoulli|beta|categorical|multinomial|randint|shuffle|crop|"
@@ -325,14 +310,3 @@ _DRAWS = re.compile(
 def draws(name: str) -> bool:
     """Whether calling this canonical name draws from the random numbers that TensorFlow, or Keras, keeps for the process."""
     return _DRAWS.fullmatch(name) is not None and "stateless" not in name
-
-
-_INITIALIZER = re.compile(
-    r"tensorflow\.(keras|compat\.v1\.keras)\.initializers\."
-    r"(Random(Normal|Uniform)|TruncatedNormal|VarianceScaling|(Glorot|He|Lecun)(Normal|Uniform)|Orthogonal)"
-)
-
-
-def draws_weights(name: str) -> bool:
-    """Whether calling this canonical name makes one of Keras' initializers that draw random numbers."""
-    return _INITIALIZER.fullmatch(name) is not None

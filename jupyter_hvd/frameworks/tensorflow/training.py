@@ -19,7 +19,6 @@ from . import tf_api
 from .compiled import CompiledCode, EagerSite
 from .gradients import Gradients
 from .keras_loops import KerasLoops
-from .randomness import Randomness
 from .tapes import TrainingTape, training_tapes
 from .updates import Update, updates, variable_loops
 
@@ -27,8 +26,8 @@ from .updates import Update, updates, variable_loops
 class Training:
     """The training of one module."""
 
-    def __init__(self, values: ValueAnalysis, randomness: Randomness) -> None:
-        self.values, self.randomness = values, randomness
+    def __init__(self, values: ValueAnalysis) -> None:
+        self.values = values
         self.module = values.module
         self.gradients = Gradients(values)
         self.compiled = CompiledCode(values)
