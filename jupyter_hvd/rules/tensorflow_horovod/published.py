@@ -18,6 +18,7 @@ from ...frameworks.tensorflow.tapes import TrainingTape
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, program
 from .context import HOROVOD, Context, Rule
+from .imports import end_of_imports, first_import
 
 #: Functions that give a text or number, and neither draw random numbers, read data nor call a model.
 PLAIN_FUNCTIONS = frozenset(
@@ -309,10 +310,14 @@ class Print(Rule):
         if UNSEEN_METHODS & {function.name.value for function in functions}:
             return
         properties = {f.name.value for f in functions if f.decorators}
+        first = first_import(context)
+        imported = 0 if first is None else end_of_imports(context, first)
         for call in context.values.index.calls:
             line = context.own_line(call)
             if line is None or context.values.qualified(call.func) != "builtins.print":
                 continue
+            if context.module.span(line).start < imported:
+                continue  # Horovod would load TensorFlow before the program has set its environment
             if all(is_plain(context, arg.value, properties) for arg in call.args) and not any(
                 has_star(call) or (arg.keyword and arg.keyword.value == "file") for arg in call.args
             ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -11,10 +12,13 @@ from ...analysis.library import Kind
 from ...analysis.syntax import argument
 from ...frameworks.tensorflow import tf_api
 from ...source.edits import IN_FRONT, Edit, Layer
-from ..base import Example, Finding, Fix, program
+from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
 from .environment import assignments
-from .imports import StartPlace, start_place
+from .imports import StartPlace, end_of_imports, first_import, start_place
+
+#: What sets a variable of the environment, which TensorFlow reads when it is loaded.
+ENVIRONMENT = re.compile(r"\benviron\b|\bputenv\b|\bset_env\b|\bload_dotenv\b")
 
 
 class ImportHorovod(Rule):
@@ -57,7 +61,7 @@ class ImportHorovod(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         return iter(())
 
-    def provide(self, context: Context, name: str, users: Sequence[Fix]) -> Fix | None:
+    def provide(self, context: Context, name: str, users: Sequence[Fix]) -> Fix | Problem | None:
         if name not in (HOROVOD, TENSORFLOW):
             return None
         place = start_place(context, users)
@@ -66,6 +70,8 @@ class ImportHorovod(Rule):
         if name == TENSORFLOW and not self._has_tensorflow(context, place):
             lines = [(Layer.TENSORFLOW, f"import tensorflow as {context.tf}")]
             return self._at(place, context, name, lines)
+        if name == HOROVOD and place.in_front and (late := self._late_setting(context, place)):
+            return late
         if name == HOROVOD:
             imported = (Layer.HOROVOD, f"import horovod.tensorflow as {context.hvd}")
             joined = (Layer.START, f"{context.hvd}.init()")
@@ -89,6 +95,23 @@ class ImportHorovod(Rule):
             for layer, line in lines
         )
         return Fix(place.anchor, tuple(edits), needs=(), provides=name)
+
+    def _late_setting(self, context: Context, place: StartPlace) -> Problem | None:
+        """What the program sets in its environment for TensorFlow, where Horovod would load that before."""
+        first = first_import(context)
+        if first is None:
+            return None
+        end = end_of_imports(context, first)
+        for statement in context.module.tree.body:
+            span = context.module.span(statement)
+            text = context.module.source[span.start : span.end]
+            if place.offset <= span.start < end and ENVIRONMENT.search(text):
+                return Problem(
+                    statement,
+                    "the environment is set here for TensorFlow, but a line above needs the number of ranks, and Horovod loads TensorFlow",
+                    "set the environment first, or import tensorflow above",
+                )
+        return None
 
     def _has_tensorflow(self, context: Context, place: StartPlace) -> bool:
         """Whether the program itself binds the name of tensorflow before Horovod starts."""
