@@ -55,11 +55,6 @@ class CompiledCode:
         ]
         return [*decorated, *passed]
 
-    def running(self, call: cst.Call) -> frozenset[cst.FunctionDef]:
-        """The functions that a call runs in: the one that it stands in, what calls that, and so on."""
-        functions = map(self._values.module.function_of, self._values.calls.leading_to(call))
-        return frozenset(function for function in functions if function is not None)
-
     def _compiles(self, decorator: cst.BaseExpression) -> bool:
         """Whether an expression is `tf.function`, with options or without."""
         match decorator:

@@ -298,15 +298,3 @@ SEQUENCES = frozenset({"tensorflow.keras.utils.Sequence", "tensorflow.keras.util
 def sequence(name: str) -> bool:
     """Whether calling this canonical name gives a `Sequence` of Keras' own: `ImageDataGenerator(…).flow(…)`."""
     return re.search(r"\.ImageDataGenerator\.flow(_from_\w+)?$", name) is not None
-
-
-_DRAWS = re.compile(
-    r"tensorflow\.(compat\.v1\.|keras\.backend\.)?(keras\.)?random[._]"
-    r"(\w*normal|\w*uniform|gamma|poisson|binomial|bernoulli|beta|categorical|multinomial|randint|shuffle|crop|"
-    r"index_shuffle)"
-)
-
-
-def draws(name: str) -> bool:
-    """Whether calling this canonical name draws from the random numbers that TensorFlow, or Keras, keeps for the process."""
-    return _DRAWS.fullmatch(name) is not None and "stateless" not in name

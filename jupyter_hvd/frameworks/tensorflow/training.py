@@ -15,7 +15,6 @@ from ...analysis.index import Path
 from ...analysis.reach import is_ruled_out
 from ...analysis.values import ValueAnalysis
 from ..base import TrainingLoop
-from . import tf_api
 from .compiled import CompiledCode, EagerSite
 from .gradients import Gradients
 from .keras_loops import KerasLoops
@@ -37,12 +36,6 @@ class Training:
     def updates(self) -> list[Update]:
         return list(updates(self.values, self.gradients, self.keras))
 
-    def is_of_optimizer(self, node: cst.CSTNode) -> bool:
-        """Whether a node stands in a class of the program's own that inherits Keras' optimizers."""
-        owner = self.module.enclosing(node, cst.ClassDef)
-        bases = self.values.classes.library_bases(owner) if owner is not None else ()
-        return any(map(tf_api.is_optimizer_class, bases))
-
     @cached_property
     def own_updates(self) -> list[tuple[Update, list[EagerSite]]]:
         """The updates that the program itself runs, not Keras, with the eager calls that come to each."""
@@ -55,13 +48,6 @@ class Training:
     def _live(self, update: Update, sites: list[EagerSite]) -> list[EagerSite]:
         live = [s for s in sites if not is_ruled_out(self.values, (update.call, *s.chain))]
         return live or sites
-
-    @cached_property
-    def functions(self) -> frozenset[cst.FunctionDef]:
-        """The functions that train when they are called: that of each update and `fit`, and what calls these."""
-        updates = (update.call for update in self.updates)
-        trained = (*updates, *self.keras.fits, *self.keras.searches)
-        return frozenset(f for call in trained for f in self.compiled.running(call))
 
     @cached_property
     def variable_loops(self) -> frozenset[cst.CSTNode]:
