@@ -91,7 +91,7 @@ _renew_files: Callable[[], None] | None = None
 def share_cells() -> None:
     """Share what cells compute from now on, where the notebook's ranks share each batch."""
     global _renew_files
-    if os.environ.get(program.BATCH_VARIABLE) != "global":
+    if os.environ.get(program.BATCH_VARIABLE) is None:
         return
     if os.environ["HOROVOD_RANK"] != "0":
         _renew_files = work_on_a_copy()

@@ -50,7 +50,7 @@ from ..rank.forks import KeptForks
 from ..rank.paths import AccessPath
 from ..rank.reply import Reply
 from ..rank.serialization import SerializedValue
-from ..rules.base import Batch
+from ..rules.base import SHARING, Batch
 from ..runtime.sharing.program import BATCH_VARIABLE, SEED_VARIABLE
 from .monitor import (
     ABORT_PATIENCE,
@@ -211,9 +211,14 @@ class Cluster:
         )
         self._watch_process(controller, self._read_controller)
 
+    @property
+    def shares_batches(self) -> bool:
+        """Whether the ranks share what cells compute."""
+        return self.batch in SHARING
+
     def _shared(self) -> Mapping[str, str]:
         """The variables by which ranks share what cells compute."""
-        if self.batch != "global":
+        if not self.shares_batches:
             return {}
         return {BATCH_VARIABLE: self.batch, SEED_VARIABLE: str(secrets.randbelow(2**31))}
 

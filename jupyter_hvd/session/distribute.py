@@ -142,7 +142,7 @@ class Session:
         number = self._number(body)
         source = f"%%distribute {line}".rstrip() + "\n" + body
         check_syntax(source)
-        shared = self._options(request).batch == "global"
+        shared = self._options(request).shares_batches
         screen = CellOutput(self.shell, self._stall_lines, shows_others=not shared)
         try:
             plan = self._plan(number, source, request)  # a refusal starts nothing
@@ -221,8 +221,8 @@ class Session:
             screen.say(line)
         for number in plan.outdated:
             screen.say(
-                f"In[{number}] ran on the ranks before this training was in sight, and is converted otherwise with it: "
-                "its data may not be divided. Run it again, and then this cell; what it makes is trained anew then"
+                f"In[{number}] ran on the ranks before this training was in sight, and is converted otherwise with it: it stays "
+                "as it ran, neither divided nor scaled. Run it again, and then this cell; what it makes is trained anew then"
             )
 
     def _announce(self, plan: CellPlan, screen: CellOutput, verb: str) -> None:
@@ -390,6 +390,10 @@ class Session:
         )
         self._judge(run, screen, None, request.timeout, plan)
         self._compare(run, program, screen)
+        if run.trained and not program.trains and self.ranks.batch == "scaled":
+            screen.say(
+                "what trains here stands in no cell: its batches and its learning rate are those of one process"
+            )
         self._state = self._state.after([plan.number], program, run.trained)
         values = run.replies[0].values
         taken = self._take_objects(run.replies[0], plan, screen)
@@ -412,7 +416,7 @@ class Session:
             held: names that lead to models and optimizers.
         """
         assert self.ranks is not None
-        if self.ranks.batch != "global":
+        if not self.ranks.shares_batches:
             return False
         rates = {
             path: rate
@@ -428,10 +432,14 @@ class Session:
         return True
 
     def _values_that_differ(self, plan: CellPlan, screen: CellOutput) -> dict[str, SerializedValue]:
-        """The plain values that the cell uses and that cells have made otherwise on the ranks than in the notebook."""
+        """The plain values that the cell uses and that cells have made otherwise on the ranks than in the notebook.
+
+        What the conversion makes otherwise there is left as it is.
+        """
         assert self.ranks is not None
         namespace = self.shell.user_ns
-        used = filter(self._has_value, plan.needs.names)
+        converted = frozenset() if self.ranks.batch == "global" else plan.program.converted_names
+        used = filter(self._has_value, plan.needs.names - converted)
         there = {n: pack(namespace[n], limit=None) for n in sorted(used) if is_plain(namespace[n])}
         run = self.ranks.run(remote.digests, [AccessPath(name) for name in there], ranks=[0])
         self._judge(run, screen)
@@ -501,7 +509,7 @@ class Session:
         had something else by that name, it is told.
         """
         assert self.ranks is not None
-        if self.ranks.batch == "global":  # where the notebook's values are the right ones
+        if self.ranks.shares_batches:  # where the notebook's values are the right ones
             return self._values_that_differ(plan, screen)
         history, namespace = self.history(plan.number), self.shell.user_ns
         before = self._seen
@@ -752,7 +760,7 @@ class Session:
         if usable and run.in_step:
             return []
         # Those that share each batch begin no training with a broadcast.
-        goes_on = self.ranks.batch != "global"
+        goes_on = not self.ranks.shares_batches
         if goes_on and (usable or (run.usable and self.ranks.rejoin())):
             found = self._make_alike(plan)
             if found is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from ..rules.tensorflow_horovod.refusals import AlreadyHorovod
 from ..settings import OptionError
 from ..source.edits import Edit, apply_edits
 from ..source.masking import CELL_MAGIC, PYTHON_CELL_MAGICS, cell_magics, mask_cell
-from ..source.parsing import syntax_error
+from ..source.parsing import parse_python, syntax_error
 from .cell_names import names_of
 from .errors import DistributeError, named_error
 from .tracebacks import line_map
@@ -74,6 +75,18 @@ class Program:
         known = frozenset().union(*(n.binds | n.uses | n.later for n in before))
         return frozenset().union(*(n.binds for n in after)) - known
 
+    @cached_property
+    def converted_names(self) -> frozenset[str]:
+        """The names that stand for something else where cells are converted: set by statements that are edited, or use such."""
+        found: set[str] = set()
+        for number, source in self.sources.items():
+            written = {*statements_of(source)}
+            for statement in statements_of(self.converted[number]):
+                names = names_of(statement)
+                if statement not in written or names.uses & found:
+                    found |= names.binds
+        return frozenset(found)
+
     @property
     def diagnostics(self) -> list[str]:
         """What the conversion has to say, with the place in the user's cells."""
@@ -125,6 +138,11 @@ def convert_texts(texts: tuple[str, ...], options: Options) -> tuple[list[list[E
 masked = lru_cache(maxsize=2048)(mask_cell)
 
 
+def statements_of(source: str) -> list[str]:
+    """The outermost statements of a cell, each as Python writes it."""
+    return [*map(ast.unparse, parse_python(masked(source)).body)]
+
+
 def is_distributed(source: str) -> bool:
     """Whether a cell stands under `%%distribute`, at the top or below another cell magic such as `%%time`."""
     return "distribute" in cell_magics(source)
@@ -171,7 +189,7 @@ def refuse(program: Program, options: Options) -> None:
     Raises:
         DistributeError: with the diagnostics.
     """
-    if program.is_refused and (options.batch == "global" or not program.uses_horovod):
+    if program.is_refused and (options.shares_batches or not program.uses_horovod):
         head = "\x1b[31m%%distribute\x1b[0m: this cannot be converted; nothing was run."
         lines = program.diagnostics
         raise named_error("ConversionRefused", "; ".join(lines), [head, *lines])
@@ -190,14 +208,9 @@ def options_here(batch: Batch | None = None, data: Data | None = None) -> Option
     asked = {"batch": batch, "data": data}
     given |= {name: value for name, value in asked.items() if value is not None}
     try:
-        options = Options.resolve(given, Path.cwd())
+        return Options.resolve(given, Path.cwd())
     except (UnusableInputError, OptionError) as error:
         raise DistributeError(str(error)) from None
-    if options.batch == "scaled":
-        raise DistributeError(
-            "batch scaled is for whole programs: jupyter hvd run --batch scaled; cells run with --batch global or per-rank"
-        )
-    return options
 
 
 def watch_of(program: Program, options: Options) -> Watch:
@@ -208,7 +221,7 @@ def watch_of(program: Program, options: Options) -> Watch:
     """
     if not options.guard:
         return "never"
-    if options.batch == "global":  # data are compared in each step
+    if options.shares_batches:  # data are compared in each step
         return "after"
     return "during" if program.trains and not program.uses_horovod else "after"
 

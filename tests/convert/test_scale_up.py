@@ -11,7 +11,6 @@ import pytest
 
 from jupyter_hvd import Options, convert_source
 from jupyter_hvd.jobfiles.shared_runtime import runtime_file
-from jupyter_hvd.session.errors import DistributeError
 from jupyter_hvd.session.program import options_here
 from jupyter_hvd.settings import OptionError
 
@@ -324,7 +323,7 @@ def test_a_scaled_program_is_not_converted_again() -> None:
 
 
 def test_settings_of_a_project(hvd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They choose the batch for commands; a cell of a notebook is not scaled by itself, which is told."""
+    """They choose the batch for commands, and for cells of a notebook."""
     (tmp_path / "pyproject.toml").write_text('[tool.jupyter-hvd]\nbatch = "scaled"\n')
     (tmp_path / "train.py").write_text(f"{HEAD}{MODEL}model.fit(x, y)\n")
     done = hvd("convert", "train.py", "--check", "--json", "--ignore", "HVD803")
@@ -332,6 +331,5 @@ def test_settings_of_a_project(hvd, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert rules == {"HVD101", "HVD701", "HVD801"}
     assert hvd("verify", "train.py", "--against", "train.py").returncode == 2
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(DistributeError, match="batch scaled is for whole programs"):
-        options_here()
+    assert options_here().batch == "scaled"
     assert options_here("global").batch == "global"

@@ -21,7 +21,7 @@ from ..options import Options
 from . import standalone
 
 #: What a fix may need to be in the program, besides the functions of `jupyter_hvd.runtime` by their names.
-HOROVOD, TENSORFLOW = BACKEND, "tensorflow"
+HOROVOD, TENSORFLOW, RUNTIME = BACKEND, "tensorflow", "runtime"
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,10 @@ class Context(TensorFlowProgram):
             unseen = re.sub(r"[^\r\n]", " ", text[span.start : span.end])
             text = text[: span.start] + unseen + text[span.end :]
         self.module = parsed(text)
+
+    @property
+    def keeps_values(self) -> bool:
+        return self.options.open_ended
 
     # Names to write with
 

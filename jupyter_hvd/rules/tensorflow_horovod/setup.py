@@ -16,7 +16,7 @@ from ...frameworks.tensorflow.randomness import Seed
 from ...source.edits import IN_FRONT, Edit, Layer
 from ..base import BATCHES, Example, Finding, Fix, Problem, program
 from . import standalone
-from .context import HOROVOD, TENSORFLOW, Context, Rule
+from .context import HOROVOD, RUNTIME, TENSORFLOW, Context, Rule
 from .environment import assignments
 from .imports import MARK, StartPlace, end_of_imports, first_import, start_place
 
@@ -91,6 +91,9 @@ class Initialise(Rule):
             return self._at(place, context, name, lines)
         if name == HOROVOD:
             return self._horovod(context, place)
+        if name == RUNTIME and context.options.open_ended:
+            imported = f"import jupyter_hvd.runtime as {context.jhvd}"
+            return self._at(place, context, name, [(Layer.RUNTIME, imported)])
         if context.writes_runtime and name in standalone.definitions():
             return self._definition(context, place, standalone.definitions()[name])
         return None
