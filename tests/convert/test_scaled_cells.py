@@ -122,6 +122,17 @@ CASES = {
             "for a, b in jhvd.join_batches(batches):",
         ],
     ),
+    "a rate that goes by the size": (
+        (
+            "BATCH = 64\nRATE = 0.1 * BATCH / 256",
+            "model.compile(tf.keras.optimizers.SGD(RATE))",
+            "model.fit(x, y, BATCH)",
+        ),
+        [
+            "model.compile(jhvd.scale_rate(tf.keras.optimizers.SGD(RATE)))",
+            "model.fit(x, y, BATCH * hvd.size())",
+        ],
+    ),
     "an optimizer by its name": (
         ("model.compile('adam', 'mse')", "model.fit(x, y, 32)"),
         [

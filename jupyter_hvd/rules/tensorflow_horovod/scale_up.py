@@ -110,8 +110,10 @@ class ScaleBatch(Rule):
         for number in sizes.numbers:
             if not context.scales.is_kept(number):
                 yield Fix(number, times_size(context, number), grown(context.module.text(number)))
+        rates = {*rates_given(context)}
         for read in context.scales.sizes_read if sizes.grown else ():
-            yield Fix(read, times_size(context, read), grown(context.module.text(read)))
+            if rates.isdisjoint((read, *context.module.ancestors(read))):
+                yield Fix(read, times_size(context, read), grown(context.module.text(read)))
         for missing in sizes.missing:
             size = f"batch_size={missing.default} * {context.backend.size}"
             edit = context.add_keyword(missing.call, size)
@@ -140,6 +142,13 @@ class ScaleBatch(Rule):
                 "nothing needs to be done: the ranks share these batches",
                 "info",
             )
+
+
+def rates_given(context: Context) -> Iterator[cst.BaseExpression]:
+    """The rates that optimizers are given, which other processes read and set, too."""
+    for call in context.values.index.calls:
+        if optimizer_makers(context, call) and (rate := rate_given(context, call)) is not None:
+            yield rate.value
 
 
 def is_called_later(context: Context, training: cst.Call) -> bool:
@@ -328,7 +337,8 @@ class ScaleRate(Rule):
             known = None
         rate = rate_given(context, call)
         plain = is_plain(context, call, rate)
-        if plain and rate is not None and context.batch_sizes.follow(rate.value):
+        grows = rate is not None and context.batch_sizes.follow(rate.value)
+        if plain and rate is not None and grows and not context.keeps_values:
             yield Problem(
                 rate.value,
                 "this learning rate is computed from the batch size, which is multiplied by the number of ranks, so it grows already",
