@@ -14,7 +14,7 @@ from ..as_it_is import common_variables, require_single_process
 from ..documents import load
 from ..files import UnusableInputError
 from .codes import OK, REFUSED, UNUSABLE
-from .global_batch import refuse_other_options
+from .global_batch import refuse_conversion_options
 from .options import add_options, options_for
 from .show import make_consoles, print_diagnostics
 
@@ -141,7 +141,12 @@ def check_options(arguments: argparse.Namespace, as_it_is: bool, batch: Batch) -
         UnusableInputError: an option was given that is for the other kind of batch.
     """
     if as_it_is:
-        refuse_other_options(arguments, batch)
+        if batch == "global":
+            refuse_conversion_options(arguments)
+        if arguments.elastic:
+            raise UnusableInputError(
+                f"--elastic: does not go with batch {batch} here: no result depends on how many ranks are left; leave it out"
+            )
         if arguments.against is not None and batch == "scaled":
             raise UnusableInputError(
                 "--against: for a program that uses Horovod itself --batch is global or per-rank; leave one of them out"

@@ -12,20 +12,15 @@ from .base import BATCHES, CODES, SHARING, Batch
 
 Compression = Literal["none", "fp16"]
 Data = Literal["each", "rank0"]
-#: Options that say how a rank trains on batches of its own.
-PER_RANK = (
-    "compression",
-    "warmup_epochs",
-    "backward_passes_per_step",
-    "restartable",
-    "elastic",
-)
-#: Options that say how ranks share each batch.
-OF_SHARING = ("data",)
+#: For each batch the options that have no meaning with it: where ranks share each batch, those that say how a rank trains on
+#: batches of its own; where the rate is not multiplied, how it grows at first.
+MEANINGLESS: Mapping[Batch, tuple[str, ...]] = {
+    "per-rank": ("data",),
+    "global": ("compression", "warmup_epochs", "backward_passes_per_step"),
+    "scaled": ("compression", "backward_passes_per_step"),
+}
 ONLY_SHARING = "is for batch global or scaled; add one of these, or leave this out"
-ONLY_PER_RANK = (
-    "does not go with batch {batch}, whose ranks share each batch; leave one of them out"
-)
+ONLY_OTHERS = "does not go with batch {batch}, whose ranks share each batch; leave one of them out"
 #: The code of what is no Python; it belongs to no rule.
 SYNTAX = "HVD001"
 
@@ -45,7 +40,8 @@ class Options:
         standalone: what the program needs of `jupyter_hvd.runtime` is written into it, so that it
             runs where Horovod is and this package is not; for batch global into a file beside it, `jupyter_hvd_sharing.py`.
         restartable: `fit` and loops go on where they were kept last, where the job is started again.
-        elastic: so they do, and what could not is refused.
+        elastic: so they do, and what could not is refused. Ranks that share each batch give the same result however many they
+            are: no text depends on it, or on `restartable`.
         guard: the ranks are compared while they train, and stopped where they part.
         batch: `per-rank`, each rank trains on batches of its own; `global`, the ranks share each batch, with the result of one
             process; `scaled`, they share batches N times as large, at N times the rate.
@@ -85,16 +81,16 @@ class Options:
             if type(getattr(self, name)) is not bool:
                 raise OptionError(name, "must be true or false")
         if self.shares_batches:
-            self._refuse_per_rank()
+            self._refuse_meaningless()
 
-    def _refuse_per_rank(self) -> None:
+    def _refuse_meaningless(self) -> None:
         """
         Raises:
-            OptionError: an option is given that has no meaning where the ranks share each batch.
+            OptionError: an option is given that has no meaning with the batch.
         """
         for field in fields(self):
-            if field.name in PER_RANK and getattr(self, field.name) != field.default:
-                raise OptionError(field.name, ONLY_PER_RANK.format(batch=self.batch))
+            if field.name in MEANINGLESS[self.batch] and getattr(self, field.name) != field.default:
+                raise OptionError(field.name, ONLY_OTHERS.format(batch=self.batch))
 
     @classmethod
     def resolve(
@@ -130,13 +126,12 @@ class Options:
 def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of which later ones go before earlier ones.
 
-    Where later ones choose another batch, earlier ones that are for the first are left out.
+    Where later ones choose another batch, earlier ones that have no meaning with it are left out.
     """
     found: dict[str, Any] = {}
     for layer in layers:
-        before = found.get("batch", BATCHES[0])
-        if (layer.get("batch", before) in SHARING) != (before in SHARING):
-            others = OF_SHARING if before in SHARING else PER_RANK
+        if layer.get("batch") != found.get("batch", BATCHES[0]):
+            others = MEANINGLESS.get(layer.get("batch", ""), ())
             found = {name: value for name, value in found.items() if name not in others}
         found |= layer
     return found

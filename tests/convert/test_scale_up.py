@@ -319,8 +319,10 @@ def test_each_can_be_left_out(left: str) -> None:
 
 
 def test_options_of_the_other_batch() -> None:
-    with pytest.raises(OptionError, match="batch scaled"):
-        Options(batch="scaled", warmup_epochs=1)
+    for refused in ({"compression": "fp16"}, {"backward_passes_per_step": 2}):
+        with pytest.raises(OptionError, match="batch scaled"):
+            Options(batch="scaled", **refused)
+    assert Options(batch="scaled", elastic=True, warmup_epochs=1).elastic
     assert Options.resolve({"batch": "scaled", "data": "rank0"}).data == "rank0"
 
 

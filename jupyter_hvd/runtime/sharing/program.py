@@ -99,6 +99,7 @@ def start_sharing() -> None:
     import tensorflow as tf
 
     from ..process import start
+    from ..scaling import pretend_ranks
     from .context import sharing
 
     global _begun
@@ -118,6 +119,7 @@ def start_sharing() -> None:
         resumed_fits.install(tf.keras, replace)
     seed_tensorflow()
     random.setstate(state)
+    pretend_ranks()
 
 
 def share_other_keras() -> None:
