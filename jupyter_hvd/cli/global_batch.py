@@ -1,4 +1,4 @@
-"""`jupyter hvd run --batch global` and `--batch scaled`: a program that N ranks share."""
+"""A program that N ranks share, as `jupyter hvd run` and `verify` start it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..launchers.reaper import PrivateFolder
 
 RANK_MODULE = "jupyter_hvd.rank.shared"
-#: Options of conversions, beside those that `Options` refuses.
+#: Options of conversions.
 OF_CONVERSIONS = ("standalone", "select", "ignore")
 
 

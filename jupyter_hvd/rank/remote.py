@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from ..launchers.lifeline import LifelineClient
 from ..launchers.whereabouts import threads
-from ..runtime import guard, randomness, weights
+from ..runtime import guard
 from ..runtime.sharing import program
 from ..runtime.sharing.random_state import RandomState, random_state, set_random_state
 from ..runtime.sharing.start import work_on_a_copy
@@ -40,7 +40,7 @@ from .serialization import (
 #: The file of a cell's code on the ranks, `<In[3]#7>`: the notebook's number and a serial one.
 CELL_FILE = "<In[{number}]#{serial}>"
 #: How ranks are watched in a cell: compared when it has trained, while it trains too, or not at all.
-Watch = Literal["after", "during", "never"]
+Watch = Literal["after", "never"]
 
 #: What ties this rank to the kernel; the engine sets it.
 lifeline: LifelineClient | None = None
@@ -234,7 +234,7 @@ def run_cell(
         try:
             with interruptible():
                 if watch != "never" and not goes_on:
-                    guard.watch_cell(watch == "during")
+                    guard.watch_cell()
                 result = shell.run_cell(source, store_history=False)
                 error = result.error_before_exec or result.error_in_exec
         except (KeyboardInterrupt, RuntimeError) as stopped:
@@ -488,16 +488,8 @@ def rejoin() -> int:
 
 
 def draw_level(names: Sequence[str]) -> list[str]:
-    """Where a cell was broken off on some ranks sooner than on others, let them begin the next one alike.
-
-    They draw the same random numbers, and the next training broadcasts from rank 0 as the first did.
-
-    Returns:
-        the names of what goes on, in an order of its own, from where it has come to.
-    """
+    """Of some names those of what goes on by itself, where a cell was broken off on some ranks sooner than on others."""
     from IPython.core.getipython import get_ipython
 
     shell: Any = get_ipython()
-    randomness.draw_alike_again()
-    weights.forget_broadcasts()
     return [name for name in names if keeps_place(shell.user_ns.get(name))]

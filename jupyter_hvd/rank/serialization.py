@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ..runtime.randomness import _set_state, _state_of
-
 #: Values up to this size come back from a cell, and are pushed, without being asked for.
 SMALL = 64 * 2**20
 PLAIN_MODULES = frozenset(
@@ -53,7 +51,7 @@ def pack(value: Any, limit: int | None = SMALL) -> SerializedValue:
         try:
             shape = build_shape(value) if keras == "weights" else None
             if draws(value):
-                return SerializedValue(keras, [pickle.dumps(_state_of(value))])
+                return SerializedValue(keras, [pickle.dumps(generator_state(value))])
             return SerializedValue(keras, [array.numpy() for array in weights_of(value)], shape)
         except Exception as error:
             return SerializedValue("none", why=f"{type(error).__name__}: {error}")
@@ -273,7 +271,7 @@ def set_weights(existing: Any, packed: SerializedValue) -> None:
     if keras_kind(existing) != packed.kind:
         raise ValueError(f"there is no object here that {the(packed)} could be set in")
     if draws(existing):
-        _set_state(existing, pickle.loads(packed.data[0]))  # noqa: S301 — from the user's own processes
+        set_generator_state(existing, pickle.loads(packed.data[0]))  # noqa: S301 — from the user's own processes
         return
     if packed.kind == "weights" and not weights_of(existing) and packed.shape is not None:
         if isinstance(packed.shape, dict) and hasattr(existing, "build_from_config"):
@@ -303,3 +301,21 @@ def read_pushed(head: bytes, path: str | None, places: list[tuple[int, int]]) ->
         memory = memoryview(mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE))
     buffers = [memory[start : start + length] for start, length in places]
     return pickle.loads(head, buffers=buffers)  # noqa: S301 — the same
+
+
+def generator_state(generator: Any) -> Any:
+    """The state of a generator of NumPy's or Python's."""
+    if hasattr(generator, "getstate"):
+        return generator.getstate()
+    bits = getattr(generator, "bit_generator", None)
+    return generator.get_state() if bits is None else bits.state
+
+
+def set_generator_state(generator: Any, state: Any) -> None:
+    """Give a generator of NumPy's or Python's a state of its own kind."""
+    if hasattr(generator, "setstate"):
+        generator.setstate(state)
+    elif hasattr(generator, "bit_generator"):
+        generator.bit_generator.state = state
+    else:
+        generator.set_state(state)

@@ -142,14 +142,14 @@ class Session:
         number = self._number(body)
         source = f"%%distribute {line}".rstrip() + "\n" + body
         check_syntax(source)
-        shared = self._options(request).shares_batches
-        screen = CellOutput(self.shell, self._stall_lines, shows_others=not shared)
+        plan = self._plan(number, source, request)  # a refusal starts nothing
+        self._refuse_sets(plan)
+        batch = self._batch_for(plan, request)
+        screen = CellOutput(self.shell, self._stall_lines, shows_others=batch is None)
         try:
-            plan = self._plan(number, source, request)  # a refusal starts nothing
-            self._refuse_sets(plan)
             if not request.dry_run:
                 before = self._state
-                self._ensure(request, screen)
+                self._ensure(request, batch, screen)
                 if self._state != before:  # new ranks need more cells
                     plan = self._plan(number, source, request)
             self._report(plan, screen)
@@ -180,7 +180,16 @@ class Session:
             self._has_weights,
             lambda name: self._has_value(name) and is_copied(self.shell.user_ns[name]),
             lambda name: same.get(name, frozenset()),
+            request.batch is None and (self.ranks is None or not self.ranks.shares_batches),
         )
+
+    def _batch_for(self, plan: CellPlan, request: Request) -> Batch | None:
+        """Which batches those ranks share that run a cell; None where they share nothing, as it uses Horovod by itself."""
+        if plan.program.uses_horovod:
+            return None
+        if self.ranks is not None and request.batch is None and not plan.program.trains:
+            return self.ranks.batch
+        return self._options(request).batch
 
     def _options(self, request: Request) -> Options:
         """How cells are converted: for the batch that is asked for, else that of the ranks there are, else of the folder."""
@@ -222,7 +231,7 @@ class Session:
         for number in plan.outdated:
             screen.say(
                 f"In[{number}] ran on the ranks before this training was in sight, and is converted otherwise with it: it stays "
-                "as it ran, neither divided nor scaled. Run it again, and then this cell; what it makes is trained anew then"
+                "as it ran, and is not scaled. Run it again, and then this cell; what it makes is trained anew then"
             )
 
     def _announce(self, plan: CellPlan, screen: CellOutput, verb: str) -> None:
@@ -231,10 +240,13 @@ class Session:
 
     # Ranks
 
-    def _ensure(self, request: Request, screen: CellOutput) -> None:
-        """Have the ranks that are asked for, ready."""
+    def _ensure(self, request: Request, batch: Batch | None, screen: CellOutput) -> None:
+        """Have the ranks that are asked for, ready.
+
+        Args:
+            batch: which batches they share; None for ranks that share nothing.
+        """
         size, where = request.size, request.where
-        batch = self._options(request).batch
         try:
             if size is None and where.hosts is not None:
                 size = sum(host.slots for host in parse_hosts(where.hosts))
@@ -322,7 +334,8 @@ class Session:
         """
         screen = CellOutput(self.shell)
         try:
-            self._ensure(Request(size, where, batch=batch), screen)
+            request = Request(size, where, batch=batch)
+            self._ensure(request, self._options(request).batch, screen)
         finally:
             screen.finish()
 
@@ -343,7 +356,7 @@ class Session:
             raise DistributeError("there are no ranks; a cell with %%distribute starts them")
         self.renew()
         self._rescued.clear()
-        self._ensure(Request(), CellOutput(self.shell))
+        self._ensure(Request(), self.ranks.batch, CellOutput(self.shell))
 
     # Running
 
@@ -390,7 +403,7 @@ class Session:
         )
         self._judge(run, screen, None, request.timeout, plan)
         self._compare(run, program, screen)
-        if run.trained and not program.trains and self.ranks.batch == "scaled":
+        if run.trained and not program.trains and self.ranks.batch == "per-rank":
             screen.say(
                 "what trains here stands in no cell: its batches and its learning rate are those of one process"
             )
@@ -854,7 +867,7 @@ class Session:
         """
         if self.ranks is None:
             raise DistributeError("there are no ranks; a cell with %%distribute starts them")
-        self._ensure(Request(), CellOutput(self.shell))
+        self._ensure(Request(), self.ranks.batch, CellOutput(self.shell))
         return self.ranks
 
     def pull(self, names: Sequence[str]) -> None:

@@ -101,6 +101,7 @@ def plan_cell(
     travels: Callable[[str], bool] = lambda _: False,
     copies: Callable[[str], bool] | None = None,
     same: Callable[[str], frozenset[str]] = lambda _: frozenset(),
+    runs_horovod: bool = True,
 ) -> CellPlan:
     """Plan a cell.
 
@@ -108,7 +109,7 @@ def plan_cell(
         source: the cell, its magic included. history: the cells that ran before it, `texts` as they were written.
         has_value: whether the notebook has a value under a name.
         dependencies: whether the cells that it needs are to run; they are converted with it in any case.
-        travels, copies, same: as `needs` has them.
+        travels, copies, same: as `needs` has them. runs_horovod: as `refuse` has it.
 
     Raises:
         DistributeError: the conversion is refused, or a cell that is needed can run on the ranks no more.
@@ -128,8 +129,8 @@ def plan_cell(
     )
     if program.is_refused:
         check_defined(current, history, has_value)
-    refuse(program, options)
-    watch = watch_of(program, options)
+    refuse(program, runs_horovod)
+    watch = watch_of(options)
     again, outdated = again_where_changed(needed, program, state)
     if not dependencies:
         outdated = (*outdated, *sorted((again | {*needed.run}) & state.sent.keys() - {*outdated}))
@@ -190,7 +191,7 @@ def again_where_changed(
     """
     changed = {n for n in needed.cells if n in state.sent and state.sent[n] != program.converted[n]}
     changed -= state.trained
-    if not program.trains or program.partial or program.uses_horovod or not changed:
+    if not program.trains or program.uses_horovod or not changed:
         return frozenset(), ()  # nothing is converted without training in sight, and what was stays
     own = {n for n in needed.cells if is_distributed(program.sources[n])}
     outdated = changed & own - state.untrained

@@ -16,7 +16,6 @@ from ..files import UnusableInputError
 from ..rank.remote import Watch
 from ..rules.base import Batch
 from ..rules.options import Data, Options
-from ..rules.tensorflow_horovod.gradient_tape import Broadcast
 from ..rules.tensorflow_horovod.refusals import AlreadyHorovod
 from ..settings import OptionError
 from ..source.edits import Edit, apply_edits
@@ -39,8 +38,6 @@ ANY_NAME = re.compile(r"^[ \t]*%(?:run|pylab|store)\b", re.MULTILINE)
 TRAINING_WORDS = re.compile(r"apply_gradients|minimize|fit|train_on_batch")
 #: The refusal of programs that use Horovod already; living ranks are a place to run these.
 OWN_HOROVOD = AlreadyHorovod.code
-#: What is said, as information, of a training step that nothing calls yet; here a later cell will.
-NOT_CALLED = (Broadcast.code, "info")
 
 
 @dataclass(frozen=True)
@@ -60,12 +57,6 @@ class Program:
     @property
     def trains(self) -> bool:
         return self.outcome is not None and self.outcome.training_loop != "none"
-
-    @property
-    def partial(self) -> bool:
-        """Whether a training step is defined, but not called here: some later cell will."""
-        found = self.outcome.diagnostics if self.outcome else ()
-        return any((d.code, d.severity) == NOT_CALLED for d in found)
 
     @cached_property
     def added(self) -> frozenset[str]:
@@ -94,7 +85,6 @@ class Program:
             f"In[{d.cell}], line {d.line}: {d.code} {d.message}"
             + (f"\n    {d.help}" if d.help else "")
             for d in (self.outcome.diagnostics if self.outcome else ())
-            if (d.code, d.severity) != NOT_CALLED
         ]
 
     @property
@@ -183,15 +173,23 @@ def diff(program: Program, numbers: Sequence[int]) -> list[str]:
     return lines
 
 
-def refuse(program: Program, options: Options) -> None:
-    """Stop at what cannot be converted; ranks that share nothing run programs for Horovod as they are.
+def refuse(program: Program, runs_horovod: bool) -> None:
+    """Stop at what cannot be converted.
+
+    Args:
+        runs_horovod: whether the ranks share nothing, and run programs for Horovod as they are.
 
     Raises:
         DistributeError: with the diagnostics.
     """
-    if program.is_refused and (options.shares_batches or not program.uses_horovod):
+    if program.is_refused and not (runs_horovod and program.uses_horovod):
         head = "\x1b[31m%%distribute\x1b[0m: this cannot be converted; nothing was run."
         lines = program.diagnostics
+        if program.uses_horovod:
+            lines = [
+                *lines,
+                "`%hvd stop` ends the ranks that share batches; new ones run it as it is written",
+            ]
         raise named_error("ConversionRefused", "; ".join(lines), [head, *lines])
 
 
@@ -213,17 +211,9 @@ def options_here(batch: Batch | None = None, data: Data | None = None) -> Option
         raise DistributeError(str(error)) from None
 
 
-def watch_of(program: Program, options: Options) -> Watch:
-    """How the ranks are watched while cells run.
-
-    Those of a program that uses Horovod by itself may train apart in between, and one that is not seen to train may do so in
-    another module: they are compared when the cell has ended.
-    """
-    if not options.guard:
-        return "never"
-    if options.shares_batches:  # data are compared in each step
-        return "after"
-    return "during" if program.trains and not program.uses_horovod else "after"
+def watch_of(options: Options) -> Watch:
+    """How the ranks are compared; those that share batches compare their data in each step besides."""
+    return "after" if options.guard else "never"
 
 
 def check_syntax(source: str) -> None:

@@ -1,21 +1,20 @@
-"""`--batch scaled`: batches and learning rates are multiplied by the number of ranks, each once, where the program says them."""
+"""Batches and learning rates are multiplied by the number of ranks, each once, where the program says them."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from jupyter_hvd import Options, convert_source
 from jupyter_hvd.jobfiles.shared_runtime import runtime_file
-from jupyter_hvd.session.program import options_here
-from jupyter_hvd.settings import OptionError
 
 #: Batches and rates alone: counts of steps are edited by HVD804.
-SCALED = Options(batch="scaled", ignore=("HVD804",))
+SCALED = Options(select=("HVD7", "HVD801", "HVD802", "HVD803", "HVD9", "HVD102", "HVD104"))
 ADDED = ("jupyter_hvd", "horovod", "start_shared", "hvd.init()")
 HEAD = "import numpy as np\nimport tensorflow as tf\nimport keras\nx, y = np.load('x.npy'), np.load('y.npy')\n"
 MODEL = "model = keras.Sequential([keras.layers.Dense(1)])\nmodel.compile(keras.optimizers.SGD(0.1), loss='mse')\n"
@@ -237,7 +236,7 @@ def test_of_a_descent_by_hand_the_rate_is_multiplied_and_no_moment() -> None:
 
 
 def test_the_file_beside_a_program_has_what_it_needs(tmp_path: Path) -> None:
-    options = Options(batch="scaled", standalone=True)
+    options = Options(standalone=True)
     code = convert_source(f"{HEAD}{MODEL}model.fit(x, y)\n", options=options).code
     assert code.startswith("import jupyter_hvd_sharing as jhvd\njhvd.start_shared()")
     (tmp_path / "jupyter_hvd_sharing.py").write_text(runtime_file())
@@ -308,7 +307,7 @@ def test_reasons_say_what_becomes_of_the_training() -> None:
 
 @pytest.mark.parametrize("left", ["HVD801", "HVD803"])
 def test_each_can_be_left_out(left: str) -> None:
-    options = Options(batch="scaled", ignore=(left,))
+    options = replace(SCALED, ignore=(left,))
     conversion = convert_source(f"{HEAD}{MODEL}model.fit(x, y, batch_size=32)\n", options=options)
     assert {change.rule for change in conversion.changes} == {
         "HVD101",
@@ -318,27 +317,18 @@ def test_each_can_be_left_out(left: str) -> None:
     } - {left}
 
 
-def test_options_of_the_other_batch() -> None:
-    for refused in ({"compression": "fp16"}, {"backward_passes_per_step": 2}):
-        with pytest.raises(OptionError, match="batch scaled"):
-            Options(batch="scaled", **refused)
-    assert Options(batch="scaled", elastic=True, warmup_epochs=1).elastic
-    assert Options.resolve({"batch": "scaled", "data": "rank0"}).data == "rank0"
-
-
 def test_a_scaled_program_is_not_converted_again() -> None:
     once = convert_source(f"{HEAD}{MODEL}model.fit(x, y)\n", options=SCALED).code
     assert convert_source(once, options=SCALED).status == "unchanged"
 
 
-def test_settings_of_a_project(hvd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They choose the batch for commands, and for cells of a notebook."""
-    (tmp_path / "pyproject.toml").write_text('[tool.jupyter-hvd]\nbatch = "scaled"\n')
+def test_settings_of_a_project(hvd, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.jupyter-hvd]\nbatch = "global"\n')
     (tmp_path / "train.py").write_text(f"{HEAD}{MODEL}model.fit(x, y)\n")
-    done = hvd("convert", "train.py", "--check", "--json", "--ignore", "HVD803")
-    rules = {change["rule"] for change in json.loads(done.stdout)["files"][0]["changes"]}
-    assert rules == {"HVD101", "HVD701", "HVD801"}
-    assert hvd("verify", "train.py", "--against", "train.py").returncode == 2
-    monkeypatch.chdir(tmp_path)
-    assert options_here().batch == "scaled"
-    assert options_here("global").batch == "global"
+    more: tuple[str, ...]
+    for more, rules in (
+        ((), {"HVD701"}),
+        (("--batch", "per-rank", "--select", "HVD7,HVD801"), {"HVD101", "HVD701", "HVD801"}),
+    ):
+        done = hvd("convert", "train.py", "--check", "--json", *more)
+        assert {c["rule"] for c in json.loads(done.stdout)["files"][0]["changes"]} == rules

@@ -1,4 +1,4 @@
-"""`%%distribute --batch scaled`: cells on two ranks do what the scaled program does in one process."""
+"""`%%distribute --batch per-rank`: cells on two ranks do what the scaled program does in one process."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_cells_are_scaled_once(open_notebook: Callable[..., Notebook]) -> None:
         alone.good(by_hand)
     shared.good(OPTIMIZER)
     alone.good(OPTIMIZER)
-    first, again = "%%distribute -n 2 --batch scaled\n", "%%distribute\n"
+    first, again = "%%distribute -n 2 --batch per-rank\n", "%%distribute\n"
     for magic, source in ((first, FIT), (again, FIT), (again, LOOP), (again, LOOP), (again, FIT)):
         expected, found = alone.good(source), shared.good(magic + source)
         assert numbers(found.stdout) == pytest.approx(numbers(expected.stdout), rel=1e-4), (

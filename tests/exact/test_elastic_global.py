@@ -86,9 +86,9 @@ def results(folder: Path) -> list[np.ndarray]:
     [
         pytest.param(FIT, "global", "fit goes on after epoch", id="fit"),
         pytest.param(TAPE, "global", "goes on with 2 ranks", id="tape", marks=pytest.mark.thorough),
-        pytest.param(FIT, "scaled", "fit goes on after epoch", id="scaled-fit"),
+        pytest.param(FIT, "per-rank", "fit goes on after epoch", id="per-rank-fit"),
         pytest.param(
-            TAPE, "scaled", "goes on with 2 ranks", id="scaled-tape", marks=pytest.mark.thorough
+            TAPE, "per-rank", "goes on with 2 ranks", id="per-rank-tape", marks=pytest.mark.thorough
         ),
     ],
 )

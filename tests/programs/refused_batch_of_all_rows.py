@@ -1,4 +1,4 @@
-# expect: refused HVD511
+# expect: HVD202 HVD401 HVD701 HVD801
 """`fit` with batches of all rows, which N ranks cannot make larger"""
 
 import numpy as np

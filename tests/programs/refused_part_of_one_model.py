@@ -1,4 +1,4 @@
-# expect: refused HVD303
+# expect: HVD101 HVD202 HVD301 HVD401 HVD601 HVD701 HVD801 HVD803
 """two trainings, one of which plays episodes that decide how many updates there are: both change one model"""
 
 import numpy as np

@@ -470,15 +470,16 @@ class BatchSizes:
 
     def _of_steps(self) -> Iterator[Batches]:
         for call, given in self.data.loop_data.items():
-            if given and not (call in self._loops.cut or call in self._loops.drawn):
-                yield self._of_loops(call, given)
+            looped = self._of_loops(call, given)
+            if looped is not None:
+                yield looped
                 continue
             found = self._of_slices(call, set(self._loops.behind(call)))
             is_whole = not found.can_grow and call in self._loops.whole
             yield replace(found, whole=found.whole or call) if is_whole else found
 
-    def _of_loops(self, call: cst.Call, given: list[cst.BaseExpression]) -> Batches:
-        """The batches of what loops around a step run over; the innermost that gives batches counts."""
+    def _of_loops(self, call: cst.Call, given: list[cst.BaseExpression]) -> Batches | None:
+        """The batches of what loops around a step run over, of the innermost that gives batches; None where none does."""
         for data in given:
             source = self.data.source(data)
             if self._pipelines.of(source):
@@ -486,7 +487,7 @@ class BatchSizes:
             if self.data.is_divided(data):
                 found = self._of_source(call, source)
                 return found if found.sizes else Batches(call, joined=(self._unnumbered(data),))
-        return self._of_slices(call, set(self._loops.behind(call)))
+        return None
 
     def _unnumbered(self, data: cst.BaseExpression) -> cst.BaseExpression:
         """What gives batches, where their numbers are put beside them: `data` of `enumerate(data)` and of `data.enumerate()`."""

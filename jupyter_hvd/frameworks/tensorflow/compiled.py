@@ -38,20 +38,6 @@ class CompiledCode:
         return frozenset(function for function, _ in self._compilations)
 
     @cached_property
-    def by_xla(self) -> list[tuple[cst.CSTNode, cst.Arg]]:
-        """Functions that XLA may compile, each with the argument that says so."""
-        return [
-            (function, argument)
-            for function, options in self._compilations
-            for argument in options
-            if argument.keyword is not None
-            and argument.keyword.value in ("jit_compile", "experimental_compile")
-            and not (
-                isinstance(argument.value, cst.Name) and argument.value.value in ("False", "None")
-            )
-        ]
-
-    @cached_property
     def _compilations(self) -> list[tuple[cst.CSTNode, Sequence[cst.Arg]]]:
         """Functions that are decorated with or passed to `tf.function`, and what that is given."""
         decorated = [

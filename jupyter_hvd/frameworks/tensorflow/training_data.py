@@ -13,9 +13,9 @@ from ...analysis.library import Kind, Value
 from ...analysis.reach import conditions, is_ruled_out
 from ...analysis.syntax import argument, method, names_in, nodes_in
 from . import tf_api
-from .agreement import VARIABLE_LISTS
 from .anew import Anew
 from .compiled import EagerSite
+from .gradients import VARIABLE_LISTS
 from .keras_loops import fit_argument
 from .pipelines import Pipeline, Pipelines, parts
 from .roles import Role
@@ -129,23 +129,6 @@ class TrainingData:
     def _every(self) -> list[Taken]:
         """What all loops around training steps run over."""
         return [each for taken in self._taken.values() for each in taken]
-
-    @cached_property
-    def trained_over(self) -> frozenset[cst.CSTNode]:
-        """What the loops run over that train, and what they take it from."""
-        every = self._every
-        data = (data for iterables in self.loop_data.values() for data in iterables)
-        return frozenset((*(each.iterable for each in every), *data))
-
-    @cached_property
-    def tested_over(self) -> list[cst.BaseExpression]:
-        """What calls pass to a loop that trains on what others pass, and not on that: `run(test, training=False)`."""
-        return [data for each in self._every for data in each.others]
-
-    @cached_property
-    def unclear_passes(self) -> list[cst.BaseExpression]:
-        """What is run over by loops that train in some of the calls of their functions, and it cannot be seen in which."""
-        return [each.iterable for each in self._every if each.is_unclear]
 
     def _drawn_before(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """What a step that stands in no loop is given, drawn with `next(iter(data))` or left over from a loop."""
@@ -269,16 +252,6 @@ class TrainingData:
                 pending += [(*chain, s) for s in live if s not in found.get(function, ())]
                 found.setdefault(function, set()).update(live)
         return {function: frozenset(sites) for function, sites in found.items()}
-
-    def passed_in_training(self, name: cst.BaseExpression) -> list[cst.BaseExpression]:
-        """What those calls pass for a parameter that train, where others of its function do not; nothing for another name."""
-        match self.values.definitions.reaching(name) if isinstance(name, cst.Name) else []:
-            case [cst.Param() as param] if (function := self.module.function_of(name)) is not None:
-                live = self.training_sites.get(function, frozenset())
-                passed = self.values.calls.actual_arguments(function, param)
-                if live and not all(site in live for site, _ in passed):
-                    return [value for site, value in passed if site in live]
-        return []
 
     def _live(self, chain: tuple[cst.Call, ...]) -> list[cst.Call]:
         """The calls that run the function of the last of a chain, but for those that never come to its first."""
@@ -474,33 +447,7 @@ class TrainingData:
         given += [fit_argument(call, "validation_data") for call in keras.shown_fits]
         return [arg.value for arg in given if arg is not None]
 
-    @cached_property
-    def run_over(self) -> list[cst.BaseExpression]:
-        """What loops run over, and draw from, without training on it."""
-        used = self.trained_over
-        drawn = (
-            draw.args[0].value
-            for draw in self.draws
-            if any(isinstance(a, (cst.For, cst.While)) for a in self.module.ancestors(draw))
-        )
-        loops = (loop.iter for loop in self.values.index.loops if not looks_once(loop))
-        return [*self.tested_over, *(data for data in (*loops, *drawn) if data not in used)]
-
     # What cannot be seen
-
-    @cached_property
-    def unseen_fits(self) -> list[cst.BaseExpression]:
-        """What `fit` is given where nothing tells what that is."""
-        seen = {fit.call for fit in self.fit_arrays}
-        datasets = dict(self.fit_datasets)
-        return [
-            data.value
-            for call in self.training.keras.shown_fits
-            if call not in seen
-            and (data := fit_argument(call, "x")) is not None
-            and data.value not in self._shared
-            and not (call in datasets and self._pipelines.of(data.value))
-        ]
 
     @cached_property
     def unseen_loops(self) -> dict[cst.Call, cst.BaseExpression | None]:
@@ -581,10 +528,3 @@ def takes_models(loop: cst.For | cst.CompFor) -> bool:
 _OF_MODELS = VARIABLE_LISTS | frozenset(
     "apply_gradients minimize compile fit train_on_batch set_weights get_weights optimizer".split()
 )
-
-
-def looks_once(loop: cst.For | cst.CompFor) -> bool:
-    """Whether a loop ends in its first turn: it looks at one batch."""
-    body = loop.body if isinstance(loop, cst.For) else None
-    last = body.body[-1] if isinstance(body, cst.IndentedBlock) and body.body else None
-    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Break)

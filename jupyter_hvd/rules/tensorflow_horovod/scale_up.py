@@ -1,4 +1,4 @@
-"""HVD8: with `--batch scaled` batches and learning rates grow with the number of ranks, which then share each batch."""
+"""HVD8: with `--batch per-rank` batches and learning rates grow with the number of ranks, which then share each batch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NUMBERS = frozenset({Kind.CONSTANT, Kind.OTHER})
 
 
 class ScaleBatch(Rule):
-    """Multiply the size of training's batches by the number of ranks (`--batch scaled`).
+    """Multiply the size of training's batches by the number of ranks.
 
     N ranks share a batch that is N times as large, so that a pass over the data takes an N-th of the steps. A size is multiplied once:
     where a name, a parameter or an entry of a configuration defines it, so that numbers of steps which are computed from it
@@ -47,7 +47,7 @@ class ScaleBatch(Rule):
     code = "HVD801"
     name = "batch size"
     rationale = "N ranks share a batch that is N times as large, in the time that one process needs for its own."
-    batches = ("scaled",)
+    batches = ("per-rank",)
     examples = (
         Example(
             program(
@@ -73,7 +73,6 @@ class ScaleBatch(Rule):
                 """
             ),
             "A size is multiplied where it is defined, so the number of steps agrees.",
-            batch="scaled",
         ),
         Example(
             program(
@@ -100,7 +99,6 @@ class ScaleBatch(Rule):
                         model.train_on_batch(x[i:i + 16 * hvd.size()], y[i:i + 16 * hvd.size()])
                 """
             ),
-            batch="scaled",
         ),
     )
 
@@ -199,7 +197,7 @@ def fewer(context: Context, count: cst.BaseExpression) -> tuple[Edit, ...]:
 
 
 class JoinBatches(Rule):
-    """Join as many consecutive batches as there are ranks, where no number says how large they are (`--batch scaled`).
+    """Join as many consecutive batches as there are ranks, where no number says how large they are.
 
     This is done for datasets of other modules, generators and `PyDataset`s whose batch size is not seen, and where the program
     takes or skips some of the batches.
@@ -211,7 +209,7 @@ class JoinBatches(Rule):
         f"Nothing here says how large a batch is, so N batches become one: {RANKS} ranks train on the rows of {RANKS} batches "
         f"a step, and take 1/{RANKS} of the steps."
     )
-    batches = ("scaled",)
+    batches = ("per-rank",)
     examples = (
         Example(
             program(
@@ -234,7 +232,6 @@ class JoinBatches(Rule):
                 model.fit(jhvd.join_batches(load_photos()), epochs=3)
                 """
             ),
-            batch="scaled",
         ),
     )
 
@@ -245,7 +242,7 @@ class JoinBatches(Rule):
 
 
 class ScaleRate(Rule):
-    """Multiply learning rates by the number of ranks (`--batch scaled`).
+    """Multiply learning rates by the number of ranks.
 
     A step averages its gradient over N times the rows, so it may be N times as long. Where the rate is a number that is
     given once, it is multiplied there. Where a schedule, a callback or the program itself goes by the rate, or by the optimizer's
@@ -261,7 +258,7 @@ class ScaleRate(Rule):
     code = "HVD803"
     name = "learning rate"
     rationale = f"rate → rate × ranks: a step averages over N times the rows ({RANKS} ranks: rate × {RANKS}), so it may be N times as long."
-    batches = ("scaled",)
+    batches = ("per-rank",)
     examples = (
         Example(
             program(
@@ -282,7 +279,6 @@ class ScaleRate(Rule):
                 model.fit(x, y)
                 """
             ),
-            batch="scaled",
         ),
         Example(
             program(
@@ -306,7 +302,6 @@ class ScaleRate(Rule):
                 """
             ),
             "A schedule is asked for one process's steps, and stays as it is.",
-            batch="scaled",
         ),
     )
 
@@ -381,7 +376,7 @@ class ScaleRate(Rule):
             if update.optimizer is None
             and any(site.call in context.batch_sizes.grown for site in sites)
         ]
-        is_weight = context.training.agreement.is_weight
+        is_weight = context.training.gradients.is_weight
         moments = [u.variables[0] for u in own if not is_weight(u.variables[0])]
         for update in own:
             if not is_weight(update.variables[0]):

@@ -105,7 +105,7 @@ def start_sharing() -> None:
     global _begun
     _begun = True
     state = random.getstate()
-    start(guard=False)
+    start()
     require_equal_starts()
     sharing.guarded = os.environ.get(GUARD_VARIABLE, "1") != "0"
     sharing.rank_zero_reads = os.environ.get(DATA_VARIABLE) == "rank0"

@@ -1,4 +1,4 @@
-"""Converts a program with `--batch scaled`, and checks the outcome."""
+"""Scales a program up, and checks the outcome."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def verify_scaled(
     sizes: Sequence[int],
     *,
     options: Options,
+    part: Document | None = None,
     steps: int | None = None,
     timeout: float = 300.0,
     tolerance: float | None = None,
@@ -34,7 +35,8 @@ def verify_scaled(
     Lines are those of the scaled program, which is called by its name with `_hvd`.
 
     Args:
-        path: a notebook or script for one process; it is only read. document: what it holds. The rest: see `verify_exact`.
+        path: a notebook or script for one process; it is only read. document: what it holds.
+        part: what the user has made of it by leaving changes out; None for all changes. The rest: see `verify_exact`.
 
     Raises:
         UnusableInputError: it is not converted, or there is no room for the copies.
@@ -51,7 +53,7 @@ def verify_scaled(
         )
     return verify_exact(
         path.with_stem(f"{path.stem}_hvd"),
-        scaled,
+        part or scaled,
         sizes,
         variables=common_variables(options, SEED),
         steps=steps,

@@ -24,9 +24,7 @@ from ...runtime.scaling import VIRTUAL_SIZE_VARIABLE
 from ...source.lines import origin_finder
 from .. import checks
 from ..checks import Check
-from ..probe import orders
-from ..verification import check_room
-from ..workspace import changed, state_beside
+from ..workspace import changed, check_room, orders, state_beside
 from .compare import (
     ASPECTS,
     BY_ENTRY,
@@ -447,7 +445,7 @@ class Runner:
         program = folder / f"{self.path.stem}{self.document.suffix}"
         write(program, self.document)
         try:
-            ordered = orders(folder, self.beside, ranks=ranks, seed=SEED, own=self.folder.path)
+            ordered = orders(folder, self.beside, ranks=ranks, own=self.folder.path)
         except OSError as error:
             raise UnusableInputError(
                 f"{self.beside}: cannot be copied ({error.strerror})"
