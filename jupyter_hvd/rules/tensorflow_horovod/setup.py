@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
@@ -74,7 +75,9 @@ class ImportHorovod(Rule):
             return late
         if name == RUNTIME and context.options.open_ended:
             line = f"import jupyter_hvd.runtime as {context.jhvd}"
-            return self._at(place, context, name, [(Layer.START, line)])
+            fix = self._at(place, context, name, [(Layer.RUNTIME, line)])
+            # Cells need Horovod too, some now and some later: the cell of the imports stays the same.
+            return replace(fix, needs=(HOROVOD,))
         if name == HOROVOD:
             imported = (Layer.HOROVOD, f"import horovod.tensorflow as {context.hvd}")
             joined = (Layer.START, f"{context.hvd}.init()")
