@@ -16,29 +16,22 @@ from .program_copy import program_copy
 if TYPE_CHECKING:
     from ..launchers.diagnosis import Locate
     from ..launchers.reaper import PrivateFolder
-    from ..rules.base import Batch
 
 RANK_MODULE = "jupyter_hvd.rank.shared"
-#: Options of programs that are converted for elsewhere.
-OF_OTHER_JOBS = ("standalone",)
 #: Options of conversions.
-OF_CONVERSIONS = ("select", "ignore")
+OF_CONVERSIONS = ("standalone", "select", "ignore")
 
 
-def refuse_other_options(arguments: argparse.Namespace, batch: Batch = "global") -> None:
+def refuse_conversion_options(arguments: argparse.Namespace) -> None:
     """
     Raises:
-        UnusableInputError: an option was given that has no meaning for a program that ranks share.
+        UnusableInputError: an option was given that has no meaning for a program that runs as it is.
     """
-    if batch == "global":
-        reason = "--batch global runs the program as it is, and does not convert it; leave one of them out"
-        refused: tuple[str, ...] = (*OF_OTHER_JOBS, *OF_CONVERSIONS)
-    else:
-        reason = f"does not go with --batch {batch} here; leave one of them out"
-        refused = (*OF_OTHER_JOBS, "restarts", "elastic")
-    for name in refused:
+    for name in OF_CONVERSIONS:
         if getattr(arguments, name, None):
-            raise UnusableInputError(f"--{name}: {reason}")
+            raise UnusableInputError(
+                f"--{name}: --batch global runs the program as it is, and does not convert it; leave one of them out"
+            )
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from ..documents import load
 from ..files import UnusableInputError
 from ..launchers.arguments import add_place_options, where_of
 from .codes import REFUSED, UNUSABLE
-from .global_batch import RANK_MODULE, program_as_it_is, refuse_other_options
+from .global_batch import RANK_MODULE, program_as_it_is, refuse_conversion_options
 from .options import add_batch, add_options, options_for
 from .program_copy import program_copy
 from .show import make_consoles, print_outcome
@@ -117,12 +118,16 @@ def run_run(arguments: argparse.Namespace) -> int:
     from ..launchers.job import Program
     from ..launchers.places import place
     from ..launchers.signals import ended_by_signals
+    from ..runtime.scaling import VIRTUAL_SIZE_VARIABLE
     from ..runtime.sharing.program import RESUME_VARIABLE
 
     console, errors = make_consoles(False)
-    options, elastic = options_of_job(arguments)
+    # The ranks have this package, and import nothing from beside the program.
+    options = replace(options_for(arguments, arguments.file), standalone=False)
+    elastic = bool(arguments.elastic)
     begins_again = arguments.restarts > 0 or elastic
-    refuse_other_options(arguments, options.batch)
+    if options.batch == "global":
+        refuse_conversion_options(arguments)
     try:
         ranks = place(arguments.size, where_of(arguments))  # refused before anything is done
         queue = queue_printer(errors)
@@ -158,6 +163,8 @@ def run_run(arguments: argparse.Namespace) -> int:
                         log.hear(result.rank or 0, f"[{fault_of(result)}; {again}]")
 
                 variables = {**common_variables(options), RESUME_VARIABLE: str(int(begins_again))}
+                if begins_again and options.batch == "per-rank":
+                    variables[VIRTUAL_SIZE_VARIABLE] = str(arguments.size)
                 job = Program(copy, arguments.file, arguments.extra, module=RANK_MODULE)
                 heard: Any = {
                     "environment": variables,
@@ -176,11 +183,6 @@ def run_run(arguments: argparse.Namespace) -> int:
     if result.code != 0:
         print_failure(result, errors)
     return result.code
-
-
-def options_of_job(arguments: argparse.Namespace) -> tuple[Options, bool]:
-    """The options of the conversion, and whether the job is elastic."""
-    return options_for(arguments, arguments.file), bool(arguments.elastic)
 
 
 def policy_for(

@@ -14,7 +14,7 @@ from ..as_it_is import common_variables, require_single_process
 from ..documents import load
 from ..files import UnusableInputError
 from .codes import OK, REFUSED
-from .global_batch import refuse_other_options
+from .global_batch import refuse_conversion_options
 from .options import add_options, options_for
 from .show import make_consoles
 
@@ -91,7 +91,8 @@ def run_verify(arguments: argparse.Namespace) -> int:
     from ..verify.workspace import UnconfirmedError
 
     options = options_for(arguments, arguments.file, arguments.beside)
-    refuse_other_options(arguments, options.batch)
+    if options.batch == "global":
+        refuse_conversion_options(arguments)
     if arguments.tolerance is not None and not 0 < arguments.tolerance < 1:
         raise UnusableInputError("--tolerance: must be between 0 and 1")
     run: Callable[..., Any] = run_scaled_checks

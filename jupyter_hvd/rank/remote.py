@@ -40,7 +40,7 @@ from .serialization import (
 #: The file of a cell's code on the ranks, `<In[3]#7>`: the notebook's number and a serial one.
 CELL_FILE = "<In[{number}]#{serial}>"
 #: How ranks are watched in a cell: compared when it has trained, while it trains too, or not at all.
-Watch = Literal["after", "during", "never"]
+Watch = Literal["after", "never"]
 
 #: What ties this rank to the kernel; the engine sets it.
 lifeline: LifelineClient | None = None
@@ -91,7 +91,7 @@ _renew_files: Callable[[], None] | None = None
 def share_cells() -> None:
     """Share what cells compute from now on, where the notebook's ranks share each batch."""
     global _renew_files
-    if os.environ.get(program.BATCH_VARIABLE) != "global":
+    if os.environ.get(program.BATCH_VARIABLE) is None:
         return
     if os.environ["HOROVOD_RANK"] != "0":
         _renew_files = work_on_a_copy()
@@ -234,7 +234,7 @@ def run_cell(
         try:
             with interruptible():
                 if watch != "never" and not goes_on:
-                    guard.watch_cell(watch == "during")
+                    guard.watch_cell()
                 result = shell.run_cell(source, store_history=False)
                 error = result.error_before_exec or result.error_in_exec
         except (KeyboardInterrupt, RuntimeError) as stopped:

@@ -290,19 +290,14 @@ def _note_updates_of(kind: Any) -> None:
     setattr(kind, name, update)
 
 
-def watch_cell(compares: bool) -> None:
-    """Count anew what is trained, on a rank that lives on behind a cell; who keeps it calls `meet` then.
-
-    Args:
-        compares: compare the ranks while they train, too, as `watch` does. A program that uses Horovod by itself may have
-            ranks that train alone.
-    """
+def watch_cell() -> None:
+    """Count anew what is trained, on a rank that lives on behind a cell; who keeps it calls `meet` then."""
     import horovod.tensorflow as hvd
 
     if hvd.size() > 1:
         _note_updates()
         _guard.begin()
-        _guard.watches = compares
+        _guard.watches = False
 
 
 def training_digest() -> str:

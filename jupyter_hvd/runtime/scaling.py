@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-#: How many ranks one process pretends to be, so that it trains as so many ranks do.
+#: For how many ranks batches and rates are multiplied, where that is another number than that of the processes: one process
+#: pretends to be so many, and a job that has lost ranks goes on as it began.
 VIRTUAL_SIZE_VARIABLE = "JUPYTER_HVD_VIRTUAL_SIZE"
 #: What an optimizer's rate is multiplied by when it updates weights, among the optimizer's attributes.
 FACTOR = "_jupyter_hvd_rate_factor"
@@ -18,7 +19,7 @@ _installed: set[str] = set()
 
 
 def pretend_ranks() -> None:
-    """Let `hvd.size()` be what the environment says, once TensorFlow is imported; nothing is shared."""
+    """Let `hvd.size()` be what the environment says, once TensorFlow is imported; who shares each batch stays as it is."""
     import os
     import sys
 

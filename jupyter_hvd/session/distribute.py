@@ -142,14 +142,14 @@ class Session:
         number = self._number(body)
         source = f"%%distribute {line}".rstrip() + "\n" + body
         check_syntax(source)
-        shared = self._options(request).batch == "global"
-        screen = CellOutput(self.shell, self._stall_lines, shows_others=not shared)
+        plan = self._plan(number, source, request)  # a refusal starts nothing
+        self._refuse_sets(plan)
+        batch = self._batch_for(plan, request)
+        screen = CellOutput(self.shell, self._stall_lines, shows_others=batch is None)
         try:
-            plan = self._plan(number, source, request)  # a refusal starts nothing
-            self._refuse_sets(plan)
             if not request.dry_run:
                 before = self._state
-                self._ensure(request, screen)
+                self._ensure(request, batch, screen)
                 if self._state != before:  # new ranks need more cells
                     plan = self._plan(number, source, request)
             self._report(plan, screen)
@@ -180,7 +180,16 @@ class Session:
             self._has_weights,
             lambda name: self._has_value(name) and is_copied(self.shell.user_ns[name]),
             lambda name: same.get(name, frozenset()),
+            request.batch is None and (self.ranks is None or not self.ranks.shares_batches),
         )
+
+    def _batch_for(self, plan: CellPlan, request: Request) -> Batch | None:
+        """Which batches those ranks share that run a cell; None where they share nothing, as it uses Horovod by itself."""
+        if plan.program.uses_horovod:
+            return None
+        if self.ranks is not None and request.batch is None and not plan.program.trains:
+            return self.ranks.batch
+        return self._options(request).batch
 
     def _options(self, request: Request) -> Options:
         """How cells are converted: for the batch that is asked for, else that of the ranks there are, else of the folder."""
@@ -221,8 +230,8 @@ class Session:
             screen.say(line)
         for number in plan.outdated:
             screen.say(
-                f"In[{number}] ran on the ranks before this training was in sight, and is converted otherwise with it: "
-                "its data may not be divided. Run it again, and then this cell; what it makes is trained anew then"
+                f"In[{number}] ran on the ranks before this training was in sight, and is converted otherwise with it: it stays "
+                "as it ran, and is not scaled. Run it again, and then this cell; what it makes is trained anew then"
             )
 
     def _announce(self, plan: CellPlan, screen: CellOutput, verb: str) -> None:
@@ -231,10 +240,13 @@ class Session:
 
     # Ranks
 
-    def _ensure(self, request: Request, screen: CellOutput) -> None:
-        """Have the ranks that are asked for, ready."""
+    def _ensure(self, request: Request, batch: Batch | None, screen: CellOutput) -> None:
+        """Have the ranks that are asked for, ready.
+
+        Args:
+            batch: which batches they share; None for ranks that share nothing.
+        """
         size, where = request.size, request.where
-        batch = self._options(request).batch
         try:
             if size is None and where.hosts is not None:
                 size = sum(host.slots for host in parse_hosts(where.hosts))
@@ -322,7 +334,8 @@ class Session:
         """
         screen = CellOutput(self.shell)
         try:
-            self._ensure(Request(size, where, batch=batch), screen)
+            request = Request(size, where, batch=batch)
+            self._ensure(request, self._options(request).batch, screen)
         finally:
             screen.finish()
 
@@ -343,7 +356,7 @@ class Session:
             raise DistributeError("there are no ranks; a cell with %%distribute starts them")
         self.renew()
         self._rescued.clear()
-        self._ensure(Request(), CellOutput(self.shell))
+        self._ensure(Request(), self.ranks.batch, CellOutput(self.shell))
 
     # Running
 
@@ -390,6 +403,10 @@ class Session:
         )
         self._judge(run, screen, None, request.timeout, plan)
         self._compare(run, program, screen)
+        if run.trained and not program.trains and self.ranks.batch == "per-rank":
+            screen.say(
+                "what trains here stands in no cell: its batches and its learning rate are those of one process"
+            )
         self._state = self._state.after([plan.number], program, run.trained)
         values = run.replies[0].values
         taken = self._take_objects(run.replies[0], plan, screen)
@@ -412,7 +429,7 @@ class Session:
             held: names that lead to models and optimizers.
         """
         assert self.ranks is not None
-        if self.ranks.batch != "global":
+        if not self.ranks.shares_batches:
             return False
         rates = {
             path: rate
@@ -428,10 +445,14 @@ class Session:
         return True
 
     def _values_that_differ(self, plan: CellPlan, screen: CellOutput) -> dict[str, SerializedValue]:
-        """The plain values that the cell uses and that cells have made otherwise on the ranks than in the notebook."""
+        """The plain values that the cell uses and that cells have made otherwise on the ranks than in the notebook.
+
+        What the conversion makes otherwise there is left as it is.
+        """
         assert self.ranks is not None
         namespace = self.shell.user_ns
-        used = filter(self._has_value, plan.needs.names)
+        converted = frozenset() if self.ranks.batch == "global" else plan.program.converted_names
+        used = filter(self._has_value, plan.needs.names - converted)
         there = {n: pack(namespace[n], limit=None) for n in sorted(used) if is_plain(namespace[n])}
         run = self.ranks.run(remote.digests, [AccessPath(name) for name in there], ranks=[0])
         self._judge(run, screen)
@@ -501,7 +522,7 @@ class Session:
         had something else by that name, it is told.
         """
         assert self.ranks is not None
-        if self.ranks.batch == "global":  # where the notebook's values are the right ones
+        if self.ranks.shares_batches:  # where the notebook's values are the right ones
             return self._values_that_differ(plan, screen)
         history, namespace = self.history(plan.number), self.shell.user_ns
         before = self._seen
@@ -752,7 +773,7 @@ class Session:
         if usable and run.in_step:
             return []
         # Those that share each batch begin no training with a broadcast.
-        goes_on = self.ranks.batch != "global"
+        goes_on = not self.ranks.shares_batches
         if goes_on and (usable or (run.usable and self.ranks.rejoin())):
             found = self._make_alike(plan)
             if found is not None:
@@ -846,7 +867,7 @@ class Session:
         """
         if self.ranks is None:
             raise DistributeError("there are no ranks; a cell with %%distribute starts them")
-        self._ensure(Request(), CellOutput(self.shell))
+        self._ensure(Request(), self.ranks.batch, CellOutput(self.shell))
         return self.ranks
 
     def pull(self, names: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from ..rules.tensorflow_horovod.refusals import AlreadyHorovod
 from ..settings import OptionError
 from ..source.edits import Edit, apply_edits
 from ..source.masking import CELL_MAGIC, PYTHON_CELL_MAGICS, cell_magics, mask_cell
-from ..source.parsing import syntax_error
+from ..source.parsing import parse_python, syntax_error
 from .cell_names import names_of
 from .errors import DistributeError, named_error
 from .tracebacks import line_map
@@ -64,6 +65,18 @@ class Program:
         after = [names_of(masked(source)) for source in self.converted.values()]
         known = frozenset().union(*(n.binds | n.uses | n.later for n in before))
         return frozenset().union(*(n.binds for n in after)) - known
+
+    @cached_property
+    def converted_names(self) -> frozenset[str]:
+        """The names that stand for something else where cells are converted: set by statements that are edited, or use such."""
+        found: set[str] = set()
+        for number, source in self.sources.items():
+            written = {*statements_of(source)}
+            for statement in statements_of(self.converted[number]):
+                names = names_of(statement)
+                if statement not in written or names.uses & found:
+                    found |= names.binds
+        return frozenset(found)
 
     @property
     def diagnostics(self) -> list[str]:
@@ -115,6 +128,11 @@ def convert_texts(texts: tuple[str, ...], options: Options) -> tuple[list[list[E
 masked = lru_cache(maxsize=2048)(mask_cell)
 
 
+def statements_of(source: str) -> list[str]:
+    """The outermost statements of a cell, each as Python writes it."""
+    return [*map(ast.unparse, parse_python(masked(source)).body)]
+
+
 def is_distributed(source: str) -> bool:
     """Whether a cell stands under `%%distribute`, at the top or below another cell magic such as `%%time`."""
     return "distribute" in cell_magics(source)
@@ -155,15 +173,23 @@ def diff(program: Program, numbers: Sequence[int]) -> list[str]:
     return lines
 
 
-def refuse(program: Program, options: Options) -> None:
-    """Stop at what cannot be converted; ranks that share nothing run programs for Horovod as they are.
+def refuse(program: Program, runs_horovod: bool) -> None:
+    """Stop at what cannot be converted.
+
+    Args:
+        runs_horovod: whether the ranks share nothing, and run programs for Horovod as they are.
 
     Raises:
         DistributeError: with the diagnostics.
     """
-    if program.is_refused and (options.batch == "global" or not program.uses_horovod):
+    if program.is_refused and not (runs_horovod and program.uses_horovod):
         head = "\x1b[31m%%distribute\x1b[0m: this cannot be converted; nothing was run."
         lines = program.diagnostics
+        if program.uses_horovod:
+            lines = [
+                *lines,
+                "`%hvd stop` ends the ranks that share batches; new ones run it as it is written",
+            ]
         raise named_error("ConversionRefused", "; ".join(lines), [head, *lines])
 
 
@@ -180,23 +206,14 @@ def options_here(batch: Batch | None = None, data: Data | None = None) -> Option
     asked = {"batch": batch, "data": data}
     given |= {name: value for name, value in asked.items() if value is not None}
     try:
-        options = Options.resolve(given, Path.cwd())
+        return Options.resolve(given, Path.cwd())
     except (UnusableInputError, OptionError) as error:
         raise DistributeError(str(error)) from None
-    return options
 
 
-def watch_of(program: Program, options: Options) -> Watch:
-    """How the ranks are watched while cells run.
-
-    Those of a program that uses Horovod by itself may train apart in between, and one that is not seen to train may do so in
-    another module: they are compared when the cell has ended.
-    """
-    if not options.guard:
-        return "never"
-    if options.batch == "global":  # data are compared in each step
-        return "after"
-    return "during" if program.trains and not program.uses_horovod else "after"
+def watch_of(options: Options) -> Watch:
+    """How the ranks are compared; those that share batches compare their data in each step besides."""
+    return "after" if options.guard else "never"
 
 
 def check_syntax(source: str) -> None:

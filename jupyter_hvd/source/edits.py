@@ -36,7 +36,8 @@ class Layer(IntEnum):
     SHARED = 19
     TENSORFLOW = 20
     HOROVOD = 21
-    START = 22
+    RUNTIME = 22
+    START = 23
 
 
 #: Added to these layers where they stand in front of a statement, whatever that is put under.

@@ -186,8 +186,6 @@ def test_notebooks(cells: tuple[str, ...], place: tuple[int, int]) -> None:
         {"compression": "fp16"},
         {"warmup_epochs": 1},
         {"backward_passes_per_step": 2},
-        {"elastic": True},
-        {"restartable": True},
     ],
 )
 def test_options_of_the_other_batch(given: dict) -> None:

@@ -45,6 +45,13 @@ def told(program: str) -> set[tuple[str, str]]:
 
 
 BATCHES = {
+    "a size and a rate side by side": (
+        "SIZE, RATE = 8, 0.1\nmodel.compile(keras.optimizers.SGD(RATE))\nmodel.fit(x, y, SIZE)",
+        [
+            "SIZE, RATE = 8 * hvd.size(), 0.1",
+            "model.compile(keras.optimizers.SGD(RATE * hvd.size()))",
+        ],
+    ),
     "fit without a size": ("model.fit(x, y)", ["model.fit(x, y, batch_size=32 * hvd.size())"]),
     "fit with a size": ("model.fit(x, y, 16)", ["model.fit(x, y, 16 * hvd.size())"]),
     "a pipeline": (

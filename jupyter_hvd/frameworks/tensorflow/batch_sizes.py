@@ -9,7 +9,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from ...analysis.index import Binding
+from ...analysis.index import Binding, Path
 from ...analysis.library import Kind
 from ...analysis.syntax import argument, has_star, method, names_in, nodes_in
 from ...analysis.values import ValueAnalysis
@@ -307,7 +307,7 @@ class BatchSizes:
                     pending += [entry] if entry is not None else []
                 case _:
                     pass
-            pending += [source for source, _ in self.values.flow.predecessors(node)]
+            pending += [part_of(*each) for each in self.values.flow.predecessors(node)]
 
     def _other_uses(
         self, point: cst.BaseExpression, sizes: set[cst.BaseExpression]
@@ -639,14 +639,24 @@ class BatchSizes:
 
 def element_of(bound: Binding) -> cst.BaseExpression | None:
     """What a binding binds, also `32` of `size, rate = 32, 0.1`; None where that is not written there."""
-    value, path = bound.value, bound.path
+    value, path = descended(bound.value, bound.path)
+    return None if path else value
+
+
+def part_of(value: cst.BaseExpression, path: Path) -> cst.BaseExpression:
+    """The part of a tuple or list that is written there, as far as it is."""
+    return descended(value, path)[0]
+
+
+def descended(value: cst.BaseExpression, path: Path) -> tuple[cst.BaseExpression, Path]:
+    """The expression that a path leads to within tuples and lists as they are written, and the rest of the path."""
     while path and isinstance(value, (cst.Tuple, cst.List)):
         elements = list(value.elements)
         starred = any(isinstance(e, cst.StarredElement) for e in elements)
         if starred or not 0 <= path[0] < len(elements):
-            return None
+            break
         value, path = elements[path[0]].value, path[1:]
-    return None if path else value
+    return value, path
 
 
 def start_of(rows: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from ...analysis.kept_values import KeptValues
 from ...analysis.module import Module
 from ...analysis.scale_exponents import ScaleAnalysis
 from ...analysis.values import ValueAnalysis
@@ -22,6 +23,11 @@ class TensorFlowProgram:
 
     def __init__(self, module: Module) -> None:
         self.module = module
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether values with names stay those of one process where batches grow, since other processes read and set them."""
+        return False
 
     @cached_property
     def values(self) -> ValueAnalysis:
@@ -49,7 +55,8 @@ class TensorFlowProgram:
 
     @cached_property
     def scales(self) -> ScaleAnalysis:
-        return ScaleAnalysis(self.values, TensorFlowScale(self.data, self.batch_sizes))
+        kept = KeptValues(self.values) if self.keeps_values else None
+        return ScaleAnalysis(self.values, TensorFlowScale(self.data, self.batch_sizes), kept)
 
     @property
     def loop(self) -> TrainingLoop:

@@ -19,7 +19,7 @@ from ..base import Rule as BaseRule
 from ..options import Options
 
 #: What a fix may need to be in the program, besides the functions of `jupyter_hvd.runtime` by their names.
-HOROVOD, TENSORFLOW = BACKEND, "tensorflow"
+HOROVOD, TENSORFLOW, RUNTIME = BACKEND, "tensorflow", "runtime"
 
 
 @dataclass
@@ -32,6 +32,10 @@ class Context(TensorFlowProgram):
 
     def __post_init__(self) -> None:
         self.module = parsed(self.cells.python)
+
+    @property
+    def keeps_values(self) -> bool:
+        return self.options.open_ended
 
     # Names to write with
 

@@ -17,7 +17,7 @@ from ...frameworks.tensorflow.roles import Role
 from ...frameworks.tensorflow.tapes import TrainingTape
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, program
-from .context import HOROVOD, Context, Rule
+from .context import HOROVOD, RUNTIME, Context, Rule
 from .imports import end_of_imports, first_import
 
 #: Functions that give a text or number, and neither draw random numbers, read data nor call a model.
@@ -82,7 +82,7 @@ class Tape(Rule):
                 continue
             name = tape.name.value
             line = f"{name} = {context.runtime('DistributedGradientTape')}({name})"
-            yield Fix(tape.block, (context.after_block(tape.block, line),), needs=())
+            yield Fix(tape.block, (context.after_block(tape.block, line),), needs=(RUNTIME,))
 
 
 def is_asked_behind(context: Context, tape: TrainingTape) -> bool:
@@ -138,7 +138,7 @@ class Compile(Rule):
             if optimizer is not None and not optimizer.star:
                 opening = f"{context.runtime('DistributedOptimizer')}("
                 edits = context.wrap(optimizer.value, opening, ")", Layer.LIST)
-                yield Fix(optimizer.value, edits, needs=())
+                yield Fix(optimizer.value, edits, needs=(RUNTIME,))
 
 
 class FitCallbacks(Rule):
@@ -182,7 +182,7 @@ class FitCallbacks(Rule):
             added = f"{context.runtime('BroadcastGlobalVariablesCallback')}(0)"
             edits = tuple(with_callback(context, call, added))
             if edits:
-                yield Fix(call, edits, needs=())
+                yield Fix(call, edits, needs=(RUNTIME,))
 
 
 def with_callback(context: Context, call: cst.Call, added: str) -> Iterator[Edit]:

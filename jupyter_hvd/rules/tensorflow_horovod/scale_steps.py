@@ -70,7 +70,8 @@ class ScaleSteps(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         if not context.batch_sizes.grown:
             return
-        for coercion in context.scales.coercions:
+        sizes = context.scales.sizes_read
+        for coercion in (c for c in context.scales.coercions if c.node not in sizes):
             before, after = edit_around(
                 coercion.node,
                 context.module.parent(coercion.node),

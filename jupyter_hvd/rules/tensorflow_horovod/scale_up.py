@@ -13,7 +13,7 @@ from ...frameworks.tensorflow.roles import Role
 from ...frameworks.tensorflow.updates import Update
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
-from .context import HOROVOD, TENSORFLOW, Context, Rule
+from .context import HOROVOD, RUNTIME, TENSORFLOW, Context, Rule
 from .questions import (
     RANKS,
     RATES,
@@ -106,7 +106,12 @@ class ScaleBatch(Rule):
         sizes = context.batch_sizes
         yield from hidden_trainings(context)
         for number in sizes.numbers:
-            yield Fix(number, times_size(context, number), grown(context.module.text(number)))
+            if not context.scales.is_kept(number):
+                yield Fix(number, times_size(context, number), grown(context.module.text(number)))
+        rates = {*rates_given(context)}
+        for read in context.scales.sizes_read if sizes.grown else ():
+            if rates.isdisjoint((read, *context.module.ancestors(read))):
+                yield Fix(read, times_size(context, read), grown(context.module.text(read)))
         for missing in sizes.missing:
             size = f"batch_size={missing.default} * {context.backend.size}"
             edit = context.add_keyword(missing.call, size)
@@ -114,7 +119,7 @@ class ScaleBatch(Rule):
         for count in sizes.counts:
             why = "A loop that cuts batches N times as large out of the data takes an N-th of the turns."
             yield Fix(count, fewer(context, count), why)
-        for batches in sizes.unseen:
+        for batches in (b for b in sizes.unseen if not is_called_later(context, b.training)):
             yield Problem(
                 batches.training,
                 "how many rows this trains on at once is not seen, so its batches do not grow with the number of ranks",
@@ -137,6 +142,20 @@ class ScaleBatch(Rule):
             )
 
 
+def rates_given(context: Context) -> Iterator[cst.BaseExpression]:
+    """The rates that optimizers are given, which other processes read and set, too."""
+    for call in context.values.index.calls:
+        if optimizer_makers(context, call) and (rate := rate_given(context, call)) is not None:
+            yield rate.value
+
+
+def is_called_later(context: Context, training: cst.Call) -> bool:
+    """Whether a training stands in a function that a later cell may call, and nothing here does."""
+    function = context.module.function_of(training)
+    called = function is not None and context.values.calls.sites(function)
+    return context.options.open_ended and function is not None and not called
+
+
 def hidden_trainings(context: Context) -> Iterator[Problem]:
     """The trainings of which no batch is seen here."""
     keras = context.training.keras
@@ -144,7 +163,7 @@ def hidden_trainings(context: Context) -> Iterator[Problem]:
     for call in (*keras.hidden_fits, *keras.estimator_fits):
         told = "what this trains on is not seen here, so neither its batches nor its rate grow with the number of ranks"
         yield Problem(call, told, advice, "warning")
-    if context.training.loop == "none":
+    if context.training.loop == "none" and not context.options.open_ended:
         told = "no training is seen here, so nothing is scaled: the ranks share the batches of one process"
         yield Problem(
             next(iter(context.values.index.imports), context.module.tree), told, advice, "warning"
@@ -219,7 +238,7 @@ class JoinBatches(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         for batches in context.batch_sizes.joined:
             edits = context.wrap(batches, f"{context.runtime('join_batches')}(", ")")
-            yield Fix(batches, edits, needs=())
+            yield Fix(batches, edits, needs=(RUNTIME,))
 
 
 class ScaleRate(Rule):
@@ -289,7 +308,8 @@ class ScaleRate(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         if not context.batch_sizes.grown:
             return
-        kept, touched = kept_rates(context), touches_rates(context)
+        kept = kept_rates(context)
+        touched = context.keeps_values or touches_rates(context)
         wrapped = list(unseen_optimizers(context))
         flowing = {node for each in wrapped for node in context.values.flow.backward_slice(each)}
         for expression in wrapped:
@@ -312,7 +332,8 @@ class ScaleRate(Rule):
             known = None
         rate = rate_given(context, call)
         plain = is_plain(context, call, rate)
-        if plain and rate is not None and context.batch_sizes.follow(rate.value):
+        grows = rate is not None and context.batch_sizes.follow(rate.value)
+        if plain and rate is not None and grows and not context.keeps_values:
             yield Problem(
                 rate.value,
                 "this learning rate is computed from the batch size, which is multiplied by the number of ranks, so it grows already",
@@ -339,13 +360,13 @@ class ScaleRate(Rule):
                 known = tf_api.OPTIMIZERS["rmsprop"]
                 text = f"optimizer={made_scaled(context, known, touched)}"
                 edit = context.add_keyword(call, text)
-                yield Fix(call, (edit,), needs=(HOROVOD, TENSORFLOW))
+                yield Fix(call, (edit,), needs=(HOROVOD, RUNTIME, TENSORFLOW))
             elif arg is not None and isinstance(arg.value, cst.SimpleString):
                 named = tf_api.OPTIMIZERS.get(str(arg.value.evaluated_value).lower())
                 if named is not None and arg.value not in kept:
                     text = made_scaled(context, named, touched)
                     edit = context.replace(arg.value, text)
-                    yield Fix(arg.value, (edit,), needs=(HOROVOD, TENSORFLOW))
+                    yield Fix(arg.value, (edit,), needs=(HOROVOD, RUNTIME, TENSORFLOW))
 
     def _of_updates(self, context: Context) -> Iterator[Finding]:
         """The rates by which the program changes weights itself."""
@@ -385,7 +406,7 @@ def multiplied(context: Context, rate: cst.BaseExpression) -> str:
 def at_sink(context: Context, optimizer: cst.BaseExpression) -> Fix:
     """An optimizer that multiplies its rate only while it updates weights."""
     edits = context.wrap(optimizer, f"{context.runtime('scale_rate')}(", ")")
-    return Fix(optimizer, edits, needs=())
+    return Fix(optimizer, edits, needs=(RUNTIME,))
 
 
 def made_scaled(context: Context, known: tf_api.Optimizer, touched: bool) -> str:

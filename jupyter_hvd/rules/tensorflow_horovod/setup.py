@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
@@ -13,7 +14,7 @@ from ...analysis.syntax import argument
 from ...frameworks.tensorflow import tf_api
 from ...source.edits import IN_FRONT, Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
-from .context import HOROVOD, TENSORFLOW, Context, Rule
+from .context import HOROVOD, RUNTIME, TENSORFLOW, Context, Rule
 from .environment import assignments
 from .imports import StartPlace, end_of_imports, first_import, start_place
 
@@ -62,7 +63,7 @@ class ImportHorovod(Rule):
         return iter(())
 
     def provide(self, context: Context, name: str, users: Sequence[Fix]) -> Fix | Problem | None:
-        if name not in (HOROVOD, TENSORFLOW):
+        if name not in (HOROVOD, RUNTIME, TENSORFLOW):
             return None
         place = start_place(context, users)
         if place is None:
@@ -72,6 +73,11 @@ class ImportHorovod(Rule):
             return self._at(place, context, name, lines)
         if name == HOROVOD and place.in_front and (late := self._late_setting(context, place)):
             return late
+        if name == RUNTIME and context.options.open_ended:
+            line = f"import jupyter_hvd.runtime as {context.jhvd}"
+            fix = self._at(place, context, name, [(Layer.RUNTIME, line)])
+            # Cells need Horovod too, some now and some later: the cell of the imports stays the same.
+            return replace(fix, needs=(HOROVOD,))
         if name == HOROVOD:
             imported = (Layer.HOROVOD, f"import horovod.tensorflow as {context.hvd}")
             joined = (Layer.START, f"{context.hvd}.init()")
