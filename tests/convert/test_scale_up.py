@@ -335,7 +335,7 @@ def test_settings_of_a_project(hvd, tmp_path: Path) -> None:
 
 
 def test_a_rate_that_grows_in_the_first_epochs(hvd, tmp_path: Path) -> None:
-    """It is multiplied where it is applied; in loops, whose epochs nobody counts, that is told. It goes with batches that grow."""
+    """It is multiplied where it is applied; in loops, whose epochs nobody counts, that is told. It goes with growing batches."""
     options = Options(select=SCALED.select, warmup_epochs=3)
     fits = convert_source(f"{HEAD}{MODEL}model.fit(x, y, 16)\n", options=options)
     assert "compile(jhvd.scale_rate(keras.optimizers.SGD(0.1), warmup_epochs=3), " in fits.code
