@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 
 import pytest
+from jupyter_hvd.verify.verification import check_room
 
 from jupyter_hvd.verify import UnconfirmedError, workspace
 from jupyter_hvd.verify.guard import Guard
-from jupyter_hvd.verify.verification import check_room
 from jupyter_hvd.verify.workspace import changed, make_copy, measure, state_beside, state_within
 
 TRAINING = """

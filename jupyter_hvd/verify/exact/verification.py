@@ -152,7 +152,7 @@ class ExactVerification:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "batch": "scaled" if self.scaled else "global",
+            "batch": "per-rank" if self.scaled else "global",
             "verdict": self.verdict,
             "ranks": list(self.sizes),
             "steps": self.steps,
