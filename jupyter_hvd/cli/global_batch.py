@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 RANK_MODULE = "jupyter_hvd.rank.shared"
 #: Options of conversions.
-OF_CONVERSIONS = ("standalone", "select", "ignore")
+OF_CONVERSIONS = ("standalone", "select", "ignore", "warmup_epochs")
 
 
 def refuse_conversion_options(arguments: argparse.Namespace) -> None:
@@ -29,8 +29,9 @@ def refuse_conversion_options(arguments: argparse.Namespace) -> None:
     """
     for name in OF_CONVERSIONS:
         if getattr(arguments, name, None):
+            option = name.replace("_", "-")
             raise UnusableInputError(
-                f"--{name}: --batch global runs the program as it is, and does not convert it; leave one of them out"
+                f"--{option}: --batch global runs the program as it is, and does not convert it; leave one of them out"
             )
 
 

@@ -19,6 +19,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--select", type=codes, metavar="CODES", help="use these rules only: HVD2,HVD301")
     add("--ignore", type=codes, metavar="CODES", help="leave these rules out")
     add(
+        "--warmup-epochs",
+        type=int,
+        metavar="E",
+        help="with batch per-rank: let fit reach N times the learning rate after E epochs",
+    )
+    add(
         "--standalone",
         action=argparse.BooleanOptionalAction,
         help="write what the program needs of jupyter_hvd.runtime into a file beside it",

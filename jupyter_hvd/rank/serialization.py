@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ..runtime.scaling import rate_factor
+
 #: Values up to this size come back from a cell, and are pushed, without being asked for.
 SMALL = 64 * 2**20
 PLAIN_MODULES = frozenset(
@@ -52,7 +54,9 @@ def pack(value: Any, limit: int | None = SMALL) -> SerializedValue:
             shape = build_shape(value) if keras == "weights" else None
             if draws(value):
                 return SerializedValue(keras, [pickle.dumps(generator_state(value))])
-            return SerializedValue(keras, [array.numpy() for array in weights_of(value)], shape)
+            steps, each = steps_of(value)
+            arrays = [v.numpy() * each if v is steps else v.numpy() for v in weights_of(value)]
+            return SerializedValue(keras, arrays, shape)
         except Exception as error:
             return SerializedValue("none", why=f"{type(error).__name__}: {error}")
     if keras == "tensor":
@@ -242,6 +246,17 @@ def state_of(value: Any) -> list[Any]:
     return [each for each in variables if id(each) not in rates] if is_built else []
 
 
+def steps_of(value: Any) -> tuple[Any, int]:
+    """The variable in which an optimizer counts its steps, and for how many steps of one process each of these stands.
+
+    Counts travel as those of one process, by which schedules and the notebook's own optimizer go on.
+    """
+    optimizer = getattr(value, "inner_optimizer", value)  # of one that scales losses
+    if not hasattr(optimizer, "apply_gradients"):
+        return None, 1
+    return getattr(optimizer, "iterations", None), rate_factor(optimizer)
+
+
 def rate_of(optimizer: Any) -> float | None:
     """The learning rate of an optimizer; None where there is none, or a schedule."""
     rate = getattr(optimizer, "_learning_rate", None)
@@ -282,8 +297,9 @@ def set_weights(existing: Any, packed: SerializedValue) -> None:
     if [tuple(a.shape) for a in own] != [a.shape for a in packed.data]:
         what = "weights have" if packed.kind == "weights" else "state has"
         raise ValueError(f"its {what} other shapes")
+    steps, each = steps_of(existing)
     for variable, array in zip(own, packed.data, strict=True):
-        variable.assign(array)
+        variable.assign(array // each if variable is steps else array)
 
 
 def unpack_history(data: dict[str, Any]) -> Any:

@@ -29,6 +29,7 @@ class Options:
         guard: the data of the ranks are compared while they train, and the ranks stopped where these differ.
         batch: `per-rank`, the ranks share batches N times as large as those of one process, at N times the learning rate;
             `global`, they share the batches of one process, with its result.
+        warmup_epochs: where batches grow, `fit` reaches the multiplied learning rate after so many epochs; 0 for at once.
         data: `each`, every rank reads all data; `rank0`, rank 0 reads datasets for all ranks.
 
     Raises:
@@ -42,6 +43,7 @@ class Options:
     guard: bool = True
     batch: Batch = "per-rank"
     data: Data = "each"
+    warmup_epochs: int = 0
 
     def __post_init__(self) -> None:
         for name in ("select", "ignore"):
@@ -50,6 +52,8 @@ class Options:
             raise OptionError("batch", f"must be one of {', '.join(BATCHES)}")
         if self.data not in get_args(Data):
             raise OptionError("data", f"must be one of {', '.join(get_args(Data))}")
+        if type(self.warmup_epochs) is not int or self.warmup_epochs < 0:
+            raise OptionError("warmup_epochs", "must be a whole number from 0 on")
         for name in ("open_ended", "standalone", "guard"):
             if type(getattr(self, name)) is not bool:
                 raise OptionError(name, "must be true or false")

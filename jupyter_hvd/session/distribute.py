@@ -58,7 +58,6 @@ from .program import (
 from .reports import failure_of, headed, line_of, stall_lines
 from .tracebacks import SentCell
 from .transfer import push
-from .unseen import NOTHING, seen, unseen
 from .weights import (
     NO_ORDER,
     alike,
@@ -104,8 +103,6 @@ class Session:
         self._serial = count(1)
         #: Weights that ranks had which were ended, by what led to them, each with a digest of the notebook's own at that time.
         self._rescued: dict[str, tuple[SerializedValue, int]] = {}
-        #: Of what cells on the ranks have used, and the number of the last such cell.
-        self._seen, self._seen_at = NOTHING, 0
         #: Names that lead to other things on the ranks than here, with the number of the cell since which they do.
         self._parted: dict[str, int] = {}
 
@@ -145,7 +142,9 @@ class Session:
         plan = self._plan(number, source, request)  # a refusal starts nothing
         self._refuse_sets(plan)
         batch = self._batch_for(plan, request)
-        screen = CellOutput(self.shell, self._stall_lines, shows_others=batch is None)
+        screen = CellOutput(
+            self.shell, self._stall_lines, shows_others=batch is None or plan.program.asks_horovod
+        )
         try:
             if not request.dry_run:
                 before = self._state
@@ -322,7 +321,6 @@ class Session:
 
     def _forget(self) -> None:
         self._state = RanksState()
-        self._seen, self._seen_at = NOTHING, 0
         self._parted.clear()
         self._files.clear()
 
@@ -375,7 +373,7 @@ class Session:
             self._judge(run, screen, what, request.timeout, plan)
             self._compare(run, program, screen)
             self._state = self._state.after(plan.needs.run, program, run.trained)
-        changed = self._changed_unseen(plan, screen)
+        changed = self._values_that_differ(plan, screen)
         self._push_anew(plan, screen)
         self._push_changed(changed, screen)
         held = [
@@ -408,17 +406,14 @@ class Session:
                 "what trains here stands in no cell: its batches and its learning rate are those of one process"
             )
         self._state = self._state.after([plan.number], program, run.trained)
-        values = run.replies[0].values
-        taken = self._take_objects(run.replies[0], plan, screen)
-        self._take_back(values)
+        self._take_objects(run.replies[0], plan, screen)
+        self._take_back(run.replies[0].values)
         if shared:
             drawn = self.ranks.run(remote.drawn, held, ranks=[0])
             self._judge(drawn, screen)
             state, seeds = drawn.replies[0]
             set_random_state(state)
             remote.set_layer_seeds(self.shell.user_ns, seeds)
-        linked_names = {link.path.name for link in run.replies[0].links}
-        self._see(values.keys() | taken | linked_names, plan.number)
 
     def _begin_shared(
         self, request: Request, cells: Sequence[int], held: Sequence[str], screen: CellOutput
@@ -447,12 +442,11 @@ class Session:
     def _values_that_differ(self, plan: CellPlan, screen: CellOutput) -> dict[str, SerializedValue]:
         """The plain values that the cell uses and that cells have made otherwise on the ranks than in the notebook.
 
-        What the conversion makes otherwise there is left as it is.
+        What is meant to be otherwise there is left as it is.
         """
         assert self.ranks is not None
         namespace = self.shell.user_ns
-        converted = frozenset() if self.ranks.batch == "global" else plan.program.converted_names
-        used = filter(self._has_value, plan.needs.names - converted)
+        used = filter(self._has_value, plan.needs.names - plan.program.differing_names)
         there = {n: pack(namespace[n], limit=None) for n in sorted(used) if is_plain(namespace[n])}
         run = self.ranks.run(remote.digests, [AccessPath(name) for name in there], ranks=[0])
         self._judge(run, screen)
@@ -516,56 +510,6 @@ class Session:
         failed = self._push({path: each.weights for each in differ for path in each.paths}, screen)
         arrived = {str(path): each.digest for each in found for path in each.paths}
         self._state = self._state.with_pushed({p: d for p, d in arrived.items() if p not in failed})
-
-    def _changed_unseen(self, plan: CellPlan, screen: CellOutput) -> dict[str, SerializedValue]:
-        """What is pushed of the values that the cell uses and the notebook has changed where no cell is seen to. Where the ranks
-        had something else by that name, it is told.
-        """
-        assert self.ranks is not None
-        if self.ranks.shares_batches:  # where the notebook's values are the right ones
-            return self._values_that_differ(plan, screen)
-        history, namespace = self.history(plan.number), self.shell.user_ns
-        before = self._seen
-        found = unseen(plan, history, self._seen_at, before, namespace)
-        self._seen = before.then(found.now)
-        for name, rate in sorted(found.rates.items()):
-            screen.say(
-                f"the learning rate of `{name}` is {rate:g} in the notebook now, and no cell is seen to have set it: "
-                "the ranks keep theirs. Set it by that name, or under %%distribute"
-            )
-        names = sorted(found.changed | found.doubtful.keys())
-        if not names:
-            return {}
-        run = self.ranks.run(remote.digests, [AccessPath(name) for name in names], ranks=[0])
-        self._judge(run, screen)
-        there: dict[str, int] = run.replies[0]
-        pushed = {}
-        for name in names:
-            packed, has = pack(namespace[name]), there.get(name)
-            if has == found.now.values[name] or (has is None and name not in found.changed):
-                continue
-            if name not in found.changed and is_array(namespace[name]):
-                cells = ", ".join(f"In[{n}]" for n in found.doubtful[name])
-                why = f"it is drawn anew there, or {cells} has changed it by another name"
-            elif name in found.changed and has != before.values[name]:
-                why = (
-                    "a cell has changed it by another name, and the ranks had something else before"
-                )
-            elif packed.kind != "plain":
-                why = f"a cell has changed it by another name, and {packed.why}"
-            else:
-                pushed[name] = packed
-                continue
-            screen.say(
-                f"`{name}` on the ranks is not what it is in the notebook: {why}. "
-                f"`%hvd push {name}` gives them the notebook's"
-            )
-        return pushed
-
-    def _see(self, taken: Collection[str], number: int) -> None:
-        """Note what the notebook has, when a cell has run on the ranks."""
-        self._seen = self._seen.then(seen(self.shell.user_ns, taken))
-        self._seen_at = number
 
     def _push_changed(self, values: Mapping[str, SerializedValue], screen: CellOutput) -> None:
         """Push the plain values that the ranks do not have as they are."""
@@ -632,9 +576,8 @@ class Session:
         found = below(namespace, sorted(filter(self._has_value, namespace)))
         return {path.name for path, value in found if value is owner}
 
-    def _take_objects(self, reply: Reply, plan: CellPlan, screen: CellOutput) -> set[str]:
-        """Let the notebook's objects have what the ranks' do, and tell of what they cannot have; the names whose weights were
-        set.
+    def _take_objects(self, reply: Reply, plan: CellPlan, screen: CellOutput) -> None:
+        """Let the notebook's objects have what the ranks' do, and tell of what they cannot have.
 
         Paths led to the notebook's objects before the cell, so all are followed before any object is changed.
         """
@@ -646,11 +589,8 @@ class Session:
                 self._parted |= {path.name: plan.number for path in ways}
         for put in [self._resolve(link, plan, screen) for link in reply.links]:
             put()
-        taken = [
+        for each, there in zip(reply.changed, found, strict=True):
             self._take_weights(each, there, screen)
-            for each, there in zip(reply.changed, found, strict=True)
-        ]
-        return set[str]().union(*taken)
 
     def _counterparts(
         self, changed: Changed, used: Collection[str]
@@ -695,9 +635,9 @@ class Session:
 
     def _take_weights(
         self, changed: Changed, found: Sequence[tuple[Any, list[AccessPath]]], screen: CellOutput
-    ) -> set[str]:
-        """Set weights in what the notebook has for what the ranks have trained; the names whose weights were set."""
-        namespace, taken = self.shell.user_ns, set[str]()
+    ) -> None:
+        """Set weights in what the notebook has for what the ranks have trained."""
+        namespace = self.shell.user_ns
         lost = [path for path in changed.paths if path.steps and path.follow(namespace) is None]
         if not found or (lost and not changed.before):
             none = "the notebook has no model or variable there"
@@ -714,8 +654,6 @@ class Session:
             now = digest(pack(value))
             same = [path for path in changed.paths if path.follow(namespace) is value]
             self._state = self._state.with_pushed({str(path): now for path in same})
-            taken |= {path.name for path in same if not path.steps}
-        return taken
 
     # What went wrong
 
@@ -982,11 +920,6 @@ def is_copied(value: Any) -> bool:
     """Whether a value travels as it is, however large."""
     kind = keras_kind(value)
     return is_plain(value) if kind is None else kind not in TRAINED
-
-
-def is_array(value: Any) -> bool:
-    """Whether a value may have been drawn, and be large: it is told of, and not pushed unasked."""
-    return isinstance(getattr(value, "nbytes", None), int)
 
 
 def is_trained(value: Any) -> bool:

@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..as_it_is import USES_HOROVOD
 from ..convert.notebook import convert_cells
 from ..files import UnusableInputError
 from ..rank.remote import Watch
@@ -67,16 +68,23 @@ class Program:
         return frozenset().union(*(n.binds for n in after)) - known
 
     @cached_property
-    def converted_names(self) -> frozenset[str]:
-        """The names that stand for something else where cells are converted: set by statements that are edited, or use such."""
+    def differing_names(self) -> frozenset[str]:
+        """The names that may well stand for something else on the ranks than in the notebook: set by statements that are edited
+        for them, that import Horovod, or that use such a name.
+        """
         found: set[str] = set()
         for number, source in self.sources.items():
             written = {*statements_of(source)}
             for statement in statements_of(self.converted[number]):
-                names = names_of(statement)
-                if statement not in written or names.uses & found:
+                names, is_own = names_of(statement), statement in written
+                if not is_own or USES_HOROVOD.search(statement) or names.uses & found:
                     found |= names.binds
         return frozenset(found)
+
+    @property
+    def asks_horovod(self) -> bool:
+        """Whether a cell imports Horovod, so that each rank may print something else."""
+        return any(map(USES_HOROVOD.search, self.sources.values()))
 
     @property
     def diagnostics(self) -> list[str]:

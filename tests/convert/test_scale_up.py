@@ -332,3 +332,18 @@ def test_settings_of_a_project(hvd, tmp_path: Path) -> None:
     ):
         done = hvd("convert", "train.py", "--check", "--json", *more)
         assert {c["rule"] for c in json.loads(done.stdout)["files"][0]["changes"]} == rules
+
+
+def test_a_rate_that_grows_in_the_first_epochs(hvd, tmp_path: Path) -> None:
+    """It is multiplied where it is applied; in loops, whose epochs nobody counts, that is told. It goes with growing batches."""
+    options = Options(select=SCALED.select, warmup_epochs=3)
+    fits = convert_source(f"{HEAD}{MODEL}model.fit(x, y, 16)\n", options=options)
+    assert "compile(jhvd.scale_rate(keras.optimizers.SGD(0.1), warmup_epochs=3), " in fits.code
+    (why,) = (change.why for change in fits.changes if change.rule == "HVD803")
+    assert "first 3 epochs" in why
+    loop = f"optimizer = keras.optimizers.SGD(0.1)\nfor a, b in {PIPELINE[7:]}.batch(8):\n{STEP}"
+    loops = convert_source(f"{HEAD}{MODEL}{loop}", options=options)
+    assert any("does not grow in the first epochs" in d.message for d in loops.diagnostics)
+    (tmp_path / "train.py").write_text(f"{HEAD}{MODEL}model.fit(x, y)\n")
+    refused = hvd("run", "train.py", "-n", 1, "--batch", "global", "--warmup-epochs", 3)
+    assert (refused.returncode, "--warmup-epochs: --batch global" in refused.stderr) == (2, True)

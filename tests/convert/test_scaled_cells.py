@@ -157,8 +157,8 @@ def test_what_the_conversion_makes_otherwise_is_known() -> None:
         "STEPS = 200\nleft = STEPS\nhalf = left / 2",
         f"for a, b in batches:\n{STEP}    left -= 1\n    if left < half:\n        break",
     )
-    assert {"left", "half"} <= program.converted_names
-    assert program.converted_names.isdisjoint({"STEPS", "model"})
+    assert {"left", "half"} <= program.differing_names
+    assert program.differing_names.isdisjoint({"STEPS", "model"})
 
 
 def test_each_cell_has_what_it_needs() -> None:

@@ -47,6 +47,18 @@ print(seen, [float(np.sum(w)) for w in model.get_weights()])
 #: half as many steps falls twice as fast.
 ONE = "BATCH, RATE, DECAY_STEPS = 8, 0.05, 16"
 TWO = "BATCH, RATE, DECAY_STEPS = 16, 0.1, 8\nsettings['log'] = 2"
+#: One process trains at its own sizes for a while, with the schedule where it has come to, and goes on as two.
+FALLS = """
+double, settings["log"] = made, 4
+made = tf.data.Dataset.from_tensor_slices((x, y)).batch(8)
+own = tf.keras.optimizers.SGD(tf.keras.optimizers.schedules.ExponentialDecay(0.05, 16, 0.5))
+own.iterations.assign(32)
+"""
+GOES_ON = """
+made, settings["log"] = double, 2
+own = tf.keras.optimizers.SGD(tf.keras.optimizers.schedules.ExponentialDecay(RATE, DECAY_STEPS, 0.5))
+own.iterations.assign(24)
+"""
 COMPILE = "model.compile(tf.keras.optimizers.SGD(RATE, momentum=0.9), 'mse')"
 
 
@@ -72,6 +84,15 @@ def test_cells_are_scaled_once(open_notebook: Callable[..., Notebook]) -> None:
         "print(BATCH, RATE, settings, round(float(model.optimizer.learning_rate), 4))"
     )
     assert kept.stdout.strip() == "8 0.05 {'epochs': 2, 'log': 4} 0.05"
+    # An optimizer that the kernel has trained with goes on at as many examples, and comes back with one process's count.
+    counted = "print(int(own.iterations.numpy()))"
+    assert shared.good(counted).stdout.strip() == "32"
+    assert alone.good(counted).stdout.strip() == "16"
+    shared.good(LOOP)
+    alone.good(f"{FALLS}{LOOP}{GOES_ON}")
+    expected, found = alone.good(LOOP), shared.good(again + LOOP)
+    assert numbers(found.stdout) == pytest.approx(numbers(expected.stdout), rel=1e-4), found.text
+    assert shared.good(counted).stdout.strip() == "64"
     shown = shared.good(f"%%distribute --dry-run\n{FIT}").text
     assert "batch_size=BATCH * hvd.size()" in shown
     # New ranks have the notebook's values, which are still those of one process.

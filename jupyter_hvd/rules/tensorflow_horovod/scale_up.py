@@ -309,7 +309,8 @@ class ScaleRate(Rule):
         if not context.batch_sizes.grown:
             return
         kept = kept_rates(context)
-        touched = context.keeps_values or touches_rates(context)
+        warmup = context.options.warmup_epochs
+        touched = context.keeps_values or warmup > 0 or touches_rates(context)
         wrapped = list(unseen_optimizers(context))
         flowing = {node for each in wrapped for node in context.values.flow.backward_slice(each)}
         for expression in wrapped:
@@ -321,6 +322,14 @@ class ScaleRate(Rule):
         for model in loaded_models(context):
             yield at_sink(context, model)
         yield from self._of_updates(context)
+        loops = context.batch_sizes.grown - {*context.training.keras.fits} if warmup else ()
+        for call in sorted(loops, key=lambda each: context.module.span(each).start):
+            yield Problem(
+                call,
+                "the rate of this training does not grow in the first epochs: only those of `fit` are counted",
+                "let the program itself set a smaller rate at first",
+                "info",
+            )
 
     def _of_maker(self, context: Context, call: cst.Call, touched: bool) -> Iterator[Finding]:
         """Scale the rate of the optimizer that a call makes; one around another, as Lookahead, has that one's."""
@@ -405,15 +414,28 @@ def multiplied(context: Context, rate: cst.BaseExpression) -> str:
 
 def at_sink(context: Context, optimizer: cst.BaseExpression) -> Fix:
     """An optimizer that multiplies its rate only while it updates weights."""
-    edits = context.wrap(optimizer, f"{context.runtime('scale_rate')}(", ")")
-    return Fix(optimizer, edits, needs=(RUNTIME,))
+    epochs = context.options.warmup_epochs
+    edits = context.wrap(
+        optimizer, f"{context.runtime('scale_rate')}(", f"{warmup_given(context)})"
+    )
+    grows = f" It grows from rate to rate × ranks in the first {epochs} epochs of `fit`."
+    return Fix(
+        optimizer, edits, f"{ScaleRate.rationale}{grows}" if epochs else "", needs=(RUNTIME,)
+    )
+
+
+def warmup_given(context: Context) -> str:
+    """The argument behind an optimizer whose rate grows in the first epochs; '' where none is to."""
+    epochs = context.options.warmup_epochs
+    return f", warmup_epochs={epochs}" if epochs else ""
 
 
 def made_scaled(context: Context, known: tf_api.Optimizer, touched: bool) -> str:
     """A call that makes an optimizer with its default rate, scaled there or at the sink."""
     if not touched:
         return made(context, known)
-    return f"{context.runtime('scale_rate')}({made(context, known, scaled=False)})"
+    optimizer = made(context, known, scaled=False)
+    return f"{context.runtime('scale_rate')}({optimizer}{warmup_given(context)})"
 
 
 def is_plain(context: Context, call: cst.Call, rate: cst.Arg | None) -> bool:

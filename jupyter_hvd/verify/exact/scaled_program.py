@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ...as_it_is import common_variables, require_single_process
@@ -32,7 +33,8 @@ def verify_scaled(
 ) -> ExactVerification:
     """Check that N ranks give what the scaled program gives in one process, and that this is scaled as it should be.
 
-    Lines are those of the scaled program, which is called by its name with `_hvd`.
+    Lines are those of the scaled program, which is called by its name with `_hvd`. Its rate is N times that of one process from
+    the beginning, also where it is to grow in the first epochs.
 
     Args:
         path: a notebook or script for one process; it is only read. document: what it holds.
@@ -45,7 +47,7 @@ def verify_scaled(
     """
     require_single_process(path, document)
     with conversion_limit(path, conversion_seconds):
-        conversion, scaled = document.convert(options)
+        conversion, scaled = document.convert(replace(options, warmup_epochs=0))
     if conversion.status != "converted":
         said = next((f": {d.message}" for d in conversion.diagnostics), "")
         raise UnusableInputError(
