@@ -32,7 +32,7 @@ HEAD = (
     "# What is covered\n\n"
     "Every program of `tests/programs/` that is no fragment is converted and run: the original in one process, the\n"
     "conversion in one process that pretends to be two ranks, and on two ranks, on TensorFlow 2.21 with Keras 3, on 2.15\n"
-    "with Keras 2, and on 2.18 with `tf-keras`. Made by `UPDATE_COVERAGE=1 pytest tests/test_programs.py` in each environment.\n\n"
+    "with Keras 2, and on 2.18 with `tf-keras`. Made by `UPDATE_COVERAGE=1 pytest tests/test_programs.py` in each.\n\n"
     f"| program | what it shows | {' | '.join(KERASES)} | changed by |\n|{'---|' * (3 + len(KERASES))}\n"
 )
 

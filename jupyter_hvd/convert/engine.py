@@ -56,11 +56,13 @@ def convert_joined(cells: JoinedCells, options: Options) -> Conversion:
         with deep_recursion():
             context = Context(cells, options)
             stage.set("looked for what the program trains")
-            if not _has_work(context) or uses_horovod(context) is not None:
+            is_foreign = uses_horovod(context) is not None
+            if context.training.loop == "none" or is_foreign:  # a cell that is no Python may train
                 for cell, fault in cells.left_alone.items():
                     return _refuse_syntax(
                         cells, (cells.labels or ())[cell], fault, cells.masked[cell]
                     )
+            if is_foreign or not _has_work(context):
                 return _left_alone(context)
             return _with_warnings(cells, _checked(cells, _convert(context)))
     except cst.ParserSyntaxError as error:
@@ -111,6 +113,8 @@ def _convert(context: Context) -> Conversion:
     if problems:
         diagnostics += problems
         return Conversion("refused", loop, (), tuple(diagnostics), code=text)
+    made = {each.fix.edits for each in provided.values()}
+    chosen = [each for each in chosen if each.fix.edits not in made]
     changes = _changes(context, [*provided.values(), *chosen], provided)
     status: Status = "converted" if changes else "unchanged"
     return Conversion(status, loop, changes, tuple(diagnostics), code=text)
@@ -119,7 +123,7 @@ def _convert(context: Context) -> Conversion:
 def _left_alone(context: Context) -> Conversion:
     """The outcome for a program without training, or with Horovod in it.
 
-    What a conversion has written is nothing to object to: `jhvd.broadcast_once(optimizer)` hands an optimizer to another module.
+    What a conversion has written is nothing to object to.
     """
     found = (
         _diagnostic(context, rule, finding)

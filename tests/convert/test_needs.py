@@ -16,7 +16,7 @@ from jupyter_hvd.source.edits import apply_edits
 from ..suite import PROGRAMS
 
 CONVERTED = [program.path for program in PROGRAMS if not program.is_refused]
-FORMS = (Options(), Options(standalone=True))
+FORMS = (Options(), Options(batch="global"))
 FIT = """import tensorflow as tf
 
 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])

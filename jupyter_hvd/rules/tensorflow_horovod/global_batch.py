@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ...source.edits import IN_FRONT, Layer
 from ..base import Example, Finding, Fix, Problem, program
-from .context import Context, Rule
-from .imports import MARK, SHARING_FILE, first_place
+from .context import RUNTIME, Context, Rule
+from .imports import MARK, SHARING_FILE, Place, first_place
 
 
 class ShareProgram(Rule):
@@ -69,6 +70,16 @@ class ShareProgram(Rule):
                 "import tensorflow in a line of its own",
             )
             return
+        yield self._start(context, place)
+
+    def provide(self, context: Context, name: str, users: Sequence[Fix]) -> Fix | None:
+        """Other changes need the runtime library, and ranks that share."""
+        place = None if context.options.open_ended else first_place(context)
+        if name != RUNTIME or place is None:
+            return None
+        return replace(self._start(context, place), provides=RUNTIME)
+
+    def _start(self, context: Context, place: Place) -> Fix:
         newline, indent = context.module.newline, context.module.indentation(place.offset)
         chosen = [] if context.options.guard else ["guard=False"]
         chosen += [] if context.options.data == "each" else [f'data="{context.options.data}"']
@@ -78,7 +89,7 @@ class ShareProgram(Rule):
         )
         text = "".join(f"{line}{newline}{indent}" for line in lines)
         edit = context.insert(place.offset, text, Layer.SHARED + IN_FRONT)
-        yield Fix(place.statement, (edit,), needs=())
+        return Fix(place.statement, (edit,), needs=())
 
 
 RULES: tuple[type[Rule], ...] = (ShareProgram,)

@@ -81,7 +81,8 @@ class ImportHorovod(Rule):
         if name == HOROVOD:
             imported = (Layer.HOROVOD, f"import horovod.tensorflow as {context.hvd}")
             joined = (Layer.START, f"{context.hvd}.init()")
-            return self._at(place, context, HOROVOD, [imported, joined])
+            fix = self._at(place, context, HOROVOD, [imported, joined])
+            return fix if context.options.open_ended else replace(fix, needs=(RUNTIME,))
         return None
 
     def _at(

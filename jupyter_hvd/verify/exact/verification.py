@@ -280,7 +280,7 @@ def verify_exact(
                 for c, (_, left) in zip(comparisons, judged, strict=True)
             )
             firsts += [first] if first is not None else []
-            tell(ranks_equal(job, size, noise, is_notebook(path)))
+            tell(ranks_equal(job, size, noise, is_notebook(path) or detailed))
             tell(work_shared(two, size))
             runner.forget(named(size, "training"))
         changes = [
@@ -374,7 +374,7 @@ def ranks_equal(job: Run, size: int, noise: Noise | None, quiet: bool) -> Check:
     """All ranks do what rank 0 does.
 
     Args:
-        quiet: ranks other than 0 show no values, as in a notebook.
+        quiet: ranks other than 0 show no values, as in a notebook, or print less, as in a converted program.
     """
     name = named(size, "ranks agree")
     if len(job.records) < 2:
