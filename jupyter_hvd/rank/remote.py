@@ -15,11 +15,10 @@ from typing import Any, Literal
 
 from ..launchers.lifeline import LifelineClient
 from ..launchers.whereabouts import threads
-from ..runtime import guard
 from ..runtime.sharing import program
 from ..runtime.sharing.random_state import RandomState, random_state, set_random_state
 from ..runtime.sharing.start import work_on_a_copy
-from . import links, states
+from . import links, states, trained_weights
 from .magic_output import print_magics_once
 from .paths import TRAINED, AccessPath, Reached, reached
 from .reply import Changed, Reply, describe
@@ -234,7 +233,7 @@ def run_cell(
         try:
             with interruptible():
                 if watch != "never" and not goes_on:
-                    guard.watch_cell()
+                    trained_weights.watch_cell()
                 result = shell.run_cell(source, store_history=False)
                 error = result.error_before_exec or result.error_in_exec
         except (KeyboardInterrupt, RuntimeError) as stopped:
@@ -268,7 +267,7 @@ def run_cell(
         values,
         changed,
         found,
-        guard.training_digest() if watch != "never" else "",
+        trained_weights.training_digest() if watch != "never" else "",
     )
 
 
@@ -302,7 +301,7 @@ def changed_since(
 
 def meet() -> str:
     """Compare the ranks' weights, once all have ended a cell; what tells them apart, or ''."""
-    return guard.meet()
+    return trained_weights.meet()
 
 
 #: What the conversion's names stand for, to be put back where a cell of the user's has bound them.
