@@ -183,11 +183,16 @@ class Session:
         )
 
     def _batch_for(self, plan: CellPlan, request: Request) -> Batch | None:
-        """Which batches those ranks share that run a cell; None where they share nothing, as it uses Horovod by itself."""
-        if plan.program.uses_horovod:
+        """Which batches those ranks share that run a cell; None where they share nothing, as it uses Horovod by itself.
+
+        What trains nothing runs on whichever ranks there are.
+        """
+        program = plan.program
+        if request.batch is None and self.ranks is not None:
+            if program.uses_horovod or not program.trains:
+                return self.ranks.batch
+        elif request.batch is None and program.asks_horovod:
             return None
-        if self.ranks is not None and request.batch is None and not plan.program.trains:
-            return self.ranks.batch
         return self._options(request).batch
 
     def _options(self, request: Request) -> Options:

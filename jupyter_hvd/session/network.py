@@ -8,10 +8,8 @@ from math import ceil
 
 import numpy as np
 
+from ..cost_model import FUSED
 from .errors import DistributeError
-
-#: Horovod puts gradients together into buffers of so many bytes, where `HOROVOD_FUSION_THRESHOLD` says nothing else.
-FUSED = 128 * 2**20
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,233 @@
+"""`jupyter hvd estimate`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..as_it_is import common_variables, require_single_process
+from ..cost_model import LINKS, Alone, speed_up, step_seconds
+from ..documents import load
+from ..files import UnusableInputError
+from .codes import OK
+from .options import add_batch, options_for
+from .program_copy import program_copy
+from .show import make_consoles
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..convert import Options
+    from ..documents import Document
+    from ..rules.base import Batch
+
+TIMED_MODULE = "jupyter_hvd.rank.timed"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A step of some ranks that share one process's batch, or one N times as large.
+
+    Attributes:
+        seconds, gain: of a step, and how many times as many examples are trained on, where each rank has cores of its own.
+        here_seconds, here_gain: where they share this machine's. measured: whether these two are.
+    """
+
+    ranks: int
+    batch: Batch
+    seconds: float
+    gain: float
+    here_seconds: float
+    here_gain: float
+    measured: bool
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "estimate",
+        help="say what a training step takes on N ranks",
+        usage="jupyter hvd estimate FILE -n N,… [options] [-- ARGS]",
+        description="Run the program in one process, on a copy of its folder, until some steps are timed; estimate N ranks.",
+    )
+    add = parser.add_argument
+    add("file", type=Path, metavar="FILE")
+    add("-n", type=numbers, default=(1, 2, 4), metavar="N,…", dest="sizes", help="ranks (1,2,4)")
+    add_batch(parser)
+    add("--network", choices=[*LINKS], default="10GbE", help="between the ranks (10GbE)")
+    add("--bandwidth", type=positive, metavar="B", help="of the network, in bytes a second")
+    add("--latency", type=positive, metavar="S", help="of the network, in seconds")
+    add("--measure", action="store_true", help="measure on N ranks of this machine, too")
+    add("--timeout", type=float, default=300, metavar="S", help="seconds for each run (300)")
+    add("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(command=run_estimate)
+
+
+def positive(text: str) -> float:
+    """
+    Raises:
+        ValueError: it is no number above 0.
+    """
+    value = float(text)
+    if not 0 < value < 1e15:
+        raise ValueError(text)
+    return value
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """
+    Raises:
+        ValueError: these are no numbers of ranks.
+    """
+    sizes = tuple(dict.fromkeys(map(int, text.split(","))))
+    if not sizes or min(sizes) < 1:
+        raise ValueError(text)
+    return sizes
+
+
+def run_estimate(arguments: argparse.Namespace) -> int:
+    from ..rules.base import BATCHES
+
+    options = options_for(argparse.Namespace(batch=arguments.batch), arguments.file)
+    document = require_single_process(arguments.file, load(arguments.file))
+    batches: tuple[Batch, ...] = (arguments.batch,) if arguments.batch else BATCHES
+    alone = timed_alone(arguments, document)
+    rows = list(estimated(arguments, alone, batches, options, document))
+    if arguments.json:
+        print(json.dumps({"alone": vars(alone), "rows": [vars(row) for row in rows]}, indent=2))
+        return OK
+    console, _ = make_consoles(False)
+    console.print(table_of(rows))
+    for line in explained(arguments, alone, rows):
+        console.print(line, soft_wrap=True, markup=False)
+    return OK
+
+
+def timed_alone(arguments: argparse.Namespace, document: Document) -> Alone:
+    """A step of one process, as it is timed now.
+
+    Raises:
+        UnusableInputError: no step was seen.
+    """
+    times = timed(arguments, document, 1, {})
+    return Alone(times["seconds"], times["cpu_seconds"], times["cores"], times["bytes"])
+
+
+def timed(
+    arguments: argparse.Namespace, document: Document, size: int, variables: dict[str, str]
+) -> dict[str, Any]:
+    """What `rank.timed` says of a program on some ranks of this machine.
+
+    Raises:
+        UnusableInputError: no step was seen.
+    """
+    from ..launchers.hosts import LaunchError
+    from ..launchers.job import Program, run_job, run_single
+    from ..launchers.places import place
+    from ..launchers.signals import ended_by_signals
+    from ..rank.timed import TIMES_VARIABLE
+
+    path: Path = arguments.file
+    with (
+        ended_by_signals(),
+        program_copy(path, path.name, document, document, False) as (copy, folder, _),
+    ):
+        file = folder.path / "times.json"
+        job = Program(copy, path, arguments.extra, module=TIMED_MODULE)
+        environment = {**variables, TIMES_VARIABLE: str(file)}
+        try:
+            if size == 1:
+                result, _ = run_single(
+                    job, folder, timeout=arguments.timeout, environment=environment
+                )
+            else:
+                result = run_job(
+                    job,
+                    place(size),
+                    folder,
+                    timeout=arguments.timeout,
+                    listener=lambda *_: None,
+                    environment=environment,
+                )
+        except LaunchError as error:
+            raise UnusableInputError(str(error)) from None
+        if not file.exists():
+            why = result.report.strip() or "it ends before two seconds of training have passed"
+            raise UnusableInputError(f"{path}: no step could be timed on {size}: {why}")
+        found: dict[str, Any] = json.loads(file.read_text())
+        return found
+
+
+def estimated(
+    arguments: argparse.Namespace,
+    alone: Alone,
+    batches: tuple[Batch, ...],
+    options: Options,
+    document: Document,
+) -> Iterator[Row]:
+    """The rows of the table."""
+    link = LINKS[arguments.network]
+    link = replace(
+        link,
+        bandwidth=arguments.bandwidth or link.bandwidth,
+        latency=link.latency if arguments.latency is None else arguments.latency,
+    )
+    for ranks in arguments.sizes:
+        for batch in batches if ranks > 1 else batches[:1]:
+            apart = step_seconds(alone, ranks, batch, link)
+            here = step_seconds(alone, ranks, batch, link, here=True)
+            measured = arguments.measure and ranks > 1
+            if measured:
+                chosen = replace(options, batch=batch)
+                outcome, converted = document.convert(chosen)
+                if outcome.status != "converted":
+                    raise UnusableInputError(f"{arguments.file}: {outcome.status}")
+                variables = dict(common_variables(chosen))
+                here = timed(arguments, converted, ranks, variables)["seconds"]
+            yield Row(
+                ranks,
+                batch,
+                apart,
+                speed_up(alone, apart, ranks, batch),
+                here,
+                speed_up(alone, here, ranks, batch),
+                measured or ranks == 1,
+            )
+
+
+def table_of(rows: list[Row]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("ranks", "batch", "step", "faster", "step here", "faster here", "here"):
+        table.add_column(name, justify="left" if name in ("batch", "here") else "right")
+    for row in rows:
+        table.add_row(
+            str(row.ranks),
+            row.batch if row.ranks > 1 else "",
+            f"{row.seconds * 1e3:.1f} ms",
+            f"{row.gain:.2f} ×",
+            f"{row.here_seconds * 1e3:.1f} ms",
+            f"{row.here_gain:.2f} ×",
+            "measured" if row.measured else "estimated",
+        )
+    return table
+
+
+def explained(arguments: argparse.Namespace, alone: Alone, rows: list[Row]) -> Iterator[str]:
+    """What the figures of the table mean."""
+    own = arguments.network if arguments.bandwidth is None else "this network"
+    yield f"“step”: estimated, for {own} between ranks that have cores or a GPU each. “faster”: examples in the same time."
+    busy = alone.cpu_seconds / alone.seconds
+    most = max(1.0, alone.cores / busy) if busy else 1.0
+    if any(row.ranks > 1 for row in rows):
+        yield (
+            f"“here”: all ranks share this machine's {alone.cores} cores, of which one process keeps {busy:.1f} busy: "
+            f"together they train at most {most:.1f} × as fast, if nothing else runs."
+        )
+    size = f"Gradients of {alone.bytes / 1e6:.3g} MB are averaged in a step"
+    unseen = "How many bytes its gradients have is not seen, so that these are left out"
+    yield f"{size if alone.bytes else unseen}; losses and the optimizer's update are not counted."
