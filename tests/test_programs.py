@@ -9,13 +9,14 @@ from __future__ import annotations
 import ast
 import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from jupyter_hvd import convert_source
 from jupyter_hvd.convert import Conversion
+from jupyter_hvd.verify.checks import Check
 
 from . import data
 from .ledger import verify
@@ -123,6 +124,14 @@ def refusal(conversion: Conversion) -> str | None:
     return f"refused: {errors[0].message}" if errors else None
 
 
+def failing(program: Program, checks: Sequence[Check]) -> list[Check]:
+    """The checks that fail. A training that is not seen is shared and not scaled, which the conversion tells (HVD801)."""
+    told = convert_source(program.source).diagnostics
+    unscaled = any(d.code == "HVD801" and d.severity == "warning" for d in told)
+    wrong = [check for check in checks if check.status == "fail"]
+    return [c for c in wrong if not (unscaled and c.check.startswith("scaled to"))]
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory) -> Path:
     """A folder with the files that programs read."""
@@ -146,9 +155,9 @@ def test_program(program: Program, beside: Path, record_property) -> None:
         assert conversion.status == "refused"
         result = said = str(refusal(conversion))
     else:
-        verification = verify(program.path, 2, steps=STEPS, beside=beside)
-        checks = verification.checks
-        assert verification.holds, checks
+        checks = verify(program.path, 2, steps=STEPS, beside=beside).checks
+        assert not failing(program, checks), checks
+        assert any(c.check == "2 ranks: final weights" and c.status == "pass" for c in checks)
         unknown = [f"{c.check}: {c.detail}" for c in checks if c.status == "unknown"]
         passed = sum(check.status == "pass" for check in checks)
         result = "; ".join([f"holds, {passed} of {len(checks)} checks", *unknown])
@@ -160,8 +169,8 @@ def test_program(program: Program, beside: Path, record_property) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("program", [PROGRAMS_BY_NAME[name] for name in ORDERED], ids=ORDERED)
 def test_program_on_three_ranks(program: Program, beside: Path) -> None:
-    verification = verify(program.path, 3, steps=STEPS, beside=beside)
-    assert verification.holds, verification.checks
+    checks = verify(program.path, 3, steps=STEPS, beside=beside).checks
+    assert not failing(program, checks), checks
 
 
 @pytest.mark.parametrize("program", RUN, ids=lambda program: program.name)

@@ -103,7 +103,7 @@ async def test_what_is_no_notebook_is_refused(jp_fetch, notebook, body, message)
         {"target": "k3"},
         {"standalone": 1},
         {"guard": 0},
-        {"compression": "int8"},
+        {"data": "none"},
         {"warmup_epochs": -1},
         {"warmup_epochs": "3"},
         {"batch": "all"},
