@@ -20,7 +20,7 @@ PAGES = {
         ("On several machines", "docs/clusters"),
         ("Does it hold? verify", "docs/verify"),
         ("As it is: --batch global", "docs/exact"),
-        ("Scaled up: --batch scaled", "docs/scaling"),
+        ("Scaled up: larger batches", "docs/scaling"),
         ("What is converted", "docs/coverage"),
         ("The rules", "docs/rules"),
         ("What programs import", "docs/runtime"),
