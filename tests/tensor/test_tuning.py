@@ -63,7 +63,7 @@ def test_each_way_gives_the_same(case, monkeypatch):
     with jax.enable_x64(True):
         operands = made.operands(tuple(call.arguments.values()))
         key = made.counts(operands), made.dtype(operands)
-        plans = tuning._distinct({way: made.compile(*key, way) for way in CANDIDATES})
+        plans = tuning.distinct({way: made.compile(*key, way) for way in CANDIDATES})
         expected, *found = (
             jax.jit(partial(made.executed, plan))(operands) for plan in plans.values()
         )

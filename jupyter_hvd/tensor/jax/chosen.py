@@ -6,11 +6,11 @@ import hashlib
 import json
 import warnings
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 
 import jax
 
+from ... import __version__
 from ...files import UnusableInputError, cache_folder, write_atomically
 from ..lowering.choices import DENSE, Choices
 
@@ -64,5 +64,5 @@ def _folder() -> Path:
 def digest(*parts: object) -> str:
     """A name for a kernel on this device, with these versions."""
     device = jax.devices()[0]
-    whole = (*parts, device.platform, device.device_kind, jax.__version__, version("jupyter_hvd"))
+    whole = (*parts, device.platform, device.device_kind, jax.__version__, __version__)
     return hashlib.sha256("\n".join(map(str, whole)).encode()).hexdigest()[:32]

@@ -1,0 +1,429 @@
+"""What is worth knowing of the kernels on a device that one has for a few minutes:
+
+    python benchmarks/device_run.py --seconds 330 --out FOLDER [--only NAME] [--skip PART …]
+    python benchmarks/device_run.py --merge FOLDER
+
+The most important comes first, and each result is in FOLDER/results.jsonl as soon as it is there, so that it can be cut at any
+time: the constants of the device (`device_profile`), tests of the tensor language on it, the peers' programs, gradients of several
+matrices whose size grows to what memory holds, and the programs of `tensor_table`, with sizes that grow until JAX's gradient takes
+at least ten launches. Of each program every kernel is timed that a call could choose, one after the other in turn, beside JAX's.
+
+Programs are traced and compiled by several processes at once; then what they have compiled is timed, one program at a time, while
+the others wait. What is not compiled after `COMPILING` seconds is given up. `--merge` puts the results into docs/performance.md, in
+columns by device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+COMPILING = 32.0  # seconds
+ENOUGH = 14.0  # seconds, after which no further kernel of a program is compiled
+LAUNCHES = 10  # that JAX's gradient takes at least
+TURNS = 9
+TESTS = (
+    "test_kernels test_jax_backend test_structures test_recurrences test_running_sums test_joins test_elementary "
+    "test_whole_functions test_dense test_everyday test_public test_programs test_sparse_jacobians test_stores test_kinks"
+).split()
+TESTING = 0.25  # of the time, at most
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program to measure: the part that it belongs to, its name, and a size where there are several."""
+
+    part: str
+    name: str
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Kernels by name, ours by the model first, then JAX's, their arguments, and what is known of them before they are timed."""
+
+    kernels: Mapping[str, Callable[..., Any]]
+    arguments: tuple[Any, ...]
+    known: Mapping[str, Any]
+
+
+# In a process that measures
+
+
+def _cost(executable: Any) -> dict[str, float]:
+    """What XLA's analyses say: bytes that are moved, operations, bytes that it allocates."""
+    found: dict[str, float] = {}
+    with contextlib.suppress(Exception):  # some platforms have none
+        analysis = executable.cost_analysis()
+        found = {"moved": analysis.get("bytes accessed", 0), "flops": analysis.get("flops", 0)}
+    with contextlib.suppress(Exception):
+        memory = executable.memory_analysis()
+        found["allocated"] = memory.temp_size_in_bytes + memory.output_size_in_bytes
+    return found
+
+
+def _all_kernels(candidates: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The kernels that a call could choose, by name, that of the model first; and what is known of each."""
+    from jupyter_hvd.tensor import TensorError
+    from jupyter_hvd.tensor.jax.tuning import distinct
+    from jupyter_hvd.tensor.lowering.choices import CANDIDATES, DENSE, MODEL
+
+    first = candidates.made.by_model(candidates.operands)
+    choices = dict.fromkeys((first, DENSE, MODEL, *CANDIDATES))
+    kernels, known = {}, {}
+    started = time.perf_counter()
+    for choice, plan in distinct({c: candidates.plan(c) for c in choices}).items():
+        began = time.perf_counter()
+        if began - started > ENOUGH:
+            break
+        name = str(choice) if choice != first else f"{choice} (first)"
+        try:
+            if choice.dense:
+                candidates.made.require_fit(plan, candidates.operands)
+            executable = candidates.compiled(choice)
+        except TensorError as error:
+            known[name] = {"why": error.message[:100]}
+            continue
+        known[name] = {
+            "compiling": time.perf_counter() - began,
+            **_cost(executable),
+            "points": plan.points,
+            "steps": len(plan.order),
+        }
+        kernels[name] = lambda *_, run=executable: run(*candidates.operands)
+    return kernels, known
+
+
+def _prepared_table(job: Job, launch: float) -> Prepared:
+    import tensor_table as table
+    from tensor_kernels import Candidates
+
+    program = next(p for p in table.all_programs() if p.name == job.name)
+    if not _runs_in_jax(program):
+        raise ValueError("no program of JAX as it stands")
+    least = LAUNCHES * 1e3 * launch
+    found = table.large_enough(program, table.Growth(least, 100 * least, 1 << 26, 5.0, 16))
+    if found is None:
+        raise ValueError("too large from the start, its loops written out by JAX")
+    other, data, arguments = found
+    candidates = Candidates.of(*table.derivative(program, table.as_tensor(program), arguments))
+    kernels, known = _all_kernels(candidates)
+    first, *rest = kernels
+    return Prepared(
+        {first: kernels[first], "JAX": other, **{name: kernels[name] for name in rest}},
+        data,
+        {
+            "class": program.kind,
+            "entries": table.entries(arguments),
+            "sizes": dict(candidates.made._sizes),
+            "kernels": {**known, "JAX": _cost(other)},
+        },
+    )
+
+
+def _runs_in_jax(program: Any) -> bool:
+    import tensor_table as table
+    from jax import tree_util
+
+    try:
+        program.direct(*tree_util.tree_map(table._on_device, program.arguments))
+    except TypeError:
+        return False
+    return True
+
+
+def _prepared_peer(job: Job) -> Prepared:
+    import jax
+    from peer_programs import PEERS
+    from tensor_kernels import Candidates, compiled, device_arrays
+
+    peer = next(p for p in PEERS if p.benchmark.name == job.name)
+    benchmark = peer.benchmark
+    arguments = device_arrays(benchmark, job.size or benchmark.size)
+    places = benchmark.places if len(benchmark.places) > 1 else benchmark.places[0]
+    ways = {"JAX": benchmark.direct, **{way.__name__: way for way in (*peer.ways, *peer.better)}}
+    others = {name: compiled(jax.grad(way, places), arguments)[0] for name, way in ways.items()}
+    kernels, known = _all_kernels(
+        Candidates.of(benchmark.function.grad(*benchmark.wrt), arguments)
+    )
+    first, *rest = kernels
+    return Prepared(
+        {first: kernels[first], **others, **{name: kernels[name] for name in rest}},
+        arguments,
+        {"kernels": {**known, **{name: _cost(other) for name, other in others.items()}}},
+    )
+
+
+def _prepared_growth(job: Job) -> Prepared:
+    from tensor_kernels import GROWTH, Candidates, compiled, derivatives, device_arrays
+    from tensor_programs import ALL
+
+    benchmark = next(b for b in ALL if b.name == job.name)
+    assert job.size is not None
+    arguments = device_arrays(benchmark, job.size)
+    kernels, known = _all_kernels(
+        Candidates.of(benchmark.function.grad(*benchmark.wrt), arguments)
+    )
+    if job.size <= GROWTH[job.name][1]:
+        kernels["JAX"] = compiled(derivatives(benchmark)[1], arguments)[0]
+        known["JAX"] = _cost(kernels["JAX"])
+    return Prepared(kernels, arguments, {"kernels": known})
+
+
+def _difference(prepared: Prepared) -> float | None:
+    """Between ours and JAX's, relative to the largest entry."""
+    from tensor_kernels import difference
+
+    if "JAX" not in prepared.kernels:
+        return None
+    ours, *_ = prepared.kernels.values()
+    found = difference(ours(*prepared.arguments), prepared.kernels["JAX"](*prepared.arguments))
+    return found if math.isfinite(found) else None
+
+
+def _timed(prepared: Prepared) -> dict[str, Any]:
+    """Median ms of each kernel, and JAX's time over that of each in the same turns."""
+    import numpy as np
+    from tensor_table import in_turn
+
+    times = in_turn([*prepared.kernels.values()], prepared.arguments, TURNS)
+    spent = dict(zip(prepared.kernels, np.median(times, axis=1).tolist(), strict=True))
+    found: dict[str, Any] = {"ms": spent, "difference": _difference(prepared)}
+    if "JAX" in spent:
+        theirs = times[[*spent].index("JAX")]
+        ratios = np.median(theirs / times, axis=1).tolist()
+        found["ratios"] = dict(zip(spent, ratios, strict=True))
+    return {**found, **prepared.known}
+
+
+def work(connection: Any, folder: str) -> None:
+    """Profile, prepare and time, as the messages say, until there are no more."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    sys.setrecursionlimit(20_000)
+    log = Path(folder, "log.txt").open("a")  # noqa: SIM115
+    os.dup2(log.fileno(), 1)
+    os.dup2(log.fileno(), 2)
+    import jax
+
+    prepared: Prepared | None = None
+    for message, job, launch in iter(connection.recv, None):
+        try:
+            match message:
+                case "begin":
+                    answer = {"device": jax.devices()[0].device_kind}
+                case "profile":
+                    answer = _profile()
+                case "prepare":
+                    prepared = None
+                    match job.part:
+                        case "table":
+                            prepared = _prepared_table(job, launch)
+                        case "peers":
+                            prepared = _prepared_peer(job)
+                        case _:
+                            prepared = _prepared_growth(job)
+                    answer = {}
+                case "time":
+                    assert prepared is not None
+                    answer = _timed(prepared)
+                    prepared = None
+        except Exception as error:  # whatever a program does, the next one is measured
+            answer = {"why": f"{type(error).__name__}: {error}"[:300]}
+        connection.send(answer)
+
+
+def _profile() -> dict[str, Any]:
+    from device_profile import measured
+    from tensor_peers import overhead
+
+    call, jitted = overhead(10)
+    return {**measured(), "call_us": call, "jitted_call_us": jitted}
+
+
+# In the process that begins them
+
+
+@dataclass
+class Worker:
+    """A process, what it is asked to do at the moment, and since when."""
+
+    process: Any
+    connection: Any
+    job: Job | None = None
+    began: float = 0.0
+
+    @staticmethod
+    def started(folder: Path) -> Worker:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=work, args=(theirs, str(folder)), daemon=True)
+        process.start()
+        ours.send(("begin", None, None))
+        return Worker(process, ours)
+
+    def asked(self, message: str, job: Job | None, launch: float, seconds: float) -> dict[str, Any]:
+        """The answer, or why there is none."""
+        self.connection.send((message, job, launch))
+        return self.answered(seconds)
+
+    def answered(self, seconds: float) -> dict[str, Any]:
+        try:
+            if self.connection.poll(max(0.0, seconds)):
+                return self.connection.recv()
+        except EOFError:
+            return {"why": "its process ended"}
+        return {"why": f"took more than {seconds:.0f} s"}
+
+    def ended(self) -> None:
+        self.process.kill()
+
+
+class Results:
+    """The file to which each result is written at once."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.file = (folder / "results.jsonl").open("a")
+        self.began = time.monotonic()
+
+    def keep(self, part: str, name: str, found: Mapping[str, Any], size: int | None = None) -> None:
+        at = round(time.monotonic() - self.began, 1)
+        row = {"part": part, "name": name, "size": size, "at": at, **found}
+        print(json.dumps(row), file=self.file, flush=True)
+        print(_line(row), flush=True)
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    ms = " ".join(f"{name}={spent:.3g}" for name, spent in row.get("ms", {}).items())
+    size = f" {row['size']}" if row.get("size") else ""
+    return f"{row['at']:6} {row['part']} {row['name']}{size}: {row.get('why') or ms or 'measured'}"
+
+
+def jobs() -> Iterator[Job]:
+    """What is measured, the most important first: the peers, the table with some of each class, growth, the rest of the table."""
+    from peer_programs import PEERS
+    from tensor_kernels import GROWTH
+    from tensor_table import class_by_class
+
+    yield from (Job("peers", peer.benchmark.name) for peer in PEERS)
+    yield Job("peers", "n-body, i<j, both unknown", 4000)
+    table = [Job("table", program.name) for program in class_by_class()]
+    yield from table[:60]
+    for name, (sizes, _) in GROWTH.items():
+        yield from (Job("growth", name, size) for size in sizes[1:])
+    yield from table[60:]
+
+
+def run_tests(folder: Path, seconds: float, processes: int) -> dict[str, Any]:
+    """Tests of the tensor language that need no other part of the package, as far as they come; the failures by name."""
+    files = [str(ROOT / "tests" / "tensor" / f"{name}.py") for name in TESTS]
+    options = f"-q -n {processes} --dist load -p no:cacheprovider -p device_tests".split()
+    command = [sys.executable, "-m", "pytest", "-c", os.devnull, f"--rootdir={ROOT}", f"--confcutdir={ROOT / 'tests' / 'tensor'}", *options, *files]
+    outcomes = folder / "tests.jsonl"
+    path = os.pathsep.join([str(ROOT / "benchmarks"), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, "DEVICE_TESTS": str(outcomes)}
+    with (folder / "tests.txt").open("w") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        if process.poll() is None:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(5)
+            process.kill()
+    rows = [json.loads(line) for line in outcomes.read_text().splitlines()] if outcomes.exists() else []
+    return {
+        "passed": sum(row["outcome"] == "passed" for row in rows),
+        "skipped": sum(row["outcome"] == "skipped" for row in rows),
+        "failed": {row["test"]: row["why"] for row in rows if row["outcome"] == "failed"},
+        "complete": process.returncode in (0, 1),
+    }
+
+
+def measure(
+    due: Sequence[Job], workers: list[Worker], launch: float, ends: float, folder: Path, results: Results
+) -> None:
+    """Round by round: each worker prepares a program, then one after the other times it."""
+    left = list(due)
+    while left and time.monotonic() < ends - 5:
+        deadline = min(time.monotonic() + COMPILING, ends - 3)
+        busy, fresh = [], []
+        for worker in workers:
+            if left:
+                worker.job = left.pop(0)
+                worker.connection.send(("prepare", worker.job, launch))
+                busy.append(worker)
+        for worker in busy:
+            answer = worker.answered(deadline - time.monotonic())
+            if "why" not in answer:
+                continue
+            assert worker.job is not None
+            results.keep(worker.job.part, worker.job.name, answer, worker.job.size)
+            worker.job = None
+            if answer["why"].startswith(("took", "its process")):
+                worker.ended()
+                fresh.append(Worker.started(folder))
+                workers[workers.index(worker)] = fresh[-1]
+        for worker in busy:
+            if worker.job is not None and time.monotonic() < ends:
+                answer = worker.asked("time", worker.job, launch, min(20.0, ends - time.monotonic()))
+                results.keep(worker.job.part, worker.job.name, answer, worker.job.size)
+                worker.job = None
+        for worker in fresh:
+            worker.answered(min(30.0, ends - time.monotonic()))
+
+
+def run_all(seconds: float, folder: Path, only: str, skip: Sequence[str]) -> None:
+    ends = time.monotonic() + seconds
+    results = Results(folder)
+    cores = os.cpu_count() or 1
+    workers = [Worker.started(folder) for _ in range(max(1, min(14, cores - 2)))]
+    begun = [worker.answered(60) for worker in workers]
+    results.keep("device", begun[0].get("device", "?"), {"workers": len(workers)})
+    profile: Mapping[str, Any] = {}
+    if "profile" not in skip:
+        profile = workers[0].asked("profile", None, 0.0, min(90.0, seconds / 2))
+        results.keep("profile", str(profile.get("device")), profile)
+    if "tests" not in skip:
+        found = run_tests(folder, TESTING * seconds, len(workers))
+        results.keep("tests", "tensor", found)
+    os.environ["JUPYTER_HVD_TUNE"] = "never"
+    due = [job for job in jobs() if only in job.name and job.part not in skip]
+    measure(due, workers, profile.get("launch", 7e-5), ends, folder, results)
+    for worker in workers:
+        worker.ended()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=420.0)
+    parser.add_argument("--out", type=Path, help="folder for the results")
+    parser.add_argument("--only", default="", help="programs whose name has this in it")
+    parser.add_argument("--skip", nargs="*", default=(), help="profile, tests, peers, growth, table")
+    parser.add_argument("--merge", type=Path, help="folder with results for docs/performance.md")
+    options = parser.parse_args()
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    if options.merge:
+        from device_columns import merge
+
+        merge(options.merge)
+        return
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # several processes share the device
+    os.environ["JUPYTER_HVD_TUNE"] = "never"
+    run_all(options.seconds, options.out, options.only, options.skip)
+
+
+if __name__ == "__main__":
+    main()
