@@ -38,7 +38,7 @@ TESTS = (
     "test_kernels test_jax_backend test_structures test_recurrences test_running_sums test_joins test_elementary "
     "test_whole_functions test_dense test_everyday test_public test_programs test_sparse_jacobians test_stores test_kinks"
 ).split()
-TESTING = 0.25  # of the time, at most
+TESTING = 0.2  # of the time, at most
 
 
 @dataclass(frozen=True)
@@ -353,12 +353,18 @@ def run_tests(folder: Path, seconds: float, processes: int) -> dict[str, Any]:
 
 
 def measure(
-    due: Sequence[Job], workers: list[Worker], launch: float, ends: float, folder: Path, results: Results
+    due: Sequence[Job],
+    workers: list[Worker],
+    launch: float,
+    ends: float,
+    compiling: float,
+    folder: Path,
+    results: Results,
 ) -> None:
     """Round by round: each worker prepares a program, then one after the other times it."""
     left = list(due)
     while left and time.monotonic() < ends - 5:
-        deadline = min(time.monotonic() + COMPILING, ends - 3)
+        deadline = min(time.monotonic() + compiling, ends - 3)
         busy, fresh = [], []
         for worker in workers:
             if left:
@@ -385,7 +391,8 @@ def measure(
             worker.answered(min(30.0, ends - time.monotonic()))
 
 
-def run_all(seconds: float, folder: Path, only: str, skip: Sequence[str]) -> None:
+def run_all(options: argparse.Namespace) -> None:
+    seconds, folder, skip = options.seconds, options.out, options.skip
     ends = time.monotonic() + seconds
     results = Results(folder)
     cores = os.cpu_count() or 1
@@ -400,8 +407,9 @@ def run_all(seconds: float, folder: Path, only: str, skip: Sequence[str]) -> Non
         found = run_tests(folder, TESTING * seconds, len(workers))
         results.keep("tests", "tensor", found)
     os.environ["JUPYTER_HVD_TUNE"] = "never"
-    due = [job for job in jobs() if only in job.name and job.part not in skip]
-    measure(due, workers, profile.get("launch", 7e-5), ends, folder, results)
+    due = [job for job in jobs() if options.only in job.name and job.part not in skip]
+    launch = profile.get("launch", 7e-5)
+    measure(due, workers, launch, ends, options.compiling, folder, results)
     for worker in workers:
         worker.ended()
 
@@ -413,6 +421,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="programs whose name has this in it")
     parser.add_argument("--skip", nargs="*", default=(), help="profile, tests, peers, growth, table")
     parser.add_argument("--merge", type=Path, help="folder with results for docs/performance.md")
+    parser.add_argument("--compiling", type=float, default=COMPILING, help="seconds for a program")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT / "benchmarks"))
     if options.merge:
@@ -422,7 +431,7 @@ def main() -> None:
         return
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # several processes share the device
     os.environ["JUPYTER_HVD_TUNE"] = "never"
-    run_all(options.seconds, options.out, options.only, options.skip)
+    run_all(options)
 
 
 if __name__ == "__main__":
