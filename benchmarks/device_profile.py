@@ -2,8 +2,8 @@
 
     python benchmarks/device_profile.py
 
-prints them as JSON, as `jupyter_hvd/tensor/lowering/devices` has them. Each is the slope between two sizes, so that the cost of the
-call itself is in none but `launch`.
+prints them as JSON, most of what `jupyter_hvd/tensor/lowering/devices` has. Each is the slope between two sizes, so that only
+`launch` contains the cost of a call.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def kernel() -> float:
 
 
 def step(width: int = 64, rows: bool = False, reductions: int = 0) -> float:
-    """Seconds of an iteration of `lax.scan` that carries so many numbers and, with `rows`, reads and writes a row of each; with so
-    many reductions in it.
+    """Seconds of an iteration of `lax.scan` that carries `width` numbers and has so many `reductions`; with `rows`, it reads and
+    writes a row, too.
     """
 
     def made(count: int) -> tuple[Any, ...]:

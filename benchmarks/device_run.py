@@ -3,14 +3,17 @@
     python benchmarks/device_run.py --seconds 330 --out FOLDER [--only NAME] [--skip PART …]
     python benchmarks/device_run.py --merge FOLDER
 
-The most important comes first, and each result is in FOLDER/results.jsonl as soon as it is there, so that it can be cut at any
-time: the constants of the device (`device_profile`), tests of the tensor language on it, the peers' programs, gradients of several
-matrices whose size grows to what memory holds, and the programs of `tensor_table`, with sizes that grow until JAX's gradient takes
-at least ten launches. Of each program every kernel is timed that a call could choose, one after the other in turn, beside JAX's.
+Each result is appended to FOLDER/results.jsonl at once, the most important first, so that a run may be cut at any time:
 
-Programs are traced and compiled by several processes at once; then what they have compiled is timed, one program at a time, while
-the others wait. What is not compiled after `COMPILING` seconds is given up. `--merge` puts the results into docs/performance.md, in
-columns by device.
+1. the constants of the device (`device_profile`),
+2. tests of the tensor language that need no other part of the package,
+3. the peers' programs,
+4. programs of `tensor_table`, with sizes that grow until JAX's gradient takes at least ten launches,
+5. the growth of structured programs.
+
+For each program every candidate kernel is timed beside JAX's. Several processes trace and compile at once; then one program at a
+time is timed while the others wait. A program that does not compile within `COMPILING` seconds is given up. `--merge` writes the
+results into docs/performance.md, in columns by device.
 """
 
 from __future__ import annotations
@@ -155,9 +158,7 @@ def _prepared_peer(job: Job) -> Prepared:
     places = benchmark.places if len(benchmark.places) > 1 else benchmark.places[0]
     ways = {"JAX": benchmark.direct, **{way.__name__: way for way in (*peer.ways, *peer.better)}}
     others = {name: compiled(jax.grad(way, places), arguments)[0] for name, way in ways.items()}
-    kernels, known = _all_kernels(
-        Candidates.of(benchmark.function.grad(*benchmark.wrt), arguments)
-    )
+    kernels, known = _all_kernels(Candidates.of(benchmark.function.grad(*benchmark.wrt), arguments))
     first, *rest = kernels
     return Prepared(
         {first: kernels[first], **others, **{name: kernels[name] for name in rest}},
@@ -173,9 +174,7 @@ def _prepared_growth(job: Job) -> Prepared:
     benchmark = next(b for b in ALL if b.name == job.name)
     assert job.size is not None
     arguments = device_arrays(benchmark, job.size)
-    kernels, known = _all_kernels(
-        Candidates.of(benchmark.function.grad(*benchmark.wrt), arguments)
-    )
+    kernels, known = _all_kernels(Candidates.of(benchmark.function.grad(*benchmark.wrt), arguments))
     if job.size <= GROWTH[job.name][1]:
         kernels["JAX"] = compiled(derivatives(benchmark)[1], arguments)[0]
         known["JAX"] = _cost(kernels["JAX"])
@@ -330,7 +329,17 @@ def run_tests(folder: Path, seconds: float, processes: int) -> dict[str, Any]:
     """Tests of the tensor language that need no other part of the package, as far as they come; the failures by name."""
     files = [str(ROOT / "tests" / "tensor" / f"{name}.py") for name in TESTS]
     options = f"-q -n {processes} --dist load -p no:cacheprovider -p device_tests".split()
-    command = [sys.executable, "-m", "pytest", "-c", os.devnull, f"--rootdir={ROOT}", f"--confcutdir={ROOT / 'tests' / 'tensor'}", *options, *files]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-c",
+        os.devnull,
+        f"--rootdir={ROOT}",
+        f"--confcutdir={ROOT / 'tests' / 'tensor'}",
+        *options,
+        *files,
+    ]
     outcomes = folder / "tests.jsonl"
     path = os.pathsep.join([str(ROOT / "benchmarks"), str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "DEVICE_TESTS": str(outcomes)}
@@ -343,7 +352,11 @@ def run_tests(folder: Path, seconds: float, processes: int) -> dict[str, Any]:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(5)
             process.kill()
-    rows = [json.loads(line) for line in outcomes.read_text().splitlines()] if outcomes.exists() else []
+    rows = (
+        [json.loads(line) for line in outcomes.read_text().splitlines()]
+        if outcomes.exists()
+        else []
+    )
     return {
         "passed": sum(row["outcome"] == "passed" for row in rows),
         "skipped": sum(row["outcome"] == "skipped" for row in rows),
@@ -384,7 +397,9 @@ def measure(
                 workers[workers.index(worker)] = fresh[-1]
         for worker in busy:
             if worker.job is not None and time.monotonic() < ends:
-                answer = worker.asked("time", worker.job, launch, min(20.0, ends - time.monotonic()))
+                answer = worker.asked(
+                    "time", worker.job, launch, min(20.0, ends - time.monotonic())
+                )
                 results.keep(worker.job.part, worker.job.name, answer, worker.job.size)
                 worker.job = None
         for worker in fresh:
@@ -419,7 +434,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=420.0)
     parser.add_argument("--out", type=Path, help="folder for the results")
     parser.add_argument("--only", default="", help="programs whose name has this in it")
-    parser.add_argument("--skip", nargs="*", default=(), help="profile, tests, peers, growth, table")
+    parser.add_argument(
+        "--skip", nargs="*", default=(), help="profile, tests, peers, growth, table"
+    )
     parser.add_argument("--merge", type=Path, help="folder with results for docs/performance.md")
     parser.add_argument("--compiling", type=float, default=COMPILING, help="seconds for a program")
     options = parser.parse_args()

@@ -1,5 +1,5 @@
-"""A plugin of pytest for `device_run`: what tests of the tensor language take from `tests/conftest.py`, without the rest of it, and
-a line for each test in the file DEVICE_TESTS as soon as it has run.
+"""A pytest plugin for `device_run`. It replaces what tests of the tensor language take from `tests/conftest.py`, and appends a
+line for each test to the file DEVICE_TESTS as soon as the test has run.
 """
 
 from __future__ import annotations

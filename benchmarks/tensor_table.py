@@ -328,8 +328,14 @@ def measure(program: Program) -> Row:
 
 @dataclass(frozen=True)
 class Growth:
-    """How programs grow: until JAX's gradient takes so many ms, and never `most`, has so many entries, or takes so many seconds to
-    compile. Of what takes so little that the call itself may be most of it, `steep` times as much is tried next.
+    """When a program is large enough.
+
+    Attributes:
+        least: ms that JAX's gradient takes at least.
+        most: ms that it does not exceed.
+        entries: of the arguments, at most.
+        compiling: seconds that compiling JAX's gradient may take.
+        steep: factor of the next size while a gradient is much faster than `least`.
     """
 
     least: float = LEAST

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import warnings
 from contextlib import suppress
 from pathlib import Path
 
 import jax
 
-from ... import __version__
 from ...files import UnusableInputError, cache_folder, write_atomically
 from ..lowering.choices import DENSE, Choices
 
@@ -64,5 +64,8 @@ def _folder() -> Path:
 def digest(*parts: object) -> str:
     """A name for a kernel on this device, with these versions."""
     device = jax.devices()[0]
-    whole = (*parts, device.platform, device.device_kind, jax.__version__, __version__)
+    own = sys.modules[
+        __name__.partition(".")[0]
+    ].__version__  # importing it would name what it shows
+    whole = (*parts, device.platform, device.device_kind, jax.__version__, own)
     return hashlib.sha256("\n".join(map(str, whole)).encode()).hexdigest()[:32]

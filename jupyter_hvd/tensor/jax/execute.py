@@ -141,7 +141,7 @@ def started(plan: Plan, arrays: Sequence[Any]) -> Values:
         elif not isinstance(type_, Integer):
             reals[x] = nested(type_, value)
     return Values(
-        plan.dtype, reals, data, both_ways=plan.both_ways, platform=plan.windows, made=plan.made
+        plan.dtype, reals, data, both_ways=plan.both_ways, device=plan.windows, made=plan.made
     )
 
 
@@ -185,6 +185,7 @@ def run(action: Action, values: Values) -> Any:
     raise TypeError(action)
 
 
+UNROLLED = 200  # steps of iterations that are compiled as one
 Carried = dict[str, Any]  # arrays by the parameter of a loop's body, which is `s0`, `s1`, …
 
 
@@ -283,6 +284,7 @@ def _turns(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried
     """
     body: Plan = action.body
     wholes = _named("c", action.wholes, values)
+    unroll = max(1, min(body.device.unroll, UNROLLED // max(1, len(body.order))))
 
     def turn(carried: Carried, now: tuple[Any, Carried]) -> tuple[Carried, Carried]:
         index, row = now
@@ -292,7 +294,7 @@ def _turns(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried
             {**carried, **row, **wholes},
             data,
             both_ways=body.both_ways,
-            platform=body.windows,
+            device=body.windows,
             made=body.made,
         )
         turns = {**values.turns, relation_of(action.index): action.count}
@@ -304,8 +306,8 @@ def _turns(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried
     def turns(carried: Carried, first: Any, rows: Carried, count: int) -> tuple[Carried, Carried]:
         indices = first + jnp.arange(count, dtype=jnp.int32)
         if action.backwards:
-            return lax.scan(turn, carried, (indices[::-1], rows), reverse=True)  # type: ignore[no-any-return]
-        return lax.scan(turn, carried, (indices, rows))  # type: ignore[no-any-return]
+            return lax.scan(turn, carried, (indices[::-1], rows), reverse=True, unroll=unroll)  # type: ignore[no-any-return]
+        return lax.scan(turn, carried, (indices, rows), unroll=unroll)  # type: ignore[no-any-return]
 
     return turns
 

@@ -41,7 +41,6 @@ from ..language.whole_functions import is_note
 from ..lowering.liveness import restrict
 from ..lowering.plan import Plan, in_bytes
 from ..lowering.specialize import at_sizes
-from ..lowering.tiling import BIG
 from ..ssa.convert import to_ssa
 from ..ssa.normalize import normalize
 from ..ssa.program import Program
@@ -55,6 +54,23 @@ from .whole import as_given, has_whole_functions, taken
 TURNS = 64  # of loops that are written out
 ROWS = 8  # of an array that are arrays of their own
 TIMES = 4  # the data, which the largest array may be in entries
+
+
+@dataclass(frozen=True)
+class DenseWork:
+    """What JAX's own way does.
+
+    Attributes:
+        entries: of all arrays that it makes.
+        scatters: whether it adds entries up at indices from data.
+        loops: whether it has loops that are not written out.
+        operations: how many JAX traces.
+    """
+
+    entries: int
+    scatters: bool
+    loops: bool
+    operations: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +146,8 @@ class Plain:
         found = to_pairs([slopes[x] for x in pulled.wrt], lambda a, b: (a, b))
         return (result, found) if pulled.with_value else found
 
-    def require_fit(self, plan: Plan, arrays: Sequence[Any]) -> int:
-        """The entries of all that it makes; TensorError where it is no way to compute these, or an array of it is
+    def require_fit(self, plan: Plan, arrays: Sequence[Any]) -> DenseWork:
+        """What it does; TensorError where it is no way to compute these, or an array of it is
         much larger than the data and what the plan makes.
         """
         if self.reason:
@@ -142,15 +158,22 @@ class Plain:
             jaxpr = jax.make_jaxpr(lambda *xs: self.run(plan, xs))(*arrays).jaxpr
         except Exception as error:  # what of a program JAX cannot do, nobody has listed
             raise TensorError(f"JAX has none of its own: {error}") from error
-        made = [(n, times) for eqn, times in _equations(jaxpr) for n in map(_entries, eqn.outvars)]
+        equations = [*_equations(jaxpr)]
+        made = [(n, times) for eqn, times in equations for n in map(_entries, eqn.outvars)]
+        names = {eqn.primitive.name for eqn, _ in equations}
         own = [prod(shape) for shape in plan.shapes().values()]
         data = map(_entries, (*jaxpr.invars, *jaxpr.outvars))
         largest = max((n for n, _ in made), default=0)
-        limit = max(BIG, TIMES * max((*own, *data), default=0))
+        limit = max(plan.device.intermediate, TIMES * max((*own, *data), default=0))
         if largest > limit:
             size = in_bytes(largest * plan.dtype.itemsize)
             raise TensorError(f"an array of {size} is much larger than the data")
-        return sum(n * times for n, times in made)
+        return DenseWork(
+            sum(n * times for n, times in made),
+            any(name.startswith("scatter") for name in names),
+            bool(names & {"scan", "while"}),
+            len(equations),
+        )
 
 
 def rows_apart(e: Term, sizes: Mapping[str, int]) -> Term:

@@ -19,6 +19,7 @@ from ..language.types import IndexArray, ParameterType
 from ..ssa.program import Output, flat
 from .choices import Choices
 from .dataflow import Remade, margins, producers, remade
+from .device import Device
 from .ir import (
     Access,
     Accumulate,
@@ -63,7 +64,7 @@ class Plan:
     parameters: tuple[tuple[str, ParameterType], ...]
     counts: Counts
     dtype: np.dtype[Any]
-    platform: str
+    device: Device
     steps: tuple[Step, ...]
     output: Output
     barriers: frozenset[str]
@@ -73,9 +74,14 @@ class Plan:
     choices: Choices
 
     @property
-    def windows(self) -> str:
-        """The kind of device whose way it is to read windows (`strategy.choose`)."""
-        return self.platform if self.choices.windows else "any"
+    def platform(self) -> str:
+        """JAX's name for the kind of device."""
+        return self.device.platform
+
+    @property
+    def windows(self) -> Device:
+        """The device, with or without its way to read windows (`strategy.choose`)."""
+        return self.device if self.choices.windows else self.device.without_windows
 
     @cached_property
     def quotients(self) -> frozenset[str]:
@@ -172,6 +178,18 @@ class Plan:
                 here = step.action.extents if isinstance(step.action, Entrywise) else {"": 0}
                 total += times * prod(here.values())
                 total += sum(loop.count * loop.body.points for loop in step.action.loops)
+        return total
+
+    @cached_property
+    def entries(self) -> int:
+        """How many entries its steps make together, those of a loop in each iteration, and those of terms that are summed."""
+        shapes, total = self.shapes(), 0
+        for part in self.order:
+            times = part.count if isinstance(part, Blocks) else 1
+            for step in _flat((part,)):
+                if not isinstance(step.action, Load | Take):
+                    total += times * prod(shapes[step.name])
+                total += sum(loop.count * loop.body.entries for loop in step.action.loops)
         return total
 
     def widest(self) -> str:
@@ -279,7 +297,7 @@ def _ranges(binders: Binders) -> str:
     return " ".join(f"{i}<{n}" for i, n in binders)
 
 
-def _how(action: Action, platform: str) -> str:
+def _how(action: Action, device: Device) -> str:
     match action:
         case Load(parameter, path):
             return f"argument {parameter}{''.join(f'.{side}' for side in path)}"
@@ -308,7 +326,7 @@ def _how(action: Action, platform: str) -> str:
         case Take(source, place):
             return f"s{place} of {source}"
         case Contract():
-            strategy = str(choose(action, platform))
+            strategy = str(choose(action, device))
             terms = "·".join(map(_access, action.reads))
             if action.scatter_to:
                 places = _indices(a for a, _ in action.scatter_to)
