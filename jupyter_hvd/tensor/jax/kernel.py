@@ -26,6 +26,7 @@ from ..lowering.joins import Join, parts, power_of_two, tables_of
 from ..lowering.liveness import restrict
 from ..lowering.lower import lower
 from ..lowering.plan import Counts, Plan
+from ..lowering.roofline import work_of
 from ..lowering.specialize import at_sizes
 from ..ssa.program import Contraction, Map, Program, everywhere
 from . import chosen
@@ -38,7 +39,7 @@ from .runtime import Values
 Kinds = list[tuple[str, ParameterType]]
 NO_ROWS: Mapping[int, Any] = {}
 WORSE = 8  # times as many entries as a kernel visits points: then JAX's own way is not tried
-SAVED = 2  # times as many entries as the plan makes, on devices on which dense arrays come first
+SAVED = 2  # times the plan's time and bytes from which on it is preferred on devices on which dense arrays come first
 OPERATIONS = 1000  # of JAX's own way, beyond which it takes long to compile
 ROUNDS = 3  # in which it is found out what to join
 
@@ -251,8 +252,8 @@ class Kernel:
         return self.models[key]
 
     def saves_little(self, arrays: Sequence[Any]) -> bool:
-        """Whether the plan makes more than half of the entries that JAX's own way makes, and that has no loops, which the plan
-        unrolls, and adds nothing up at indices from data, which the plan does in fewer kernels.
+        """Whether the plan saves less than half of the predicted time and of the bytes of JAX's own way. That has no loops, which the
+        plan unrolls, and adds nothing up at indices from data, which the plan does in fewer kernels.
         """
         if self._sets or self._sparse:
             return False
@@ -263,7 +264,11 @@ class Kernel:
             return False
         if made.scatters or made.loops or made.operations > OPERATIONS:
             return False
-        return made.entries < SAVED * self.compile(*key).entries
+        plan = self.compile(*key)
+        sizes = plan.device, plan.dtype.name, plan.dtype.itemsize
+        work = work_of(plan)
+        is_as_fast = made.work.seconds(*sizes) < SAVED * work.seconds(*sizes)
+        return is_as_fast and made.work.stored < SAVED * work.stored
 
     def takes_whole_functions(self, arrays: Sequence[Any]) -> bool:
         """Whether JAX's own way has functions of whole arrays, fits, and nothing else is said by tuples: the loops for these

@@ -8,7 +8,7 @@ lets in is in all of the product, as where a relation is a matrix (`strategy`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -40,6 +40,7 @@ from ..language.types import REAL, TupleSet
 from ..language.whole_functions import is_note
 from ..lowering.liveness import restrict
 from ..lowering.plan import Plan, in_bytes
+from ..lowering.roofline import Work
 from ..lowering.specialize import at_sizes
 from ..ssa.convert import to_ssa
 from ..ssa.normalize import normalize
@@ -50,6 +51,7 @@ from .execute import started
 from .halves import folds
 from .places import with_index_arrays
 from .whole import as_given, has_whole_functions, taken
+from .work import equations_of, work_of_jaxpr
 
 TURNS = 64  # of loops that are written out
 ROWS = 8  # of an array that are arrays of their own
@@ -61,13 +63,15 @@ class DenseWork:
     """What JAX's own way does.
 
     Attributes:
-        entries: of all arrays that it makes.
+        entries: of all arrays that it makes, were nothing fused.
+        work: what it does, as it is fused.
         scatters: whether it adds entries up at indices from data.
         loops: whether it has loops that are not written out.
         operations: how many JAX traces.
     """
 
     entries: int
+    work: Work
     scatters: bool
     loops: bool
     operations: int
@@ -158,7 +162,7 @@ class Plain:
             jaxpr = jax.make_jaxpr(lambda *xs: self.run(plan, xs))(*arrays).jaxpr
         except Exception as error:  # what of a program JAX cannot do, nobody has listed
             raise TensorError(f"JAX has none of its own: {error}") from error
-        equations = [*_equations(jaxpr)]
+        equations = [*equations_of(jaxpr)]
         made = [(n, times) for eqn, times in equations for n in map(_entries, eqn.outvars)]
         names = {eqn.primitive.name for eqn, _ in equations}
         own = [prod(shape) for shape in plan.shapes().values()]
@@ -170,6 +174,7 @@ class Plain:
             raise TensorError(f"an array of {size} is much larger than the data")
         return DenseWork(
             sum(n * times for n, times in made),
+            work_of_jaxpr(jaxpr),
             any(name.startswith("scatter") for name in names),
             bool(names & {"scan", "while"}),
             len(equations),
@@ -241,25 +246,6 @@ def _has_folds(e: Term, sizes: Mapping[str, int]) -> bool:
             return True
         e = e.body
     return False
-
-
-def _equations(jaxpr: Any, times: int = 1) -> Iterator[tuple[Any, int]]:
-    """What is computed, and how often."""
-    for eqn in jaxpr.eqns:
-        inner = [
-            x
-            for x in jax.tree_util.tree_leaves([*eqn.params.values()], is_leaf=_is_jaxpr)
-            if _is_jaxpr(x)
-        ]
-        turns = eqn.params.get("length", 1) if eqn.primitive.name == "scan" else 1
-        for x in inner:
-            yield from _equations(getattr(x, "jaxpr", x), times * turns)
-        if not inner or turns > 1:  # a scan makes histories, too
-            yield eqn, times
-
-
-def _is_jaxpr(x: Any) -> bool:
-    return hasattr(getattr(x, "jaxpr", x), "eqns")
 
 
 def _entries(variable: Any) -> int:

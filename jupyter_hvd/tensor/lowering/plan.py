@@ -180,18 +180,6 @@ class Plan:
                 total += sum(loop.count * loop.body.points for loop in step.action.loops)
         return total
 
-    @cached_property
-    def entries(self) -> int:
-        """How many entries its steps make together, those of a loop in each iteration, and those of terms that are summed."""
-        shapes, total = self.shapes(), 0
-        for part in self.order:
-            times = part.count if isinstance(part, Blocks) else 1
-            for step in _flat((part,)):
-                if not isinstance(step.action, Load | Take):
-                    total += times * prod(shapes[step.name])
-                total += sum(loop.count * loop.body.entries for loop in step.action.loops)
-        return total
-
     def widest(self) -> str:
         """The largest array and its bytes."""
         shapes = self.shapes()
