@@ -30,11 +30,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-COMPILING = 32.0  # seconds
-ENOUGH = 14.0  # seconds, after which no further kernel of a program is compiled
+COMPILING = 16.0  # seconds
+ENOUGH = 8.0  # seconds, after which no further kernel of a program is compiled
+BEFORE = "as on a CPU"  # the kernel without a profile of the device
 LAUNCHES = 10  # that JAX's gradient takes at least
 TURNS = 9
 TESTS = (
@@ -104,9 +106,33 @@ def _all_kernels(candidates: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             **_cost(executable),
             "points": plan.points,
             "steps": len(plan.order),
+            "predicted": _predicted(candidates.made, choice, plan),
         }
         kernels[name] = lambda *_, run=executable: run(*candidates.operands)
     return kernels, known
+
+
+def _predicted(made: Any, choice: Any, plan: Any) -> float:
+    """The ms that the device is predicted to take."""
+    from jupyter_hvd.tensor.lowering.roofline import predicted_seconds
+
+    if not choice.dense:
+        return 1e3 * predicted_seconds(plan)
+    work = made.fitting[plan.counts, plan.dtype].work
+    return 1e3 * work.seconds(plan.device, plan.dtype.name, plan.dtype.itemsize)
+
+
+def _as_on_a_cpu(derivative: Any, arguments: Any, named: Any = MappingProxyType({})) -> Any:
+    """The kernel of a device without a profile: planned as for a CPU but for what suits a CPU alone."""
+    from tensor_kernels import Candidates
+
+    from jupyter_hvd.tensor.jax.devices import planned_for
+    from jupyter_hvd.tensor.lowering.device import device_of
+
+    with planned_for(device_of("unknown", "a device without a profile")):
+        candidates = Candidates.of(derivative, arguments, named)
+        executable = candidates.compiled(candidates.made.by_model(candidates.operands))
+    return lambda *_: executable(*candidates.operands)
 
 
 def _prepared_table(job: Job, launch: float) -> Prepared:
@@ -117,12 +143,16 @@ def _prepared_table(job: Job, launch: float) -> Prepared:
     if not _runs_in_jax(program):
         raise ValueError("no program of JAX as it stands")
     least = LAUNCHES * 1e3 * launch
-    found = table.large_enough(program, table.Growth(least, 100 * least, 1 << 26, 5.0, 16))
+    found = table.large_enough(
+        program, table.Growth(least, 100 * least, 1 << 26, 5.0, 16, 25, _single)
+    )
     if found is None:
         raise ValueError("too large from the start, its loops written out by JAX")
     other, data, arguments = found
-    candidates = Candidates.of(*table.derivative(program, table.as_tensor(program), arguments))
+    given = table.derivative(program, table.as_tensor(program), arguments)
+    candidates = Candidates.of(*given)
     kernels, known = _all_kernels(candidates)
+    kernels[BEFORE] = _as_on_a_cpu(*given)
     first, *rest = kernels
     return Prepared(
         {first: kernels[first], "JAX": other, **{name: kernels[name] for name in rest}},
@@ -134,6 +164,15 @@ def _prepared_table(job: Job, launch: float) -> Prepared:
             "kernels": {**known, "JAX": _cost(other)},
         },
     )
+
+
+def _single(executable: Any, arguments: Any) -> float:
+    """The ms of one run; beside what other processes do on the device only the fastest of many says something."""
+    import jax
+
+    began = time.perf_counter()
+    jax.block_until_ready(executable(*arguments))
+    return 1e3 * (time.perf_counter() - began)
 
 
 def _runs_in_jax(program: Any) -> bool:
@@ -158,7 +197,9 @@ def _prepared_peer(job: Job) -> Prepared:
     places = benchmark.places if len(benchmark.places) > 1 else benchmark.places[0]
     ways = {"JAX": benchmark.direct, **{way.__name__: way for way in (*peer.ways, *peer.better)}}
     others = {name: compiled(jax.grad(way, places), arguments)[0] for name, way in ways.items()}
-    kernels, known = _all_kernels(Candidates.of(benchmark.function.grad(*benchmark.wrt), arguments))
+    derivative = benchmark.function.grad(*benchmark.wrt)
+    kernels, known = _all_kernels(Candidates.of(derivative, arguments))
+    kernels[BEFORE] = _as_on_a_cpu(derivative, arguments)
     first, *rest = kernels
     return Prepared(
         {first: kernels[first], **others, **{name: kernels[name] for name in rest}},
@@ -174,7 +215,9 @@ def _prepared_growth(job: Job) -> Prepared:
     benchmark = next(b for b in ALL if b.name == job.name)
     assert job.size is not None
     arguments = device_arrays(benchmark, job.size)
-    kernels, known = _all_kernels(Candidates.of(benchmark.function.grad(*benchmark.wrt), arguments))
+    derivative = benchmark.function.grad(*benchmark.wrt)
+    kernels, known = _all_kernels(Candidates.of(derivative, arguments))
+    kernels[BEFORE] = _as_on_a_cpu(derivative, arguments)
     if job.size <= GROWTH[job.name][1]:
         kernels["JAX"] = compiled(derivatives(benchmark)[1], arguments)[0]
         known["JAX"] = _cost(kernels["JAX"])
@@ -406,12 +449,16 @@ def measure(
             worker.answered(min(30.0, ends - time.monotonic()))
 
 
+def _processes() -> int:
+    """How many programs are prepared at once."""
+    return max(1, min(10, (os.cpu_count() or 1) - 2))
+
+
 def run_all(options: argparse.Namespace) -> None:
     seconds, folder, skip = options.seconds, options.out, options.skip
     ends = time.monotonic() + seconds
     results = Results(folder)
-    cores = os.cpu_count() or 1
-    workers = [Worker.started(folder) for _ in range(max(1, min(14, cores - 2)))]
+    workers = [Worker.started(folder) for _ in range(_processes())]
     begun = [worker.answered(60) for worker in workers]
     results.keep("device", begun[0].get("device", "?"), {"workers": len(workers)})
     profile: Mapping[str, Any] = {}
@@ -446,7 +493,9 @@ def main() -> None:
 
         merge(options.merge)
         return
-    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # several processes share the device
+    # Several processes share the device, and none gives memory back.
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.95 / _processes():.3f}"
     os.environ["JUPYTER_HVD_TUNE"] = "never"
     run_all(options)
 

@@ -38,6 +38,7 @@ from ..lowering.turns import relation_of
 from ..ssa.program import Output, flat, map_output
 from . import contraction, elementwise, sorting
 from .arguments import nested
+from .linear import solved
 from .places import as_indices
 from .runtime import Values, always, can_have_barrier, hidden
 
@@ -197,6 +198,8 @@ def scanned(action: Scan, values: Values) -> tuple[Any, ...]:
     if action.sums:
         return _added_up(action, starts, rows, values)
     turns = _turns(action, values)
+    if action.solution:
+        return _composed(action, starts, rows, values)
     if action.backwards:
         parts = zip(rows.items(), action.backwards, strict=True)
         last, histories = turns(
@@ -220,6 +223,25 @@ def scanned(action: Scan, values: Values) -> tuple[Any, ...]:
         last, (_, more) = block(last, full * action.every, rest)
         histories = {p: jnp.concatenate([x, more[p]]) for p, x in histories.items()}
     return *_by_place(starts, last, histories), begins
+
+
+def _composed(action: Scan, starts: Carried, rows: Carried, values: Values) -> tuple[Any, ...]:
+    """What a loop of linear iterations carries, as `scanned`, where all of that is finite: else the iterations run one after the
+    other, for products of their matrices may overflow where these do not.
+    """
+    if action.backwards:
+        parts = zip(rows.items(), action.backwards, strict=True)
+        rows = {p: jnp.flip(_reversed(x, r, action.count), 0) for (p, x), r in parts}
+    found = solved(action, starts, rows, _turn(action, values))
+    finite = jnp.stack([jnp.isfinite(x).all() for x in found]).all()
+
+    def one_by_one() -> tuple[Any, ...]:
+        last, histories = _turns(replace(action, backwards=()), values)(
+            starts, 0, rows, action.count
+        )
+        return _by_place(starts, last, histories)
+
+    return lax.cond(finite, lambda: found, one_by_one)  # type: ignore[no-any-return]
 
 
 def _added_up(action: Scan, starts: Carried, rows: Carried, values: Values) -> tuple[Any, ...]:
@@ -278,13 +300,10 @@ def rerun(action: Rerun, values: Values) -> tuple[Any, ...]:
     return _by_place(starts, last, joined)
 
 
-def _turns(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried]]:
-    """What so many turns of a loop leave, and the histories that are kept, without what they begin
-    with.
-    """
+def _turn(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried]]:
+    """What one turn of a loop leaves, and of that what is kept."""
     body: Plan = action.body
     wholes = _named("c", action.wholes, values)
-    unroll = max(1, min(body.device.unroll, UNROLLED // max(1, len(body.order))))
 
     def turn(carried: Carried, now: tuple[Any, Carried]) -> tuple[Carried, Carried]:
         index, row = now
@@ -302,6 +321,16 @@ def _turns(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried
         completed(body, here)
         made = {f"s{j}": here.arrays[x] for j, x in enumerate(flat(body.output))}
         return made, {p: x for p, x in made.items() if int(p[1:]) in action.kept}
+
+    return turn
+
+
+def _turns(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried]]:
+    """What so many turns of a loop leave, and the histories that are kept, without what they begin
+    with.
+    """
+    turn, body = _turn(action, values), action.body
+    unroll = max(1, min(body.device.unroll, UNROLLED // max(1, len(body.order))))
 
     def turns(carried: Carried, first: Any, rows: Carried, count: int) -> tuple[Carried, Carried]:
         indices = first + jnp.arange(count, dtype=jnp.int32)

@@ -39,8 +39,9 @@ from .runtime import Values
 Kinds = list[tuple[str, ParameterType]]
 NO_ROWS: Mapping[int, Any] = {}
 WORSE = 8  # times as many entries as a kernel visits points: then JAX's own way is not tried
-SAVED = 2  # times the plan's time and bytes from which on it is preferred on devices on which dense arrays come first
-OPERATIONS = 1000  # of JAX's own way, beyond which it takes long to compile
+SAVED = 2  # times the plan's time from which on it is preferred on devices on which dense arrays come first
+BYTES = 4  # times as many as the plan moves, from which on it is preferred there, too
+OPERATIONS = 2000  # of JAX's own way, beyond which it takes long to compile
 ROUNDS = 3  # in which it is found out what to join
 
 
@@ -252,11 +253,9 @@ class Kernel:
         return self.models[key]
 
     def saves_little(self, arrays: Sequence[Any]) -> bool:
-        """Whether the plan saves less than half of the predicted time and of the bytes of JAX's own way. That has no loops, which the
-        plan unrolls, and adds nothing up at indices from data, which the plan does in fewer kernels.
+        """Whether the plan saves less than half of the predicted time of JAX's own way, and not most of its bytes. That has no
+        loops, which the plan unrolls, and adds nothing up at indices from data, which the plan does in fewer kernels.
         """
-        if self._sets or self._sparse:
-            return False
         key = self.counts(arrays), self.dtype(arrays)
         try:
             made = self.require_fit(self.compile(*key, DENSE), arrays)
@@ -268,7 +267,7 @@ class Kernel:
         sizes = plan.device, plan.dtype.name, plan.dtype.itemsize
         work = work_of(plan)
         is_as_fast = made.work.seconds(*sizes) < SAVED * work.seconds(*sizes)
-        return is_as_fast and made.work.stored < SAVED * work.stored
+        return is_as_fast and made.work.stored < BYTES * work.stored
 
     def takes_whole_functions(self, arrays: Sequence[Any]) -> bool:
         """Whether JAX's own way has functions of whole arrays, fits, and nothing else is said by tuples: the loops for these

@@ -79,6 +79,7 @@ from .ir import (
 )
 from .iteration import IterationDomain
 from .joins import Join, TupleCounts
+from .linear import linear_solution
 from .liveness import restrict
 from .ordered import Counted, Ranked, by_sorting
 from .picked import index_array_of, with_index_arrays
@@ -226,7 +227,9 @@ class _Lowering(Pieces):
         every = [x.length for x in self.again.values() if x.source == self.statement]
         made = self.backwards(replace(self.scan(rhs, kept), every=sum(every)))
         if not every:
-            made = replace(made, sums=running_sums(made.body))
+            sums = running_sums(made.body)
+            solution = () if sums else linear_solution(made.body, made.count, self.device)
+            made = replace(made, sums=sums, solution=solution)
         return Piece(self.step(made), identity(()))
 
     def backwards(self, scan: Scan) -> Scan:

@@ -299,6 +299,9 @@ def _how(action: Action, device: Device) -> str:
             return f"ranks along axis {axis}, by sorting: {array}{', descending' if descending else ''}"
         case Counted(among, array, ties):
             return f"by sorting: how many of {among} {'≤' if ties else '<'} {array}"
+        case Scan(index, count) if action.solution:
+            forms = ", ".join(f"s{place} {form}" for place, form in action.solution)
+            return f"{count} turns of {index} composed two by two, {forms}, from {_taken(action)}:"
         case Scan(index, count, _, _, _, _, _, _, every, backwards):
             kept = f", the values at every {_ordinal(every)} kept" if every else ""
             kept += ", rows from the last" if backwards else ""

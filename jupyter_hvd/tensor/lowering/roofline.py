@@ -11,7 +11,7 @@ from functools import cache
 from math import prod
 from typing import TYPE_CHECKING
 
-from .dataflow import CHEAP
+from ..derivative.elementary import CHEAP
 from .device import Device
 from .ir import Accumulate, Apply, Contract, Entrywise, Fill, Load, Step, Take
 from .strategy import SCAN_KERNELS, Multiplied, Running, choose, without_numbers
