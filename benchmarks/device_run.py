@@ -1,6 +1,6 @@
 """What is worth knowing of the kernels on a device that one has for a few minutes:
 
-    python benchmarks/device_run.py --seconds 330 --out FOLDER [--only NAME] [--skip PART …]
+    python benchmarks/device_run.py --seconds 330 --out FOLDER [--only NAME …] [--skip PART …]
     python benchmarks/device_run.py --merge FOLDER
 
 Each result is appended to FOLDER/results.jsonl at once, the most important first, so that a run may be cut at any time:
@@ -40,7 +40,7 @@ BEFORE = "as on a CPU"  # the kernel without a profile of the device
 LAUNCHES = 10  # that JAX's gradient takes at least
 TURNS = 9
 TESTS = (
-    "test_kernels test_jax_backend test_structures test_recurrences test_running_sums test_joins test_elementary "
+    "test_devices test_kernels test_jax_backend test_structures test_recurrences test_running_sums test_joins test_elementary "
     "test_whole_functions test_dense test_everyday test_public test_programs test_sparse_jacobians test_stores test_kinks"
 ).split()
 TESTING = 0.2  # of the time, at most
@@ -466,10 +466,11 @@ def run_all(options: argparse.Namespace) -> None:
         profile = workers[0].asked("profile", None, 0.0, min(90.0, seconds / 2))
         results.keep("profile", str(profile.get("device")), profile)
     if "tests" not in skip:
-        found = run_tests(folder, TESTING * seconds, len(workers))
+        found = run_tests(folder, options.testing * seconds, len(workers))
         results.keep("tests", "tensor", found)
     os.environ["JUPYTER_HVD_TUNE"] = "never"
-    due = [job for job in jobs() if options.only in job.name and job.part not in skip]
+    wanted = (job for job in jobs() if any(part in job.name for part in options.only))
+    due = [job for job in wanted if job.part not in skip]
     launch = profile.get("launch", 7e-5)
     measure(due, workers, launch, ends, options.compiling, folder, results)
     for worker in workers:
@@ -480,11 +481,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=420.0)
     parser.add_argument("--out", type=Path, help="folder for the results")
-    parser.add_argument("--only", default="", help="programs whose name has this in it")
+    parser.add_argument(
+        "--only", nargs="*", default=("",), help="programs with one of these in their name"
+    )
     parser.add_argument(
         "--skip", nargs="*", default=(), help="profile, tests, peers, growth, table"
     )
     parser.add_argument("--merge", type=Path, help="folder with results for docs/performance.md")
+    parser.add_argument("--testing", type=float, default=TESTING, help="part of the time for tests")
     parser.add_argument("--compiling", type=float, default=COMPILING, help="seconds for a program")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT / "benchmarks"))
