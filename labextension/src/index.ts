@@ -83,7 +83,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
         api,
         serviceManager.contents,
         () => settings.options,
-        reviews
+        reviews,
+        settings.ranks
       );
       const tab = createTab(
         {

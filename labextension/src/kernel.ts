@@ -47,6 +47,16 @@ export async function modelsInKernel(
   return text === null ? [] : readModels(text);
 }
 
+/** The length of an array in the user's namespace; null where there is no such array. */
+export async function rowsInKernel(
+  kernel: Kernel.IKernelConnection | null | undefined,
+  name: string
+): Promise<number | null> {
+  const length = `str((*getattr(globals().get(${JSON.stringify(name)}), "shape", ()), None)[0])`;
+  const rows = Number(await evaluated(kernel, length));
+  return rows > 0 ? rows : null;
+}
+
 /** A text that an idle kernel of Python works out; null where there is none. */
 async function evaluated(
   kernel: Kernel.IKernelConnection | null | undefined,

@@ -9,11 +9,12 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { ModelSize, Options, VerifyRequest } from './conversion';
 import { hashOf } from './hash';
-import { Measured, modelsInKernel, networkInKernel } from './kernel';
+import { Measured, modelsInKernel, networkInKernel, rowsInKernel } from './kernel';
 import { ConversionModel, ICell, sameProgram } from './model';
-import { METADATA, optionsOf, withOptions } from './options';
+import { inMode, METADATA, optionsOf, withOptions } from './options';
 import { HvdApi } from './request';
 import { Reviews } from './review';
+import { Mode, modeOf } from './training';
 import { VerificationModel } from './verification';
 
 export type SessionState = 'loading' | 'ready' | 'error';
@@ -43,7 +44,8 @@ export class ConversionSession implements IDisposable {
     private _api: HvdApi,
     private _contents: Contents.IManager,
     private _options: () => Options,
-    private _reviews: Reviews
+    private _reviews: Reviews,
+    private _workers: number
   ) {
     notebook.disposed.connect(this.dispose, this);
     notebook.sessionContext.statusChanged.connect(this._onKernelStatus, this);
@@ -92,6 +94,31 @@ export class ConversionSession implements IDisposable {
     return this._kernelModels;
   }
 
+  /** How many examples the array has in the running kernel that the training is on. */
+  get kernelRows(): number | null {
+    return this._kernelRows;
+  }
+
+  /** On how many workers the notebook is verified, run and estimated. */
+  get workers(): number {
+    return this._workers;
+  }
+
+  setWorkers(workers: number): void {
+    this._workers = workers;
+    this._changed.emit();
+  }
+
+  /** The mode of the conversion; before there is one, the mode that is chosen. */
+  get mode(): Mode {
+    return modeOf(this._model?.conversion.batch ?? this.chosenOptions.batch);
+  }
+
+  /** Keep a mode in the notebook, which is then converted in it. */
+  setMode(mode: Mode): void {
+    this.setOwnOptions(inMode(this.ownOptions, mode));
+  }
+
   get path(): string {
     return this.notebook.context.path;
   }
@@ -103,7 +130,8 @@ export class ConversionSession implements IDisposable {
 
   /** The options of the conversion: the notebook's own go before the user's settings. */
   get chosenOptions(): Options {
-    return { ...this._options(), ...this.ownOptions };
+    const options = { ...this._options(), ...this.ownOptions };
+    return options.batch === 'global' ? inMode(options, 'global') : options;
   }
 
   /** Keep options in the notebook, which is then converted by them. */
@@ -233,7 +261,7 @@ export class ConversionSession implements IDisposable {
       confirmed,
       ...(await this._partOf(model))
     };
-    const subject = { key: this.subjectKey, ranks };
+    const subject = { key: this.subjectKey, ranks, mode: this.mode };
     await this.verification.run(subject, signal => this._api.verify(request, signal));
   }
 
@@ -378,6 +406,10 @@ export class ConversionSession implements IDisposable {
     if (kernel?.status === 'idle' && !this._asking) {
       this._asking = true;
       this._kernelModels = await modelsInKernel(kernel).catch(() => []);
+      const array = this._model?.conversion.training?.rows_of ?? null;
+      this._kernelRows = array
+        ? await rowsInKernel(kernel, array).catch(() => null)
+        : null;
       this._asking = false;
       this._changed.emit();
     }
@@ -415,6 +447,7 @@ export class ConversionSession implements IDisposable {
   private _notice: Notice = 'none';
   private _error = '';
   private _kernelModels: readonly ModelSize[] = [];
+  private _kernelRows: number | null = null;
   private _asking = false;
   private _requests = 0;
   private _asked: readonly ICell[] | null = null;

@@ -11,10 +11,11 @@ import React, {
 import { CostPanel } from './costpanel';
 import { CommandIDs } from './ids';
 import { IViewContext, useSignal, useView, ViewContext } from './context';
+import { DecisionTree } from './decisiontree';
 import { DiagnosticList } from './findings';
 import { isConverted } from './model';
+import { ModeChoice } from './modechoice';
 import { OptionsPanel } from './optionspanel';
-import { RuleList } from './rules';
 import { RunHint } from './run';
 import { CellSection, FoldSection } from './sections';
 import { Steps } from './steps';
@@ -38,7 +39,7 @@ export class ConversionView extends ReactWidget {
   protected render(): JSX.Element {
     return (
       <ViewContext.Provider value={this._context}>
-        <Conversion ranks={this._context.settings.ranks} />
+        <Conversion />
       </ViewContext.Provider>
     );
   }
@@ -58,7 +59,7 @@ export class ConversionView extends ReactWidget {
   }
 }
 
-function Conversion({ ranks }: { ranks: number }): JSX.Element {
+function Conversion(): JSX.Element {
   const { session, trans } = useView();
   useSignal(session.changed);
   const { model, state } = session;
@@ -81,7 +82,7 @@ function Conversion({ ranks }: { ranks: number }): JSX.Element {
       {state === 'error' ? <ErrorBar /> : <NoticeBar />}
       <div className="jp-hvd-columns">
         <section className="jp-hvd-main" aria-label={trans.__('Changes to the notebook')}>
-          <Summary ranks={ranks} />
+          <Summary />
           <Sections />
         </section>
         <aside className="jp-hvd-side" aria-label={trans.__('Findings and estimates')}>
@@ -90,23 +91,23 @@ function Conversion({ ranks }: { ranks: number }): JSX.Element {
               <DiagnosticList diagnostics={diagnostics} />
             </Panel>
           )}
+          {model.changes.length > 0 && (
+            <Panel title={trans.__('Decisions')}>
+              <DecisionTree />
+            </Panel>
+          )}
           {model.conversion.status !== 'unchanged' && (
             <Panel title={trans.__('Options')}>
               <OptionsPanel />
             </Panel>
           )}
-          {model.choices.length > 1 && (
-            <Panel title={trans.__('Changes by rule')} isClosed>
-              <RuleList />
-            </Panel>
-          )}
           {(model.changes.length > 0 || session.verification.verdict) && (
             <Panel title={trans.__('Verification')}>
-              <VerificationPanel ranks={ranks} />
+              <VerificationPanel />
             </Panel>
           )}
-          <Panel title={trans.__('Cost estimate')}>
-            <CostPanel ranks={ranks} />
+          <Panel title={trans.__('Scaling')}>
+            <CostPanel />
           </Panel>
         </aside>
       </div>
@@ -183,7 +184,7 @@ function NoticeBar(): JSX.Element {
 }
 
 /** One sentence about the outcome, and where nothing is to be shown, why. */
-function Summary({ ranks }: { ranks: number }): JSX.Element {
+function Summary(): JSX.Element {
   const { commands, session, trans } = useView();
   const model = session.model!;
   useSignal(model.changed);
@@ -212,6 +213,7 @@ function Summary({ ranks }: { ranks: number }): JSX.Element {
                 cells
               )}
         </p>
+        <ModeChoice />
       </header>
     );
   }
@@ -252,7 +254,8 @@ function Summary({ ranks }: { ranks: number }): JSX.Element {
           {trans.__('Undo')}
         </button>
       )}
-      {applied && <RunHint ranks={ranks} />}
+      {status === 'refused' && <ModeChoice />}
+      {applied && <RunHint />}
     </header>
   );
 }
