@@ -141,6 +141,8 @@ test('the table answers for both modes; a training has only so many examples', a
   await expect(table.getByRole('row', { name: /^4 .*128 0\.004 10$/ })).toBeVisible();
   await expect(table.getByRole('row', { name: /^4 .*32 0\.001 38$/ })).toBeVisible();
   await cost.getByRole('slider', { name: 'Workers' }).fill('64');
-  await expect(cost.locator('.jp-hvd-hint')).toContainText('64 workers would have no');
+  await expect(cost.locator('.jp-hvd-hint')).toContainText(
+    'On 64 workers, some would have no example'
+  );
   await picture(page, 'scaling');
 });

@@ -43,7 +43,7 @@ from .analysis import Sizes
 from .report import Advice, AdviceKind, Locate, Measured, Plain, Report
 from .rewrites import Rewriting, rewritings
 from .subject import Subject
-from .wording import number, operation_count, seconds
+from .wording import comparison, number, operation_count, spread
 
 WORTH = 0.02  # of all operations: less is not worth a word
 SHOWN = 6
@@ -334,14 +334,14 @@ def _power(name: str, exponent: float) -> str:
 
 
 def _measured(measured: Measured | None) -> Iterator[Advice]:
-    if measured is None or measured.jax_adjoint is None or measured.paired_adjoint is None:
+    if measured is None or measured.jax_adjoint is None or measured.jax_spread is None:
         return
-    times = measured.jax_adjoint / measured.paired_adjoint
-    both = f"{seconds(measured.jax_adjoint)} against {seconds(measured.paired_adjoint)}"
-    if not measured.apart:
-        said = f"plain JAX's gradient and this one cannot be told apart: medians of {both}, within what calls vary by"
-    elif times > 1:
-        said = f"plain JAX's gradient takes {times:.3g} × as long, {both}"
-    else:
-        said = f"plain JAX's gradient is {1 / times:.3g} × faster, {both}"
-    yield Advice("measured", f"Measured at {measured.at}, run in turn: {said}.")
+    ours = spread(measured.adjoint, measured.adjoint_spread)
+    theirs = spread(measured.jax_adjoint, measured.jax_spread)
+    times = measured.jax_adjoint / measured.adjoint
+    said = {
+        "gradient": f"this gradient is {times:.3g} × as fast as jax.grad",
+        "jax.grad": f"jax.grad is {1 / times:.3g} × as fast as this gradient",
+    }.get(measured.faster, comparison(measured.faster))
+    at = measured.at or "these arguments"
+    yield Advice("measured", f"Measured at {at}: {said}; {ours} here, {theirs} by jax.grad.")

@@ -59,16 +59,19 @@ export function withBound(
   return all.filter(change => chosen.has(change) || bound.has(change.decision));
 }
 
-/** Whether a change has all words of a query in its rule, its reason, its code, or as `cell 5`. */
+/** Whether a change is of the rules and the cell that a query names, and has the rest of it in its reason or its code. */
 export function matchesQuery(change: Change, query: string): boolean {
-  const place = change.cell === null ? '' : `cell:${change.cell + 1} `;
-  const text =
-    `${change.rule} ${place}${change.why} ${change.before} ${change.after}`.toLowerCase();
-  return query
-    .toLowerCase()
-    .replace(/\bcell[\s:]+(\d+)/g, 'cell:$1')
-    .split(/\s+/)
-    .every(word =>
-      /^cell:\d+$/.test(word) ? text.includes(`${word} `) : text.includes(word)
-    );
+  const rules = query.match(/\bhvd\d+/gi) ?? [];
+  const cells = [...query.matchAll(/\bcell[\s:]*(\d+)/gi)];
+  const text = query
+    .replace(/\bhvd\d+|\bcell[\s:]*\d+/gi, ' ')
+    .trim()
+    .toLowerCase();
+  return (
+    rules.every(rule => change.rule.startsWith(rule.toUpperCase())) &&
+    cells.every(([, number]) => change.cell === Number(number) - 1) &&
+    [change.why, change.before, change.after].some(part =>
+      part.toLowerCase().includes(text)
+    )
+  );
 }

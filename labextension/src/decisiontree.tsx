@@ -51,12 +51,10 @@ function Together({ decisions }: { decisions: readonly IDecision[] }): JSX.Eleme
   const { trans } = useView();
   return (
     <li>
-      <div className="jp-hvd-decision">
-        <StateBox
-          changes={decisions.flatMap(({ changes }) => changes)}
-          label={trans.__('Train on larger batches')}
-        />
-      </div>
+      <StateBox
+        changes={decisions.flatMap(({ changes }) => changes)}
+        label={trans.__('Train on larger batches')}
+      />
       <p className="jp-hvd-help">
         {trans.__('Accepted or rejected together: each is right only with the others.')}
       </p>
@@ -87,12 +85,9 @@ function Decision(props: { decision: IDecision; isOpen?: boolean }): JSX.Element
   };
   return (
     <li>
-      <div className="jp-hvd-decision">
-        <StateBox changes={changes} label={titles[name]} />
-        <span className="jp-hvd-count">{changes.length}</span>
-      </div>
+      <StateBox changes={changes} label={titles[name]} />
       {reasons[name] && <p className="jp-hvd-help">{reasons[name]}</p>}
-      <details key={String(props.isOpen)} open={props.isOpen}>
+      <details className="jp-hvd-lines" key={String(props.isOpen)} open={props.isOpen}>
         <summary aria-label={trans.__('Changes of “%1”', titles[name])}>
           {trans._n('%1 change', '%1 changes', changes.length)}
         </summary>

@@ -96,11 +96,6 @@ function Conversion(): JSX.Element {
               <DecisionTree />
             </Panel>
           )}
-          {model.conversion.status !== 'unchanged' && (
-            <Panel title={trans.__('Options')}>
-              <OptionsPanel />
-            </Panel>
-          )}
           {(model.changes.length > 0 || session.verification.verdict) && (
             <Panel title={trans.__('Verification')}>
               <VerificationPanel />
@@ -109,6 +104,11 @@ function Conversion(): JSX.Element {
           <Panel title={trans.__('Scaling')}>
             <CostPanel />
           </Panel>
+          {model.conversion.status !== 'unchanged' && (
+            <Panel title={trans.__('Options')}>
+              <OptionsPanel />
+            </Panel>
+          )}
         </aside>
       </div>
     </>

@@ -23,8 +23,8 @@ export function Worth(props: {
     return (
       <p className="jp-hvd-hint" role="status">
         {trans._n(
-          '%1 worker would have no examples in a step: use fewer workers.',
-          '%1 workers would have no examples in a step: use fewer workers.',
+          'On %1 worker, some would have no example in a step.',
+          'On %1 workers, some would have no example in a step: use fewer.',
           workers
         )}
       </p>

@@ -40,7 +40,7 @@ describe('decisions', () => {
   it('are found by text, cell and rule', () => {
     const found = change('output', 4);
     expect(matchesQuery(found, 'hvd6 cell 5')).toBe(true);
-    expect(matchesQuery(found, 'once PRINT')).toBe(true);
+    expect(matchesQuery(found, 'PRINT once')).toBe(true);
     expect(matchesQuery(found, 'cell 50')).toBe(false);
     expect(matchesQuery(found, '')).toBe(true);
   });

@@ -9,12 +9,12 @@ import { Curves } from './curves';
 import { Figures } from './figures';
 import { count, time } from './format';
 import { LinkState } from './link';
-import { IAdvice, IReport, isCurrent } from './report';
+import { IAdvice, IMeasured, IReport, isCurrent } from './report';
 import { Sliders } from './sliders';
 import { Statements } from './statements';
 import { Views } from './views';
 
-/** The panel: figures, sizes, curves, advice, statements. */
+/** The panel: sizes, then what can be done, then figures, curves and statements. */
 export function View(): JSX.Element {
   const { model, trans } = usePanel();
   useSignal(model.changed);
@@ -36,14 +36,13 @@ export function View(): JSX.Element {
   return (
     <>
       <Header report={report} />
-      <Status report={report} />
-      <Figures report={report} />
       <Sliders report={report} />
       <Alert report={report} />
-      <div className="jp-hvd-gc-middle">
-        <Curves report={report} />
-        <Advice report={report} />
-      </div>
+      <Sentence report={report} />
+      <Advice report={report} />
+      <Status report={report} />
+      <Figures report={report} />
+      <Curves report={report} />
       <Comparison report={report} />
       <Statements report={report} />
       <Views report={report} />
@@ -80,7 +79,7 @@ function Header({ report }: { report: IReport }): JSX.Element {
         <code>{report.function}</code>
       )}
       <fieldset className="jp-hvd-gc-wrt" disabled={!model.isLive}>
-        <legend>{trans.__('differentiated by')}</legend>
+        <legend>{trans.__('gradient with respect to')}</legend>
         {report.differentiable.map(name => (
           <label key={name} className="jp-hvd-gc-check">
             <input
@@ -112,6 +111,29 @@ function Header({ report }: { report: IReport }): JSX.Element {
   );
 }
 
+/** What the gradient costs, in one sentence. */
+function Sentence({ report }: { report: IReport }): JSX.Element {
+  const { trans } = usePanel();
+  const { ratio, bound } = report.adjoint_ratio;
+  const name = report.function;
+  const by = report.wrt.join(', ');
+  const operations = count(report.adjoint.total);
+  return (
+    <p className="jp-hvd-gc-sentence">
+      {ratio === null
+        ? trans.__('The gradient of %1 by %2 takes %3 operations.', name, by, operations)
+        : trans.__(
+            'The gradient of %1 by %2 takes %3 operations, %4 × the value (never above %5 ×).',
+            name,
+            by,
+            operations,
+            ratio.toFixed(2),
+            bound
+          )}
+    </p>
+  );
+}
+
 /** One line that is always there, so that nothing jumps. */
 function Status({ report }: { report: IReport }): JSX.Element {
   const { model, trans } = usePanel();
@@ -125,43 +147,54 @@ function Status({ report }: { report: IReport }): JSX.Element {
   }
   words.push(report.note);
   if (measured) {
-    const { at, device, dtype, repeats, value, adjoint } = measured;
-    words.push(
-      isCurrent(report)
-        ? trans.__(
-            'Measured on %1 in %2, median of %3: value %4, gradient %5.',
-            device,
-            dtype,
-            repeats,
-            time(value),
-            time(adjoint)
-          )
-        : trans.__(
-            'Measured at %1 on %2 in %3, median of %4: value %5, gradient %6.',
-            at,
-            device,
-            dtype,
-            repeats,
-            time(value),
-            time(adjoint)
-          )
-    );
-    if (measured.jax_adjoint !== null && measured.paired_adjoint !== null) {
-      words.push(
-        trans.__(
-          'Run in turn: gradient %1, jax.grad %2.',
-          time(measured.paired_adjoint),
-          time(measured.jax_adjoint)
-        )
-      );
-    }
-    words.push(measured.note);
+    words.push(...sayMeasured(measured, isCurrent(report), trans));
   }
   return (
     <p className="jp-hvd-gc-status" role="status">
       {words.filter(Boolean).join(' ') || '\u00a0'}
     </p>
   );
+}
+
+/** The times, one figure each with its quartiles, and which gradient is faster, if that can be told. */
+function sayMeasured(
+  measured: IMeasured,
+  isHere: boolean,
+  trans: TranslationBundle
+): string[] {
+  const { at, device, dtype, repeats, value, adjoint } = measured;
+  const spread = (median: number, quartiles?: number[] | null): string =>
+    // Reports of before have none.
+    quartiles
+      ? trans.__('%1 (%2 to %3)', time(median), ...quartiles.map(time))
+      : time(median);
+  const words = [
+    isHere
+      ? trans.__('Measured on %1 in %2, %3 rounds in turn.', device, dtype, repeats)
+      : trans.__(
+          'Measured at %1 on %2 in %3, %4 rounds in turn.',
+          at,
+          device,
+          dtype,
+          repeats
+        ),
+    trans.__(
+      'Value %1, gradient %2.',
+      time(value),
+      spread(adjoint, measured.adjoint_spread)
+    )
+  ];
+  if (measured.jax_adjoint !== null) {
+    const jax = spread(measured.jax_adjoint, measured.jax_spread);
+    const sentences: Record<string, string> = {
+      gradient: trans.__('jax.grad %1: this gradient is faster.', jax),
+      'jax.grad': trans.__('jax.grad %1: jax.grad is faster.', jax),
+      neither: trans.__('jax.grad %1: no difference.', jax),
+      noisy: trans.__('jax.grad %1: too noisy to compare.', jax)
+    };
+    words.push(sentences[measured.faster] ?? trans.__('jax.grad %1.', jax));
+  }
+  return [...words, measured.note];
 }
 
 /** What went wrong, over what is below the sliders: the one in hand stays where it is. */
