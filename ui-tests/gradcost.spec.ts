@@ -171,7 +171,7 @@ test('a sentence and the advice come before the figures', async ({ page, request
   await opened(page, request, 'order.ipynb', content, 3);
   const panel = panels(page).first();
   await expect(
-    panel.getByText(/^The gradient of corner by x takes .* × the value \(never above/)
+    panel.getByText(/^The gradient of corner by x: .* × the value \(never above/)
   ).toBeVisible();
   const places = await panel.evaluate(node =>
     ['.jp-hvd-gc-sentence', '.jp-hvd-gc-advice', '.jp-hvd-gc-figures'].map(

@@ -40,10 +40,10 @@ from ..tensor.ssa.program import (
 )
 from ..tensor.ssa.simplify import simplify
 from .analysis import Sizes
-from .report import Advice, AdviceKind, Locate, Measured, Plain, Report
+from .report import Advice, AdviceKind, Locate, Plain, Report
 from .rewrites import Rewriting, rewritings
 from .subject import Subject
-from .wording import comparison, number, operation_count, spread
+from .wording import number, operation_count
 
 WORTH = 0.02  # of all operations: less is not worth a word
 SHOWN = 6
@@ -59,7 +59,7 @@ class Adviser:
         """What to change, the largest saving first, then what JAX alone would make of it."""
         cheaper = sorted(_cheaper(self, sizes, locate), key=lambda a: -a.saves)
         found = sorted(_found(self, sizes, locate), key=lambda a: -a.saves)
-        jax = [*_estimated(self.subject, sizes, report.plain), *_measured(report.measured)]
+        jax = list(_estimated(self.subject, sizes, report.plain))
         return (*cheaper[:SHOWN], *found[:SHOWN], *jax)
 
     @cached_property
@@ -331,17 +331,3 @@ def _power(name: str, exponent: float) -> str:
     if rounded == "1":
         return name
     return name + rounded.translate(str.maketrans("-.0123456789", "⁻·⁰¹²³⁴⁵⁶⁷⁸⁹"))
-
-
-def _measured(measured: Measured | None) -> Iterator[Advice]:
-    if measured is None or measured.jax_adjoint is None or measured.jax_spread is None:
-        return
-    ours = spread(measured.adjoint, measured.adjoint_spread)
-    theirs = spread(measured.jax_adjoint, measured.jax_spread)
-    times = measured.jax_adjoint / measured.adjoint
-    said = {
-        "gradient": f"this gradient is {times:.3g} × as fast as jax.grad",
-        "jax.grad": f"jax.grad is {1 / times:.3g} × as fast as this gradient",
-    }.get(measured.faster, comparison(measured.faster))
-    at = measured.at or "these arguments"
-    yield Advice("measured", f"Measured at {at}: {said}; {ours} here, {theirs} by jax.grad.")

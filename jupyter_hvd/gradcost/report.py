@@ -138,7 +138,7 @@ class Heat:
     share: float
 
 
-AdviceKind = Literal["outside", "factored", "reassociated", "guard", "shared", "jax", "measured"]
+AdviceKind = Literal["outside", "factored", "reassociated", "guard", "shared", "jax"]
 
 
 @dataclass(frozen=True)
