@@ -88,9 +88,7 @@ function Decision(props: { decision: IDecision; isOpen?: boolean }): JSX.Element
       <StateBox changes={changes} label={titles[name]} />
       {reasons[name] && <p className="jp-hvd-help">{reasons[name]}</p>}
       <details className="jp-hvd-lines" key={String(props.isOpen)} open={props.isOpen}>
-        <summary aria-label={trans.__('Changes of “%1”', titles[name])}>
-          {trans._n('%1 change', '%1 changes', changes.length)}
-        </summary>
+        <summary>{trans._n('%1 change', '%1 changes', changes.length)}</summary>
         <ul>
           {changes.slice(0, all ? undefined : SHOWN).map(change => (
             <Leaf key={session.model!.keyOf(change)} change={change} />

@@ -4,7 +4,7 @@ import { Widget } from '@lumino/widgets';
 import React, { useEffect, useMemo, useReducer, useRef, useState } from 'react';
 
 import { CellEditor } from './celleditor';
-import { useSignal, useView } from './context';
+import { useText, useView } from './context';
 import { Change } from './conversion';
 import { PlaceLink, RuleLink } from './findings';
 import { ICell } from './model';
@@ -18,9 +18,11 @@ export function CellSection(props: {
   const { index, isFirst, isWide } = props;
   const { session, trans } = useView();
   const model = session.model!;
-  useSignal(model.changed);
   const changes = model.changesOf(index);
-  const accepted = changes.filter(change => model.isAccepted(change)).length;
+  const acceptance = useText(model.changed, () =>
+    changes.map(change => Number(model.isAccepted(change))).join('')
+  );
+  const accepted = [...acceptance].filter(digit => digit === '1').length;
   const label = trans.__('Cell %1', index + 1);
   return (
     <section className="jp-hvd-cell" aria-label={label}>

@@ -9,7 +9,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { ModelSize, Options, VerifyRequest } from './conversion';
 import { hashOf } from './hash';
-import { Measured, modelsInKernel, networkInKernel, rowsInKernel } from './kernel';
+import { heldByKernel, IHeld, Measured, networkInKernel } from './kernel';
 import { ConversionModel, ICell, sameProgram } from './model';
 import { inMode, METADATA, optionsOf, withOptions } from './options';
 import { HvdApi } from './request';
@@ -91,12 +91,12 @@ export class ConversionSession implements IDisposable {
 
   /** The models that the running kernel holds. */
   get kernelModels(): readonly ModelSize[] {
-    return this._kernelModels;
+    return this._held.models;
   }
 
   /** How many examples the array has in the running kernel that the training is on. */
   get kernelRows(): number | null {
-    return this._kernelRows;
+    return this._held.rows;
   }
 
   /** On how many workers the notebook is verified, run and estimated. */
@@ -164,6 +164,7 @@ export class ConversionSession implements IDisposable {
         this._model = new ConversionModel(cells, conversion, left, visited);
         this._model.changed.connect(this._keepReview, this);
         this._set('ready', notice);
+        void this._onKernelStatus();
       }
     } catch (error) {
       if (request === this._requests && !this.isDisposed) {
@@ -405,11 +406,8 @@ export class ConversionSession implements IDisposable {
     const kernel = this.notebook.sessionContext.session?.kernel;
     if (kernel?.status === 'idle' && !this._asking) {
       this._asking = true;
-      this._kernelModels = await modelsInKernel(kernel).catch(() => []);
       const array = this._model?.conversion.training?.rows_of ?? null;
-      this._kernelRows = array
-        ? await rowsInKernel(kernel, array).catch(() => null)
-        : null;
+      this._held = await heldByKernel(kernel, array).catch(() => this._held);
       this._asking = false;
       this._changed.emit();
     }
@@ -446,8 +444,7 @@ export class ConversionSession implements IDisposable {
   private _state: SessionState = 'loading';
   private _notice: Notice = 'none';
   private _error = '';
-  private _kernelModels: readonly ModelSize[] = [];
-  private _kernelRows: number | null = null;
+  private _held: IHeld = { models: [], rows: null };
   private _asking = false;
   private _requests = 0;
   private _asked: readonly ICell[] | null = null;

@@ -132,7 +132,7 @@ export interface Heat {
  * the rewriting, for who accepts it; -1 where there is none.
  */
 export interface Advice {
-  kind: 'outside' | 'factored' | 'reassociated' | 'guard' | 'shared' | 'jax' | 'measured';
+  kind: 'outside' | 'factored' | 'reassociated' | 'guard' | 'shared' | 'jax';
   message: string;
   place: Source | null;
   code: string;
