@@ -57,9 +57,9 @@ test('the diff with forced colours, and at 200 % zoom', async ({ page, request }
     return side!.y >= main!.y + main!.height;
   };
   await expect.poll(isBelow, { message: 'one column' }).toBe(true);
-  expect.soft(await violations(page, '.jp-hvd-tab'), '200 %, forced').toEqual([]);
+  expect.soft(await violations(page, '.jp-hvd-Conversion'), '200 %, forced').toEqual([]);
   await page.emulateMedia({ forcedColors: 'none' });
-  expect.soft(await violations(page, '.jp-hvd-tab'), '200 %').toEqual([]);
+  expect.soft(await violations(page, '.jp-hvd-Conversion'), '200 %').toEqual([]);
   const overflow = await lab.diff.evaluate(node =>
     [...node.querySelectorAll<HTMLElement>('.jp-hvd-side *, .jp-hvd-modes *')]
       .filter(each => each.getBoundingClientRect().right > innerWidth + 1)
