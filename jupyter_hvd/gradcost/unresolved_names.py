@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import builtins
 import dis
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
 ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 
 
-def unresolved_names(function: FunctionType) -> list[str]:
+def unresolved_names(function: Callable[..., Any]) -> list[str]:
     """A sentence for each global name, or member of a module, that does not exist yet, with its line in the cell."""
+    if not isinstance(function, FunctionType):
+        return []
     return list(dict.fromkeys(_unresolved(function.__code__, function.__globals__)))
 
 

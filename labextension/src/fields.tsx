@@ -1,5 +1,7 @@
 import React, { useState } from 'react';
 
+import { MAX_WORKERS } from './cost';
+
 /** A control with its label, and a line about it. */
 export function Field(props: {
   label: string;
@@ -63,6 +65,36 @@ export function LogRange(props: {
       onChange={event =>
         props.onChange(Number((10 ** event.target.valueAsNumber).toPrecision(2)))
       }
+    />
+  );
+}
+
+/** A number of workers; what is none stays to be corrected, and the last one counts. */
+export function WorkersInput(props: {
+  value: number;
+  isDisabled?: boolean;
+  onChange: (workers: number) => void;
+}): JSX.Element {
+  const [typed, setTyped] = useState<string | null>(null);
+  const isValid = (workers: number): boolean =>
+    Number.isInteger(workers) && workers >= 1 && workers <= MAX_WORKERS;
+  return (
+    <input
+      className="jp-mod-styled"
+      type="number"
+      min={1}
+      max={MAX_WORKERS}
+      required
+      value={typed ?? props.value}
+      disabled={props.isDisabled}
+      onChange={event => {
+        const workers = event.target.valueAsNumber;
+        setTyped(isValid(workers) ? null : event.target.value);
+        if (isValid(workers)) {
+          props.onChange(workers);
+        }
+      }}
+      onBlur={() => setTyped(null)}
     />
   );
 }

@@ -39,7 +39,7 @@ export function ModeChoice(): JSX.Element {
           </label>
           <div id={`${group}-${each}`}>
             <p>{sentences[each]}</p>
-            <Effect training={training} mode={each} workers={workers || 1} />
+            <Effect training={training} mode={each} workers={workers} />
           </div>
         </div>
       ))}

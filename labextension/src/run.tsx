@@ -2,6 +2,7 @@ import { PathExt } from '@jupyterlab/coreutils';
 import React, { useState } from 'react';
 
 import { useView } from './context';
+import { WorkersInput } from './fields';
 import { CommandIDs } from './ids';
 
 /** How a converted notebook is run on several ranks: in its own kernel it stays one. */
@@ -27,12 +28,9 @@ export function RunHint(): JSX.Element {
       <code>{command}</code>
       <label>
         {trans.__('Workers')}
-        <input
-          className="jp-mod-styled"
-          type="number"
-          min={1}
-          value={session.workers || ''}
-          onChange={event => session.setWorkers(event.target.valueAsNumber)}
+        <WorkersInput
+          value={session.workers}
+          onChange={workers => session.setWorkers(workers)}
         />
       </label>
       <button type="button" className="jp-mod-styled" onClick={() => void copy()}>

@@ -1,7 +1,7 @@
 import React from 'react';
 
 import { useSignal, useView } from './context';
-import { MAX_WORKERS } from './cost';
+import { WorkersInput } from './fields';
 import { CommandIDs } from './ids';
 import { VerificationState } from './verification';
 
@@ -64,15 +64,10 @@ export function VerificationPanel(): JSX.Element {
       >
         <label>
           {trans.__('Workers')}
-          <input
-            className="jp-mod-styled"
-            type="number"
-            min={1}
-            max={MAX_WORKERS}
-            required
-            value={workers || ''}
-            disabled={running}
-            onChange={event => session.setWorkers(event.target.valueAsNumber)}
+          <WorkersInput
+            value={workers}
+            isDisabled={running}
+            onChange={chosen => session.setWorkers(chosen)}
           />
         </label>
         {/* Two elements: one that becomes a submit button while it is clicked would submit. */}
@@ -87,7 +82,7 @@ export function VerificationPanel(): JSX.Element {
           </button>
         ) : (
           <button key="verify" type="submit" className="jp-mod-styled">
-            {trans._n('Verify on %1 worker', 'Verify on %1 workers', workers || 0)}
+            {trans._n('Verify on %1 worker', 'Verify on %1 workers', workers)}
           </button>
         )}
       </form>

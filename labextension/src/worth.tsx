@@ -62,6 +62,16 @@ export function Worth(props: {
       row.epoch === null || alone.epoch === null
         ? null
         : [row.epoch, alone.epoch].map(time => quantity(time * (epochs ?? 1), 's'));
+    if (times === null && row.speedup! < 1) {
+      const slower = (1 / row.speedup!).toFixed(2);
+      return row.isMeasured
+        ? trans.__(
+            '%1 workers train %2 × slower than one (measured on this machine).',
+            workers,
+            slower
+          )
+        : trans.__('%1 workers train %2 × slower than one (estimated).', workers, slower);
+    }
     if (times === null) {
       return row.isMeasured
         ? trans.__(
