@@ -493,3 +493,100 @@ def test_integers_are_numbers_at_a_place_once_round():
     J, spins = np.array([0.1, 0.2, 0.4]), np.array([1, -1, 1])
     np.testing.assert_allclose(energy(J, spins), np.sum(J * spins * np.roll(spins, -1)))
     np.testing.assert_allclose(energy.grad("J")(J, spins), spins * np.roll(spins, -1))
+
+
+def kepler(x):
+    chi2 = 0.0
+    for m in x:
+        anomaly, count = m, 0
+        while True:
+            step = (anomaly - 0.3 * np.sin(anomaly) - m) / (1 - 0.3 * np.cos(anomaly))
+            anomaly -= step
+            count += 1
+            if abs(step) < 1e-9 or count >= 6:
+                break
+        chi2 += anomaly**2
+    return chi2
+
+
+def bisected(x):
+    low, high, iterations = 0.0, 10.0, 0
+    while True:
+        iterations += 1
+        middle = (low + high) / 2
+        if iterations > 40:
+            break
+        if middle**2 < x[0]:
+            low = middle
+            continue
+        high = middle
+    return low + x[1] * iterations
+
+
+def found_or_not(x):
+    total, first = 0.0, 0.0
+    for row in (x, x + 5):
+        for i in range(len(row)):
+            if row[i] > 4:
+                first = row[i]
+                break
+        else:
+            first = -row[0]
+        total += first**2
+    return total
+
+
+def else_of_a_while(x):
+    y, k = x[0], 0
+    while k < 8:
+        y = y / 2
+        if y < 0.1:
+            break
+        k += 1
+    else:
+        y = y * 10
+    return y + k
+
+
+def else_without_break(x):
+    total = 0.0
+    for v in x:
+        total += v * v
+    else:
+        total *= 2
+    return total
+
+
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (kepler, np.array([0.3, 1.4, 2.9])),
+        (found_or_not, np.array([0.5, -1.0, 2.0])),
+        (else_of_a_while, np.array([3.0])),
+        (else_of_a_while, np.array([300.0])),
+        (else_without_break, X),
+    ],
+)
+def test_loops_with_else_and_without_condition(f, x):
+    check(f, (x,))
+
+
+def test_a_break_at_a_count_bounds_a_loop():
+    x = np.array([7.0, 0.5])
+    assert tensor(bisected)(x) == pytest.approx(bisected(x))
+
+
+def test_a_count_that_continue_may_skip_bounds_nothing():
+    def skipping(x):
+        k = 0
+        while True:
+            x = x / 2
+            if x > 1:
+                continue
+            k += 1
+            if k >= 3:
+                break
+        return x
+
+    with pytest.raises(TensorError, match="runs at most"):
+        tensor(skipping)

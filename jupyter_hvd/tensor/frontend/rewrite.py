@@ -638,8 +638,6 @@ class _Rewriter(cst.CSTTransformer):
         )
 
     def visit_For(self, node: cst.For) -> None:
-        if node.orelse is not None:
-            raise self.refuse(node.orelse, "`else` of a loop", "leave it out")
         for found in _within(node.body, cst.Return):
             message = "`return` inside a `for` makes its count depend on what it finds"
             raise self.refuse(found, message, "set a name, and `break`: `found = x[i]`")
@@ -660,8 +658,8 @@ class _Rewriter(cst.CSTTransformer):
         statements = list(_block(updated.body).body)
         lines = list(updated.leading_lines)
         begun: list[cst.BaseStatement] = []
+        flag = f"ended_{self.made}"
         if any(map(self._may_jump, node.body.body)):
-            flag = f"ended_{self.made}"
             if next(_jumps(node.body, cst.Break), None) is not None:
                 changed[flag] = True
                 names = list(changed)
@@ -687,8 +685,20 @@ class _Rewriter(cst.CSTTransformer):
                 *begun,
                 made.with_changes(leading_lines=lines),
                 self._line(node, _assigned(names, call, always=True)),
+                *self._otherwise(node, updated, flag if begun else ""),
             ]
         )
+
+    def _otherwise(
+        self, node: cst.For | cst.While, updated: cst.For | cst.While, flag: str
+    ) -> list[cst.BaseStatement]:
+        """The `else` of a loop, where no `break` has set the flag; an empty flag says that there is none."""
+        if node.orelse is None or updated.orelse is None:
+            return []
+        statements = list(_block(updated.orelse.body).body)
+        if not flag:
+            return statements
+        return self._choice(node, self._unset(_target(node), flag), statements, [])
 
     def _ended_by_flag(
         self,
@@ -699,22 +709,26 @@ class _Rewriter(cst.CSTTransformer):
     ) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
         """A loop's body with a flag in the place of its `break`s; and what is to stand before the loop."""
         begun: list[cst.BaseStatement] = [self._line(node, _assigned([flag], cst.Float("0.0")))]
-        ops = cst.Tuple([cst.Element(cst.SimpleString("'=='"))])
-        going = self.call(shown, "compare", ops, cst.Name(flag), cst.Integer("0"))
+        going = self._unset(shown, flag)
         return begun, self._choice(node, going, self._without_jumps(node, statements, flag), [])
 
+    def _unset(self, shown: cst.CSTNode, flag: str) -> cst.Call:
+        """Whether no `break` has set a flag."""
+        ops = cst.Tuple([cst.Element(cst.SimpleString("'=='"))])
+        return self.call(shown, "compare", ops, cst.Name(flag), cst.Integer("0"))
+
     def visit_While(self, node: cst.While) -> None:
-        for found in (*_within(node.body, cst.Return), *_jumps(node.body, cst.Continue)):
-            message = f"`{type(found).__name__.lower()}` inside a `while`"
-            advice = "write `for t in range(most):`, where most says how often it runs at most"
-            raise self.refuse(found, message, advice)
-        endless = isinstance(node.test, cst.Name) and node.test.value == "True"
-        if endless and _at_most(node) is None:
+        for found in _within(node.body, cst.Return):
+            message = "`return` inside a `while` makes its count depend on what it finds"
+            raise self.refuse(found, message, "set a name, and `break`: `found = x[i]`")
+        endless = _code(node.test) in ("True", "1")
+        if endless and _at_most(node) is None and not any(map(_counted(node), _limits(node))):
             message = "nothing says how often this `while` loop runs at most"
-            raise self.refuse(node.test, message, "say so: `while True:  # at most 100`")
+            advice = (
+                "say so: `while True:  # at most 100`; or count, `if k >= 100: break` with `k += 1`"
+            )
+            raise self.refuse(node.test, message, advice)
         self.around += 1
-        if node.orelse is not None:
-            raise self.refuse(node.orelse, "`else` of a loop", "leave it out")
 
     def leave_While(
         self, node: cst.While, updated: cst.While
@@ -725,11 +739,13 @@ class _Rewriter(cst.CSTTransformer):
         name = f"__turn_{self.made}"
         body = list(_block(updated.body).body)
         lines: list[cst.BaseStatement] = []
-        ends = any(map(self._may_jump, node.body.body))
+        ends = next(_jumps(node.body, cst.Break), None) is not None
+        flag = f"ended_{self.made}"
         if ends:
-            flag = f"ended_{self.made}"
             changed[flag] = True
             lines, body = self._ended_by_flag(node, node.test, body, flag)
+        elif any(map(self._may_jump, node.body.body)):
+            body = self._without_jumps(node, body, flag)
         names = list(changed)
         parameters = [cst.Param(cst.Name(x)) for x in names]
         made = self._function(node, name, parameters, body, _tuple(names))
@@ -746,18 +762,19 @@ class _Rewriter(cst.CSTTransformer):
         )
         made = made.with_changes(leading_lines=updated.leading_lines)
         result = self._line(node, _assigned(names, call, always=True))
-        return cst.FlattenSentinel([*lines, made, result])
+        otherwise = self._otherwise(node, updated, flag if ends else "")
+        return cst.FlattenSentinel([*lines, made, result, *otherwise])
 
     def _bound_of(self, node: cst.While) -> cst.BaseExpression:
-        """How often a `while` runs at most: `("k", limit, 1)` of `while p and k <= limit:` with `k += 1`; `("", most, 0)` of
-        `while p:  # at most`; None where neither says so.
+        """How often a `while` runs at most: `("k", limit, 1)` of `while p and k <= limit:` with `k += 1`, or of
+        `if p or k >= limit: break`; `("", most, 0)` of `while p:  # at most`; None where nothing says so.
         """
-        for test in _conjuncts(node.test):
-            if isinstance(test, cst.Comparison) and (counter := _counter(test, node.body)):
-                left, right = self.sides[test]
+        for limit in _limits(node):
+            if counter := _counted(node)(limit):
+                left, right = self.sides[limit.test]
                 name, is_left, more = counter
-                limit = right if is_left else left
-                parts = cst.SimpleString(repr(name)), limit, cst.Integer(str(more))
+                bound = right if is_left else left
+                parts = cst.SimpleString(repr(name)), bound, cst.Integer(str(more + limit.ends))
                 return cst.Tuple([cst.Element(part) for part in parts])
         most = _at_most(node)
         if most is None:
@@ -842,9 +859,8 @@ class _Rewriter(cst.CSTTransformer):
         parameters = [cst.Param(cst.Name(x)) for x in names]
         self.made += 1
         then, other = f"__then_{self.made}", f"__else_{self.made}"
-        shown = node.target if isinstance(node, cst.For) else node.test
         call = self.call(
-            shown,
+            _target(node),
             "branch",
             test,
             _strings(names),
@@ -1090,6 +1106,11 @@ def _place(e: cst.BaseSlice) -> cst.BaseExpression:
     return cst.Call(made, [cst.Arg(_bracketed(part)) for part in parts])
 
 
+def _target(node: cst.If | cst.For | cst.While) -> cst.CSTNode:
+    """What of a statement of several lines errors point at."""
+    return node.target if isinstance(node, cst.For) else node.test
+
+
 def _root(e: cst.BaseExpression) -> cst.BaseExpression:
     """The array of `y[i][j]`."""
     while isinstance(e, cst.Subscript):
@@ -1253,40 +1274,82 @@ def _at_most(node: cst.While) -> str | None:
     return found[1] if found is not None else None
 
 
-def _conjuncts(e: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """The parts of `p and q and …`."""
-    if isinstance(e, cst.BooleanOperation) and isinstance(e.operator, cst.And):
-        yield from _conjuncts(e.left)
-        yield from _conjuncts(e.right)
+@dataclass(frozen=True)
+class Limit:
+    """A comparison by which a `while` loop goes on, or, where `ends`, by which it breaks."""
+
+    test: cst.Comparison
+    ends: bool
+
+
+def _limits(node: cst.While) -> Iterator[Limit]:
+    """The comparisons of which each alone ends a loop: `while p and k < n:`, `if p or k >= n: break`."""
+    for part in _parts(node.test, cst.And):
+        if isinstance(part, cst.Comparison):
+            yield Limit(part, False)
+    for statement in _always_run(node.body):
+        if isinstance(statement, cst.If) and next(_jumps(statement.body, cst.Break), None):
+            last = _block(statement.body).body[-1]
+            if isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Break):
+                for part in _parts(statement.test, cst.Or):
+                    if isinstance(part, cst.Comparison):
+                        yield Limit(part, True)
+
+
+def _always_run(body: cst.BaseSuite) -> list[cst.BaseStatement]:
+    """The statements of a loop's body that run in every iteration that no `break` ends: those before the first that may `continue`."""
+    statements = list(_block(body).body)
+    jumping = (k for k, s in enumerate(statements) if next(_jumps(s, cst.Continue), None))
+    return statements[: next(jumping, len(statements))]
+
+
+def _parts(
+    e: cst.BaseExpression, operator: type[cst.BaseBooleanOp]
+) -> Iterator[cst.BaseExpression]:
+    """The parts of `p and q and …`, or of `p or q or …`."""
+    if isinstance(e, cst.BooleanOperation) and isinstance(e.operator, operator):
+        yield from _parts(e.left, operator)
+        yield from _parts(e.right, operator)
     else:
         yield e
 
 
-def _counter(test: cst.Comparison, body: cst.BaseSuite) -> tuple[str, bool, int] | None:
-    """A name that a loop's body counts up by one each time, and a comparison bounds by what the body does not change: the name,
-    whether it stands on the left, and 1 where the bound itself is reached, else 0.
+def _counted(node: cst.While) -> Callable[[Limit], tuple[str, bool, int] | None]:
+    """Of a limit the name that the loop's body counts up by one each time, and that is compared with what the body does not
+    change: the name, whether it stands on the left, and 1 where the limit itself is reached, else 0.
     """
-    if len(test.comparisons) != 1:
+
+    def found(limit: Limit) -> tuple[str, bool, int] | None:
+        test = limit.test
+        if len(test.comparisons) != 1:
+            return None
+        operator, right = _code(test.comparisons[0].operator), test.comparisons[0].comparator
+        for is_left, side, bound in ((True, test.left, right), (False, right, test.left)):
+            goes_on = {"<": 0, "<=": 1} if is_left else {">": 0, ">=": 1}
+            breaks = {">=": 0, ">": 1, "==": 0} if is_left else {"<=": 0, "<": 1, "==": 0}
+            reached = (breaks if limit.ends else goes_on).get(operator)
+            named = {node.value for node in _nodes(bound) if isinstance(node, cst.Name)}
+            if reached is None or not isinstance(side, cst.Name):
+                continue
+            if not named & changed_names(node.body).keys() and _counts_up(side.value, node.body):
+                return side.value, is_left, reached
         return None
-    operator, right = _code(test.comparisons[0].operator), test.comparisons[0].comparator
-    for is_left, side, bound in ((True, test.left, right), (False, right, test.left)):
-        bounds = {"<": 0, "<=": 1} if is_left else {">": 0, ">=": 1}
-        named = {node.value for node in _nodes(bound) if isinstance(node, cst.Name)}
-        if not isinstance(side, cst.Name) or named & changed_names(body).keys():
-            continue
-        if operator in bounds and _counts_up(side.value, body):
-            return side.value, is_left, bounds[operator]
-    return None
+
+    return found
 
 
 def _counts_up(name: str, body: cst.BaseSuite) -> bool:
     """Whether statements add 1 to a name, once, and change it nowhere else."""
-    lines = body.body if isinstance(body, cst.IndentedBlock) else [body]
     parts = [
-        part for s in lines for part in (s.body if isinstance(s, cst.SimpleStatementLine) else [s])
+        part
+        for s in _always_run(body)
+        for part in (s.body if isinstance(s, cst.SimpleStatementLine) else [s])
     ]
     changing = [part for part in parts if name in changed_names(part)]
-    if len(changing) != 1 or not isinstance(changing[0], cst.BaseSmallStatement):
+    elsewhere = [s for s in _block(body).body if name in changed_names(s)]
+    if len(changing) != 1 or len(elsewhere) != 1:
+        return False
+    if not isinstance(changing[0], cst.BaseSmallStatement):
         return False
     written = _code(changing[0]).strip(" ;").replace(" ", "")
     return written in (f"{name}+=1", f"{name}={name}+1")
