@@ -19,9 +19,35 @@ import numpy as np
 from ..language.errors import TensorError
 from ..language.pairs import Laid
 from ..language.types import Parameter
+from .signature import is_abstract
 
 Arguments = Mapping[str, Any]
 AS_FLOATS = "as floats"  # a step from an array of integers to one of floats
+
+
+@dataclass(frozen=True)
+class OnHost:
+    """A step from data to what a function of NumPy's makes of them, which is computed before each call: how many entries
+    it has is data. `getitem` is a part.
+    """
+
+    function: str
+    given: tuple[Any, ...] = ()
+    named: tuple[tuple[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        return self.function
+
+    def __call__(self, value: Any) -> Any:
+        if is_abstract(value):
+            raise TensorError(
+                f"`{self.function}` looks at integers, and under `jax.jit` they are not known",
+                "compute it outside, and pass the result",
+            )
+        if self.function == "getitem":
+            return np.asarray(value)[*(slice(*p) if isinstance(p, tuple) else p for p in self.given)]
+        made = getattr(np, self.function)(np.asarray(value), *self.given, **dict(self.named))
+        return int(made) if isinstance(made, np.integer) else made
 
 
 class Surroundings:
@@ -67,6 +93,8 @@ class Reference:
 
 
 def _part(value: Any, key: Any, is_attribute: bool) -> Any:
+    if isinstance(key, OnHost):
+        return key(value)
     if key is AS_FLOATS:
         return (value if hasattr(value, "astype") else np.asarray(value)).astype(float)
     if isinstance(value, Laid) and value.form.names and not isinstance(key, int):

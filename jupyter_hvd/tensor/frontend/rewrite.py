@@ -782,8 +782,7 @@ class _Rewriter(cst.CSTTransformer):
         if not most.isdigit():
             self.names[most] = None
             self.in_comments.add(most)
-        limit = cst.parse_expression(most)
-        parts = cst.SimpleString("''"), limit, cst.Integer("0")
+        parts = cst.SimpleString("''"), cst.parse_expression(most), cst.Integer("0")
         return cst.Tuple([cst.Element(part) for part in parts])
 
     def visit_If(self, node: cst.If) -> None:
@@ -1297,7 +1296,7 @@ def _limits(node: cst.While) -> Iterator[Limit]:
 
 
 def _always_run(body: cst.BaseSuite) -> list[cst.BaseStatement]:
-    """The statements of a loop's body that run in every iteration that no `break` ends: those before the first that may `continue`."""
+    """The statements of a loop's body that run in every iteration that no `break` ends: those before a `continue`."""
     statements = list(_block(body).body)
     jumping = (k for k, s in enumerate(statements) if next(_jumps(s, cst.Continue), None))
     return statements[: next(jumping, len(statements))]

@@ -21,6 +21,7 @@ from ..language.types import (
     at_sizes,
     dimensions,
 )
+from .outside import OnHost
 
 #: Arrays that share entries with a value, each with the number of its last change.
 Shares = frozenset[tuple[str, int]]
@@ -240,7 +241,8 @@ NO_OFFSET = Affine.of(0)
 
 class Data:
     """A stand-in for a relation or an index array, or for a part of one: its own sizes, and the places
-    in the whole of the indices that it takes; `offset` is added to every integer.
+    in the whole of the indices that it takes; `offset` is added to every integer. `steps` lead from the whole to it before a
+    call, where the indices are constants.
     """
 
     def __init__(
@@ -251,6 +253,7 @@ class Data:
         dims: tuple[Affine, ...] | None = None,
         places: Callable[[Sequence[Affine]], tuple[Affine, ...]] = tuple,
         offset: Affine = NO_OFFSET,
+        steps: tuple[OnHost, ...] | None = (),
     ) -> None:
         self.tracer = tracer
         self.name = name
@@ -258,6 +261,7 @@ class Data:
         self.own = dims
         self.places = places
         self.offset = offset
+        self.steps = steps
 
     @property
     def dims(self) -> tuple[Affine, ...]:
@@ -266,10 +270,14 @@ class Data:
         return self.type.dims if self.own is None else self.own
 
     def part(
-        self, dims: Sequence[Affine], places: Callable[[Sequence[Affine]], Sequence[Affine]]
+        self,
+        dims: Sequence[Affine],
+        places: Callable[[Sequence[Affine]], Sequence[Affine]],
+        step: OnHost | None = None,
     ) -> Data:
-        """A part of these sizes: `places` gives the indices here of indices there."""
+        """A part of these sizes: `places` gives the indices here of indices there, and `step` makes it before a call."""
         here = self.places
+        steps = None if step is None or self.steps is None else (*self.steps, step)
         return Data(
             self.tracer,
             self.name,
@@ -277,12 +285,15 @@ class Data:
             tuple(dims),
             lambda at: here(places(at)),
             self.offset,
+            steps,
         )
 
     def moved(self, offset: Affine) -> Data:
         """An array of integers, each so much more: `src + 1`."""
-        there = self.offset + offset
-        return Data(self.tracer, self.name, self.type, self.own, self.places, there)
+        there, steps = self.offset + offset, None
+        if offset.is_constant and self.steps is not None:
+            steps = (*self.steps, OnHost("add", (offset.constant,)))
+        return Data(self.tracer, self.name, self.type, self.own, self.places, there, steps)
 
     def entry(self, at: Sequence[Affine]) -> IndexEntry:
         """The entry of an array of integers at these indices."""
@@ -295,7 +306,7 @@ class Data:
     @property
     def transposed(self) -> Data:
         """With its axes in reverse."""
-        return self.part(self.dims[::-1], lambda at: tuple(at[::-1]))
+        return self.part(self.dims[::-1], lambda at: tuple(at[::-1]), OnHost("transpose"))
 
     def __iter__(self) -> Iterator[Any]:
         raise self.tracer.error(

@@ -46,7 +46,9 @@ from ...language.types import (
 from .. import forms
 from ..helpers import helper_of
 from ..outside import (
+    AS_FLOATS,
     ArrayMet,
+    OnHost,
     OutsideMethod,
     OutsideObject,
     Reference,
@@ -480,6 +482,8 @@ class Tracer(Selections):
         if isinstance(value, Data) and not isinstance(value.type, Relation):
             if name == "T" and not isinstance(value.type, TupleSet):
                 return value.transposed
+            if isinstance(value.type, IndexArray) and name in forms.ON_HOST:
+                return forms.Method(forms.form_named(name), value)
             if isinstance(value.type, IndexArray):
                 return forms.attribute_of(self, self.as_numbers(value), name)
             raise TensorError(f"`{value.name}` has no `.{name}`", data_help(value))
@@ -514,7 +518,8 @@ class Tracer(Selections):
         if all(isinstance(value, int | float) for value in values):
             return max(values) if name == "maximum" else min(values)
         if len(values) == 1:
-            return forms.build(self, {"maximum": "max", "minimum": "min"}[name], values[0])
+            form = forms.form_named({"maximum": "max", "minimum": "min"}[name])
+            return form.call(self, values, {})
         integer = self.extreme_integer(name, values)
         if integer is not None:
             return integer
@@ -550,9 +555,47 @@ class Tracer(Selections):
 
     def _argument_outside(self, reference: Reference, arguments: dict[str, Any]) -> Any:
         """What an array from outside is in a call of a derivative."""
-        if reference.surroundings is None and isinstance(arguments[reference.name], Data):
-            return self.as_numbers(arguments[reference.name])
-        return self.from_outside(reference, reference.value(arguments))
+        made = arguments.get(reference.name) if reference.surroundings is None else None
+        if not isinstance(made, Data):
+            return self.from_outside(reference, reference.value(arguments))
+        for key, _ in reference.steps:
+            if isinstance(key, OnHost):
+                made = self._on_host(made, key)
+            else:
+                made = self.as_numbers(made) if key is AS_FLOATS else made[key]
+        return made
+
+    def on_host(self, data: Any, function: str, *given: Any, **named: Any) -> Any:
+        """What a function of NumPy's makes of integers or conditions that are data, computed before each call: for how many
+        entries it has is data, too. None where they are none, or not known before a call.
+        """
+        plain = all(x is None or isinstance(x, int | str) for x in (*given, *named.values()))
+        if not isinstance(data, Data) or data.steps is None or not plain:
+            return None
+        if isinstance(data.type, TupleSet) or (isinstance(data.type, Relation) and function in ("max", "min")):
+            return None
+        return self._on_host(data, OnHost(function, given, tuple(named.items())))
+
+    def _on_host(self, data: Data, step: OnHost) -> Any:
+        assert data.steps is not None
+        reference = self._reference_of(data)
+        for one in (*data.steps, step):
+            reference = reference.entry(one)
+        if reference.surroundings is None and reference.name not in self.given:
+            raise self.error(
+                f"how many entries `{step}` gives is data", "call the function once, with the data"
+            )
+        return self._made_on_host(reference, reference.value(self.given))
+
+    def _made_on_host(self, reference: Reference, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(self._made_on_host(reference.entry(k), x) for k, x in enumerate(value))
+        return self._array_from_outside(reference, value)
+
+    def _reference_of(self, data: Data) -> Reference:
+        """Where the whole of an array of data comes from."""
+        own = next((r for r, name in self.outside.items() if name == data.name), None)
+        return own or Reference(None, data.name)
 
     def named_outside(self, surroundings: Surroundings, name: str, value: Any) -> Any:
         """What a name from outside means."""
@@ -591,8 +634,7 @@ class Tracer(Selections):
 
     def as_numbers(self, data: Data) -> Value:
         """An array of integers as one of numbers to compute with: a parameter of its own, by which nothing is differentiated."""
-        own = next((r for r, name in self.outside.items() if name == data.name), None)
-        reference = (own or Reference(None, data.name)).as_floats
+        reference = self._reference_of(data).as_floats
         name = self._name_outside(reference)
         if name not in self.arguments:
             assert isinstance(data.type, IndexArray)

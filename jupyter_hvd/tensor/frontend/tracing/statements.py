@@ -759,6 +759,8 @@ class Statements(Recurrences):
         if any(isinstance(place, Selected) for place in places):
             places = self._as_condition(self.whole(root), places, value)
         if len(places) == 1 and numbers_of(places[0]) == "bool" and self.is_array(places[0]):
+            if isinstance(target, Carried):  # which may be what an earlier iteration has left
+                raise self.in_order(target.message, target.help)
             value, places = self._where_it_holds(places[0], root, value, op), (...,)
             op = ""
         if not isinstance(target, Carried):
