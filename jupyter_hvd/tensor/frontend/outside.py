@@ -45,7 +45,9 @@ class OnHost:
                 "compute it outside, and pass the result",
             )
         if self.function == "getitem":
-            return np.asarray(value)[*(slice(*p) if isinstance(p, tuple) else p for p in self.given)]
+            return np.asarray(value)[
+                *(slice(*p) if isinstance(p, tuple) else p for p in self.given)
+            ]
         made = getattr(np, self.function)(np.asarray(value), *self.given, **dict(self.named))
         return int(made) if isinstance(made, np.integer) else made
 

@@ -68,9 +68,6 @@ AT_MOST = re.compile(r"# at most (\w+)\b")
 #: What changes a list, and what to write instead.
 _IN_PLACE = {
     "insert": "append, and turn the whole round afterwards: `y[::-1]`",
-    "extend": "write `y = y + [a, b]`",
-    "reverse": "write `y = y[::-1]`",
-    "sort": "sort outside, and pass the order as an index array",
     "pop": "read the entry, `y[-1]`, and go on with the rest, `y = y[:-1]`",
     "at": "write `np.bincount(k, x, n)`, or a loop: `for e in range(len(k)): y[k[e]] += x[e]`",
     "fill": "write `y = np.full(n, 0.5)`",
@@ -421,7 +418,10 @@ class _Rewriter(cst.CSTTransformer):
         assert isinstance(updated.value, cst.Call)
         how, target = change
         assert isinstance(node.value, cst.Call)
-        given = [arg.value for arg in updated.value.args[-len(node.value.args) :]]
+        given = [
+            arg.value
+            for arg in updated.value.args[len(updated.value.args) - len(node.value.args) :]
+        ]
         if how == "append":
             return _assigned([target.value], self.call(node, how, target, given[-1]))
         name, values = cst.SimpleString(repr(target.value)), given[how not in METHODS :]
@@ -1238,7 +1238,7 @@ def self_added(node: cst.CSTNode) -> tuple[str, str] | None:
     return None
 
 
-METHODS = ("append", "fill")
+METHODS = ("append", "fill", "extend", "reverse", "sort")
 
 
 def _changed_by(e: cst.BaseExpression) -> tuple[str, cst.Name] | None:
@@ -1247,7 +1247,12 @@ def _changed_by(e: cst.BaseExpression) -> tuple[str, cst.Name] | None:
         case cst.Call(
             func=cst.Attribute(value=cst.Name() as target, attr=cst.Name(value=how)),
             args=[cst.Arg(keyword=None)],
-        ) if how in METHODS:
+        ) if how in METHODS[:3]:
+            return how, target
+        case cst.Call(
+            func=cst.Attribute(value=cst.Name() as target, attr=cst.Name(value=how)),
+            args=[] | [cst.Arg(keyword=cst.Name(value="reverse"))],
+        ) if how in METHODS[3:]:
             return how, target
         case cst.Call(
             func=cst.Attribute(attr=cst.Name(value="fill_diagonal" | "copyto" as how)),

@@ -219,7 +219,7 @@ def _traced(
     tracer.spelt = words(parameters)
     tracer.used |= tracer.reserved
     names = {name: reference for reference, name in context.outside.items()}
-    tracer.outside, tracer.given = context.outside, context.given
+    tracer.outside, tracer.argument_values = context.outside, context.given
     tracer.arguments = {p.name: stand_in(tracer, *p, None) for p in tensors(parameters)}
     arguments = {
         x: stand_in(tracer, x, t, layout, context.given.get(x))

@@ -393,7 +393,9 @@ def percentile(
     """`quantile(x, q/100)`."""
     levels = t.listed(q)
     if isinstance(levels, tuple | list):
-        return quantile(t, x, [t.binary(t.here, "/", level, 100) for level in levels], axis, keepdims, method)
+        return quantile(
+            t, x, [t.binary(t.here, "/", level, 100) for level in levels], axis, keepdims, method
+        )
     return quantile(t, x, t.binary(t.here, "/", q, 100), axis, keepdims, method)
 
 
@@ -408,7 +410,9 @@ def _between_entries(t: Any, x: Any, q: Any, axis: Any, keepdims: bool) -> Any:
     lead = [slice(None)] * axis
     first = t.once(t.subscript(ordered, (*lead, low)), "low")
     second = t.subscript(ordered, (*lead, t.binary(t.here, "+", low, 1) if n > 1 else low))
-    made = t.computed("+", first, t.computed("*", t.computed("-", place, low), t.computed("-", second, first)))
+    made = t.computed(
+        "+", first, t.computed("*", t.computed("-", place, low), t.computed("-", second, first))
+    )
     if not keepdims:
         return made
     return build(t, "reshape", made, *[1] * kept) if kept else build(t, "expand_dims", made, axis)
@@ -420,14 +424,16 @@ def unique(t: Any, x: Any, size: Any = None, fill_value: Any = None) -> Any:
     if size is None:
         raise t.error(
             "how many numbers `unique` finds is what data decide",
-            "say how many there may be, as in JAX: `np.unique(x, size=k)`; or pass integers, of which that is known before a call",
+            "say how many there may be, as in JAX: `np.unique(x, size=k)`; or pass integers, of which it finds out itself",
         )
     ordered = t.once(sort(t, x, None), "ordered")
     (n,) = t.dims(ordered)
     numbers = t.numbers_of(x)
 
     def is_first(i: Affine) -> Any:
-        before = t.under(compare("<", 0, i), lambda: t._compare("!=", t.read(ordered, i), t.read(ordered, i - 1)))
+        before = t.under(
+            compare("<", 0, i), lambda: t._compare("!=", t.read(ordered, i), t.read(ordered, i - 1))
+        )
         return t.plus_of(before, t.truth_of(compare("=", i, 0)))
 
     first = t.once(t.build([n], is_first, ordered), "first")
@@ -435,7 +441,9 @@ def unique(t: Any, x: Any, size: Any = None, fill_value: Any = None) -> Any:
 
     def entry(k: Affine) -> Any:
         def term(i: Affine) -> Any:
-            here = t.computed("*", t.read(first, i), t._compare("==", t.read(place, i), t.ramp(k + 1)))
+            here = t.computed(
+                "*", t.read(first, i), t._compare("==", t.read(place, i), t.ramp(k + 1))
+            )
             return t.chosen(here, t.read(ordered, i), t.whole(0))
 
         there = t._compare("<", t.ramp(k), t.read(place, n - 1))

@@ -125,6 +125,12 @@ class Tracer(Selections):
         """A function of entries that a condition chooses."""
         if function is builtins.len:
             return self.how_many(arguments[0])
+        if function in (builtins.list, builtins.tuple):
+            return arguments[0]
+        if function in (builtins.max, builtins.min) and len(arguments) == 1 and not named:
+            return self.of_selected(function.__name__, arguments, {})
+        if function in _ITERATING:
+            return _BUILTINS[function](self, *arguments, **named)
         if function is builtins.sum and len(arguments) == 1 and not named:
             return self.of_selected("sum", arguments, {"axis": 0})
         form = forms.form_of(function)
@@ -137,6 +143,8 @@ class Tracer(Selections):
 
     def form_of_selected(self, form: forms.Form, arguments: Any, named: dict[str, Any]) -> Any:
         """A function of NumPy's of entries that a condition chooses."""
+        if form.name in ("array", "asarray"):
+            return arguments[0]
         if not form.entrywise:
             return self.of_selected(form.name, arguments, named)
         return self.selected(lambda *xs: form.call(self, xs, named), True, *arguments)
@@ -430,6 +438,31 @@ class Tracer(Selections):
         made = forms.build(self, "tile", value, self.number(self.size_of(times)))
         return made.of_nature(Nature(lists_of(value)))
 
+    def in_order_of_size(self, values: Any, descending: Any = False) -> Any:
+        lists = lists_of(values) or not self.is_array(values)
+        values = self.listed_from(values)
+        if isinstance(values, tuple | list) and self._are_plain(values):
+            return sorted(values, reverse=bool(descending))
+        made = forms.form_named("sort").call(self, (values,), {"descending": bool(descending)})
+        made = self.counted(made) if numbers_of(values) == "int" else made
+        return made.of_nature(replace(made.nature, lists=1)) if lists else made
+
+    def sorted_list(self, values: Any, /, *, key: Any = None, reverse: Any = False) -> Any:
+        """`sorted(values)`, a list."""
+        if key is not None:
+            raise self.error(
+                "`sorted` by a key",
+                "take the order of an array: `order = np.argsort(x)`, `y[order]`",
+            )
+        made = self.in_order_of_size(values, reverse)
+        return made.of_nature(replace(made.nature, lists=1)) if isinstance(made, Value) else made
+
+    def rows_in_a_row(self, array: Value, axes: int) -> Value:
+        inner = self.dims(array)[axes + 1 :]
+        shape = (-1, *(Index(self, n) for n in inner))
+        made = forms.build(self, "reshape", array, *shape)
+        return cast("Value", made.of_nature(array.nature))
+
     @staticmethod
     def _entries(value: Any) -> list[Any] | None:
         """The entries of a list that is written out."""
@@ -555,14 +588,14 @@ class Tracer(Selections):
 
     def _argument_outside(self, reference: Reference, arguments: dict[str, Any]) -> Any:
         """What an array from outside is in a call of a derivative."""
-        made = arguments.get(reference.name) if reference.surroundings is None else None
+        made: Any = arguments.get(reference.name) if reference.surroundings is None else None
         if not isinstance(made, Data):
             return self.from_outside(reference, reference.value(arguments))
         for key, _ in reference.steps:
             if isinstance(key, OnHost):
                 made = self._on_host(made, key)
             else:
-                made = self.as_numbers(made) if key is AS_FLOATS else made[key]
+                made = self.as_numbers(made) if key is AS_FLOATS else self.entry_of(made, (key,))
         return made
 
     def on_host(self, data: Any, function: str, *given: Any, **named: Any) -> Any:
@@ -572,7 +605,9 @@ class Tracer(Selections):
         plain = all(x is None or isinstance(x, int | str) for x in (*given, *named.values()))
         if not isinstance(data, Data) or data.steps is None or not plain:
             return None
-        if isinstance(data.type, TupleSet) or (isinstance(data.type, Relation) and function in ("max", "min")):
+        if isinstance(data.type, TupleSet) or (
+            isinstance(data.type, Relation) and function in ("max", "min")
+        ):
             return None
         return self._on_host(data, OnHost(function, given, tuple(named.items())))
 
@@ -581,11 +616,11 @@ class Tracer(Selections):
         reference = self._reference_of(data)
         for one in (*data.steps, step):
             reference = reference.entry(one)
-        if reference.surroundings is None and reference.name not in self.given:
+        if reference.surroundings is None and reference.name not in self.argument_values:
             raise self.error(
                 f"how many entries `{step}` gives is data", "call the function once, with the data"
             )
-        return self._made_on_host(reference, reference.value(self.given))
+        return self._made_on_host(reference, reference.value(self.argument_values))
 
     def _made_on_host(self, reference: Reference, value: Any) -> Any:
         if isinstance(value, tuple):
@@ -896,12 +931,14 @@ def in_the_language(function: Callable[..., Any]) -> Rewritten:
 RECURRENCES = 200  # how often functions may call themselves, each written out
 _MODULES = ("math", *forms.MODULES)
 DICT = ("items", "keys", "values")
+_ITERATING = (builtins.zip, builtins.enumerate, builtins.reversed, builtins.map)
 _BUILTINS: dict[Any, Callable[..., Any]] = {
     builtins.len: Tracer.length,
     builtins.sum: forms.total_of,
     builtins.zip: lambda t, *xs, **_: t.zipped(*xs),
     builtins.enumerate: Tracer.enumerated,
     builtins.reversed: Tracer.backwards,
+    builtins.sorted: Tracer.sorted_list,
     builtins.range: Tracer.ranged,
     builtins.map: Tracer.mapped_over,
     dataclasses.replace: Tracer.replaced,

@@ -100,7 +100,7 @@ class Packing:
         self.memory = Memory()
         self.arguments: dict[str, Any] = {}  # the stand-ins of parameters
         self.outside: dict[Reference, str] = {}  # the parameters that arrays from outside are
-        self.given: Mapping[str, Any] = {}  # the arguments of the call that is traced for
+        self.argument_values: Mapping[str, Any] = {}  # the arguments of the call that is traced for
 
     def error(self, message: str, help_: str = "") -> TensorError:
         """What is wrong at the place that is being traced, and what to do about it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from ...language.affine import Affine
 from ...language.errors import TensorError
@@ -63,6 +63,10 @@ class Change:
     at: tuple[Affine, ...] = ()
     anew: bool = False
     under: Predicate = TRUE  # of its conditions those on which it happens
+    masks: tuple[Value, ...] = ()  # conditions on data on which something is appended
+    chosen: Term | None = None  # which entries of a block are appended, 1 or 0; None where all are
+    axes: int = 0  # of a block that an inner loop appends, one entry after the other
+    entry: Value | None = None  # what is appended, with what is known of it
 
 
 class InOrder(TensorError):  # noqa: N818 - another loop may do
@@ -117,9 +121,10 @@ class Carried(Barred):
 
 
 class Appended(Barred):
-    """A list that a loop which carries values appends to, while it is traced: `first` is the array of
-    its entries before, if any, and `value` what the turn appends. `index` counts the turns. The loop carries `lasts`, the last
-    entries that a turn reads, the very last first.
+    """A list that a loop which carries values appends to, while it is traced: `first` is the array of its entries before, if
+    any, and `value` what the turn appends. Where conditions decide whether it does, or it appends several, that is a block of
+    `axes` axes, of which entries are appended where `chosen` is 1. `index` counts the turns. The loop carries `lasts`, the
+    last entries that a turn reads, the very last first.
     """
 
     def __init__(
@@ -134,7 +139,10 @@ class Appended(Barred):
         self.depth = depth
         self.masked = masked
         self.index = index
+        self.changes: list[Change] = []
         self.value: Value | None = None
+        self.chosen: Appended | None = None
+        self.axes = 0
         self.lasts: list[State] = []
 
     def from_the_end(self, place: Any) -> int | None:
@@ -186,6 +194,7 @@ class Recurrences(Entries):
 
     def __init__(self) -> None:
         super().__init__()
+        self.open: list[Carried | Appended] = []  # whose changes branches collect
         self.borrowed: set[str] = set()  # what a loop carries that begins as the caller's
         self.every_index: set[str] = set()  # of loops whose turns change sizes
         self.lists: dict[str, Appended] = {}  # what a loop carries that begins as a written list
@@ -279,7 +288,13 @@ class Recurrences(Entries):
             raise self.error(*RAGGED)
         before = dict(self.memory.changes)
         with self.scope(Binder(index, size), within) as scope, self.counting_as_size(index, steps):
-            left = body(*item(), *map(self._during, begun, ranges))
+            around, self.open = self.open, [*self.lists.values(), *filter(_is_appended, begun)]
+            try:
+                left = body(*item(), *map(self._during, begun, ranges))
+            finally:
+                self.open = around
+            for list_ in filter(_is_appended, left):
+                self._settled(list_)
             if steps:
                 left = self._all_at_their_longest(begun, left)
         self.at(k)
@@ -298,6 +313,7 @@ class Recurrences(Entries):
             return self._carrying(k, pattern, bounds, names, values, body, wider, filled, steps)
         # What a turn gives beyond what it carries is a list that begins with the loop.
         count = len(left)
+        left = (*left, *(x.chosen for x in left if isinstance(x, Appended) and x.chosen))
         begun = (*begun, *left[len(begun) :])
         names = (*names, *(x.name for x in left[len(names) :]))
         for list_ in [x for x in left if isinstance(x, Appended)]:
@@ -346,7 +362,39 @@ class Recurrences(Entries):
                 names, carried, left, ranges, outer, strict=True
             )
         )
-        return after[:count]
+        each_after: dict[int, Any] = {id(x): made for x, made in zip(left, after, strict=True)}
+        return tuple(
+            self._appended_to(name, value.first, made, each_after.get(id(value.chosen)), value.axes)
+            if isinstance(value, Appended)
+            and isinstance(made, Value)
+            and (value.chosen or value.axes)
+            else made
+            for name, value, made in zip(names, left, after[:count], strict=False)
+        )
+
+    def _settled(self, list_: Appended) -> None:
+        """Work out what a turn appends to a list."""
+        if list_.value is not None and len(list_.changes) < 2:
+            return
+        block = self.block_of(list_.name, list_.changes)
+        if block is not None:
+            value, chosen, list_.axes = block
+            list_.value = self.once(value, "entry")
+            if chosen is not None:
+                list_.chosen = Appended(f"{list_.name}_chosen", None, list_.depth, list_.masked)
+                list_.chosen.value = self.once(chosen, "chosen")
+
+    def block_of(
+        self, name: str, changes: Sequence[Change]
+    ) -> tuple[Value, Value | None, int] | None:
+        """What one turn appends, which of it as 1 or 0, None where all of it, and how many axes there are of entries."""
+        raise NotImplementedError
+
+    def _appended_to(
+        self, name: str, first: Any, made: Value, chosen: Value | None, axes: int
+    ) -> Any:
+        """A list after a loop whose turns append blocks."""
+        raise NotImplementedError
 
     @contextmanager
     def counting_as_size(self, index: str, steps: Mapping[str, Steps]) -> Iterator[None]:
@@ -534,6 +582,11 @@ class Recurrences(Entries):
         depths = len(self.conditions) + 1, len(self.masks), index
         if isinstance(value, list) and not value:
             return Appended(name, None, *depths)
+        if isinstance(value, Appended):
+            raise self.error(
+                f"`{name}` is appended to in a loop that carries values, in another that does",
+                "make a list of its own in the inner loop, and append what you need of it",
+            )
         if value is UNSET or (isinstance(value, Barred) and not isinstance(value, Carried)):
             return value
         if isinstance(value, Value) and (array := self.memory.outdated(value)):
@@ -639,7 +692,11 @@ class Recurrences(Entries):
             listed = (
                 Value(self, history)
                 if twin and self._begins_with(state.list, twin)
-                else self._listed(state.list.first, history, size)
+                else self._listed(
+                    None if state.list.axes or state.list.chosen else state.list.first,
+                    history,
+                    size,
+                )
             )
             first = [state.list.first] if state.list.first is not None else []
             within = joined_ranges([nature.within, *map(range_of, first)])
@@ -717,6 +774,10 @@ def steps_of(before: Sequence[Term], after: Sequence[Term]) -> Steps:
     steps = [steps_between(a, b) for a, b in sizes]
     known = tuple(step for step in steps if step is not None)
     return known if len(known) == len(steps) and any(map(any, known)) else ()
+
+
+def _is_appended(value: Any) -> TypeGuard[Appended]:
+    return isinstance(value, Appended)
 
 
 def zero_of(e: Term) -> Term:

@@ -887,10 +887,7 @@ def _before(one: Sequence[Affine], other: Sequence[Affine]) -> Predicate:
 
 def _step_of(places: tuple[Any, ...]) -> OnHost | None:
     """What takes a part of an array before a call, where the brackets hold constants."""
-    parts = [
-        (p.start, p.stop, p.step) if isinstance(p, slice) else p
-        for p in places
-    ]
+    parts = [(p.start, p.stop, p.step) if isinstance(p, slice) else p for p in places]
     inner = [x for p in parts for x in (p if isinstance(p, tuple) else (p,))]
     known = all(x is None or x is ... or isinstance(x, int) for x in inner)
     return OnHost("getitem", tuple(parts)) if known else None
