@@ -171,7 +171,7 @@ def test_a_list_within_its_own_loop_is_refused_in_plain_words():
 
 
 def only_some(x):
-    wealth, total, turnover = 1.0, 0.0, []
+    wealth, turnover = 1.0, []
     for t in range(len(x)):
         wealth *= 1 + 0.1 * x[t]
         if x[t] > 0.2 or (t + 1) % 3 == 0:
@@ -270,6 +270,25 @@ def of_labels(x):
     return total
 
 
+def comprehensions(x):
+    n = len(x)
+    positive = [v * v for v in x if v > 0]
+    gaps = [abs(x[i] - x[j]) for i in range(n) for j in range(i) if abs(x[i] - x[j]) < 1]
+    table = np.array([x[i] * (j + 1) for i in range(n) for j in range(3)])
+    even = [x[i] for i in range(n) if i % 2 == 0]
+    return np.mean(positive) + sum(gaps) * len(gaps) + np.sum(np.diff(table) ** 2) + max(even)
+
+
+def few_with_conditions(x):
+    hits = []
+    for center in (0.5, -0.2, 1.5):
+        distance = x[0] - center
+        if distance > 0:
+            hits.append(distance**2)
+    hits.append(x[1])
+    return min(hits) + sum(hits)
+
+
 LABELS = np.array([1, 3, 3, 2])
 MORE = np.array([0.6, -0.3, 0.9, -1.4, 0.25, 1.2, -0.7])
 
@@ -285,6 +304,8 @@ MORE = np.array([0.6, -0.3, 0.9, -1.4, 0.25, 1.2, -0.7])
         turned_round,
         in_order,
         of_labels,
+        comprehensions,
+        few_with_conditions,
     ],
 )
 def test_lists_that_loops_make_otherwise(f):

@@ -590,3 +590,33 @@ def test_a_count_that_continue_may_skip_bounds_nothing():
 
     with pytest.raises(TensorError, match="runs at most"):
         tensor(skipping)
+
+
+GAPS = np.array([0.4, np.nan, 1.2, -0.3, np.inf, 0.8])
+
+
+def filtered(p):
+    m, variance, likelihood = p[0], 2.0, 0.0
+    for t in range(len(GAPS)):
+        variance = variance + p[1]
+        observed = GAPS[t]
+        if np.isfinite(observed):
+            v = observed - m
+            likelihood -= v * v / variance + np.log(variance)
+            m = m + v * variance / (variance + p[2])
+        likelihood += 0.1 * m
+    return likelihood
+
+
+def gaps_left_out(p):
+    total = 0.0
+    for t in range(len(GAPS) - 2):
+        if np.isnan(GAPS[t]):
+            continue
+        total += (p[0] - p[1] * GAPS[t]) ** 2
+    return total + sum(p[2] * (v if not np.isnan(v) else 0.5) for v in GAPS[:3])
+
+
+@pytest.mark.parametrize("f", [filtered, gaps_left_out])
+def test_data_that_an_if_finds_missing_have_no_part_in_the_gradient(f):
+    check(f, (np.array([0.5, 1.2, 0.7]),))

@@ -22,6 +22,7 @@ import dis
 import inspect
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -298,6 +299,7 @@ class _Rewriter(cst.CSTTransformer):
         self.dotted: set[cst.CSTNode] = set()  # what is part of a dotted name
         self.sides: dict[cst.CSTNode, list[cst.BaseExpression]] = {}  # of comparisons, rewritten
         self.in_comments: set[str] = set()  # names that only comments have
+        self.occurring: Counter[str] = Counter()  # names, and how often the function has them
         self.debugging: list[Place] = []  # statements that only the Python function runs
 
     # Places and errors
@@ -333,6 +335,7 @@ class _Rewriter(cst.CSTTransformer):
         if self.depth:
             self.marks = True
         else:
+            self.occurring = _occurrences(node.body)
             kinds = (cst.For, cst.While, cst.If, cst.FunctionDef)
             self.marks = any(isinstance(inner, kinds) for inner in _nodes(node.body))
         self.outer.append(self.around)
@@ -593,10 +596,17 @@ class _Rewriter(cst.CSTTransformer):
         assert isinstance(target, cst.Name)
         return self.call(node, "bind", cst.SimpleString(repr(target.value)), value)
 
-    def current(self, name: str) -> cst.Call:
+    def current(self, name: str, local: bool = False) -> cst.Call:
         """What a name means now, or that it means nothing yet."""
         get = cst.Attribute(cst.Name(TRACER), cst.Name("current"))
-        return cst.Call(get, [cst.Arg(_lambda(None, cst.Name(name)))])
+        given = [_lambda(None, cst.Name(name)), *([cst.Name("True")] if local else [])]
+        return cst.Call(get, [cst.Arg(e) for e in given])
+
+    def _begun(self, node: cst.For | cst.While, names: Sequence[str]) -> cst.Tuple:
+        """What the names that a loop changes mean before it, and which of them occur in it only."""
+        inside = _occurrences(node)
+        local = {x for x in names if inside[x] == self.occurring[x] > 0}
+        return cst.Tuple([cst.Element(self.current(x, x in local)) for x in names])
 
     # Statements of several lines: their parts become functions
 
@@ -677,7 +687,7 @@ class _Rewriter(cst.CSTTransformer):
             else self.call(node.iter, "each", updated.iter),
             _strings(names),
             cst.Tuple([cst.Element(cst.Name(str(plain))) for plain in changed.values()]),
-            cst.Tuple([cst.Element(self.current(x)) for x in names]),
+            self._begun(node, names),
             cst.Name(name),
         )
         return cst.FlattenSentinel(
@@ -755,7 +765,7 @@ class _Rewriter(cst.CSTTransformer):
             _strings(names),
             cst.Tuple([cst.Element(cst.Name(str(plain))) for plain in changed.values()]),
             _lambda(names, updated.test),
-            cst.Tuple([cst.Element(self.current(x)) for x in names]),
+            self._begun(node, names),
             cst.Name(name),
             self._bound_of(node),
             cst.Name(str(ends)),
@@ -962,20 +972,6 @@ class _Rewriter(cst.CSTTransformer):
         while for_in is not None:
             self._check_range(for_in.iter, for_in.target)
             for_in = for_in.inner_for_in
-        if node in self.consumed:
-            return
-        if node.for_in.ifs:
-            raise self.refuse(
-                node.for_in.ifs[0],
-                "this filter makes the size depend on the condition",
-                "keep every entry: `[e if p else 0 for i in range(n)]`",
-            )
-        if node.for_in.inner_for_in is not None:
-            raise self.refuse(
-                node.for_in.inner_for_in,
-                "two `for`s in one list make a flat list, whose index is not affine",
-                "nest the lists: `[[… for j in range(m)] for i in range(n)]`",
-            )
 
     def _check_range(self, iterable: cst.BaseExpression, target: cst.BaseExpression) -> None:
         match iterable, target:
@@ -990,16 +986,42 @@ class _Rewriter(cst.CSTTransformer):
         return updated.with_changes(iter=self.call(node.iter, "each", updated.iter))
 
     def leave_ListComp(self, node: cst.ListComp, updated: cst.ListComp) -> cst.BaseExpression:
-        if node in self.consumed:
-            return updated
-        return self._loop("generate", node, updated.for_in, updated.elt)
+        return updated if node in self.consumed else self._list(node, updated)
 
     def leave_GeneratorExp(
         self, node: cst.GeneratorExp, updated: cst.GeneratorExp
     ) -> cst.BaseExpression:
-        if node in self.consumed:
-            return updated
-        return self._loop("generate", node, updated.for_in, updated.elt)
+        return updated if node in self.consumed else self._list(node, updated)
+
+    def _list(
+        self, node: cst.CSTNode, updated: cst.ListComp | cst.GeneratorExp
+    ) -> cst.BaseExpression:
+        """A list: of one loop without a condition an entry for each index; of any other what its loops append."""
+        for_in = updated.for_in
+        if for_in.inner_for_in is None and not for_in.ifs:
+            return self._loop("generate", node, for_in, updated.elt)
+        return self._appending(node, for_in, updated.elt, cst.List([]))
+
+    def _appending(
+        self,
+        node: cst.CSTNode,
+        for_in: cst.CompFor,
+        entry: cst.BaseExpression,
+        begun: cst.BaseExpression,
+    ) -> cst.Call:
+        """`__tensor__.append_all(place, "i", bounds, lambda i, list: …, begun)`: what the loops of a comprehension append to
+        a list.
+        """
+        list_ = cst.Name("__list__")
+        if for_in.inner_for_in is None:
+            body = self.call(node, "append", list_, entry)
+        else:
+            body = self._appending(node, for_in.inner_for_in, entry, list_)
+        for condition in reversed(for_in.ifs):
+            one = _lambda([list_.value], body)
+            body = self.call(node, "append_if", condition.test, one, list_)
+        turn = _lambda([*_flat(for_in.target), list_.value], body)
+        return self.call(node, "append_all", _pattern(for_in.target), for_in.iter, turn, begun)
 
     def _loop(
         self,
@@ -1190,6 +1212,28 @@ def _nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     yield node
     for child in node.children:
         yield from _nodes(child)
+
+
+def _occurrences(node: cst.CSTNode) -> Counter[str]:
+    """The names in a node, and how often it has each; those that a function, a lambda or a comprehension in it has for itself,
+    as its parameters or targets, apart.
+    """
+    if isinstance(node, cst.Name):
+        return Counter([node.value])
+    if isinstance(node, cst.Attribute):
+        return _occurrences(node.value)
+    found = Counter[str]()
+    for child in node.children:
+        found += _occurrences(child)
+    own: Sequence[str] = ()
+    match node:
+        case cst.FunctionDef(params=params) | cst.Lambda(params=params):
+            own = [p.name.value for p in (*params.params, *params.kwonly_params)]
+        case cst.ListComp(for_in=for_in) | cst.GeneratorExp(for_in=for_in):
+            own = _flat(for_in.target)
+    for name in own:
+        del found[name]
+    return found
 
 
 def _jumps(node: cst.CSTNode, kind: type[cst.CSTNode]) -> Iterator[cst.CSTNode]:

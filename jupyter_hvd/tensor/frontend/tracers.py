@@ -48,6 +48,8 @@ class Tracing(Protocol):
 
     def check(self, value: Value) -> None: ...
 
+    def as_number(self, e: Term) -> Term: ...
+
     def error(self, message: str, help_: str = "") -> TensorError: ...
 
     def note(self, term: Term) -> None: ...
@@ -75,7 +77,7 @@ class Value:
     def term(self) -> Term:
         """The term; TensorError where what it reads has been changed in place by another name, or has no value here."""
         self.tracer.check(self)
-        return self.unchecked
+        return self.tracer.as_number(self.unchecked)
 
     @property
     def type(self) -> Type:
@@ -133,6 +135,9 @@ class Selected:
         self.written = written  # the condition as it is written: `x > 0` twice is one condition
         self.length: Affine | None = None  # of a slice, where it is another in each turn of a loop
         self.pairs: Pairs | None = None  # where the entries are indices, `np.triu_indices(n)`
+        self.grown: tuple[Selected, Value, Value] | None = (
+            None  # of a list what it was before, and the last entries, each chosen or not
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 
 from ...language.affine import Affine
 from ...language.errors import Place, TensorError
-from ...language.function import named
+from ...language.function import Function, named
 from ...language.pairs import Laid, to_pairs
 from ...language.predicates import FALSE, TRUE, Predicate, conj, fresh, own_name
 from ...language.terms import (
@@ -82,6 +83,9 @@ class Packing:
             False  # whether a function of NumPy's is traced that is written in the language
         )
         self.holding: list[Callable[[], Value]] = []  # and expressions, too
+        self.numbers_where: dict[
+            Term, Term
+        ] = {}  # what these test for being a number, and the test
         self.sizing: frozenset[str] = frozenset()  # indices of loops that are like sizes in them
         self.conditions: list[Predicate] = []
         self.places_of: dict[Term, Place] = {}
@@ -171,10 +175,35 @@ class Packing:
         scope would mean nothing outside.
         """
         self.holding.append(mask)
+        before = self.numbers_where
+        tested = set(self._tested_for_numbers(mask().term))
+        test = mask().term if tested else None
+        self.numbers_where = before | {e: test for e in tested if test is not None}
         try:
             yield
         finally:
             self.holding.pop()
+            self.numbers_where = before
+
+    def _tested_for_numbers(self, truth: Term) -> Iterator[Term]:
+        """The scalars of which a condition on data says whether they are numbers, or finite."""
+        match truth:
+            case Var(name) if name in self.truths or self._meaning(truth) is not truth:
+                yield from self._tested_for_numbers(self.truths.get(name, self._meaning(truth)))
+            case Call(Function(name="equal"), (a, b)) if a is b:
+                yield self._meaning(a)
+            case Call(Function(name="less"), (Call(Function(name="abs"), (a,)), Const(math.inf))):
+                yield self._meaning(a)
+            case Call() | Mul() | Guard():
+                for child in truth.children:
+                    yield from self._tested_for_numbers(child)
+
+    def as_number(self, e: Term) -> Term:
+        """A term, but 0 where a condition around has it that it is no number: its derivative would multiply zero by that."""
+        if not self.numbers_where or not isinstance(e, Var | At) or e.type != REAL:
+            return e
+        test = self.numbers_where.get(self._meaning(e))
+        return e if test is None else Call(named("kept"), (test, e))
 
     def name(self, stem: str) -> str:
         """A name that is not used yet, like `stem`, nor by an index around."""

@@ -44,9 +44,9 @@ from .packing import guarded
 from .wholes import Range, SizesMet, beyond, joined_ranges, nature_of, range_of
 
 _NOTHING: frozenset[str] = frozenset()
-UNSET = Barred(
-    "this name has no value yet", "give it one before: `s = 0`, `y = []`, `y = np.zeros(n)`"
-)
+_NO_VALUE = "this name has no value yet", "give it one before: `s = 0`, `y = []`, `y = np.zeros(n)`"
+UNSET = Barred(*_NO_VALUE)
+LOCAL = Barred(*_NO_VALUE)  # of a name that occurs in one loop only, which leaves no value there
 
 
 @dataclass

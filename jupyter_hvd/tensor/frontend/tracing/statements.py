@@ -63,6 +63,7 @@ from .loops import Iteration, Pattern, flat
 from .memory import arrays
 from .packing import Scope, guarded
 from .recurrences import (
+    LOCAL,
     LONG,
     UNSET,
     WRITTEN_OUT,
@@ -102,12 +103,12 @@ class Statements(Recurrences):
         for carried, end in changes:
             del carried.changes[end:]
 
-    def current(self, get: Callable[[], Any]) -> Any:
-        """What a name means, or nothing yet."""
+    def current(self, get: Callable[[], Any], local: bool = False) -> Any:
+        """What a name means, or nothing yet; `local` where it occurs in one loop only."""
         try:
             return get()
         except NameError:
-            return UNSET
+            return LOCAL if local else UNSET
 
     # if
 
@@ -249,6 +250,8 @@ class Statements(Recurrences):
         for name, x, y in zip(names, *found, strict=True):
             if x is y:
                 joined.append(x)
+            elif (list_ := self._one_list(test, x, y)) is not None:
+                joined.append(list_)
             elif isinstance(x, Appended | list) or isinstance(y, Appended | list):
                 raise self.error(f"`{name}` is a list in one branch only")
             elif isinstance(x, Barred) or isinstance(y, Barred):
@@ -256,6 +259,38 @@ class Statements(Recurrences):
             else:
                 joined.append(self._bind(name, self.one_of_two(test, x, y)))
         return tuple(joined)
+
+    def _one_list(self, test: Value, one: Any, two: Any) -> Any:
+        """A list that is one of two where data say so, of which one is the other with more entries; None where neither is."""
+        for before, after in ((one, two), (two, one)):
+            grown = after.grown if isinstance(after, Selected) else None
+            if grown is not None and grown[0] is before:
+                test = test if after is one else self._negated(test)
+                return self._more_chosen(*grown[:2], self.spread((grown[2], test), self.product))
+        if not isinstance(one, list) or not isinstance(two, list):
+            return None
+        before, after = sorted((one, two), key=len)
+        if any(a is not b for a, b in zip(before, after, strict=False)):
+            return None
+        more = self.whole(self.written_out(after[len(before) :]))
+        test = test if after is one else self._negated(test)
+        flags = self.build(self.dims(more)[:1], lambda *_: test, test)
+        if not before:
+            return self._appended_to("listed", [], more, flags, 0)
+        first = self.written_out(before)
+        return self._appended_to("listed", first, more, flags, 0)
+
+    def _more_chosen(self, value: Selected, more: Value, flags: Value) -> Selected:
+        """Entries that a condition chooses, and more of which others are chosen."""
+        nature = replace(value.array.nature, lists=1)
+        array = self.joined_lists(value.array.of_nature(nature), more.of_nature(nature))
+        mask = self.joined_lists(
+            Value(self, value.mask.term).of_nature(Nature(1)), flags.of_nature(Nature(1))
+        )
+        mask = as_truth(self.once(mask, "chosen"))
+        made = Selected(self, self.once(array, "listed").of_nature(nature), mask, mask.term)
+        made.grown = value, more, flags
+        return made
 
     def returned(self, k: int, test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
         """`if p: return a`, and what comes after it; where `raise` is on one way, sizes that decide are numbers."""
@@ -486,7 +521,8 @@ class Statements(Recurrences):
         before = self.so_far()
         with suppress(TensorError):
             after = self.one_by_one(k, pattern, bounds, names, values, body)
-            if not any(isinstance(value, Barred) for value in after):
+            pairs = zip(values, after, strict=True)
+            if all(old is LOCAL or not isinstance(new, Barred) for old, new in pairs):
                 return after
         self.at(k)
         self.back_to(before)
@@ -622,7 +658,8 @@ class Statements(Recurrences):
         arrays: dict[str, Term] | None,
     ) -> Any:
         """A list after all turns of a loop that appends to it."""
-        if not isinstance(c.start, Carried | Appended) and c.start != [] and not lists_of(c.start):
+        known = isinstance(c.start, Carried | Appended | Selected) or c.start == []
+        if not known and not lists_of(c.start):
             raise self.error(f"`append` to {kind(c.start)}", "begin with an empty list: `y = []`")
         if within == TRUE:
             self.no_fewer_than_none(size)
@@ -703,6 +740,10 @@ class Statements(Recurrences):
         if axes and (chosen is None or not begins_empty):
             made = self.rows_in_a_row(made, axes)
             chosen = None if chosen is None else self.rows_in_a_row(chosen, axes)
+        if isinstance(first, Selected):
+            return self._more_chosen(
+                first, made, self._ones(self.dims(made)[:1]) if chosen is None else chosen
+            )
         if not begins_empty:
             first = self._bind(name, first)
             made = self.joined_lists(first, made.of_nature(nature))
@@ -805,7 +846,7 @@ class Statements(Recurrences):
     def _augmented(self, op: str, target: Any, value: Any, name: str, anew: bool = False) -> Any:
         """`target op value`; in a loop it is recorded, and worked out at the loop's end."""
         if not isinstance(target, Carried):
-            if target is UNSET:
+            if target is UNSET or target is LOCAL:
                 raise self.error(f"`{name}` has no value yet", f"begin with `{name} = 0`")
             if all(isinstance(x, int | Index) for x in (target, value)):
                 return self.binary(self.here, op, target, value)  # a place, or a size
@@ -852,6 +893,26 @@ class Statements(Recurrences):
             return Call(named("kept"), (mask.term, change.term))
         return self.chosen(mask, value, 0).term
 
+    def append_all(
+        self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any], begun: Any
+    ) -> Any:
+        """What a loop of a comprehension makes of a list."""
+
+        def turn(*values: Any) -> tuple[Any, ...]:
+            return (body(*values),)
+
+        (made,) = self.repeat(k, pattern, bounds, ("listed",), (False,), (begun,), turn)
+        return made
+
+    def append_if(self, k: int, test: Any, body: Callable[..., Any], begun: Any) -> Any:
+        """What a condition of a comprehension makes of a list."""
+
+        def turn(value: Any) -> tuple[Any, ...]:
+            return (body(value),)
+
+        (made,) = self.branch(k, test, ("listed",), (begun,), turn, lambda value: (value,))
+        return made
+
     def _growing(self, target: Any) -> Appended | None:
         """The list that a loop which carries values appends to, where a name is one."""
         if isinstance(target, Value) and isinstance(target.term, Var):
@@ -882,6 +943,9 @@ class Statements(Recurrences):
             return target
         if isinstance(target, list):
             return [*target, self._bind("entry", value)]
+        if isinstance(target, Selected) and len(self.dims(target.mask)) == 1:
+            entry = self.written_out([self._bind("entry", value)])
+            return self._more_chosen(target, entry, self.written_out([self.whole(1)]))
         if isinstance(target, Value) and target.written is not None:
             return self._bind("entries", self._in_place(target, self.joined_lists(target, [value])))
         raise self.error(f"`append` to {kind(target)}", "begin with an empty list: `y = []`")
@@ -903,7 +967,7 @@ class Statements(Recurrences):
         root = self._structure(root)
         if isinstance(root, dict | list) and not isinstance(target, Carried):
             return self._part_replaced(k, op, name, root, places, value)
-        if root is UNSET:
+        if root is UNSET or root is LOCAL:
             raise self.error(f"`{name}` has no value yet", f"begin with `{name} = np.zeros(n)`")
         self._may_change(name, root)
         if any(isinstance(place, Selected) for place in places):
