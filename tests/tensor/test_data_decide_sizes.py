@@ -127,3 +127,46 @@ def test_floats_say_how_many_numbers_there_may_be():
     np.testing.assert_allclose(smallest(x), jnp.unique(x, size=4))
     with pytest.raises(TensorError, match=r"np.unique\(x, size=k\)"):
         tensor(lambda x: np.sum(np.unique(x)))(x)
+
+
+def first_part(x, share):
+    n = len(x)
+    split = int(0.7 * n)
+    train, rest = x[:split], x[split:]
+    worst = sorted(-x, reverse=True)
+    k = int(np.ceil((1 - share) * n))
+    total = worst[k - 1] ** 2
+    for i in range(k):
+        total += worst[i] * (i + 1) / k
+    return total + np.sum(train**2) - np.sum(rest) + np.sum(np.zeros(k) + x[0])
+
+
+def backtracked(x):
+    n = len(x)
+    back = np.zeros((n, 3), dtype=int)
+    for t in range(n):
+        for s in range(3):
+            back[t, s] = np.argmax(np.array([x[t], x[t - 1] if t > 0 else 0.0, s * 0.1]))
+    path = [int(np.argmax(x[:3]))]
+    for t in range(n - 1, 0, -1):
+        path.append(back[t, path[-1]])
+    path.reverse()
+    total = 0.0
+    for t in range(n):
+        total += x[t] * (path[t] + 1) + x[path[t]] ** 2
+    return total
+
+
+@pytest.mark.parametrize(("f", "arguments"), [(first_part, (X, 0.6)), (backtracked, (X,))])
+def test_sizes_that_numbers_decide_and_indices_in_lists(f, arguments):
+    check(f, arguments)
+
+
+def test_a_size_that_a_number_decides_is_another_in_the_next_call():
+    f = tensor(first_part)
+    outer = tensor(lambda x, share: 2 * f(x, share))
+    for share in (0.6, 0.9):
+        assert f(X, share) == pytest.approx(first_part(X, share))
+        assert outer(X, share) == pytest.approx(2 * first_part(X, share))
+    with pytest.raises(TensorError, match=r"under `jax.jit`"):
+        jax.jit(f.jax)(X, 0.5)

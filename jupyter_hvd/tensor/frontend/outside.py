@@ -18,8 +18,10 @@ import numpy as np
 
 from ..language.errors import TensorError
 from ..language.pairs import Laid
-from ..language.types import Parameter
-from .signature import is_abstract
+from ..language.terms import Term
+from ..language.types import REAL, Parameter
+from ..reference.evaluate import Environment, evaluate
+from .signature import is_abstract, sizes_of
 
 Arguments = Mapping[str, Any]
 AS_FLOATS = "as floats"  # a step from an array of integers to one of floats
@@ -52,6 +54,30 @@ class OnHost:
         return int(made) if isinstance(made, np.integer) else made
 
 
+ARGUMENTS = ""  # the name of all arguments of a call
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A step from the arguments of a call to a whole number that scalars and sizes among them decide: a term of these."""
+
+    term: Term
+    parameters: tuple[Parameter, ...]
+
+    def __str__(self) -> str:
+        return "count"
+
+    def __call__(self, arguments: Arguments) -> int:
+        if any(is_abstract(arguments[p.name]) for p in self.parameters if p.type == REAL):
+            raise TensorError(
+                "a number decides a size here, and under `jax.jit` it is not known",
+                "compute the size outside, and pass it as an int that is static",
+            )
+        sizes = sizes_of(self.parameters, arguments)
+        values = {p.name: float(arguments[p.name]) for p in self.parameters if p.type == REAL}
+        return int(evaluate(self.term, Environment(values, sizes)))
+
+
 class Surroundings:
     """Where a name's value is looked up: the globals and the closure of one function."""
 
@@ -77,8 +103,10 @@ class Reference:
 
     def value(self, arguments: Arguments) -> Any:
         """The value at a call with these arguments."""
-        root = self.surroundings
-        value = arguments[self.name] if root is None else root.value(self.name)
+        if self.surroundings is not None:
+            value = self.surroundings.value(self.name)
+        else:
+            value = arguments if self.name == ARGUMENTS else arguments[self.name]
         for key, is_attribute in self.steps:
             value = _part(value, key, is_attribute)
         return value
@@ -95,7 +123,7 @@ class Reference:
 
 
 def _part(value: Any, key: Any, is_attribute: bool) -> Any:
-    if isinstance(key, OnHost):
+    if isinstance(key, OnHost | Computed):
         return key(value)
     if key is AS_FLOATS:
         return (value if hasattr(value, "astype") else np.asarray(value)).astype(float)

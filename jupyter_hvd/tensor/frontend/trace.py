@@ -221,6 +221,7 @@ def _traced(
     names = {name: reference for reference, name in context.outside.items()}
     tracer.outside, tracer.argument_values = context.outside, context.given
     tracer.arguments = {p.name: stand_in(tracer, *p, None) for p in tensors(parameters)}
+    tracer.parameters = tensors(parameters)
     arguments = {
         x: stand_in(tracer, x, t, layout, context.given.get(x))
         if isinstance(t, Static)

@@ -34,6 +34,7 @@ from ...language.terms import (
     substitute,
 )
 from ...language.types import (
+    REAL,
     Array,
     IndexArray,
     Integer,
@@ -42,12 +43,14 @@ from ...language.types import (
     Relation,
     TupleSet,
     array,
+    size_names,
 )
 from .. import forms
 from ..helpers import helper_of
 from ..outside import (
-    AS_FLOATS,
+    ARGUMENTS,
     ArrayMet,
+    Computed,
     OnHost,
     OutsideMethod,
     OutsideObject,
@@ -588,15 +591,36 @@ class Tracer(Selections):
 
     def _argument_outside(self, reference: Reference, arguments: dict[str, Any]) -> Any:
         """What an array from outside is in a call of a derivative."""
-        made: Any = arguments.get(reference.name) if reference.surroundings is None else None
-        if not isinstance(made, Data):
-            return self.from_outside(reference, reference.value(arguments))
-        for key, _ in reference.steps:
-            if isinstance(key, OnHost):
-                made = self._on_host(made, key)
-            else:
-                made = self.as_numbers(made) if key is AS_FLOATS else self.entry_of(made, (key,))
-        return made
+        argument = arguments.get(reference.name) if reference.surroundings is None else None
+        if isinstance(argument, Data):
+            return self.as_numbers(argument)
+        return self.from_outside(reference, reference.value(arguments))
+
+    def count_before_call(self, value: Value) -> Affine | None:
+        if numbers_of(value) != "int" or value.type != REAL:
+            return None
+        term = value.unchecked
+        for scope in reversed(self.scopes):
+            for name, bound in reversed(scope.bindings):
+                if name in term.variables:
+                    term = substitute(term, {name: bound})
+        read = [p for p in self.parameters if p.name in term.variables]
+        names = term.names | term.variables
+        sized = [p for p in self.parameters if size_names(p.type) & names]
+        of_sizes = {own_name(p.name) for p in self.parameters if isinstance(p.type, Integer)}
+        known = frozenset[str]().union(*(size_names(p.type) for p in self.parameters), of_sizes)
+        scalars = {p.name for p in read if p.type == REAL}
+        if term.variables != scalars or not term.names - term.variables <= known:
+            return None
+        integers = [
+            p for p in self.parameters if own_name(p.name) in names and isinstance(p.type, Integer)
+        ]
+        given = tuple(dict.fromkeys([*read, *sized, *integers]))
+        if any(p.name not in self.argument_values for p in given):
+            return None
+        reference = Reference(None, ARGUMENTS).entry(Computed(term, given))
+        made = self._array_from_outside(reference, reference.value(self.argument_values))
+        return cast("Index", made).affine
 
     def on_host(self, data: Any, function: str, *given: Any, **named: Any) -> Any:
         """What a function of NumPy's makes of integers or conditions that are data, computed before each call: for how many
@@ -958,5 +982,7 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
     builtins.max: lambda t, *xs: t.extreme("maximum", xs),
     builtins.min: lambda t, *xs: t.extreme("minimum", xs),
     builtins.int: lambda t, x: int(x) if isinstance(x, int | float) else t.whole_number(x),
-    builtins.float: lambda t, x: Value(t, t.scalar(x, "`float`")),
+    builtins.float: lambda t, x: (
+        float(x) if isinstance(x, str) else Value(t, t.scalar(x, "`float`"))
+    ),
 }

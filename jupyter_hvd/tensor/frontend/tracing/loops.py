@@ -249,7 +249,8 @@ class Loops(PiecewiseIntegers):
         if not 1 <= len(bounds) <= 3:
             raise self.error("`range` takes one to three integers")
         for bound in bounds[:2]:
-            if isinstance(bound, Value | IndexEntry):
+            known = isinstance(bound, Value) and self.count_before_call(bound) is not None
+            if isinstance(bound, Value | IndexEntry) and not known:
                 raise self.error(
                     "data decide how often this loop runs",
                     "loop to a size or an `int` parameter, and choose in the turn: "

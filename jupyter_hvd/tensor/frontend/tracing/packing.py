@@ -30,7 +30,7 @@ from ...language.terms import (
     strip_guards,
     substitute,
 )
-from ...language.types import REAL, IndexArray, Layout
+from ...language.types import REAL, IndexArray, Layout, Parameter
 from ..outside import Reference
 from ..tracers import (
     Barred,
@@ -104,6 +104,7 @@ class Packing:
         self.memory = Memory()
         self.arguments: dict[str, Any] = {}  # the stand-ins of parameters
         self.outside: dict[Reference, str] = {}  # the parameters that arrays from outside are
+        self.parameters: tuple[Parameter, ...] = ()
         self.argument_values: Mapping[str, Any] = {}  # the arguments of the call that is traced for
 
     def error(self, message: str, help_: str = "") -> TensorError:
@@ -352,10 +353,16 @@ class Packing:
                 )
         if is_numpy_scalar(value) and isinstance(value.item(), int):
             return Affine.of(value.item())
+        if isinstance(value, Value) and (count := self.count_before_call(value)) is not None:
+            return count
         raise self.error(
             f"{what} takes an affine expression of indices and sizes, not {kind(value)}",
             "use i, n, constants, +, - and multiples: `x[2*i + 1]`; for data, an index array",
         )
+
+    def count_before_call(self, value: Value) -> Affine | None:
+        """A whole number that scalars and sizes decide, as a size that is computed before each call; None for any other."""
+        raise NotImplementedError
 
     def as_numbers(self, data: Data) -> Value:
         """An array of integers as one of numbers."""

@@ -489,7 +489,9 @@ class Recurrences(Entries):
         for j in range(len(list_.lasts), back):
             state = self._state(list_.name, *self.pack(written[-1 - j]))
             list_.lasts.append(replace(state, name=f"{list_.name}[{-1 - j}]"))
-        return self._during(list_.lasts[back - 1], None)
+        entry = self._during(list_.lasts[back - 1], None)
+        numbers = nature_of(written or ()).numbers  # of what is an index, all are
+        return entry.of_nature(Nature(numbers=numbers)) if numbers == "int" else entry
 
     def _changed_by_one_name(
         self,
