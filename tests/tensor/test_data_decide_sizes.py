@@ -89,6 +89,19 @@ def quantiles_at_data(level, x, z):
     return np.quantile(x, level) ** 2 + np.sum(np.percentile(z, 100 * level, axis=0))
 
 
+@case(R.normal(size=5), {(0, 3), (1, 2), (4, 0), (2, 2)})
+def over_a_set_of_tuples(x, bonds):
+    energy = 0.0
+    for i, j in bonds:
+        energy += (x[i] - x[j]) ** 2
+    for bond in SPRINGS:
+        energy += x[bond[0]] * x[bond[1]] ** 2
+    return energy + sum(x[i] for i, _ in bonds) / len(bonds)
+
+
+SPRINGS = {(0, 1), (3, 4)}
+
+
 @pytest.mark.parametrize(("function", "arguments"), CASES)
 def test_value_and_gradient(function, arguments):
     check(function, arguments)

@@ -30,7 +30,7 @@ AS_FLOATS = "as floats"  # a step from an array of integers to one of floats
 @dataclass(frozen=True)
 class OnHost:
     """A step from data to what a function of NumPy's makes of them, which is computed before each call: how many entries
-    it has is data. `getitem` is a part.
+    it has is data. `getitem` is a part, and `sorted` a set of tuples as a table.
     """
 
     function: str
@@ -50,6 +50,8 @@ class OnHost:
             return np.asarray(value)[
                 *(slice(*p) if isinstance(p, tuple) else p for p in self.given)
             ]
+        if self.function == "sorted":
+            return np.array(sorted(value), int).reshape(len(value), -1)
         made = getattr(np, self.function)(np.asarray(value), *self.given, **dict(self.named))
         return int(made) if isinstance(made, np.integer) else made
 

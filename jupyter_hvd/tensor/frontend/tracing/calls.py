@@ -544,7 +544,8 @@ class Tracer(Selections):
         if isinstance(value, tuple | list | dict):
             return len(value)
         if isinstance(value, Data):
-            return Index(self, value.dims[0])
+            table = self.table_of(value) if isinstance(value.type, TupleSet) else value
+            return Index(self, table.dims[0])
         if isinstance(value, Value) and isinstance(value.type, Array):
             return Index(self, value.type.size)
         raise self.error(f"{kind(value)} has no length", "only arrays have")
@@ -634,6 +635,9 @@ class Tracer(Selections):
         ):
             return None
         return self._on_host(data, OnHost(function, given, tuple(named.items())))
+
+    def table_of(self, tuples: Data) -> Data:
+        return cast("Data", self._on_host(tuples, OnHost("sorted")))
 
     def _on_host(self, data: Data, step: OnHost) -> Any:
         assert data.steps is not None

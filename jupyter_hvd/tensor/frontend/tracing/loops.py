@@ -12,7 +12,7 @@ from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists, own_name
 from ...language.terms import Binder, Gen, Sum, Term, guard, lets
-from ...language.types import REAL, Array
+from ...language.types import REAL, Array, TupleSet
 from ..tracers import (
     Barred,
     Condition,
@@ -73,6 +73,7 @@ class Loops(PiecewiseIntegers):
         if (written := numbers_written(value)) is not None:
             return Iteration(Affine.of(len(written)), self._nowhere, tuple(written))
         if isinstance(value, Data):
+            value = self.table_of(value) if isinstance(value.type, TupleSet) else value
             dims = value.dims
             return Iteration(dims[0], lambda a: self.entry_at(value, a))
         if isinstance(value, Value) and isinstance(value.type, Array):
@@ -113,6 +114,10 @@ class Loops(PiecewiseIntegers):
                 "loop over all, and choose in the turn: `if x[i] > 0: …`",
             )
         return over
+
+    def table_of(self, tuples: Data) -> Data:
+        """A set of tuples of integers as an array of integers, a row each, in order."""
+        raise NotImplementedError
 
     def _nowhere(self, _: Affine) -> Any:
         raise self.error("a tuple's part is chosen by a constant", "write `t[0]` or unpack it")
