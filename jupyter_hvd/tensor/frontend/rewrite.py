@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, cast
 
@@ -37,6 +38,7 @@ from ..language.errors import Place, TensorError
 from .lambdas import LAMBDA, NAME, as_definition
 from .outside import Surroundings
 
+OURS = str(Path(__file__).parents[1])  # the folder of the package's own frames
 TRACER = "__tensor__"
 OUTSIDE = "__outside__"  # where the function's names from outside are looked up
 MARK = "#@"  # before the number of the source line that a rewritten statement ends on
@@ -93,6 +95,15 @@ class Rewritten:
     text: str
     captured: Callable[[], tuple[Any, ...]]
     debugging: tuple[Place, ...] = ()
+
+    def raised(self, error: BaseException) -> bool:
+        """Whether the program itself raised an exception: its own lines, or a function of Python's or NumPy's that it called."""
+        traceback, own = error.__traceback__, False
+        while traceback is not None:
+            filename = traceback.tb_frame.f_code.co_filename
+            own = filename == self.filename or (own and not filename.startswith(OURS))
+            traceback = traceback.tb_next
+        return own
 
     def place_of(self, error: BaseException) -> Place | None:
         """The source line that an exception passed through last."""

@@ -180,6 +180,8 @@ class Tracer(Selections):
             message = f"`{np.dtype(dtype)}` is a type that JAX does not have"
             raise self.error(message, "leave the type out, or write `float`")
         name = str(getattr(dtype, "__name__", dtype))
+        if name.startswith(("str", "object", "bytes", "datetime")):
+            raise self.error(f"`{name}` is no type of numbers", "leave it out")
         if name.startswith("bool"):
             return as_truth(value if exact or numbers_of(value) == "bool" else self._nonzero(value))
         if name.startswith(("int", "uint")) and (exact or numbers_of(value)):
@@ -552,6 +554,8 @@ class Tracer(Selections):
 
     def extreme(self, name: str, values: tuple[Any, ...]) -> Any:
         """`max(a, b, …)` and `min(a, b, …)` of scalars."""
+        if len(values) == 1 and isinstance(values[0], list | tuple) and not values[0]:
+            raise self.error("the largest or smallest of nothing has no value", "give it an entry")
         if all(isinstance(value, int | float) for value in values):
             return max(values) if name == "maximum" else min(values)
         if len(values) == 1:
