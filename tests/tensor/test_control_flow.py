@@ -620,3 +620,75 @@ def gaps_left_out(p):
 @pytest.mark.parametrize("f", [filtered, gaps_left_out])
 def test_data_that_an_if_finds_missing_have_no_part_in_the_gradient(f):
     check(f, (np.array([0.5, 1.2, 0.7]),))
+
+
+def counted_under_a_condition(p):
+    x, total, k = p[0], 0.0, 0
+    for step in range(1, 41):
+        x = x * (1 - 0.02 * p[1] * x)
+        if step % 10 == 0:
+            total += (x - SEEN[k]) ** 2
+            k += 1
+    return total * k
+
+
+SEEN = np.array([0.7, 0.5, 0.6, 0.4])
+
+
+def flags(p):
+    level, alive, hits = p[0], True, 0
+    for v in SEEN:
+        level = level * (1 + 0.3 * (v - p[1]))
+        if level < 0.9:
+            alive = False
+        if alive:
+            hits += 1
+    codes = [{"a": 1, "b": 2}[c] for c in "abba"]
+    return (level if alive else 2 * level) * (1 + hits) + (p[2] if hits else 0.0) * codes[1]
+
+
+@pytest.mark.parametrize("f", [counted_under_a_condition, flags])
+def test_counters_and_flags_that_loops_carry(f):
+    made = check(f, (np.array([1.1, 0.3, 0.7]),))
+    assert len(str(made.ssa).splitlines()) < 120  # not written out
+
+
+MEMBERS = [(0, 1), (1, 2), (2, 0)]
+
+
+def assembled(p):
+    K = np.eye(3)
+    for m, (i, j) in enumerate(MEMBERS):
+        dof = [i, j]
+        K[np.ix_(dof, dof)] += p[m] * np.array([[1.0, -0.5], [-0.5, 2.0]])
+    means = []
+    for k in range(2):
+        members = SEEN[p[0] - 0.6 + k < SEEN]
+        if len(members) > 0:
+            means.append(members.mean() * p[k])
+        else:
+            means.append(p[2])
+    return np.sum(K**3) + K[0, 2] * means[0] + means[1] ** 2
+
+
+def test_blocks_of_a_matrix_and_lists_of_branches():
+    check(assembled, (np.array([1.1, 0.3, 0.7]),))
+
+
+LINKS = {"a": ["b", "c"], "b": ["d"], "c": ["d"], "d": ["a"]}
+
+
+def ranked(p):
+    names = sorted(LINKS)
+    rank = {name: 1 / len(names) for name in names}
+    for _ in range(4):
+        new = {}
+        for name in names:
+            inflow = sum(rank[src] / len(LINKS[src]) for src in names if name in LINKS[src])
+            new[name] = (1 - p[0]) / len(names) + p[0] * inflow
+        rank = new
+    return rank["d"] ** 2 + rank["a"] * p[1]
+
+
+def test_dictionaries_by_comprehension():
+    check(ranked, (np.array([0.85, 2.0]),))

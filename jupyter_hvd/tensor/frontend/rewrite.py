@@ -52,7 +52,6 @@ _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
     cst.Nonlocal: ("`nonlocal` is a mutation", "return the value"),
     cst.ClassDef: ("a class is no tensor", "return a tuple"),
     cst.NamedExpr: ("`:=` inside an expression", "assign it in a statement of its own"),
-    cst.DictComp: ("a dict is no tensor", "use arrays, indexed by `range`"),
     cst.SetComp: ("a set is no tensor", "use arrays, indexed by `range`"),
     cst.Yield: ("a generator function has no size", "return an array: `[… for i in range(n)]`"),
     cst.Await: ("`await` inside a tensor function", "await in the caller and pass the array"),
@@ -975,10 +974,24 @@ class _Rewriter(cst.CSTTransformer):
     def visit_ListComp(self, node: cst.ListComp) -> None:
         self._check_loops(node)
 
+    def visit_DictComp(self, node: cst.DictComp) -> None:
+        if node.for_in.inner_for_in is not None:
+            raise self.refuse(node, "two `for`s in one dictionary", "write loops")
+        self._check_loops(node)
+
+    def leave_DictComp(self, node: cst.DictComp, updated: cst.DictComp) -> cst.BaseExpression:
+        body: cst.BaseExpression = cst.Tuple([cst.Element(updated.key), cst.Element(updated.value)])
+        for condition in reversed(updated.for_in.ifs):
+            ways = _lambda(None, _bracketed(body)), _lambda(None, cst.Name("None"))
+            body = self.call(node, "choose", condition.test, *ways)
+        target = updated.for_in.target
+        part = _lambda(_flat(target), _bracketed(body))
+        return self.call(node, "dictionary", _pattern(target), updated.for_in.iter, part)
+
     def visit_GeneratorExp(self, node: cst.GeneratorExp) -> None:
         self._check_loops(node)
 
-    def _check_loops(self, node: cst.ListComp | cst.GeneratorExp) -> None:
+    def _check_loops(self, node: cst.ListComp | cst.GeneratorExp | cst.DictComp) -> None:
         for_in: cst.CompFor | None = node.for_in
         while for_in is not None:
             self._check_range(for_in.iter, for_in.target)

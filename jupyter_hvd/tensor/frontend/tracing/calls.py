@@ -446,6 +446,7 @@ class Tracer(Selections):
     def in_order_of_size(self, values: Any, descending: Any = False) -> Any:
         lists = lists_of(values) or not self.is_array(values)
         values = self.listed_from(values)
+        values = list(values) if isinstance(values, dict) else values
         if isinstance(values, tuple | list) and self._are_plain(values):
             return sorted(values, reverse=bool(descending))
         made = forms.form_named("sort").call(self, (values,), {"descending": bool(descending)})

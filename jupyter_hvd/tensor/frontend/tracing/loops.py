@@ -68,7 +68,7 @@ class Loops(PiecewiseIntegers):
             return value
         if is_tuple(value):
             value = self.structured(value)
-        if isinstance(value, dict | list | tuple):
+        if isinstance(value, dict | list | tuple | str):
             return Iteration(Affine.of(len(value)), self._nowhere, tuple(value))
         if (written := numbers_written(value)) is not None:
             return Iteration(Affine.of(len(written)), self._nowhere, tuple(written))
@@ -399,6 +399,20 @@ class Loops(PiecewiseIntegers):
         nature = nature_of([entry])
         within = beyond(nature.within, index, size)
         return made.of_nature(replace(nature, lists=1 + lists_of(entry), within=within))
+
+    def dictionary(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
+        """`{key: value for pattern in bounds}`, of keys that are written out."""
+        self.at(k)
+        if isinstance(bounds, Iteration) and bounds.fixed is not None:
+            turns = [self.fitted(pattern, item) for item in bounds.fixed]
+        else:
+            turns = self.constant_turns(pattern, bounds) or []
+        pairs = [pair for pair in (body(*items) for items in turns) if pair is not None]
+        if not turns or not all(isinstance(key, str | int) for key, _ in pairs):
+            raise self.error(
+                "a dictionary of as many parts as data say", "use arrays, indexed by `range`"
+            )
+        return self._bind("part", dict(pairs))
 
     def or_spelt_out(
         self,

@@ -41,7 +41,7 @@ from .loops import RAGGED, Iteration, Pattern
 from .loops import WRITTEN_OUT as WRITTEN_OUT
 from .memory import arrays
 from .packing import guarded
-from .wholes import Range, SizesMet, beyond, joined_ranges, nature_of, range_of
+from .wholes import Range, SizesMet, beyond, joined_ranges, nature_of, numbers_of, range_of
 
 _NOTHING: frozenset[str] = frozenset()
 _NO_VALUE = "this name has no value yet", "give it one before: `s = 0`, `y = []`, `y = np.zeros(n)`"
@@ -268,13 +268,15 @@ class Recurrences(Entries):
         ranges: Sequence[Range | None] = (),
         filled: frozenset[str] = _NOTHING,
         steps: Mapping[str, Steps] = {},
+        kinds: Sequence[str] = (),
     ) -> tuple[Any, ...]:
         """A loop that carries values. `ranges` tells between which sizes
-        whole numbers lie that it carries; how they begin, where nothing is said. Lists that are `filled` are not appended to.
-        `steps` says of what changes its size by how much.
+        whole numbers lie that it carries, and `kinds` which of them are whole numbers or conditions; how they begin, where
+        nothing is said. Lists that are `filled` are not appended to. `steps` says of what changes its size by how much.
         """
         self.at(k)
         so_far, again = self.so_far(), bool(ranges)
+        kinds = kinds or [numbers_of(value) for value in values]
         ranges = list(ranges) or [
             value.nature.within if isinstance(value, Value) else None for value in values
         ]
@@ -290,7 +292,7 @@ class Recurrences(Entries):
         with self.scope(Binder(index, size), within) as scope, self.counting_as_size(index, steps):
             around, self.open = self.open, [*self.lists.values(), *filter(_is_appended, begun)]
             try:
-                left = body(*item(), *map(self._during, begun, ranges))
+                left = body(*item(), *map(self._during, begun, ranges, kinds))
             finally:
                 self.open = around
             for list_ in filter(_is_appended, left):
@@ -302,7 +304,14 @@ class Recurrences(Entries):
         if fixed:
             self.back_to(so_far)
             fixed |= filled
-            return self._carrying(k, pattern, bounds, names, values, body, (), fixed, steps)
+            return self._carrying(k, pattern, bounds, names, values, body, (), fixed, steps, kinds)
+        after_turn = [numbers_of(value) for value in left]
+        kept_kinds = [x if x == y else "" for x, y in zip(kinds, after_turn, strict=False)]
+        if kept_kinds != kinds:
+            self.back_to(so_far)
+            return self._carrying(
+                k, pattern, bounds, names, values, body, (), filled, steps, kept_kinds
+            )
         wider = [
             range_ and joined_ranges([range_, beyond(range_of(value), index, size)])
             for range_, value in zip(ranges, left, strict=False)
@@ -310,17 +319,20 @@ class Recurrences(Entries):
         if wider != ranges:  # once more, with what holds after a turn; then without
             self.back_to(so_far)
             wider = [None] * len(wider) if again else wider
-            return self._carrying(k, pattern, bounds, names, values, body, wider, filled, steps)
+            return self._carrying(
+                k, pattern, bounds, names, values, body, wider, filled, steps, kinds
+            )
         # What a turn gives beyond what it carries is a list that begins with the loop.
         count = len(left)
         left = (*left, *(x.chosen for x in left if isinstance(x, Appended) and x.chosen))
         begun = (*begun, *left[len(begun) :])
         names = (*names, *(x.name for x in left[len(names) :]))
         for list_ in [x for x in left if isinstance(x, Appended)]:
-            older = [self._during(one, None) for one in list_.lasts[:-1]]
+            older = [self._during(one, None, "") for one in list_.lasts[:-1]]
             left = (*left, *[list_.value, *older][: len(list_.lasts)])
             begun, names = (*begun, *list_.lasts), (*names, *(x.name for x in list_.lasts))
         ranges += [None] * (len(left) - len(ranges))
+        kinds = [*kinds, *[""] * (len(left) - len(kinds))]
         outer = (*values, *[None] * (len(left) - len(values)))
         changed = {a for a, at in self.memory.changes.items() if before.get(a) != at}
         ends = within == TRUE and size.is_constant and size.constant > 0
@@ -353,13 +365,15 @@ class Recurrences(Entries):
         each = dict(zip(parts, components(history, len(parts)), strict=True))
         each |= {x: each[twin.parts[0].name] for x, twin in twins.items()}
         after = tuple(
-            self._after(found[0], each, size, self._nature_after(value, range_, index, size), twins)
+            self._after(
+                found[0], each, size, self._nature_after(value, range_, kind, index, size), twins
+            )
             if found
             else Index(self, value.affine.substitute({index: size - 1}))
             if ends and old is UNSET and isinstance(value, Index)
             else gone(name)
-            for name, found, value, range_, old in zip(
-                names, carried, left, ranges, outer, strict=True
+            for name, found, value, range_, kind, old in zip(
+                names, carried, left, ranges, kinds, outer, strict=True
             )
         )
         each_after: dict[int, Any] = {id(x): made for x, made in zip(left, after, strict=True)}
@@ -489,7 +503,7 @@ class Recurrences(Entries):
         for j in range(len(list_.lasts), back):
             state = self._state(list_.name, *self.pack(written[-1 - j]))
             list_.lasts.append(replace(state, name=f"{list_.name}[{-1 - j}]"))
-        entry = self._during(list_.lasts[back - 1], None)
+        entry = self._during(list_.lasts[back - 1], None, "")
         numbers = nature_of(written or ()).numbers  # of what is an index, all are
         return entry.of_nature(Nature(numbers=numbers)) if numbers == "int" else entry
 
@@ -632,7 +646,7 @@ class Recurrences(Entries):
         parts = tuple([Var(x, part.type) for x, part in zip(names, each, strict=True)])
         return State(name, start, parts, layout)
 
-    def _during(self, one: State | Appended | Any, within: Range | None) -> Any:
+    def _during(self, one: State | Appended | Any, within: Range | None, kind: str) -> Any:
         """What the name means in a turn."""
         if not isinstance(one, State):
             return one
@@ -641,14 +655,16 @@ class Recurrences(Entries):
             each = zip(parts, one.lengths, strict=True)
             parts = [self._cut_to(part, own.now) for part, own in each]
         made = Value(self, one.made_of(parts), one.layout)
-        return made.of_nature(Nature(numbers="int", within=within)) if within else made
+        return made.of_nature(Nature(numbers=kind, within=within)) if kind else made
 
-    def _nature_after(self, value: Any, within: Range | None, index: str, size: Affine) -> Nature:
+    def _nature_after(
+        self, value: Any, within: Range | None, kind: str, index: str, size: Affine
+    ) -> Nature:
         """What is known of what is carried, after the loop, which may have no turn; or of a list's entries."""
         if isinstance(value, Appended):
             nature = nature_of([value.value])
             return replace(nature, within=beyond(nature.within, index, size))
-        return Nature(numbers="int" if within else "", within=within, shares=self.memory.now(value))
+        return Nature(numbers=kind, within=within, shares=self.memory.now(value))
 
     def _carried_on(self, one: State | Appended | Any, value: Any) -> tuple[State, Term] | None:
         """What is carried, and what a turn leaves there."""
@@ -716,7 +732,6 @@ class Recurrences(Entries):
         if state.lengths:
             ends = [self._cut_to(e, own.after) for e, own in zip(ends, state.lengths, strict=True)]
         last = state.made_of(ends)
-        nature = nature if nature.within else Nature(shares=nature.shares)
         return self._bind(state.name, Value(self, last, state.layout).of_nature(nature))
 
     def _begins_with(self, list_: Appended, twin: State) -> bool:

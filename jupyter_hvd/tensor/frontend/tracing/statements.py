@@ -8,6 +8,7 @@ an `iterate` of the language.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -47,6 +48,7 @@ from ...polyhedral import sets
 from ..tracers import (
     Barred,
     Condition,
+    Crossed,
     Data,
     Divided,
     Index,
@@ -123,6 +125,7 @@ class Statements(Recurrences):
     ) -> tuple[Any, ...]:
         """What names mean after an `if` statement."""
         self.at(k)
+        test = self.as_condition(test)
         if (known := known_truth(test)) is not None:
             return tuple((then if known else other)(*values))
         if self._on_data(test):
@@ -269,6 +272,10 @@ class Statements(Recurrences):
                 return self._more_chosen(*grown[:2], self.spread((grown[2], test), self.product))
         if not isinstance(one, list) or not isinstance(two, list):
             return None
+        if len(one) == len(two):
+            return [
+                a if a is b else self.one_of_two(test, a, b) for a, b in zip(one, two, strict=True)
+            ]
         before, after = sorted((one, two), key=len)
         if any(a is not b for a, b in zip(before, after, strict=False)):
             return None
@@ -848,7 +855,7 @@ class Statements(Recurrences):
         if not isinstance(target, Carried):
             if target is UNSET or target is LOCAL:
                 raise self.error(f"`{name}` has no value yet", f"begin with `{name} = 0`")
-            if all(isinstance(x, int | Index) for x in (target, value)):
+            if all(numbers_of(x) == "int" for x in (target, value)):
                 return self.binary(self.here, op, target, value)  # a place, or a size
             return self.computed(op, target, value)
         if op == "+" and (lists_of(target.begun) or isinstance(target.begun, Appended)):
@@ -970,6 +977,8 @@ class Statements(Recurrences):
         if root is UNSET or root is LOCAL:
             raise self.error(f"`{name}` has no value yet", f"begin with `{name} = np.zeros(n)`")
         self._may_change(name, root)
+        if any(isinstance(place, Crossed) for place in places):
+            return self._stored_crossed(k, op, name, target, places, value)
         if any(isinstance(place, Selected) for place in places):
             places = self._as_condition(self.whole(root), places, value)
         if len(places) == 1 and numbers_of(places[0]) == "bool" and self.is_array(places[0]):
@@ -983,6 +992,28 @@ class Statements(Recurrences):
             made = change(self.whole(root), places, value, op)
             return self._bind(name, self._in_place(root, made))
         return self._stored_in_loop(target, self.whole(root), places, value, op)
+
+    def _stored_crossed(
+        self, k: int, op: str, name: str, target: Any, places: tuple[Any, ...], value: Any
+    ) -> Any:
+        """`A[np.ix_(i, j)] += v` of lists that are written out: each place that they name once."""
+        each = [
+            p.places.written if isinstance(p, Crossed) and isinstance(p.places, Value) else None
+            for p in places
+        ]
+        if any(written is None for written in each):
+            raise self.error(
+                "`np.ix_` of arrays, where something is stored",
+                "loop over one of them: `for p in range(len(i)): A[i[p], j] += v[p]`",
+            )
+        value = self.once(self.whole(value), "new")
+        dims = [Affine.of(len(written or ())) for written in each]
+        self._fits_into(value, dims)
+        for at in itertools.product(*(range(len(written or ())) for written in each)):
+            here = tuple(list_[j] for list_, j in zip(each, at, strict=True) if list_ is not None)
+            part = self._aligned(value, [Affine.of(j) for j in at])
+            target = self.store(k, op, name, target, here, part)
+        return target
 
     def _stored_by_cases(
         self,
