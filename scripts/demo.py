@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from jupyter_hvd.verify.probe import orders, read_record
 from rich.console import Console
 
 from jupyter_hvd import cli
@@ -17,7 +18,6 @@ from jupyter_hvd.cli.run import converted_copy
 from jupyter_hvd.convert import Options
 from jupyter_hvd.launchers.job import Program, run_job
 from jupyter_hvd.launchers.places import place
-from jupyter_hvd.verify.probe import orders, read_record
 
 NOTEBOOK = Path(__file__).parents[1] / "examples" / "gradient_tape.ipynb"
 RANKS = 2

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..language.affine import Affine
 from ..language.depth import deep
-from ..language.errors import TensorError
+from ..language.errors import TensorError, as_tensor_error
 from ..language.predicates import own_name
 from ..language.terms import Lambda, Term, Var, lets
 from ..language.types import (
@@ -41,6 +41,10 @@ from .tracing.wholes import SizesMet
 
 if TYPE_CHECKING:
     from .rewrite import Rewritten
+
+
+#: What Python raises where a program misuses a value.
+_PYTHONS = (AttributeError, NameError, LookupError, ArithmeticError)
 
 
 def stand_in(tracer: Tracer, name: str, type_: ParameterType, layout: Layout, given: Any) -> Any:
@@ -219,8 +223,9 @@ def _traced(
     tracer.spelt = words(parameters)
     tracer.used |= tracer.reserved
     names = {name: reference for reference, name in context.outside.items()}
-    tracer.outside = context.outside
+    tracer.outside, tracer.argument_values = context.outside, context.given
     tracer.arguments = {p.name: stand_in(tracer, *p, None) for p in tensors(parameters)}
+    tracer.parameters = tensors(parameters)
     arguments = {
         x: stand_in(tracer, x, t, layout, context.given.get(x))
         if isinstance(t, Static)
@@ -236,11 +241,14 @@ def _traced(
     except TensorError as error:
         error.place = error.place or rewritten.place_of(error)
         raise
-    except RecursionError as error:
-        message = f"`{name}` is nested too deeply"
-        raise TensorError(message, "give parts of its expressions names") from error
-    except (TypeError, ValueError, AttributeError, NameError, IndexError) as error:
-        raise TensorError(str(error), place=rewritten.place_of(error)) from error
+    except (SizesMet, SizeNamed, ArrayMet):
+        raise
+    except Exception as error:
+        place = rewritten.place_of(error)
+        misused = isinstance(error, TypeError | ValueError)  # what it was given to, in words
+        if misused or (isinstance(error, _PYTHONS) and rewritten.raised(error)):
+            raise TensorError(str(error), place=place) from error
+        raise as_tensor_error(name, error, place) from error
     return _finished(tracer, parameters, names, term, layout)
 
 

@@ -37,7 +37,7 @@ from ...language.terms import (
 )
 from ...language.types import Array, IndexArray, Product, Relation, dimensions
 from ...polyhedral import sets
-from ..tracers import Condition, Data, Divided, Index, Nature, Piecewise, Value, kind
+from ..tracers import Condition, Data, Divided, Index, IndexEntry, Nature, Piecewise, Value, kind
 from .packing import Packing, guarded
 from .traced import Access
 
@@ -378,7 +378,7 @@ def numbers_of(value: Any) -> str:
         return "bool" if isinstance(value.type, Relation) else "int"
     if isinstance(value, Condition | bool):
         return "bool"
-    if isinstance(value, int | Index | Divided | Piecewise):
+    if isinstance(value, int | Index | IndexEntry | Divided | Piecewise):
         return "int"
     return value.nature.numbers if isinstance(value, Value) else ""
 
