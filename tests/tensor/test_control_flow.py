@@ -663,7 +663,7 @@ def assembled(p):
         K[np.ix_(dof, dof)] += p[m] * np.array([[1.0, -0.5], [-0.5, 2.0]])
     means = []
     for k in range(2):
-        members = SEEN[p[0] - 0.6 + k < SEEN]
+        members = SEEN[0.55 + k < SEEN]
         if len(members) > 0:
             means.append(members.mean() * p[k])
         else:
@@ -692,3 +692,14 @@ def ranked(p):
 
 def test_dictionaries_by_comprehension():
     check(ranked, (np.array([0.85, 2.0]),))
+
+
+def assigned_last(p):
+    for _ in range(3):
+        nearest = np.argmin((SEEN[:, None] - p[None, :]) ** 2, axis=1)
+        p = p * 0.9 + 0.1 * SEEN[nearest[0]]
+    return np.sum((SEEN - p[nearest]) ** 2)
+
+
+def test_what_a_loop_assigns_last_stays_an_index():
+    check(assigned_last, (np.array([1.1, 0.35, 0.7]),))

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..language.affine import Affine
 from ..language.depth import deep
 from ..language.errors import TensorError, as_tensor_error
@@ -33,7 +35,7 @@ from ..language.types import (
 from ..language.whole_functions import has_notes, unnoted
 from .outside import ArrayMet, Reference
 from .signature import words
-from .tracers import Data, Index, Value
+from .tracers import Data, Index, Nature, Value
 from .tracing.calls import Tracer
 from .tracing.packing import SizeNamed
 from .tracing.traced import Traced
@@ -61,14 +63,23 @@ def stand_in(tracer: Tracer, name: str, type_: ParameterType, layout: Layout, gi
     return Value(tracer, Var(name, type_), layout)
 
 
+def listed(stand_in_: Any, levels: int) -> None:
+    """Note that a stand-in is a list of so many levels for its user."""
+    if isinstance(stand_in_, Value):
+        stand_in_.of_nature(Nature(levels))
+    elif isinstance(stand_in_, Data):
+        stand_in_.lists = levels
+
+
 @dataclass(frozen=True)
 class Context:
-    """What tracing takes beside types: what is given for parameters that are no tensors, and the names that arrays from outside
-    have, which it adds to.
+    """What tracing takes beside types: what is given for parameters that are no tensors, the names that arrays from outside
+    have, which it adds to, and the parameters that are given as lists.
     """
 
     given: Mapping[str, Any]
     outside: dict[Reference, str]
+    lists: frozenset[str] = frozenset()
 
 
 def trace(
@@ -226,6 +237,8 @@ def _traced(
     tracer.outside, tracer.argument_values = context.outside, context.given
     tracer.arguments = {p.name: stand_in(tracer, *p, None) for p in tensors(parameters)}
     tracer.parameters = tensors(parameters)
+    for x in context.lists & tracer.arguments.keys():
+        listed(tracer.arguments[x], np.ndim(context.given[x]))
     arguments = {
         x: stand_in(tracer, x, t, layout, context.given.get(x))
         if isinstance(t, Static)

@@ -267,6 +267,7 @@ class Data:
         self.places = places
         self.offset = offset
         self.steps = steps
+        self.lists = 0  # levels of Python's lists that it is
 
     @property
     def dims(self) -> tuple[Affine, ...]:

@@ -70,7 +70,7 @@ from .packing import is_rounded
 from .recurrences import LONG, Appended
 from .selections import Selections
 from .subscripts import Changed
-from .wholes import lists_of, numbers_of, range_of
+from .wholes import lists_of, nature_of, numbers_of, range_of
 
 if TYPE_CHECKING:
     from ..rewrite import Rewritten
@@ -428,7 +428,7 @@ class Tracer(Selections):
         if first is not None and second is not None:
             return self.written_out([*first, *second])
         made = forms.build(self, "concatenate", [left, right])
-        return made.of_nature(Nature(lists_of(left)))
+        return made.of_nature(replace(nature_of([left, right]), lists=lists_of(left)))
 
     def repeated_list(self, value: Any, times: Any) -> Any:
         entries = self._entries(value)
@@ -441,7 +441,7 @@ class Tracer(Selections):
                 Nature(lists_of(value))
             )
         made = forms.build(self, "tile", value, self.number(self.size_of(times)))
-        return made.of_nature(Nature(lists_of(value)))
+        return made.of_nature(replace(nature_of([value]), lists=lists_of(value)))
 
     def in_order_of_size(self, values: Any, descending: Any = False) -> Any:
         lists = lists_of(values) or not self.is_array(values)

@@ -338,6 +338,9 @@ class Recurrences(Entries):
         ends = within == TRUE and size.is_constant and size.constant > 0
         if ends:
             begun = tuple(map(self._begun_within, names, begun, left))
+            for j, (old, value) in enumerate(zip(outer, left, strict=True)):
+                if old is UNSET:
+                    kinds[j], ranges[j] = numbers_of(value), beyond(range_of(value), index, size)
         made = [self._carried_on(one, value) for one, value in zip(begun, left, strict=True)]
         read = _NOTHING.union(*(e.variables for _, e in scope.bindings))
         read = read.union(*(e.variables for _, e in filter(None, made)))

@@ -363,6 +363,8 @@ def lists_of(value: Any) -> int:
     """How many levels of Python's lists a value is."""
     if isinstance(value, Value):
         return value.nature.lists
+    if isinstance(value, Data):
+        return value.lists
     return 1 if isinstance(value, list) else 0
 
 
