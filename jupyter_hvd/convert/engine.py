@@ -16,7 +16,12 @@ from ..rules.base import Finding, Fix, Problem
 from ..rules.options import SYNTAX, Options
 from ..rules.tensorflow_horovod import RULES
 from ..rules.tensorflow_horovod.context import Context, Rule
-from ..rules.tensorflow_horovod.imports import imports_tensorflow, is_own_work, uses_horovod
+from ..rules.tensorflow_horovod.imports import (
+    imports_tensorflow,
+    is_own_work,
+    makes_models,
+    uses_horovod,
+)
 from ..source.cells import JoinedCells
 from ..source.edits import Layer, apply_edits, by_priority
 from ..source.parsing import NESTED_TOO_DEEPLY, deep_recursion, deepest_line, syntax_error
@@ -73,11 +78,14 @@ def convert_joined(cells: JoinedCells, options: Options) -> Conversion:
 
 
 def _has_work(context: Context) -> bool:
-    """Whether a program has something for the ranks to do.
+    """Whether a program has something for the ranks to do: it trains, or another module may train what it makes.
 
-    Ranks that share each batch need not see the training: another module's is shared as well.
+    With batch global, whatever imports TensorFlow: nothing of it is edited, and what another module trains is shared as well.
     """
-    return context.training.loop != "none" or imports_tensorflow(context)
+    if context.training.loop != "none":
+        return True
+    is_whole = context.options.batch == "global"
+    return imports_tensorflow(context) and (is_whole or makes_models(context))
 
 
 @dataclass(frozen=True)

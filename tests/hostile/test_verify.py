@@ -13,11 +13,18 @@ import time
 from pathlib import Path
 
 import pytest
-from jupyter_hvd.verify.verification import check_room
 
-from jupyter_hvd.verify import UnconfirmedError, workspace
+from jupyter_hvd.verify import workspace
 from jupyter_hvd.verify.guard import Guard
-from jupyter_hvd.verify.workspace import changed, make_copy, measure, state_beside, state_within
+from jupyter_hvd.verify.workspace import (
+    UnconfirmedError,
+    changed,
+    check_room,
+    make_copy,
+    measure,
+    state_beside,
+    state_within,
+)
 
 TRAINING = """
 import numpy as np
@@ -148,10 +155,10 @@ def test_the_user_s_files_stay(user: Path, aftermath, kind: str) -> None:
         else json.dumps(notebook | {"cells": [cell | {"source": source}]})
     )
     before = digest(user.parent)
-    done = verify(file, "--steps", 2, "--json")
+    done = verify(file, "-n", 2, "--steps", 2, "--json")
     assert digest(user.parent) == before
     checks = {c["check"]: c for c in json.loads(done.stdout)["checks"]}
-    assert checks["one rank identical"]["status"] == "pass", checks
+    assert checks["2 ranks: final weights"]["status"] == "pass", checks
     assert checks["your files untouched"]["status"] == "pass", checks
     aftermath.tries = 12
 
@@ -323,10 +330,7 @@ def test_signals(user: Path, aftermath, number: signal.Signals, stage: int) -> N
         text=True,
     )
     assert process.stdout is not None
-    running = "no rank stuck" if stage == 2 else "one rank identical"
-    while running not in process.stdout.readline():
-        pass
-    wait_for(aftermath, "ranks/cwd-0/here" if stage == 2 else "original/cwd-0/here")
+    wait_for(aftermath, "2_ranks_training/cwd-0/here" if stage == 2 else "one_process/cwd-0/here")
     process.send_signal(number)
     aftermath.seconds = aftermath.until_gone()
     assert process.wait(1) is not None

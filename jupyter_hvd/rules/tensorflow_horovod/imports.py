@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
+from ...frameworks.tensorflow.roles import Role
 from ...frameworks.tensorflow.tf_api import canonical
 from ..base import Fix
 from .context import Context
@@ -34,6 +35,13 @@ def uses_horovod(context: Context) -> cst.CSTNode | None:
 def imports_tensorflow(context: Context) -> bool:
     """Whether the program imports TensorFlow or Keras, in whatever place."""
     return any(True for _ in _imports(context, "tensorflow"))
+
+
+def makes_models(context: Context) -> bool:
+    """Whether the program makes a model or an optimizer, which another module may train."""
+    qualified, kind_of = context.values.qualified, context.values.library.kind_of_result
+    trained = {Role.MODEL, Role.OPTIMIZER}
+    return any(kind_of(qualified(call.func)) in trained for call in context.values.index.calls)
 
 
 def is_own_work(context: Context) -> bool:
