@@ -19,6 +19,7 @@ PAGES = {
         ("In a notebook: %%distribute", "docs/distribute"),
         ("On several machines", "docs/clusters"),
         ("Does it hold? verify", "docs/verify"),
+        ("In JupyterLab: review and run", "docs/review"),
         ("As it is: --batch global", "docs/exact"),
         ("Scaled up: larger batches", "docs/scaling"),
         ("What is converted", "docs/coverage"),

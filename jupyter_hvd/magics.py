@@ -100,6 +100,18 @@ class HvdMagics(Magics):  # type: ignore[misc]
         self.drawn: dict[int, RandomState] = {}
         self.last_drawn: RandomState | None = None
 
+    def where(self) -> list[str]:
+        """Where each rank is now, asked by another thread than the one that cells run in.
+
+        Raises:
+            DistributeError: there are no ranks.
+        """
+        from .session.errors import DistributeError
+
+        if "session" not in self.__dict__:
+            raise DistributeError("no cell with %%distribute has run")
+        return self.session.where()
+
     def note_start(self, _: Any) -> None:
         """Remember with which random numbers a cell begins: ranks that share each batch run it so, too."""
         from .runtime.sharing.random_state import random_state
@@ -240,3 +252,8 @@ def load(shell: Any) -> None:
     shell.events.register("pre_run_cell", magics.note_start)
     shell.events.register("post_run_cell", magics.note_end)
     shell.Completer.custom_matchers.append(make_completer(shell))
+    kernel = getattr(shell, "kernel", None)
+    if kernel is not None:
+        from .control_channel import answer_where
+
+        answer_where(kernel, magics.where)

@@ -83,6 +83,7 @@ def convert(request: dict[str, Any], root: Path) -> dict[str, Any]:
     from .documents import Notebook, check_size
     from .files import UnusableInputError
     from .parameters import model_sizes
+    from .training_numbers import training_numbers
 
     check_keys(request, {"notebook", "options", "path"})
     notebook = Notebook(read_notebook(request.get("notebook")))
@@ -98,12 +99,15 @@ def convert(request: dict[str, Any], root: Path) -> dict[str, Any]:
         raise RequestError(f"`{error.name}`: {error.problem}") from None
     except (NotPythonError, UnusableInputError) as error:
         raise RequestError(str(error)) from None
+    sources = list(notebook.sources.values())
     return {
         "path": None,
         **outcome.as_json(),
         "output": None,
         "notebook": converted.notebook,
-        "models": model_sizes(list(notebook.sources.values())),
+        "batch": options.batch,
+        "models": model_sizes(sources),
+        "training": training_numbers(sources),
     }
 
 

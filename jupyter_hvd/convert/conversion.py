@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..frameworks.base import TrainingLoop
 from ..rules.base import Severity
 from ..source.edits import Edit
+from .decisions import decision_of
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -50,6 +51,7 @@ class Change:
         """The change, its edits counted in characters (code points) from the start of its cell."""
         return {
             "rule": self.rule,
+            "decision": decision_of(self.rule),
             "cell": self.cell,
             "line": self.line,
             "before": self.before,
