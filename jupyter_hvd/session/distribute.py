@@ -453,6 +453,8 @@ class Session:
         namespace = self.shell.user_ns
         used = filter(self._has_value, plan.needs.names - plan.program.differing_names)
         there = {n: pack(namespace[n], limit=None) for n in sorted(used) if is_plain(namespace[n])}
+        if not there:
+            return {}
         run = self.ranks.run(remote.digests, [AccessPath(name) for name in there], ranks=[0])
         self._judge(run, screen)
         has: dict[str, int] = run.replies[0]
