@@ -105,7 +105,8 @@ def test_structure_is_kept_where_it_saves_most():
 def test_a_gpu_makes_nothing_in_blocks_that_fits_its_memory():
     x, m = normal(1500, 3), np.ones(1500, np.float32)
     made = gravity.grad("x")
-    assert "rows of β at a time" in str(made.plan(x, m))
+    with planned_for(CPU):
+        assert "rows of β at a time" in str(made.plan(x, m))
     with planned_for(H100):
         assert "rows of β at a time" not in str(made.plan(x, m))
 
@@ -191,7 +192,9 @@ def test_random_matrices_compose_as_they_do_one_after_the_other():
             x = A @ x + b[t]
         return x.sum()
 
-    A, b, x = 0.4 * normal(6, 6), normal(50, 6), normal(6)
+    A, b, x = (
+        scale * normal(*shape).astype(float) for scale, *shape in ((0.4, 6, 6), (1, 50, 6), (1, 6))
+    )
 
     def direct(A, b, x):
         for row in b:
@@ -200,6 +203,7 @@ def test_random_matrices_compose_as_they_do_one_after_the_other():
 
     with planned_for(H100):
         assert "by matrices" in str(steps.plan(A, b, x))
-        np.testing.assert_allclose(steps(A, b, x), direct(A, b, x), rtol=1e-4)
-        expected = jax.grad(direct)(jnp.asarray(A), b, x)
-        np.testing.assert_allclose(steps.grad("A")(A, b, x), expected, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(steps(A, b, x), direct(A, b, x), rtol=1e-9)
+        with jax.enable_x64(True):
+            expected = jax.grad(direct)(jnp.asarray(A), b, x)
+        np.testing.assert_allclose(steps.grad("A")(A, b, x), expected, rtol=1e-9)

@@ -63,9 +63,9 @@ def _summed(step: Contract, values: Values) -> Any:
             return _boxed(step, windows, values)
         case Unrolled(axis, _):
             return _unrolled(step, axis, values)
-        case Multiplied(_, _, masks):
+        case Multiplied(_, _, masks, fuses):
             space, operands = _operands(step, masks, values)
-            return _einsum(operands, step.axes, space)
+            return _einsum(operands, step.axes, space, fuses)
         case Running() as running:
             return _running(step, running, values)
         case Reduced(coupling, masks):
@@ -191,7 +191,7 @@ def _covered(operand: Aligned, m: Aligned) -> Aligned:
     return jnp.where(align((some, shared), axes), array, jnp.zeros((), array.dtype)), axes
 
 
-def _einsum(operands: Sequence[Aligned], out: Axes, space: Space) -> Any:
+def _einsum(operands: Sequence[Aligned], out: Axes, space: Space, fuses: bool = False) -> Any:
     scalars = [array for array, axes in operands if not axes]
     factors = [operand for operand in operands if operand[1]]
     used = {axis for _, axes in factors for axis in axes}
@@ -203,7 +203,7 @@ def _einsum(operands: Sequence[Aligned], out: Axes, space: Space) -> Any:
         case [factor]:
             total = align(_alone(factor, present), present)
         case [left, right]:
-            total = _pair(left, right, present)
+            total = _pair(left, right, present, fuses)
         case _:
             total = _several(factors, present)
     for scalar in scalars:
@@ -213,9 +213,10 @@ def _einsum(operands: Sequence[Aligned], out: Axes, space: Space) -> Any:
     return jnp.broadcast_to(align((total, present), out), space.shape(out))
 
 
-def _pair(left: Aligned, right: Aligned, out: Axes) -> Any:
-    match pairing(frozenset(left[1]), frozenset(right[1]), frozenset(out)):
+def _pair(left: Aligned, right: Aligned, out: Axes, fuses: bool) -> Any:
+    match pairing(frozenset(left[1]), frozenset(right[1]), frozenset(out), fuses):
         case Pairing.FUSED:
+            left, right = (left, right) if len(left[1]) >= len(right[1]) else (right, left)
             whole = left[0] * align(right, left[1])
             return align(_alone((whole, left[1]), out), out)
         case Pairing.APART:

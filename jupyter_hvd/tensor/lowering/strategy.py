@@ -110,12 +110,14 @@ Masks = tuple[tuple[Predicate, tuple[int, ...]], ...]
 class Multiplied:
     """Operands multiplied and summed. Of `masks`, each conjunct is taken by the operands with the
     given numbers; where there are none it is one itself, a matrix of zeros and ones, behind the
-    others. `operands` has the axes of all.
+    others. `operands` has the axes of all. `fuses` says that a product of a matrix and a vector is
+    fused with what makes the matrix.
     """
 
     operands: tuple[frozenset[str], ...]
     out: tuple[str, ...]
     masks: Masks
+    fuses: bool = False
 
     def __str__(self) -> str:
         factors = [axes for axes in self.operands if axes]
@@ -126,7 +128,7 @@ class Multiplied:
             case 1:
                 return "scaled" if factors[0] <= kept else "sum"
             case 2:
-                return pairing(factors[0], factors[1], kept).value
+                return pairing(factors[0], factors[1], kept, self.fuses).value
         return "several dot_generals, in opt_einsum's order"
 
 
@@ -212,7 +214,7 @@ def choose(action: Contract, device: Device) -> Strategy:
             coupling.append(q)
     if coupling:
         return Reduced(tuple(coupling), tuple(masks))
-    return Multiplied(tuple(operands), action.axes, tuple(masks))
+    return Multiplied(tuple(operands), action.axes, tuple(masks), device.many_cores)
 
 
 def is_running(action: Contract, device: Device) -> bool:
@@ -226,7 +228,7 @@ def _is_masked_faster(action: Contract, running: Running, device: Device) -> boo
     """Whether terms of which some are masked take less than running sums of them, which are several kernels one after the other
     on a device with many cores.
     """
-    if not device.dense_first:
+    if not device.many_cores:
         return False
     extents = action.extents
     summed = prod(extents[i] for i in (running.axis, *running.kept))
@@ -288,11 +290,15 @@ class Pairing(Enum):
     DOT = "dot_general"
 
 
-def pairing(left: AbstractSet[str], right: AbstractSet[str], out: AbstractSet[str]) -> Pairing:
-    """By the axes of two operands. Many short dot products are a fused multiply and sum, for a batched
-    `dot_general` is slower. Where nothing is summed together, each is summed by itself first.
+def pairing(
+    left: AbstractSet[str], right: AbstractSet[str], out: AbstractSet[str], fuses: bool = False
+) -> Pairing:
+    """By the axes of two operands; `fuses` as in `Multiplied`. Many short dot products are a fused multiply and sum, for a
+    batched `dot_general` is slower. Where nothing is summed together, each is summed by itself first.
     """
     if out and left == right:
+        return Pairing.FUSED
+    if fuses and (left <= right or right <= left):
         return Pairing.FUSED
     if not (left & right) - out and not left | right <= out:
         return Pairing.APART
