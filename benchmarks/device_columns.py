@@ -75,11 +75,18 @@ def _device(rows: list[Row]) -> str:
     ):
         if some:
             by_model, by_best = [_first(row)[1] for row in some], [_best(row)[1] for row in some]
+            before = [
+                row["ratios"]["as on a CPU"] for row in some if "as on a CPU" in row["ratios"]
+            ]
             lines.append(
                 f"{title} ({len(some)}): JAX's time / ours has the geometric mean {_mean(by_model):.2f} by the model and "
                 f"{_mean(by_best):.2f} by the best candidate; {sum(x < 0.95 for x in by_model)} and "
                 f"{sum(x < 0.95 for x in by_best)} are below 0.95."
             )
+            if before:
+                lines[-1] += (
+                    f" As on a CPU it is {_mean(before):.2f}, and {sum(x < 0.95 for x in before)}."
+                )
     left = [f"{row['name']} ({row['why']})" for row in rows if "why" in row]
     if left:
         lines.append(f"Not measured: {'; '.join(left)}.")
