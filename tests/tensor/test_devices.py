@@ -1,6 +1,7 @@
 """Plans for a GPU, by its profile. They are made, and run, on the CPU."""
 
 import math
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from programs import as_rigid_as_possible, diagonal_dot, gravity
 
+import jupyter_hvd.tensor
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.jax.devices import planned_for
 from jupyter_hvd.tensor.lowering.choices import DENSE, MODEL
@@ -171,6 +173,11 @@ def test_work_counts_what_is_stored_and_computed():
     assert work.products == 2 * 300 * 200 * 100
     assert work.kernels == 1
     assert work.stored >= x.size + y.size + 300 * 100
+
+
+def test_the_tensor_language_needs_no_installed_distribution():
+    sources = Path(jupyter_hvd.tensor.__file__).parent.rglob("*.py")
+    assert not [file for file in sources if "importlib.metadata" in file.read_text()]
 
 
 def test_a_derivative_is_remembered_by_names_and_options():
