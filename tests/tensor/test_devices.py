@@ -11,6 +11,7 @@ from programs import as_rigid_as_possible, diagonal_dot, gravity
 
 import jupyter_hvd.tensor
 from jupyter_hvd.tensor import tensor
+from jupyter_hvd.tensor.jax.backend import kernel
 from jupyter_hvd.tensor.jax.devices import planned_for
 from jupyter_hvd.tensor.lowering.choices import DENSE, MODEL
 from jupyter_hvd.tensor.lowering.device import CPU, device_of, profiles
@@ -214,3 +215,22 @@ def test_random_matrices_compose_as_they_do_one_after_the_other():
         with jax.enable_x64(True):
             expected = jax.grad(direct)(jnp.asarray(A), b, x)
         np.testing.assert_allclose(steps.grad("A")(A, b, x), expected, rtol=1e-9)
+
+
+def test_products_of_matrices_and_vectors_are_fused_on_a_gpu():
+    @tensor
+    def form(x, m):
+        n = len(x)
+        return sum(m[i] * m[j] * np.exp(x[i] - x[j]) for i in range(n) for j in range(n))
+
+    x, m = normal(50), normal(50)
+    with planned_for(CPU):
+        assert "dot_general" in str(form.plan(x, m))
+        expected = form(x, m)
+    with planned_for(H100):
+        again = tensor(form.python)
+        call = again.specialised(x, m)
+        made = kernel(call.instance, call.sizes)
+        plan = made.compile((), np.dtype(np.float32), MODEL)
+        assert "dot_general" not in str(plan)
+        np.testing.assert_allclose(made.executed(plan, (x, m)), expected, rtol=1e-5)

@@ -30,6 +30,7 @@ from ..lowering.strategy import (
     Swept,
     Unrolled,
     choose,
+    is_covered,
     pairing,
     without_numbers,
 )
@@ -202,8 +203,11 @@ def _einsum(operands: Sequence[Aligned], out: Axes, space: Space, fuses: bool = 
             total = scalars.pop()
         case [factor]:
             total = align(_alone(factor, present), present)
+        case _ if fuses and len(factors) > 1 and is_covered([frozenset(f[1]) for f in factors]):
+            axes = max((axes for _, axes in factors), key=len)
+            total = align(_alone((_multiplied(factors, [], axes), axes), present), present)
         case [left, right]:
-            total = _pair(left, right, present, fuses)
+            total = _pair(left, right, present)
         case _:
             total = _several(factors, present)
     for scalar in scalars:
@@ -213,10 +217,9 @@ def _einsum(operands: Sequence[Aligned], out: Axes, space: Space, fuses: bool = 
     return jnp.broadcast_to(align((total, present), out), space.shape(out))
 
 
-def _pair(left: Aligned, right: Aligned, out: Axes, fuses: bool) -> Any:
-    match pairing(frozenset(left[1]), frozenset(right[1]), frozenset(out), fuses):
+def _pair(left: Aligned, right: Aligned, out: Axes) -> Any:
+    match pairing(frozenset(left[1]), frozenset(right[1]), frozenset(out)):
         case Pairing.FUSED:
-            left, right = (left, right) if len(left[1]) >= len(right[1]) else (right, left)
             whole = left[0] * align(right, left[1])
             return align(_alone((whole, left[1]), out), out)
         case Pairing.APART:

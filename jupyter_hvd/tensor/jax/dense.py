@@ -65,7 +65,7 @@ from ..language.types import REAL, Array, IndexArray, ParameterType, dimensions
 from ..language.whole_functions import whole_function
 from ..lowering.ordered import FEW
 from ..lowering.picked import index_array_of
-from ..lowering.strategy import Pairing, pairing
+from ..lowering.strategy import Pairing, is_covered, pairing
 from ..polyhedral.points import Aligned
 from . import sorting
 from .access import Space, align
@@ -850,13 +850,12 @@ def _contracted(
         if len(factors) == 2 and first[0] is others[0][0] and first[1] == others[0][1]:
             return _summed((jnp.square(first[0]), first[1]), summed)
         return _summed(_joined(lambda *xs: reduce(mul, xs), factors, space), summed)
+    if fuses and is_covered([{*axes} for _, axes in factors]):
+        return _summed(_joined(lambda *xs: reduce(mul, xs), factors, space), summed)
     if len(factors) == 2:
         here, there = {*first[1]}, {*others[0][1]}
-        match pairing(here, there, (here | there) - {*summed}, fuses):
-            case Pairing.APART:
-                return _joined(jnp.multiply, [_summed(x, summed) for x in factors], space)
-            case Pairing.FUSED:
-                return _summed(_joined(jnp.multiply, factors, space), summed)
+        if pairing(here, there, (here | there) - {*summed}) is Pairing.APART:
+            return _joined(jnp.multiply, [_summed(x, summed) for x in factors], space)
     order = [*space.extents]
     in_order = sorted(factors, key=lambda f: min(map(order.index, f[1])))
     if len(factors) == 2:

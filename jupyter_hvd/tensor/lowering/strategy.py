@@ -110,8 +110,8 @@ Masks = tuple[tuple[Predicate, tuple[int, ...]], ...]
 class Multiplied:
     """Operands multiplied and summed. Of `masks`, each conjunct is taken by the operands with the
     given numbers; where there are none it is one itself, a matrix of zeros and ones, behind the
-    others. `operands` has the axes of all. `fuses` says that a product of a matrix and a vector is
-    fused with what makes the matrix.
+    others. `operands` has the axes of all. `fuses` says that a product that has no more terms than
+    its largest operand has entries, of a matrix and a vector, is fused with what makes the operand.
     """
 
     operands: tuple[frozenset[str], ...]
@@ -122,13 +122,15 @@ class Multiplied:
     def __str__(self) -> str:
         factors = [axes for axes in self.operands if axes]
         kept = frozenset[str]().union(*factors) & frozenset(self.out)
+        if self.fuses and len(factors) > 1 and is_covered(factors):
+            return Pairing.FUSED.value
         match len(factors):
             case 0:
                 return "scaled"
             case 1:
                 return "scaled" if factors[0] <= kept else "sum"
             case 2:
-                return pairing(factors[0], factors[1], kept, self.fuses).value
+                return pairing(factors[0], factors[1], kept).value
         return "several dot_generals, in opt_einsum's order"
 
 
@@ -290,15 +292,16 @@ class Pairing(Enum):
     DOT = "dot_general"
 
 
-def pairing(
-    left: AbstractSet[str], right: AbstractSet[str], out: AbstractSet[str], fuses: bool = False
-) -> Pairing:
-    """By the axes of two operands; `fuses` as in `Multiplied`. Many short dot products are a fused multiply and sum, for a
-    batched `dot_general` is slower. Where nothing is summed together, each is summed by itself first.
+def is_covered(operands: Sequence[AbstractSet[str]]) -> bool:
+    """Whether one of the operands has the axes of all: their product then has no more terms than that one has entries."""
+    return any(has >= frozenset[str]().union(*operands) for has in operands)
+
+
+def pairing(left: AbstractSet[str], right: AbstractSet[str], out: AbstractSet[str]) -> Pairing:
+    """By the axes of two operands. Many short dot products are a fused multiply and sum, for a batched
+    `dot_general` is slower. Where nothing is summed together, each is summed by itself first.
     """
     if out and left == right:
-        return Pairing.FUSED
-    if fuses and (left <= right or right <= left):
         return Pairing.FUSED
     if not (left & right) - out and not left | right <= out:
         return Pairing.APART
