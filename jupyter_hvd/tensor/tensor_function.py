@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from math import prod
-from typing import Any, Literal, overload
+from typing import Any, Literal, Self, TypeVar, overload
 
 from .called_function import NEEDED, CalledFunction, Captured
-from .calls import Call
+from .calls import Before, Call
 from .certificate import Certificate, certify
 from .cost.patterns import Sparsity
 from .derivative import transforms
@@ -39,15 +40,19 @@ from .sparse_jacobian import (
 from .ssa.convert import to_term
 from .tensorflow_op import TensorFlowOp
 
-Wrt = (
-    str | int
-)  # a parameter to differentiate by: its name, its position, or the path to a part of it, `params.w`
+Made = TypeVar("Made")
+#: A parameter to differentiate by: its name, its position, or the path to a part of it, `params.w`.
+Wrt = str | int
 
 
 class TensorFunction(CalledFunction):
     """A tensor function: what it is when it is called, and its derivatives."""
 
     _tf: TensorFlowOp | None = None
+
+    def __init__(self, name: str, parameters: inspect.Signature) -> None:
+        super().__init__(name, parameters)
+        self._made: dict[Hashable, Any] = {}
 
     def __get__(self, instance: object | None, _owner: type | None = None) -> Any:
         """Itself, or what it is as a method of an object."""
@@ -134,7 +139,17 @@ class TensorFunction(CalledFunction):
         of: TensorFunction | None = None,
     ) -> SparseJacobian | DerivedFunction:
         check_format(format)
-        of = of or self
+        make = functools.partial(self._new_jacobian, kind, names, wrt, format, of or self)
+        return self._remembered((kind, names, format), make)
+
+    def _new_jacobian(
+        self,
+        kind: str,
+        names: tuple[str, ...],
+        wrt: str,
+        format: Format,  # noqa: A002
+        of: TensorFunction,
+    ) -> SparseJacobian | DerivedFunction:
         name = f"{kind}_{of.__name__}"
         symmetric = kind == "hessian" and len({*names}) == 1
 
@@ -230,9 +245,25 @@ class TensorFunction(CalledFunction):
     ) -> DerivedFunction:
         """The derivative that the method `kind` gives for these names and options."""
         names = self.check_names(wanted)
-        name = f"{kind}_{self.__name__}"
-        made = DerivedFunction(name, self, self._by_paths(names, derive), extra)
-        made.made_by = self, kind, names, options
+
+        def make() -> DerivedFunction:
+            name = f"{kind}_{self.__name__}"
+            made = DerivedFunction(name, self, self._by_paths(names, derive), extra)
+            made.made_by = self, kind, names, options
+            return made
+
+        return self._remembered((kind, names, *sorted(options.items())), make)
+
+    def _remembered(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What was made of this function for a key, so that `f.grad("x")(…)` is neither derived nor compiled at each call."""
+        if key not in self._made:
+            self._made[key] = make()
+        found: Made = self._made[key]
+        return found
+
+    def __copy__(self) -> Self:
+        made = super().__copy__()
+        made._made = {}  # of the original
         return made
 
     def _by_paths(
@@ -339,7 +370,10 @@ def _derivative_of(
     shards: Any,
 ) -> DerivedFunction:
     made: DerivedFunction = derivative_of(function, kind, names, options)
-    made._shards = shards
+    if made._shards == shards:
+        return made
+    made = copy.copy(made)  # the function remembers the other one
+    made._shards, made._before = shards, Before()
     return made
 
 
