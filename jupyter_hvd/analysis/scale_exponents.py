@@ -24,12 +24,13 @@ from .values import ValueAnalysis
 
 #: Reasons that only say that a value is handed on.
 HANDED_ON = (SETS, PASSES, "calls it")
-CoercionKind = Literal["sink", "operand", "constant", "remainder", "repeated"]
+CoercionKind = Literal["sink", "operand", "constant", "remainder", "repeated", "rest"]
 
 
 @dataclass(frozen=True)
 class Coercion:
-    """An expression to multiply by N ** power; of a factor that is `repeated`, to raise to the power N ** power.
+    """An expression to multiply by N ** power; of a factor that is `repeated`, to raise to the power N ** power; of the `rest`
+    of such a factor, the difference to 1.
 
     Attributes:
         is_whole: the expression is a whole number, and must stay one.
@@ -145,6 +146,7 @@ class ScaleAnalysis:
         for coercion in (
             *self._of_sinks(),
             *self._of_operands(),
+            *self._of_lookups(),
             *self._of_constants(),
             *self._of_repeated(),
         ):
@@ -170,6 +172,12 @@ class ScaleAnalysis:
         for agreement, node, power in self._solved.operands:
             reason = f"line {self._line(agreement.place)} needs both sides in one unit"
             yield self._coercion(node, power, "operand", reason)
+
+    def _of_lookups(self) -> Iterator[Coercion]:
+        """Steps by which an entry of a table is looked up that has as many on any number of ranks."""
+        for lookup in self._solved.lookups:
+            reason = f"line {self._line(lookup.node)} {lookup.reason}"
+            yield self._coercion(lookup.node, Fraction(1), "sink", reason)
 
     def _of_constants(self) -> Iterator[Coercion]:
         for constant, power, causes in self._solved.scaled:
@@ -210,9 +218,10 @@ class ScaleAnalysis:
 
     def _of_repeated(self) -> Iterator[Coercion]:
         for repeated, power in self._solved.repeated:
-            if not repeated.averages:
+            if repeated.weight != "open":
+                kind: CoercionKind = "repeated" if repeated.weight == "factor" else "rest"
                 reason = f"line {self._line(repeated.node)} multiplies by it once a step"
-                yield self._coercion(repeated.node, -power, "repeated", reason)
+                yield self._coercion(repeated.node, -power, kind, reason)
 
     @cached_property
     def unscaled(self) -> tuple[Unscaled, ...]:
@@ -222,7 +231,7 @@ class ScaleAnalysis:
     def _unscaled(self) -> Iterator[Unscaled]:
         text = self.module.text
         for repeated, _ in self._solved.repeated:
-            if repeated.averages:
+            if repeated.weight == "open":
                 yield Unscaled(
                     repeated.node,
                     f"`{text(repeated.node)}` weights an average over steps, which N ranks take an N-th of",
@@ -246,12 +255,6 @@ class ScaleAnalysis:
                 loop,
                 "nothing tells how many steps this loop takes, so N ranks may take as many, on N times the examples",
                 "divide by the number of ranks what decides how long the program trains",
-            )
-        for lookup in self._solved.lookups:
-            yield Unscaled(
-                lookup.node,
-                f"`{text(lookup.node)}` counts steps, and looks up one of as many entries on any number of ranks",
-                f"look up every N-th entry, by `{text(lookup.node)}` times the number of ranks",
             )
         for node in self._solved.contradictory:
             yield Unscaled(

@@ -104,13 +104,35 @@ class Sink:
     reason: str
 
 
+#: What a factor `c` becomes where N steps are one: `c ** N`, `1 - (1 - c) ** N`, or what cannot be told.
+Weight = Literal["factor", "rest", "open"]
+
+
 @dataclass(frozen=True)
 class Repeated:
-    """A factor by which a number is multiplied again and again, and how often that is."""
+    """A factor by which a number is multiplied again and again, and how often that is.
+
+    Attributes:
+        weight: of a moving average, `factor` is the weight of what it was before, `rest` that of what comes in; `open` where the
+            two are not seen to sum to 1.
+    """
 
     node: cst.BaseExpression
     frequency: Exponent
-    averages: bool = False
+    weight: Weight = "factor"
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """How an assignment makes a variable of what it was before.
+
+    Attributes:
+        operator: `+`, `-`, `*`, `/`, `~` for a moving average, or `?`. operand: what it is applied to. weights: of a moving average.
+    """
+
+    operator: str
+    operand: cst.BaseExpression
+    weights: tuple[tuple[cst.BaseExpression, Weight], ...] = ()
 
 
 @dataclass(frozen=True)

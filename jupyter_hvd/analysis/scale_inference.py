@@ -22,6 +22,7 @@ from .scale_findings import (
     Found,
     Opaque,
     Rank,
+    Recurrence,
     Repeated,
     Scale,
     Sink,
@@ -29,6 +30,7 @@ from .scale_findings import (
     is_plain,
     number_of,
 )
+from .scale_averages import step_of_average, weights_of_average
 from .scale_frequencies import Frequencies
 from .scale_signatures import Edited, ScaleLibrary, Signature
 from .syntax import Function, argument, method, parameters
@@ -293,11 +295,10 @@ class ScaleInference:
     def _bind(self, binding: Binding, place: cst.CSTNode, value: Exponent) -> Scale:
         recurrence = self._recurrence(binding, place)
         if recurrence is not None:
-            operator, operand = recurrence
             previous = self._previous(binding, place)
             if previous is not None:
                 self._flow(value, previous.value, place)
-            self._recur(place, value, operator, operand, self._starts(binding, place))
+            self._recur(place, value, recurrence, self._starts(binding, place))
             return Scale(value)
         source = self.scale(binding.value).part(binding.path)
         if source is None:
@@ -332,35 +333,36 @@ class ScaleInference:
             return limit.value if limit is not None else None
         return None
 
-    def _recurrence(
-        self, binding: Binding, place: cst.CSTNode
-    ) -> tuple[str, cst.BaseExpression] | None:
-        """The operator and operand of `x += c`, of `x = max(low, x * c)`; None where a variable is not made of itself."""
+    def _recurrence(self, binding: Binding, place: cst.CSTNode) -> Recurrence | None:
+        """How `x += c`, or `x = max(low, x * c)`, makes a variable of itself; None where a variable is not made so."""
+        if not isinstance(place, cst.BaseExpression):
+            return None
         if binding.adds:
             statement = self._module.parent(place)
-            if isinstance(statement, cst.AugAssign):
-                return _AUGMENTED.get(type(statement.operator), "?"), binding.value
-            return None
-        if binding.path or not isinstance(place, cst.BaseExpression):
+            if not isinstance(statement, cst.AugAssign):
+                return None
+            sign = _AUGMENTED.get(type(statement.operator), "?")
+            itself = lambda node: self._is_same(node, place)  # noqa: E731
+            weights = step_of_average(binding.value, sign, itself)
+            return Recurrence("~" if weights else sign, binding.value, weights)
+        if binding.path:
             return None
         value = self._within_bounds(binding.value, place)
+        return self._made_of(value, lambda node: self._is_itself(node, place, binding))
+
+    def _made_of(
+        self, value: cst.BaseExpression, is_itself: Callable[[cst.BaseExpression], bool]
+    ) -> Recurrence | None:
+        """How a value is made of a variable's value before: `x + c`, `c * x`, `d * x + (1 - d) * y`."""
         match value:
             case cst.BinaryOperation(left=left, operator=operator, right=right):
                 sign = _OPERATORS.get(type(operator), "?")
-                if self._is_itself(left, place, binding):
-                    return sign, right
-                if self._is_itself(right, place, binding) and sign in "+*":
-                    return sign, left
-                if sign == "+":
-                    for term in (left, right):
-                        match term:
-                            case cst.BinaryOperation(
-                                left=one, operator=cst.Multiply(), right=other
-                            ):
-                                if self._is_itself(one, place, binding):
-                                    return "~", other
-                                if self._is_itself(other, place, binding):
-                                    return "~", one
+                for one, other in ((left, right), (right, left)):
+                    if is_itself(one) and (one is left or sign in "+*"):
+                        weights = step_of_average(other, sign, is_itself)
+                        return Recurrence("~" if weights else sign, other, weights)
+                if sign == "+" and (weights := weights_of_average(left, right, is_itself)):
+                    return Recurrence("~", weights[0][0], weights)
         return None
 
     def _of_recurrence(self, node: cst.BinaryOperation) -> Scale | None:
@@ -454,14 +456,14 @@ class ScaleInference:
         self,
         place: cst.CSTNode,
         value: Exponent,
-        operator: str,
-        operand: cst.BaseExpression,
+        recurrence: Recurrence,
         starts: Sequence[cst.CSTNode],
     ) -> None:
         """`x += c` at a statement of frequency D gives x the exponent of c plus D; `x *= c` raises c to the number of times."""
         if self._is_step(place):
             return
         frequency = self.frequencies.since(self._statement(place), starts)
+        operator, operand = recurrence.operator, recurrence.operand
         if operator in "+-":
             counts = number_of(operand) in (1, -1)
             increment = ZERO if counts else self.scale(operand).value
@@ -469,9 +471,10 @@ class ScaleInference:
             self.found.facts.append(Equation(value, increment + frequency, place, reason))
             if is_constant(operand) and not isinstance(number_of(operand), int):
                 self.found.ramps.append(Equation(value, ZERO, place, reason))
-        elif operator in "*/~":
-            repeated = Repeated(operand, frequency, averages=operator == "~")
-            self.found.repeated.append(repeated)
+        elif operator in "*/":
+            self.found.repeated.append(Repeated(operand, frequency))
+        for weight, kind in recurrence.weights:
+            self.found.repeated.append(Repeated(weight, frequency, kind))
 
     def _is_step(self, place: cst.CSTNode) -> bool:
         """Whether an assignment is a training step by hand."""
@@ -562,11 +565,14 @@ class ScaleInference:
                 chosen = self.scale(index)
                 if chosen.length is not None:
                     return replace(container, length=chosen.length, items=())
-                if container.length is not None and number is None:
+                if container.length is not None and number is None and not self._is_set(node):
                     lookup = Sink(index, chosen.value, container.length, "looks up an entry by it")
                     self.found.lookups.append(lookup)
                 return found or Scale(container.value)
         return Scale(container.value)
+
+    def _is_set(self, node: cst.Subscript) -> bool:
+        return isinstance(self._module.parent(node), cst.AssignTarget | cst.AugAssign)
 
     def _slice_length(
         self,
@@ -610,7 +616,7 @@ class ScaleInference:
             starts = [self._statement(place) for place, _, operator in entries if not operator]
             for place, source, operator in entries:
                 if operator:
-                    self._recur(place, value, operator, source, starts)
+                    self._recur(place, value, Recurrence(operator, source), starts)
                 else:
                     self._flow(value, self.scale(source).value, place)
         return self._entered[of, key]
@@ -853,27 +859,20 @@ class ScaleInference:
         operator, operand = accumulated
         receiver = call.func.value
         value = self.scale(receiver).value
-        scaled = self._multiplied(operand, receiver) if operator == "=" else None
-        if scaled is not None:
-            self._recur(call, value, "*", scaled, ())
-        elif operator == "=":
-            self._flow(value, self.scale(operand).value, call)
+        itself = lambda node: self._is_same(node, receiver)  # noqa: E731
+        if operator == "=":
+            recurrence = self._made_of(operand, itself)
         else:
-            self._recur(call, value, operator, operand, ())
+            weights = step_of_average(operand, operator, itself)
+            recurrence = Recurrence("~" if weights else operator, operand, weights)
+        # Of `x.assign(x + c)` nothing is known of c's unit; of a factor or weights, that they are constants.
+        if recurrence is not None and (operator != "=" or recurrence.operator in "*~"):
+            self._recur(call, value, recurrence, ())
+        else:
+            self._flow(value, self.scale(operand).value, call)
         often = self.frequencies.of(call)
         name = self._module.text(receiver)
         self.found.assignments.append(Assignment(name, call, value, often))
-
-    def _multiplied(
-        self, value: cst.BaseExpression, receiver: cst.BaseExpression
-    ) -> cst.BaseExpression | None:
-        """The constant `c` of `x.assign(x * c)`."""
-        match value:
-            case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
-                for itself, other in ((left, right), (right, left)):
-                    if self._is_same(itself, receiver) and is_constant(other):
-                        return other
-        return None
 
     # Built-in functions
 

@@ -110,24 +110,26 @@ def are_kept(before: Sequence[ScaledStep], after: Sequence[ScaledStep]) -> bool:
 
 
 def check_rates(pairs: Pairs, size: int) -> Check:
-    """The rate of the first step, and of later ones at as many examples seen."""
+    """The rate of the first step, and of later ones at as many examples seen; of rates that begin at 0, the largest."""
     name, told = named(size, "rates"), []
     for before, after in pairs:
         if are_kept(before, after):
             told.append(f"{before[0].rate:.6g}, as before")
             continue
-        one, many = before[0].rate, after[0].rate
-        if not one:
-            return Check(name, "unknown", f"the first rate is 0: {after[0].line}")
-        said = f"{one:.6g} → {many:.6g}"
-        if abs(many / one - size) > CLOSE * size:
-            return Check(
-                name, "fail", f"{said}, {factor_in_words(many / one, size)}: {after[0].line}"
-            )
+        begins = before[0].rate != 0
+        one, many = (s[0].rate if begins else max(step.rate for step in s) for s in (before, after))
+        said = f"{one:.6g} → {many:.6g}" if begins else f"0 at first, up to {one:.6g} → {many:.6g}"
         place = first_other_rate(before, after, size)
-        if place is not None:
+        if begins and abs(many / one - size) > CLOSE * size:
+            wrong = f"{said}, {factor_in_words(many / one, size)}: {after[0].line}"
+            return Check(name, "fail", wrong)
+        if place is not None and one:
+            factor = factor_in_words(many / one, size)
+            if not begins and factor in factor_names(size).values():
+                return Check(name, "fail", f"{said}, {factor}: {after[0].line}")
+            first = f"{said} at first" if begins else said
             told.append(
-                f"{said} at first; from step {place + 1} on ({after[place].line}) they do not go together"
+                f"{first}; from step {place + 1} on ({after[place].line}) they do not go together"
             )
             return Check(name, "unknown", "; ".join(told))
         told.append(f"{said}, and so on to the end" if len(after) > 1 else said)
@@ -137,10 +139,13 @@ def check_rates(pairs: Pairs, size: int) -> Check:
 def first_other_rate(
     before: Sequence[ScaledStep], after: Sequence[ScaledStep], size: int
 ) -> int | None:
-    """The first step whose rate is not the multiple of one between those that one process has at as many examples seen."""
+    """The first step whose rate is not the multiple of one between those that one process has at as many examples seen.
+
+    A program that sets the rate of the next step sets it a step ahead, which is `size` steps of one process.
+    """
     for place, step in enumerate(after):
         near = max((n for n, own in enumerate(before) if own.seen <= step.seen), default=0)
-        rates = [own.rate * size for own in before[max(0, near - 1) : near + 2]]
+        rates = [own.rate * size for own in before[max(0, near - size) : near + size + 1]]
         slack = CLOSE * max(map(abs, rates))
         if not min(rates) - slack <= step.rate <= max(rates) + slack:
             return place
@@ -188,14 +193,17 @@ def check_epochs(original: Record, scaled: Record, size: int) -> list[Check]:
 
 def factor_in_words(factor: float, size: int) -> str:
     """A factor as people name it who have multiplied by the number of ranks never, twice, or by its root."""
-    names = {
+    for value, name in factor_names(size).items():
+        if abs(factor - value) <= CLOSE * value:
+            return name
+    return f"{factor:.4g} times"
+
+
+def factor_names(size: int) -> dict[float, str]:
+    return {
         1.0: "not scaled",
         float(size): f"{size} times",
         float(size**2): f"scaled twice, {size**2} times",
         1 / size: f"divided by {size}",
         size**0.5: f"scaled by √{size}",
     }
-    for value, name in names.items():
-        if abs(factor - value) <= CLOSE * value:
-            return name
-    return f"{factor:.4g} times"
