@@ -45,7 +45,9 @@ def step_of_average(added: cst.BaseExpression, sign: str, is_itself: IsItself) -
                     case cst.BinaryOperation(left=one, operator=cst.Subtract(), right=other):
                         if is_itself(other if sign == "+" else one):
                             inner = one_minus(weight)
-                            return ((inner, "factor"),) if inner is not None else ((weight, "rest"),)
+                            return (
+                                ((inner, "factor"),) if inner is not None else ((weight, "rest"),)
+                            )
     return ()
 
 

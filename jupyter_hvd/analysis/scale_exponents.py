@@ -7,7 +7,7 @@ edited, and so must an operand or an argument whose exponent is not the one that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -313,14 +313,21 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
     for equation in found.ramps:
         solution.add(equation)
     operands, disagreeing = _agree(solution, found.agreements)
+    for opaque in found.opaque:
+        if all(
+            solution.resolve(a) == ZERO or not solution.resolve(a).is_known
+            for a in opaque.arguments
+        ):
+            solution.add(Equation(exponent_of(opaque.unknown), ZERO, opaque.node))
     ranked = sorted(found.constants, key=lambda constant: constant.rank)
     for constant in ranked:
         if constant.rank < Rank.UNSEEN:
             solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
+    in_ratios = {constant.unknown for constant in ranked if constant.rank == Rank.IN_RATIO}
     sinks = []
     for directly in (True, False):
         for sink in found.sinks:
-            if _is_direct(solution, sink) is not directly:
+            if _is_direct(solution, sink, in_ratios) is not directly:
                 continue
             if not solution.add(Equation(sink.actual, sink.expected, sink.node, sink.reason)):
                 difference = solution.resolve(sink.expected - sink.actual)
@@ -328,28 +335,20 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
         for constant in ranked:
             if directly and constant.rank < Rank.INCREMENT:
                 solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
-    for opaque in found.opaque:
-        if all(
-            solution.resolve(a) == ZERO or not solution.resolve(a).is_known
-            for a in opaque.arguments
-        ):
-            solution.add(Equation(exponent_of(opaque.unknown), ZERO, opaque.node))
     for constant in ranked:
         solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
     _fix_counts(solution, found, trains=True)
     return _judged(found, solution, frozenset(clashing), sinks, operands, disagreeing, unmet)
 
 
-def _is_direct(solution: Solution, sink: Sink) -> bool:
-    """Whether a library takes a constant as it is, or a number of steps over a constant, so that the constant can be edited."""
+def _is_direct(solution: Solution, sink: Sink, in_ratios: Collection[Unknown]) -> bool:
+    """Whether a library takes a constant as it is, or a ratio of steps and a constant, so that the constant can be edited."""
     actual = solution.resolve(sink.actual)
-    match [*actual.terms.values()]:
-        case [1] if not actual.constant:
+    match [*actual.terms.items()]:
+        case [(_, -1)]:
             return True
-        case [-1]:
-            return isinstance(sink.node, cst.BinaryOperation) and isinstance(
-                sink.node.operator, cst.FloorDivide
-            )
+        case [(unknown, 1)]:
+            return not actual.constant or unknown in in_ratios
     return False
 
 

@@ -25,9 +25,10 @@ class Rank(IntEnum):
     FACTOR = 1
     WHOLE_FACTOR = 2
     UNSEEN = 3
-    COUNT = 4
-    NAMED = 5
-    INCREMENT = 6
+    IN_RATIO = 4
+    COUNT = 5
+    NAMED = 6
+    INCREMENT = 7
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,8 @@ ADDS = "adds to it"
 
 #: How many definitions of one name are followed.
 MAX_DEFINITIONS = 40
+#: The least number of steps that is written as `1e2`.
+LEAST_COUNT = 100
 #: What scales by its operands.
 _SCALED = frozenset({cst.Comparison, cst.BinaryOperation, cst.Call, cst.Subscript, cst.NamedExpr})
 
@@ -191,6 +193,10 @@ class ScaleInference:
         parent = self._module.parent(node)
         number = number_of(node)
         whole = number is None or (float(number).is_integer() and number not in (1, -1))
+        if isinstance(node, cst.Float):  # `1e4` may count steps, `2.0` does not
+            whole = whole and number is not None and number >= LEAST_COUNT
+        if whole and self._is_in_ratio(node):
+            return Rank.IN_RATIO
         match parent:
             case cst.BinaryOperation(operator=cst.Multiply() | cst.Divide()):
                 return Rank.WHOLE_FACTOR if whole else Rank.FACTOR
@@ -201,6 +207,17 @@ class ScaleInference:
             case cst.Assign() | cst.AnnAssign() | cst.Param() | cst.Arg() | cst.DictElement():
                 return Rank.NAMED if whole or isinstance(node, cst.Integer) else Rank.FACTOR
         return Rank.COUNT if whole else Rank.RATIO
+
+    def _is_in_ratio(self, node: cst.BaseExpression) -> bool:
+        """Whether a number is a factor above or below the line of a ratio, `step / 500`, and so may be in the unit of the other."""
+        parent = self._module.parent(node)
+        while isinstance(parent, cst.BinaryOperation):
+            if isinstance(parent.operator, cst.Divide):
+                return True
+            if not isinstance(parent.operator, cst.Multiply):
+                return False
+            parent = self._module.parent(parent)
+        return False
 
     def _qualified_call(self, arg: cst.CSTNode) -> str:
         call = self._module.parent(arg)

@@ -311,11 +311,48 @@ def test_options_of_the_program_are_divided():
     assert edits(source) == ["if i % max(1, args.every // hvd.size()) == 0:"]
 
 
-def test_moving_average_is_reported():
-    """Two weights that sum to 1 are not edited one by one."""
-    source = steps("mean = 0.9 * mean + 0.1 * float(loss)", before="mean = 0.0")
+AVERAGES = {
+    "numbers": ("v = 0.9 * v + 0.1 * p", "v = (0.9 ** hvd.size()) * v + (1 - (1 - 0.1) ** hvd.size()) * p"),
+    "a name": ("v = d * v + (1 - d) * p", "v = (d ** hvd.size()) * v + (1 - (d ** hvd.size())) * p"),
+    "the other way": ("v = (1 - d) * v + d * p", "v = ((1 - d) ** hvd.size()) * v + (1 - (1 - d) ** hvd.size()) * p"),
+    "a step": ("v += 0.1 * (p - v)", "v += (1 - (1 - 0.1) ** hvd.size()) * (p - v)"),
+    "a step down": ("v = v - (1 - d) * (v - p)", "v = v - (1 - (d ** hvd.size())) * (v - p)"),
+    "a variable": ("v.assign(d * v + (1 - d) * p)", "v.assign((d ** hvd.size()) * v + (1 - (d ** hvd.size())) * p)"),
+    "a variable's step": ("v.assign_sub((1 - d) * (v - p))", "v.assign_sub((1 - (d ** hvd.size())) * (v - p))"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "scaled"), AVERAGES.values(), ids=AVERAGES)
+def test_moving_averages_forget_by_examples(line: str, scaled: str):
+    source = steps(line, before="d = 0.99\nv = tf.Variable(0.0)")
+    assert scaled in [
+        each.strip() for each in convert_source(source, options=OPTIONS).code.splitlines()
+    ]
+    assert notes(source) == []
+
+
+def test_average_once_an_epoch_stays():
+    assert edits(steps("pass", before="v = 0.0", after="v = 0.9 * v + 0.1 * float(loss)")) == []
+
+
+def test_sum_that_forgets_is_reported():
+    """Of momentum it is not seen what the weight of a new value is."""
+    source = steps("v = 0.9 * v + float(loss)", before="v = 0.0")
     assert edits(source) == []
     assert any("average over steps" in note for note in notes(source))
+
+
+def test_tables_are_looked_up_by_the_step_of_one_process():
+    source = steps(
+        "o.learning_rate = rates[s]", "s += 1", before="s, rates = 0, np.linspace(0.1, 0.01, 500)"
+    )
+    assert edits(source) == ["o.learning_rate = rates[s * hvd.size()]"]
+    assert notes(source) == []
+
+
+def test_tables_that_are_filled_stay():
+    source = steps("seen[s] = float(loss)", "s += 1", before="s, seen = 0, np.zeros(500)")
+    assert edits(source) == []
 
 
 def test_explanation_names_the_line():

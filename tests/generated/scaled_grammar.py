@@ -90,7 +90,10 @@ class Draft:
         names = [each.partition("=")[0] for each in given.split(", ") if each]
         lines = [f"class {name}(tf.keras.callbacks.Callback):"]
         if fields or names:
-            lines += [f"    def __init__({', '.join(['self', *names])}):", "        super().__init__()"]
+            lines += [
+                f"    def __init__({', '.join(['self', *names])}):",
+                "        super().__init__()",
+            ]
             lines += [f"        self.{each} = {each}" for each in names]
             lines += [f"        {each}" for each in fields.split("; ") if each]
         for each in methods:
@@ -194,7 +197,11 @@ def _loop(draft: Draft, head: Sequence[str], depth: int, take: Sequence[str] = (
         *loop,
     ]
     if depth > 1 and any("break" in line for line in loop):
-        lines = ["def main():", *indented([line.replace("break", "return") for line in lines], 1), "main()"]
+        lines = [
+            "def main():",
+            *indented([line.replace("break", "return") for line in lines], 1),
+            "main()",
+        ]
     return HEAD + "\n".join(lines) + "\n"
 
 
@@ -208,9 +215,16 @@ def _epochs(draft: Draft) -> str:
 
 
 def _numbered(draft: Draft) -> str:
-    draft.before += [DATA, f"steps = len(x) // {BATCH}" if draft.rng.random() < 0.5 else "steps = len(ds)"]
+    draft.before += [
+        DATA,
+        f"steps = len(x) // {BATCH}" if draft.rng.random() < 0.5 else "steps = len(ds)",
+    ]
     if draft.before[-1].startswith("steps = len(x)"):
-        draft.before[-2:] = [f"B = {BATCH}", DATA.replace(f"({BATCH})", "(B)"), "steps = len(x) // B"]
+        draft.before[-2:] = [
+            f"B = {BATCH}",
+            DATA.replace(f"({BATCH})", "(B)"),
+            "steps = len(x) // B",
+        ]
     head = [f"for epoch in range({draft.epochs}):", "    for i, (a, b) in enumerate(ds):"]
     return _loop(draft, head, 2, ["step = epoch * steps + i"])
 
@@ -218,14 +232,18 @@ def _numbered(draft: Draft) -> str:
 def _flat(draft: Draft) -> str:
     total = STEPS * draft.rng.randint(2, 4)
     draft.before += [DATA.replace(".batch", ".repeat().batch"), "batches = iter(ds)"]
-    return _loop(draft, [f"for step in range({draft.number('total', total)}):"], 1, ["a, b = next(batches)"])
+    return _loop(
+        draft, [f"for step in range({draft.number('total', total)}):"], 1, ["a, b = next(batches)"]
+    )
 
 
 def _while(draft: Draft) -> str:
     total = STEPS * draft.rng.randint(2, 4)
     draft.before += [DATA.replace(".batch", ".repeat().batch"), "batches = iter(ds)", "step = 0"]
     draft.body.append("step += 1")
-    return _loop(draft, [f"while step < {draft.number('total', total)}:"], 1, ["a, b = next(batches)"])
+    return _loop(
+        draft, [f"while step < {draft.number('total', total)}:"], 1, ["a, b = next(batches)"]
+    )
 
 
 def _cut(draft: Draft) -> str:
@@ -238,7 +256,9 @@ def _cut(draft: Draft) -> str:
 
 
 def _whole(draft: Draft) -> str:
-    return _loop(draft, [f"for step in range({STEPS}):"], 1, ["a, b = tf.constant(x), tf.constant(y)"])
+    return _loop(
+        draft, [f"for step in range({STEPS}):"], 1, ["a, b = tf.constant(x), tf.constant(y)"]
+    )
 
 
 # Rates
@@ -289,7 +309,9 @@ def _own_schedule(draft: Draft) -> None:
                     "            return 0.05 * s / self.warm",
                     "        return self.inner(step - self.warm)",
                 ],
-                ["        return 0.1 * tf.minimum(tf.math.rsqrt(s + 1.0), (s + 1.0) * self.warm ** -1.5)"],
+                [
+                    "        return 0.1 * tf.minimum(tf.math.rsqrt(s + 1.0), (s + 1.0) * self.warm ** -1.5)"
+                ],
                 ["        return 0.05 * tf.minimum(1.0, s / self.warm) * 0.99 ** s"],
             ]
         ),
@@ -304,10 +326,16 @@ def _scheduler(draft: Draft) -> None:
         draft.before.append(f"s = {_schedule(draft, 2)}")
         function = "lambda e: float(s(e))"
     elif spelled == "epoch":
-        draft.before += ["def rate_of(epoch):", "    return 0.05 * (epoch + 1) / 2 if epoch < 2 else 0.05 * 0.5 ** epoch"]
+        draft.before += [
+            "def rate_of(epoch):",
+            "    return 0.05 * (epoch + 1) / 2 if epoch < 2 else 0.05 * 0.5 ** epoch",
+        ]
         function = "rate_of"
     else:
-        draft.before += ["def rate_of(epoch, rate):", "    return rate if epoch < 1 else max(rate * 0.5, 0.01)"]
+        draft.before += [
+            "def rate_of(epoch, rate):",
+            "    return rate if epoch < 1 else max(rate * 0.5, 0.01)",
+        ]
         function = "rate_of"
     draft.callbacks.append(f"tf.keras.callbacks.LearningRateScheduler({function})")
 
@@ -345,7 +373,7 @@ RATE_FORMULAS = (
     ("rate = 0.05 * 0.5 ** ({step} // {warm})",),
     ("rate = 0.05 * 0.99 ** {step}",),
     ("cycle = math.floor(1 + {step} / (2 * {warm}))", "place = abs({step} / {warm} - 2 * cycle + 1)", "rate = 0.01 + 0.04 * max(0.0, 1 - place)"),
-    ("rate = 0.05 * 0.5 * (1 + math.cos(math.pi * ({step} % {warm}) / {warm}))",),
+    ("rate = 0.05 * 0.5 * (1 + math.cos(math.pi * ({step} % {total}) / {total}))",),
     ("rate = 0.05", "if {step} >= {warm}:", "    rate = 0.02", "if {step} >= {total}:", "    rate = 0.01"),
 )  # fmt: skip
 
@@ -359,9 +387,18 @@ def _counting_callback(draft: Draft) -> None:
     """A callback with a counter of its own, from which it makes the rate."""
     warm, total = draft.steps(2), 6 * draft.rng.randint(4, 9)
     lines = _rate_lines(draft, "self.step", "self.warm", "self.total")
-    lines += ["self.model.optimizer.learning_rate = rate", "self.step += 1", "print('see rate', float(rate))"]
+    lines += [
+        "self.model.optimizer.learning_rate = rate",
+        "self.step += 1",
+        "print('see rate', float(rate))",
+    ]
     body = "\n".join(lines)
-    draft.callback("Rate", f"train_batch_begin: {body}", fields="self.step = 0", given=f"warm={warm}, total={total}")
+    draft.callback(
+        "Rate",
+        f"train_batch_begin: {body}",
+        fields="self.step = 0",
+        given=f"warm={warm}, total={total}",
+    )
 
 
 def _set_rate(draft: Draft) -> None:
@@ -376,7 +413,10 @@ def _set_rate(draft: Draft) -> None:
 def _set_by_function(draft: Draft) -> None:
     lines = _rate_lines(draft, "step", "warm", "total")
     warm, total = draft.steps(2), 6 * draft.rng.randint(4, 9)
-    draft.before += [f"def rate_at(step, warm={warm}, total={total}):", *indented([*lines, "return rate"], 1)]
+    draft.before += [
+        f"def rate_at(step, warm={warm}, total={total}):",
+        *indented([*lines, "return rate"], 1),
+    ]
     draft.body += [f"o.learning_rate = rate_at({draft.step})"]
 
 
@@ -392,7 +432,11 @@ def _iterations(draft: Draft) -> None:
     """The optimizer's own count, beside a schedule."""
     draft.rate = _schedule(draft)
     last = 6 * draft.rng.randint(4, 9)
-    draft.body += [draft.one_of(["it = o.iterations.numpy()", "it = int(o.iterations)"]), f"if it >= {last}:", "    break"]
+    draft.body += [
+        draft.one_of(["it = o.iterations.numpy()", "it = int(o.iterations)"]),
+        f"if it >= {last}:",
+        "    break",
+    ]
 
 
 # Other parts of `fit`
@@ -406,12 +450,16 @@ def _steps_per_epoch(draft: Draft) -> None:
 def _validation_split(draft: Draft) -> None:
     """48 rows are trained on, or 47."""
     draft.arguments.append(f"validation_split={draft.one_of([0.33, 0.34])}")
-    draft.callbacks.append("tf.keras.callbacks.LambdaCallback(on_test_end=lambda logs: print('check validation'))")
+    draft.callbacks.append(
+        "tf.keras.callbacks.LambdaCallback(on_test_end=lambda logs: print('check validation'))"
+    )
 
 
 def _early_stopping(draft: Draft) -> None:
     draft.epochs = 6
-    draft.callbacks.append(f"tf.keras.callbacks.EarlyStopping('loss', 0.05, {draft.rng.randint(1, 3)})")
+    draft.callbacks.append(
+        f"tf.keras.callbacks.EarlyStopping('loss', 0.05, {draft.rng.randint(1, 3)})"
+    )
 
 
 def _stop_at_step(draft: Draft) -> None:
@@ -438,7 +486,9 @@ def _check_every(draft: Draft) -> None:
         "        self.model.stop_training = True",
     ]
     joined = "\n".join(body)
-    draft.callback("Check", f"train_batch_end: {joined}", fields="self.n, self.bad, self.best = 0, 0, 1e9")
+    draft.callback(
+        "Check", f"train_batch_end: {joined}", fields="self.n, self.bad, self.best = 0, 0, 1e9"
+    )
 
 
 def _ramp_callback(draft: Draft) -> None:
@@ -513,7 +563,10 @@ def _step_patience(draft: Draft) -> None:
 
 
 def _exit(draft: Draft) -> None:
-    draft.body += [f"if step + 1 >= {draft.number('last', 6 * draft.rng.randint(4, 9))}:", "    break"]
+    draft.body += [
+        f"if step + 1 >= {draft.number('last', 6 * draft.rng.randint(4, 9))}:",
+        "    break",
+    ]
 
 
 def _ramp(draft: Draft) -> None:
@@ -546,7 +599,13 @@ def _correct(draft: Draft) -> None:
     """Rows that are counted by hand."""
     draft.before += ["correct = 0"]
     draft.body += ["correct += int(tf.reduce_sum(tf.cast(b > 0.9, tf.int32)))"]
-    draft.after += ["acc = correct / len(x)", "print('see acc', acc)", "correct = 0", "if acc < 0.5:", "    break"]
+    draft.after += [
+        "acc = correct / len(x)",
+        "print('see acc', acc)",
+        "correct = 0",
+        "if acc < 0.5:",
+        "    break",
+    ]
 
 
 def _average(draft: Draft) -> None:
@@ -578,14 +637,18 @@ def _lookahead(draft: Draft) -> None:
 
 
 def _decay(draft: Draft) -> None:
-    line = draft.one_of(["v.assign(v * 0.99)", "v.assign_sub(0.01 * v)", "v.assign(v * (1 - 0.01))"])
+    line = draft.one_of(
+        ["v.assign(v * 0.99)", "v.assign_sub(0.01 * v)", "v.assign(v * (1 - 0.01))"]
+    )
     draft.body += ["for v in m.trainable_variables:", f"    {line}"]
 
 
 def _loss_weight(draft: Draft) -> None:
     """A Keras schedule, or a share of all steps, as a weight."""
     if draft.rng.random() < 0.5:
-        draft.before.append(f"ramp = tf.keras.optimizers.schedules.PolynomialDecay(0.0, {draft.steps()}, 1.0)")
+        draft.before.append(
+            f"ramp = tf.keras.optimizers.schedules.PolynomialDecay(0.0, {draft.steps()}, 1.0)"
+        )
         draft.body += ["weight = float(ramp(step))", "print('see weight', weight)"]
     else:
         draft.before += [f"length = {draft.steps(9)}"]
@@ -624,7 +687,7 @@ def _object(draft: Draft) -> None:
 
 def _dictionary(draft: Draft) -> None:
     draft.before.append(f'state = {{"n": 0, "warm": {draft.steps()}}}')
-    draft.body += ['state["n"] += 1', "print('see part', min(1.0, state[\"n\"] / state[\"warm\"]))"]
+    draft.body += ['state["n"] += 1', 'print(\'see part\', min(1.0, state["n"] / state["warm"]))']
 
 
 Part = Callable[[Draft], None]

@@ -12,8 +12,8 @@ from jupyter_hvd.verify.exact.scaling import check_scaling
 
 #: By how much of its range a value may differ, and at least: decays and averages are made in coarser steps.
 SLACK, LEAST = 0.02, 1e-3
-#: A mean of running means differs by how many there are.
-MEANS_OF_MEANS = {"metric": 0.05}
+#: So may means of losses that fall, and of running means.
+MEANS = {"metric": 0.05, "mean": 0.01}
 
 
 #: What steps add up to: each of them may come as much later as one of N ranks is long.
@@ -41,7 +41,9 @@ def differences(
             if len(one) != len(values):
                 yield f"{name}: {len(values)} times rather than {len(one)}"
             continue
-        yield from _other_values(name, one, values, window, 1 if name not in program.counts else factor)
+        yield from _other_values(
+            name, one, values, window, 1 if name not in program.counts else factor
+        )
 
 
 def _other_values(
@@ -54,15 +56,14 @@ def _other_values(
     every = [value for _, value in one]
     if not every:
         return
-    slack = SLACK * (max(every) - min(every)) + MEANS_OF_MEANS.get(name, LEAST)
+    slack = SLACK * (max(every) - min(every)) + MEANS.get(name, LEAST)
     if name in SUMS:
         changes = (abs(b - a) for a, b in pairwise(every))
         slack += 2 * window / BATCH * max(changes, default=0.0)
     for seen, value in values:
-        near = [v for s, v in one if abs(s - seen) <= window]
-        if not near and seen > one[-1][0]:
+        if seen > one[-1][0]:
             return
-        near = near or every
+        near = [v for s, v in one if abs(s - seen) <= window] or every
         if not min(near) - slack <= value * factor <= max(near) + slack:
             yield f"{name} is {value * factor:g} after {seen} examples, not {min(near):g}…{max(near):g}"
             return

@@ -82,7 +82,11 @@ def run(source: str, size: int, naive_rate: bool = False) -> ScaledRun:
     error = ""
     fault = _naive_rate() if naive_rate else contextlib.nullcontext()
     before = sys.modules["__main__"]
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()), fault:
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+        fault,
+    ):
         try:
             sys.modules["__main__"] = module
             exec(compile(source, NAME, "exec"), module.__dict__)
@@ -119,5 +123,3 @@ def _naive_rate() -> Iterator[None]:
 def pool() -> ProcessPoolExecutor:
     """One process in which programs are run one after another."""
     return ProcessPoolExecutor(1, get_context("spawn"), start)
-
-
