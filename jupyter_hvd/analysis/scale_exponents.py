@@ -301,6 +301,7 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
     for equation in found.facts:
         solution.add(equation)
     unmet = [demand for demand in found.demands if not solution.add(demand)]
+    _fix_calls(solution, found.calls)
     clashing = set(conflicted)
     for equation in found.flows:
         target = _only(equation.left)
@@ -365,6 +366,30 @@ def _fix_loops(solution: Solution, found: Found) -> None:
         unknown = [length for length in lengths if not solution.resolve(length).is_known]
         for length in unknown[:-1]:
             solution.add(Equation(length, ZERO, step))
+
+
+def _fix_calls(solution: Solution, functions: list[list[Equation]]) -> None:
+    """Let functions run as often as the calls of them that run the most often; the calls follow from nothing in the function."""
+    waiting, moves = list(functions), True
+    while moves:
+        known = [
+            calls for calls in waiting if any(_frequency(solution, c) is not None for c in calls)
+        ]
+        moves = bool(known)
+        for calls in known:
+            most = min(
+                (c for c in calls if _frequency(solution, c) is not None),
+                key=lambda c: _frequency(solution, c) or 0,
+            )
+            solution.add(most)
+        waiting = [calls for calls in waiting if calls not in known]
+    for calls in waiting:
+        solution.add(calls[0])
+
+
+def _frequency(solution: Solution, call: Equation) -> Fraction | None:
+    frequency = solution.resolve(call.right)
+    return frequency.constant if frequency.is_known else None
 
 
 def _fix_counts(solution: Solution, found: Found, trains: bool) -> None:

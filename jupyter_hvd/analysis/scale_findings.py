@@ -161,7 +161,7 @@ class Found:
 
     Attributes:
         facts: equations that hold. demands: how often training steps must run. uncounted: loops of which nothing tells how often
-            they iterate. flows: equations of values that are handed on, not all of which may hold.
+            they iterate. calls: how often functions run that do not train, by each of their calls. flows: equations of values that are handed on, not all of which may hold.
         loops: how often the loops around each training step iterate, the outermost first.
         lookups: entries of sequences by a number, with the exponent of the length.
         ramps: what is taken for the same on any number of ranks, as fractions are added to it.
@@ -171,6 +171,7 @@ class Found:
     facts: list[Equation] = field(default_factory=list)
     demands: list[Equation] = field(default_factory=list)
     uncounted: list[cst.CSTNode] = field(default_factory=list)
+    calls: list[list[Equation]] = field(default_factory=list)
     flows: list[Equation] = field(default_factory=list)
     agreements: list[Agreement] = field(default_factory=list)
     sinks: list[Sink] = field(default_factory=list)

@@ -83,6 +83,7 @@ class ScaleInference:
             found.loops.append((step, self.frequencies.loops_around(step)))
         self._visit()
         found.flows[:0] = self.frequencies.facts
+        found.calls += self.frequencies.calls
         found.constants.sort(key=lambda constant: self._module.span(constant.node).start)
         found.counts += self.frequencies.counts
         return found
@@ -562,9 +563,23 @@ class ScaleInference:
             return Scale(exponent_of(unknown) if is_infinite else ZERO)
         if self._is_external(node):
             self.found.constants.append(Constant(node, unknown, Rank.NAMED))
-        else:
-            self.found.opaque.append(Opaque(node, unknown, ()))
-        return Scale(exponent_of(unknown))
+            return Scale(exponent_of(unknown))
+        key = self._attribute_of(node)
+        if key is not None and key in self._entered:
+            return self._entered[key]
+        self.found.opaque.append(Opaque(node, unknown, ()))
+        found = Scale(exponent_of(unknown))
+        if key is not None:
+            self._entered[key] = found
+        return found
+
+    def _attribute_of(self, node: cst.BaseExpression) -> tuple[object, str] | None:
+        """What tells an attribute of which nothing is known apart from others: the variable it is of, and its text."""
+        match node:
+            case cst.Attribute(value=cst.Name() as owner) if owner.value != "self":
+                identity = self._values.definitions.identity(owner)
+                return (identity, node.attr.value) if identity is not None else None
+        return None
 
     def _of_subscript(self, node: cst.Subscript) -> Scale:
         container = self.scale(node.value)
