@@ -7,8 +7,8 @@ edited, and so must an operand or an argument whose exponent is not the one that
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal
@@ -17,7 +17,7 @@ import libcst as cst
 
 from .exponents import ONE, ZERO, Equation, Exponent, Solution, Unknown, exponent_of
 from .library import Kind
-from .scale_findings import Agreement, Constant, Found, Rank, Repeated, Sink, number_of
+from .scale_findings import Agreement, Constant, Found, Opaque, Rank, Repeated, Sink, number_of
 from .scale_inference import ADDS, PASSES, SETS, ScaleInference
 from .scale_signatures import ScaleLibrary
 from .values import ValueAnalysis
@@ -166,7 +166,10 @@ class ScaleAnalysis:
     def _of_sinks(self) -> Iterator[Coercion]:
         for sink, power in self._solved.sinks:
             reason = f"line {self._line(sink.node)} {sink.reason}"
-            yield self._coercion(sink.node, power, "sink", reason)
+            coercion = self._coercion(sink.node, power, "sink", reason)
+            # A library that takes a number of steps takes a whole number.
+            counts = self._solved.solution.resolve(sink.expected) == -ONE
+            yield replace(coercion, is_whole=coercion.is_whole or counts)
 
     def _of_operands(self) -> Iterator[Coercion]:
         for agreement, node, power in self._solved.operands:
@@ -314,12 +317,7 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
     for equation in found.ramps:
         solution.add(equation)
     operands, disagreeing = _agree(solution, found.agreements)
-    for opaque in found.opaque:
-        if all(
-            solution.resolve(a) == ZERO or not solution.resolve(a).is_known
-            for a in opaque.arguments
-        ):
-            solution.add(Equation(exponent_of(opaque.unknown), ZERO, opaque.node))
+    _fix_opaque(solution, [o for o in found.opaque if isinstance(o.node, cst.Call)])
     ranked = sorted(found.constants, key=lambda constant: constant.rank)
     for constant in ranked:
         if constant.rank < Rank.UNSEEN:
@@ -336,10 +334,19 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
         for constant in ranked:
             if directly and constant.rank < Rank.INCREMENT:
                 solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
+    _fix_opaque(solution, found.opaque)
     for constant in ranked:
         solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
     _fix_counts(solution, found, trains=True)
     return _judged(found, solution, frozenset(clashing), sinks, operands, disagreeing, unmet)
+
+
+def _fix_opaque(solution: Solution, opaque: Sequence[Opaque]) -> None:
+    """Take what unknown functions give to be the same on any number of ranks, as far as what they are given is."""
+    for each in opaque:
+        given = [solution.resolve(argument) for argument in each.arguments]
+        if all(exponent == ZERO or not exponent.is_known for exponent in given):
+            solution.add(Equation(exponent_of(each.unknown), ZERO, each.node))
 
 
 def _is_direct(solution: Solution, sink: Sink, in_ratios: Collection[Unknown]) -> bool:
@@ -468,8 +475,11 @@ def _judged(
         frequency = solution.resolve(each.frequency)
         if frequency.is_known and frequency.constant:
             repeated.append((each, frequency.constant))
+    counted = {_only(e.left) for e in found.facts if e.reason == ADDS}
     assumed = []
     for opaque in found.opaque:
+        if opaque.unknown in counted:
+            continue
         exponent = solution.resolve(exponent_of(opaque.unknown))
         if exponent.is_known and exponent.constant:
             assumed.append((opaque.node, exponent.constant))

@@ -128,7 +128,8 @@ class Recurrence:
     """How an assignment makes a variable of what it was before.
 
     Attributes:
-        operator: `+`, `-`, `*`, `/`, `~` for a moving average, or `?`. operand: what it is applied to. weights: of a moving average.
+        operator: `+`, `-`, `*`, `/`, `~` for a moving average, or `?`. operand: what it is applied to.
+        weights: of a moving average.
     """
 
     operator: str
@@ -161,7 +162,8 @@ class Found:
 
     Attributes:
         facts: equations that hold. demands: how often training steps must run. uncounted: loops of which nothing tells how often
-            they iterate. calls: how often functions run that do not train, by each of their calls. flows: equations of values that are handed on, not all of which may hold.
+            they iterate. flows: equations of values that are handed on, not all of which may hold.
+        calls: how often functions run that do not train, by each of their calls.
         loops: how often the loops around each training step iterate, the outermost first.
         lookups: entries of sequences by a number, with the exponent of the length.
         ramps: what is taken for the same on any number of ranks, as fractions are added to it.

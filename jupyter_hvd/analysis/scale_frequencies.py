@@ -20,9 +20,9 @@ class Frequencies:
     """The frequencies of one module's statements.
 
     Attributes:
-        facts: the equations between a function that trains and its calls. calls: for each other function, those between it and each
-            of its calls, not all of which hold where they are as different as a step and an evaluation. counts: how often functions are called and loops iterate, and
-            whether training runs in them.
+        facts: the equations between a function that trains and its calls.
+        calls: those between another function and each of its calls, one of which may be made at each step, another once.
+        counts: how often functions are called and loops iterate, and whether training runs in them.
     """
 
     def __init__(

@@ -14,6 +14,7 @@ from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
 from .flow import is_iteration, is_property, positional
 from .index import ELEMENT, FILLING, Binding
 from .library import Kind
+from .scale_averages import step_of_average, weights_of_average
 from .scale_findings import (
     Agreeing,
     Agreement,
@@ -30,7 +31,6 @@ from .scale_findings import (
     is_plain,
     number_of,
 )
-from .scale_averages import step_of_average, weights_of_average
 from .scale_frequencies import Frequencies
 from .scale_signatures import Edited, ScaleLibrary, Signature
 from .syntax import Function, argument, method, parameters
@@ -210,7 +210,7 @@ class ScaleInference:
         return Rank.COUNT if whole else Rank.RATIO
 
     def _is_in_ratio(self, node: cst.BaseExpression) -> bool:
-        """Whether a number is a factor above or below the line of a ratio, `step / 500`, and so may be in the unit of the other."""
+        """Whether a number is a factor in a ratio, `step / 500`, and so may be in the unit of the other."""
         parent = self._module.parent(node)
         while isinstance(parent, cst.BinaryOperation):
             if isinstance(parent.operator, cst.Divide):

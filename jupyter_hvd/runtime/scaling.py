@@ -127,7 +127,7 @@ def join_batches(batches: Any) -> Any:
     size = hvd.size()
     if size == 1:
         return batches
-    if isinstance(batches, np.ndarray | tf.Tensor):
+    if isinstance(batches, np.ndarray | tf.Tensor | dict) or hasattr(batches, "iloc"):
         from .sharing.report import tell
 
         tell(

@@ -381,3 +381,41 @@ def test_explain_on_the_command_line(hvd, tmp_path):
     )
     script.write_text("if")
     assert hvd("explain", script).returncode == 2
+
+
+def test_functions_called_at_steps_and_elsewhere_bind_no_other_loop():
+    """What each step calls, and a loop over a depth, says nothing of the depth, nor of loops that only evaluate."""
+    source = (
+        steps("report(a)", before="def report(a):\n    return m(a)")
+        + "depth = 4\nfor k in range(depth):\n    report(x)\nfor k in range(20):\n    report(x)\n"
+    )
+    assert edits(source) == []
+
+
+def test_an_attribute_that_counts_steps_is_read_as_it_is_added_to():
+    source = steps(
+        "c.step.assign_add(1)",
+        "if int(c.step) % 10 == 0:",
+        "    print(1)",
+        before="c = tf.train.Checkpoint(step=tf.Variable(1))",
+    )
+    assert edits(source) == ["if int(c.step) % max(1, 10 // hvd.size()) == 0:"]
+    assert notes(source) == []
+
+
+@pytest.mark.parametrize(
+    ("formula", "scaled"),
+    [
+        (
+            "0.05 * s / 6 if s < 9 else 0.05 * 8 / s",
+            "0.05 * s / max(1, 6 // hvd.size()) if s < max(1, 9 // hvd.size()) else ((0.05 * 8) / hvd.size()) / s",
+        ),
+        ("0.05 * s / 500", "0.05 * s / max(1, 500 // hvd.size())"),
+    ],
+)
+def test_a_number_in_a_ratio_has_the_unit_of_the_other(formula: str, scaled: str):
+    source = steps(f"rate = {formula}", "o.learning_rate = rate", "s += 1", before="s = 0")
+    code = convert_source(source, options=OPTIONS).code
+    assert [line.strip() for line in code.splitlines() if "rate = 0" in line][
+        0
+    ] == f"rate = {scaled}"

@@ -76,6 +76,19 @@ BATCHES = {
         "args = parser.parse_args()\nmodel.fit(x, y, batch_size=args.size)",
         ["model.fit(x, y, batch_size=args.size * hvd.size())"],
     ),
+    "an option that other lines go by": (
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--size', type=int)\n"
+        "args = parser.parse_args()\nprint(args.size)\nif len(x) >= args.size:\n"
+        "    model.fit(x, y, batch_size=args.size)\n    model.evaluate(x, y, batch_size=args.size)",
+        [
+            "if len(x) >= args.size * hvd.size():",
+            "model.fit(x, y, batch_size=args.size * hvd.size())",
+        ],
+    ),
+    "arrays by name": (
+        "model.fit({'one': x, 'other': y})",
+        ["model.fit({'one': x, 'other': y}, batch_size=32 * hvd.size())"],
+    ),
     "a dictionary": (
         "config = dict(size=8, epochs=2)\nmodel.fit(x, y, batch_size=config['size'], epochs=config['epochs'])",
         ["config = dict(size=8 * hvd.size(), epochs=2)"],

@@ -50,8 +50,8 @@ class Draft:
     """A program that is being made.
 
     Attributes:
-        rate: the expression of the optimizer's rate. before: lines before the model. made: lines behind model and optimizer. body: lines of each step, of a loop;
-            after: lines of each epoch. callbacks: expressions, of `fit`. arguments: other ones of `fit`.
+        rate: the expression of the optimizer's rate. before: lines before the model. made: lines behind model and optimizer.
+        body: lines of each step, of a loop; after: lines of each epoch. callbacks: expressions, of `fit`. arguments: other ones of `fit`.
         step: how the number of steps made before this one is written, in a loop.
     """
 
@@ -372,7 +372,11 @@ RATE_FORMULAS = (
     ("rate = 0.05 / (1 + 0.01 * {step})",),
     ("rate = 0.05 * 0.5 ** ({step} // {warm})",),
     ("rate = 0.05 * 0.99 ** {step}",),
-    ("cycle = math.floor(1 + {step} / (2 * {warm}))", "place = abs({step} / {warm} - 2 * cycle + 1)", "rate = 0.01 + 0.04 * max(0.0, 1 - place)"),
+    (
+        "cycle = math.floor(1 + {step} / (2 * {warm}))",
+        "place = abs({step} / {warm} - 2 * cycle + 1)",
+        "rate = 0.01 + 0.04 * max(0.0, 1 - place)",
+    ),
     ("rate = 0.05 * 0.5 * (1 + math.cos(math.pi * ({step} % {total}) / {total}))",),
     ("rate = 0.05", "if {step} >= {warm}:", "    rate = 0.02", "if {step} >= {total}:", "    rate = 0.01"),
 )  # fmt: skip
@@ -505,7 +509,8 @@ def _ramp_callback(draft: Draft) -> None:
 
 
 def _average_callback(draft: Draft) -> None:
-    body = "w = self.model.get_weights()[0][0, 0]\nself.mean = 0.98 * self.mean + 0.02 * w\nprint('see average', float(self.mean))"
+    body = "w = self.model.get_weights()[0][0, 0]\nself.mean = 0.98 * self.mean + 0.02 * w\n"
+    body += "print('see average', float(self.mean))"
     draft.callback("Average", f"train_batch_end: {body}", fields="self.mean = 0.0")
 
 

@@ -8,7 +8,6 @@ import io
 import os
 import sys
 import types
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -59,12 +58,8 @@ def start() -> None:
     gc.freeze()
 
 
-def run(source: str, size: int, naive_rate: bool = False) -> ScaledRun:
-    """Run a program as one process that pretends to be so many ranks.
-
-    Args:
-        naive_rate: `scale_rate` multiplies the rate once, where it is given, as a person would.
-    """
+def run(source: str, size: int) -> ScaledRun:
+    """Run a program as one process that pretends to be so many ranks."""
     import tensorflow as tf
 
     os.environ[VIRTUAL_SIZE_VARIABLE] = str(size)
@@ -80,13 +75,8 @@ def run(source: str, size: int, naive_rate: bool = False) -> ScaledRun:
 
     module.__dict__.update(__file__=NAME, print=note)
     error = ""
-    fault = _naive_rate() if naive_rate else contextlib.nullcontext()
     before = sys.modules["__main__"]
-    with (
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()),
-        fault,
-    ):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         try:
             sys.modules["__main__"] = module
             exec(compile(source, NAME, "exec"), module.__dict__)
@@ -95,29 +85,6 @@ def run(source: str, size: int, naive_rate: bool = False) -> ScaledRun:
         finally:
             sys.modules["__main__"] = before
     return ScaledRun(observer.record(), tuple(printed), error)
-
-
-@contextlib.contextmanager
-def _naive_rate() -> Iterator[None]:
-    import horovod.tensorflow as hvd
-
-    import jupyter_hvd.runtime as runtime
-
-    scale = runtime.scale_rate
-
-    def multiply(optimizer: Any) -> Any:
-        given = optimizer._learning_rate
-        if callable(given):
-            optimizer._learning_rate = lambda step: given(step) * hvd.size()
-        else:
-            optimizer.learning_rate = optimizer.learning_rate * hvd.size()
-        return optimizer
-
-    runtime.scale_rate = multiply
-    try:
-        yield
-    finally:
-        runtime.scale_rate = scale
 
 
 def pool() -> ProcessPoolExecutor:

@@ -98,7 +98,9 @@ def _schedule(formula: Callable[..., float]) -> type[Schedule]:
     return Made
 
 
-def _exponential(s: float, rate: float, length: float, factor: float, staircase: bool = False) -> float:  # fmt: skip
+def _exponential(
+    s: float, rate: float, length: float, factor: float, staircase: bool = False
+) -> float:
     return rate * factor ** (s // length if staircase else s / length)
 
 
@@ -133,6 +135,11 @@ class Optimizer:
     @learning_rate.setter
     def learning_rate(self, value: Any) -> None:
         self._rate = Variable(value)
+
+    def multiply(self, size: int) -> None:
+        """Multiply the rate once, as a person would."""
+        given = self._rate
+        self._rate = (lambda s: size * given(s)) if callable(given) else Variable(size * given)
 
     def apply_gradients(self, pairs: Any) -> None:
         steps = int(self.iterations)
@@ -299,8 +306,8 @@ class Tape:
 class Run:
     """One run of a program: the modules that it sees, and what it does."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, size: int, naive_rate: bool = False) -> None:
+        self.size, self._naive_rate = size, naive_rate
         self.events: list[Event] = []
         self.fits: list[Fit] = []
         self.printed: list[tuple[int, str]] = []
@@ -322,8 +329,8 @@ class Run:
             InverseTimeDecay=_schedule(lambda s, rate, n, factor: rate / (1 + factor * s / n)),
         )
         keras = types.SimpleNamespace(
-            Input=lambda shape: shape,
-            Sequential=lambda layers: Model(self),
+            Input=lambda _: None,
+            Sequential=lambda _: Model(self),
             layers=types.SimpleNamespace(Dense=lambda *_, **__: None),
             callbacks=types.SimpleNamespace(
                 Callback=Callback,
@@ -361,18 +368,30 @@ class Run:
         jhvd.__dict__.update(start_shared=lambda: None, scale_rate=self.scale_rate)
         package = types.ModuleType("horovod")
         package.__dict__.update(tensorflow=horovod)
-        return {"tensorflow": tensorflow, "horovod": package, "horovod.tensorflow": horovod, "jupyter_hvd.runtime": jhvd}  # fmt: skip
+        return {
+            "tensorflow": tensorflow,
+            "horovod": package,
+            "horovod.tensorflow": horovod,
+            "jupyter_hvd.runtime": jhvd,
+        }
 
     def scale_rate(self, optimizer: Optimizer) -> Optimizer:
-        optimizer.factor = self.size
+        if self._naive_rate:
+            optimizer.multiply(self.size)
+        else:
+            optimizer.factor = self.size
         return optimizer
 
 
-def run(source: str, size: int) -> ScaledRun:
-    """Run a program as so many ranks."""
-    made, error = Run(size), ""
+def run(source: str, size: int, naive_rate: bool = False) -> ScaledRun:
+    """Run a program as so many ranks.
+
+    Args:
+        naive_rate: `scale_rate` multiplies the rate once, where it is given, as a person would.
+    """
     import jupyter_hvd
 
+    made, error = Run(size, naive_rate), ""
     modules = made.modules()
     namespace = {"__name__": "__main__", "print": made.print}
     runtime = mock.patch.object(jupyter_hvd, "runtime", modules["jupyter_hvd.runtime"], create=True)
