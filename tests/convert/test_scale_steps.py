@@ -416,6 +416,5 @@ def test_an_attribute_that_counts_steps_is_read_as_it_is_added_to():
 def test_a_number_in_a_ratio_has_the_unit_of_the_other(formula: str, scaled: str):
     source = steps(f"rate = {formula}", "o.learning_rate = rate", "s += 1", before="s = 0")
     code = convert_source(source, options=OPTIONS).code
-    assert [line.strip() for line in code.splitlines() if "rate = 0" in line][
-        0
-    ] == f"rate = {scaled}"
+    made = next(line.strip() for line in code.splitlines() if "rate = 0" in line)
+    assert made == f"rate = {scaled}"

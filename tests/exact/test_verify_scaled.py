@@ -91,6 +91,48 @@ def test_epochs_stay_as_many(epochs: int, status: str) -> None:
     assert checks(original, scaled)["epochs"] == status
 
 
+def evaluated(steps: int, period: int) -> Record:
+    """Of steps on four rows, with an evaluation of two batches after each few of them."""
+    sites = (Site("batch", LINE, ("row",)), Site("update", LINE, ("w",)))
+    step = (Event(0, 4.0, np.zeros(0)), Event(1, 0.1, np.zeros(0)))
+    events = [
+        event
+        for number in range(steps)
+        for event in (*step, *(2 * [step[0]] if (number + 1) % period == 0 else []))
+    ]
+    return Record(sites=sites, events=tuple(events))
+
+
+@pytest.mark.parametrize(
+    ("scaled", "status"),
+    [
+        (evaluated(6, 2), "pass"),
+        (evaluated(6, 4), "fail"),
+        (evaluated(6, 1), "fail"),
+        (evaluated(4, 2), "unknown"),
+    ],
+)
+def test_evaluations_stay_as_many(scaled: Record, status: str) -> None:
+    assert checks(evaluated(12, 4), scaled)["evaluations"] == status
+
+
+def test_calls_that_each_step_needs_are_no_evaluations() -> None:
+    assert "evaluations" not in checks(ORIGINAL, RIGHT)
+
+
+def test_rates_that_begin_at_0() -> None:
+    """A warm-up: the largest rate tells the factor."""
+    original, right, unscaled = (
+        record([rate * n for n in range(steps)], [rows] * steps)
+        for rate, steps, rows in ((0.01, 8, 4), (0.04, 4, 8), (0.02, 4, 8))
+    )
+    assert checks(original, right)["rates"] == "pass"
+    late = record([0.0] * 8 + [0.1] * 8, [4] * 16), record([0.0] * 4 + [0.1] * 4, [8] * 8)
+    assert checks(*late)["rates"] == "fail"
+    assert "not scaled" in detail(*late, "rates")
+    assert checks(original, unscaled)["rates"] == "unknown"
+
+
 def test_batches_of_all_rows_stay_with_their_rate() -> None:
     original = record([0.1] * 6, [24] * 6)
     assert set(checks(original, original).values()) == {"pass"}

@@ -51,7 +51,7 @@ class Draft:
 
     Attributes:
         rate: the expression of the optimizer's rate. before: lines before the model. made: lines behind model and optimizer.
-        body: lines of each step, of a loop; after: lines of each epoch. callbacks: expressions, of `fit`. arguments: other ones of `fit`.
+        body: lines of each step, of a loop; after: lines of each epoch. callbacks, arguments: of `fit`.
         step: how the number of steps made before this one is written, in a loop.
     """
 

@@ -50,6 +50,7 @@ def check_scaling(original: Record, scaled: Record, size: int) -> list[Check]:
         check_rates(pairs, size),
         check_examples(pairs, size),
         *check_epochs(original, scaled, size),
+        *check_evaluations(original, scaled, size),
     ]
 
 
@@ -189,6 +190,40 @@ def check_epochs(original: Record, scaled: Record, size: int) -> list[Check]:
     return [
         Check(name, "unknown", f"{said}: another exit, as it may be where that goes by the loss")
     ]
+
+
+def check_evaluations(original: Record, scaled: Record, size: int) -> list[Check]:
+    """How often models are called between two steps, beside the calls that the steps need; none where they never are.
+
+    What is evaluated each few steps, or each epoch, is evaluated as often on any number of ranks.
+    """
+    one, many = map(count_evaluations, (original, scaled))
+    if not one and not many:
+        return []
+    name, said = named(size, "evaluations"), f"{one} → {many}"
+    if one == many:
+        return [Check(name, "pass", said)]
+    if one and many in (one * size, one // size):
+        words = factor_in_words(many / one, size) if one % size == 0 else f"divided by {size}"
+        wrong = f"{said}, {words}: a period or a patience is not counted in its unit"
+        return [Check(name, "fail", wrong)]
+    return [
+        Check(name, "unknown", f"{said}: another exit, as it may be where that goes by the loss")
+    ]
+
+
+def count_evaluations(record: Record) -> int:
+    """The updates before which models are called more often than before others at the same place; one more for calls at the end."""
+    calls, before = 0, dict[int, list[int]]()
+    for event in record.events:
+        kind = record.sites[event.site].kind
+        if kind == "batch":
+            calls += 1
+        elif kind == "update":
+            before.setdefault(event.site, []).append(calls)
+            calls = 0
+    extra = sum(count > min(counts) for counts in before.values() for count in counts)
+    return extra + bool(calls)
 
 
 def factor_in_words(factor: float, size: int) -> str:
