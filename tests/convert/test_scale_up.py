@@ -235,11 +235,11 @@ for i in range(0, len(x), 6):
 """
 
 
-def test_of_a_descent_by_hand_the_rate_is_multiplied_and_no_moment() -> None:
+def test_of_a_descent_by_hand_rate_and_decay_are_scaled_and_no_moment() -> None:
     assert changed(MOMENTS) == [
         "for i in range(0, len(x), 6 * hvd.size()):",
         "loss = tf.reduce_mean(layer(x[i : i + 6 * hvd.size()]) ** 2)",
-        "v.assign(v * (1 - 1e-3) - 0.05 * hvd.size() * m)",
+        "v.assign(v * ((1 - 1e-3) ** hvd.size()) - 0.05 * hvd.size() * m)",
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from ..checks import Check
 from .records import Record
@@ -15,6 +15,8 @@ DETAILS = ("batch", "before", "applied")
 CLOSE = 1e-3
 #: By how much the numbers of examples may differ that both are trained on: a last batch is left out, or is smaller.
 EXAMPLES = 0.25
+#: A schedule that goes by steps is told by so many different rates; a rate that fell once may have gone by the loss.
+FEW = 3
 
 
 @dataclass(frozen=True)
@@ -129,9 +131,11 @@ def check_rates(pairs: Pairs, size: int) -> Check:
             if not begins and factor in factor_names(size).values():
                 return Check(name, "fail", f"{said}, {factor}: {after[0].line}")
             first = f"{said} at first" if begins else said
-            told.append(
-                f"{first}; from step {place + 1} on ({after[place].line}) they do not go together"
-            )
+            line = f"from step {place + 1} on ({after[place].line})"
+            fault = rate_fault(before, after, size)
+            if fault:
+                return Check(name, "fail", f"{first}; {line} {fault}")
+            told.append(f"{first}; {line} they do not go together")
             return Check(name, "unknown", "; ".join(told))
         told.append(f"{said}, and so on to the end" if len(after) > 1 else said)
     return Check(name, "pass", "; ".join(dict.fromkeys(told)))
@@ -151,6 +155,25 @@ def first_other_rate(
         if not min(rates) - slack <= step.rate <= max(rates) + slack:
             return place
     return None
+
+
+def rate_fault(before: Sequence[ScaledStep], after: Sequence[ScaledStep], size: int) -> str:
+    """What is wrong with rates that differ later, however the loss goes; "" where they may go by it."""
+    changes = len({round(step.rate, 9) for step in after}) >= FEW
+    for factor, words in ((size, "late"), (1 / size, "early")) if changes else ():
+        moved = [replace(step, seen=int(step.seen / factor)) for step in after]
+        if first_other_rate(before, moved, size) is None:
+            return f"they change {size} times too {words}: steps are not counted in one unit"
+    own = [step.rate for step in before]
+    change = max((abs(b - a) for a, b in pairwise(own)), default=0.0)
+    lowest, highest = (bound(step.rate for step in after) / size for bound in (min, max))
+    if highest > max(own) + max(change, CLOSE * max(own)):
+        return f"they are up to {highest * size:.6g}, where {max(own) * size:.6g} is the most"
+    divided = factor_in_words(lowest / min(own), size) if min(own) > 0 else ""
+    falls = {round(b / a, 3) for a, b in pairwise(own) if a and b < a}
+    if divided == f"divided by {size}" and round(1 / size, 3) not in falls:
+        return f"the least is {divided}: a bound is not scaled"
+    return ""
 
 
 def check_examples(pairs: Pairs, size: int) -> Check:
@@ -213,7 +236,7 @@ def check_evaluations(original: Record, scaled: Record, size: int) -> list[Check
 
 
 def count_evaluations(record: Record) -> int:
-    """The updates before which models are called more often than before others at the same place; one more for calls at the end."""
+    """The updates before which models are called more often than before others at the same place, and calls at the end."""
     calls, before = 0, dict[int, list[int]]()
     for event in record.events:
         kind = record.sites[event.site].kind
