@@ -1,4 +1,4 @@
-"""What went wrong where data were divided among ranks is scaled right on 2 and 3 ranks, and verification finds each fault of it."""
+"""What went wrong where data were divided among ranks is scaled right, and verification finds each fault of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "generated")]
+sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE.parent / "generated"))
 
 import scaled_process
 from scaled_process import ScaledRun
@@ -33,11 +34,18 @@ FAULTS = {
     "3: the rate is not scaled": ("accuracy_by_hand", "0.03 * hvd.size()", "0.03", "rates"),
     "4: epochs are taken for steps": ("scheduler_of_schedule", "schedule(e)", "schedule(e * hvd.size())", "rates"),
     "5: the exit is not scaled": ("iterations_break", "max(1, 40 // hvd.size())", "40", "examples"),
-    "6: a patience of evaluations is divided": ("step_patience", "bad >= patience", "bad >= patience // hvd.size()", "evaluations"),
+    "6: a patience of evaluations is divided": (
+        "step_patience", "bad >= patience", "bad >= patience // hvd.size()", "evaluations",
+    ),
     "6: the period is not divided": ("step_patience", "max(1, 5 // hvd.size())", "5", "evaluations"),
     "7: the rate twice": ("warmup_class", "AdamW(", "AdamW(lambda s: hvd.size() * ", "rates"),
     "8: the batch is not scaled": ("lookahead", "[:7 * hvd.size()]", "[:7]", "batches"),
-    "9: the floor is not scaled": ("rate_floor", "jhvd.scale_rate(keras.optimizers.RMSprop(0.02))", "keras.optimizers.RMSprop(0.02 * hvd.size())", "rates"),
+    "9: the floor is not scaled": (
+        "rate_floor",
+        "jhvd.scale_rate(keras.optimizers.RMSprop(0.02))",
+        "keras.optimizers.RMSprop(0.02 * hvd.size())",
+        "rates",
+    ),
     "11: the batch is not scaled": ("uneven_validation_split", "batch_size=16 * hvd.size()", "batch_size=16", "batches"),
     "12: the steps of an epoch are not divided": ("counted_steps", "max(1, 7 // hvd.size())", "7", "examples"),
     "16: the rate is not scaled": ("decay_per_step", "0.05 * hvd.size()", "0.05", "rates"),
