@@ -143,7 +143,7 @@ def install_copies(kind: type, replace: Callable[[Any, str, Any], None]) -> None
 
     replace(kind, "get_config", get)
     replace(kind, "from_config", classmethod(make))
-    reduce_own = kind.__reduce__
+    reduce_own: Any = kind.__reduce__
     if reduce_own is not object.__reduce__:  # Keras 3 saves an optimizer to copy it
         replace(kind, "__reduce__", reduce)
 
