@@ -147,6 +147,11 @@ BATCHES = {
             "y[8 * hvd.size() * i : 8 * hvd.size() * (i + 1)])",
         ],
     ),
+    "numbers of batches, with names for the bounds": (
+        "SIZE = 8\nfor i in range(len(x) // SIZE):\n    start = i * SIZE\n    end = (i + 1) * SIZE\n"
+        "    model.train_on_batch(x[start:end], y[start:end])",
+        ["SIZE = 8 * hvd.size()"],
+    ),
     "numbers that are drawn": (
         "for _ in range(9):\n    rows = np.random.choice(len(x), 8)\n    model.train_on_batch(x[rows], y[rows])",
         ["rows = np.random.choice(len(x), 8 * hvd.size())"],
@@ -256,6 +261,10 @@ def test_the_file_beside_a_program_has_what_it_needs(tmp_path: Path) -> None:
 
 
 TOLD = {
+    "an optimizer that is not seen": (
+        "from other import build\nmodel = build()\nmodel.fit(x, y, batch_size=8)",
+        ("HVD803", "warning"),
+    ),
     "hidden arguments": (
         "arguments = dict(epochs=2)\nmodel.fit(x, y, **arguments)",
         ("HVD801", "warning"),

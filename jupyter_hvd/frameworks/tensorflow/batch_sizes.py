@@ -592,7 +592,17 @@ class BatchSizes:
     def _cut_between(
         self, lower: cst.BaseExpression, upper: cst.BaseExpression
     ) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+        lower, upper = self._bound_of(lower), self._bound_of(upper)
         return self._numbered(lower, list(self._sizes_between(lower, upper)))
+
+    def _bound_of(self, bound: cst.BaseExpression) -> cst.BaseExpression:
+        """The `(i + 1) * size` that a bound of a slice is called `end` for."""
+        if not isinstance(bound, cst.Name):
+            return bound
+        match self.values.definitions.reaching(bound):
+            case [Binding(value=cst.BinaryOperation() as value, path=(), adds=False)]:
+                return value
+        return bound
 
     def _numbered(
         self, lower: cst.BaseExpression, sizes: list[cst.BaseExpression]

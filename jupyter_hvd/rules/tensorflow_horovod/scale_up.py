@@ -297,6 +297,17 @@ class ScaleRate(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         if not context.batch_sizes.grown:
             return
+        found = list(self._of_optimizers(context))
+        yield from found
+        if not found:
+            yield Problem(
+                min(context.batch_sizes.grown, key=lambda call: context.module.span(call).start),
+                "no optimizer is seen here, so its rate is not multiplied by the number of ranks, as the batch is",
+                f"multiply the learning rate by {context.backend.size} where it is given",
+                "warning",
+            )
+
+    def _of_optimizers(self, context: Context) -> Iterator[Finding]:
         kept, touched = kept_rates(context), touches_rates(context)
         wrapped = list(unseen_optimizers(context))
         flowing = {node for each in wrapped for node in context.values.flow.backward_slice(each)}
