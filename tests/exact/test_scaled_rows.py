@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-sys.path.insert(0, str(HERE.parent / "generated"))
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "generated"))
 
 import scaled_process
 from scaled_process import ScaledRun
@@ -34,10 +33,6 @@ FAULTS = {
     "3: the rate is not scaled": ("accuracy_by_hand", "0.03 * hvd.size()", "0.03", "rates"),
     "4: epochs are taken for steps": ("scheduler_of_schedule", "schedule(e)", "schedule(e * hvd.size())", "rates"),
     "5: the exit is not scaled": ("iterations_break", "max(1, 40 // hvd.size())", "40", "examples"),
-    "6: a patience of evaluations is divided": (
-        "step_patience", "bad >= patience", "bad >= patience // hvd.size()", "evaluations",
-    ),
-    "6: the period is not divided": ("step_patience", "max(1, 5 // hvd.size())", "5", "evaluations"),
     "7: the rate twice": ("warmup_class", "AdamW(", "AdamW(lambda s: hvd.size() * ", "rates"),
     "8: the batch is not scaled": ("lookahead", "[:7 * hvd.size()]", "[:7]", "batches"),
     "9: the floor is not scaled": (

@@ -159,6 +159,12 @@ LATER = {
         "fail",
         "a bound is not scaled",
     ),
+    "a warm-up that begins with a step": (
+        [0.01, 0.02, 0.03, 0.04, 0.04, 0.04, 0.04, 0.04],
+        [0.04, 0.08, 0.08, 0.08],
+        "pass",
+        "0.01 → 0.04",
+    ),
     "a rate that follows the loss": (
         [0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05],
         [0.2, 0.2, 0.2, 0.2],

@@ -357,6 +357,7 @@ def _halving(draft: Draft) -> None:
 
 RATE_FORMULAS = (
     ("rate = 0.05 * min(1.0, {step} / {warm})",),
+    ("rate = 0.05 * min(1.0, ({step} + 1) / {warm})",),
     ("if {step} < {warm}:", "    rate = 0.05 * {step} / {warm}", "else:", "    rate = 0.05"),
     ("rate = 0.05 * {step} / {warm} if {step} < {warm} else 0.05 * {warm} / {step}",),
     (
