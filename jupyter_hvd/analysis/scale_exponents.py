@@ -161,7 +161,7 @@ class ScaleAnalysis:
         reason: str,
         modulus: str = "",
     ) -> Coercion:
-        return Coercion(node, power, kind, self._inference.is_whole(node), reason, modulus)
+        return Coercion(node, power, kind, self._inference.whole.is_whole(node), reason, modulus)
 
     def _of_sinks(self) -> Iterator[Coercion]:
         for sink, power in self._solved.sinks:
@@ -424,7 +424,8 @@ def _agree(
         equation = Equation(left, right, agreement.place, _reason(agreement))
         result = left
         sides = solution.resolve(left), solution.resolve(right)
-        if agreement.is_position and ONE in sides:
+        counts_rows = ONE in sides and ZERO in sides and agreement.kind in ("comparison", "bound")
+        if (agreement.is_position and ONE in sides) or counts_rows:
             result = sides[1] if sides[0] == ONE else sides[0]
         elif not solution.add(equation):
             one, other = solution.resolve(left), solution.resolve(right)

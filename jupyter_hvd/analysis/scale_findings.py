@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Literal
 
 import libcst as cst
 
-from .exponents import Equation, Exponent, Unknown
+from .definitions import Definition
+from .exponents import Equation, Exponent, Unknown, exponent_of
 from .index import ELEMENT, Path
 
+#: The definitions that a name may hold.
+Reaching = Callable[[cst.Name], list[Definition]]
 #: What must agree: two summands, two sides of a comparison, a number and its modulus, several bounds.
 Agreeing = Literal["sum", "comparison", "modulus", "bound"]
 
@@ -185,6 +189,10 @@ class Found:
     loops: list[tuple[cst.Call, list[Exponent]]] = field(default_factory=list)
     counts: list[tuple[Unknown, bool]] = field(default_factory=list)
     assignments: list[Assignment] = field(default_factory=list)
+
+
+def unknown_scale(node: cst.CSTNode) -> Scale:
+    return Scale(exponent_of(Unknown(node)))
 
 
 def is_constant(node: cst.BaseExpression) -> bool:

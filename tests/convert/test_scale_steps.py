@@ -418,3 +418,11 @@ def test_a_number_in_a_ratio_has_the_unit_of_the_other(formula: str, scaled: str
     code = convert_source(source, options=OPTIONS).code
     made = next(line.strip() for line in code.splitlines() if "rate = 0" in line)
     assert made == f"rate = {scaled}"
+
+
+def test_rows_compared_with_a_batch_stay():
+    """A number of rows, and how many a batch has, are both rows."""
+    source = (
+        FIT + "BATCH = 16\nif len(x) >= BATCH:\n    m.fit(x, y, batch_size=min(BATCH, len(x)))\n"
+    )
+    assert edits(source) == []

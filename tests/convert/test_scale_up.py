@@ -98,6 +98,10 @@ BATCHES = {
         "model.fit(make(x, y, 8), validation_data=make(x, y, 4))",
         ["model.fit(make(x, y, 8 * hvd.size()), validation_data=make(x, y, 4))"],
     ),
+    "a size by its position in a generator of images": (
+        "SIZE = 8\nimages = keras.preprocessing.image.ImageDataGenerator().flow(x, y, SIZE)\nmodel.fit(images)",
+        ["SIZE = 8 * hvd.size()"],
+    ),
     "images of a folder": (
         "model.fit(keras.utils.image_dataset_from_directory('photos'))",
         [

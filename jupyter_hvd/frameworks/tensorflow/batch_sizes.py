@@ -29,8 +29,16 @@ _LOADERS = (
     (re.compile(r"\.timeseries_dataset_from_array$"), 128),
     (re.compile(r"\.\w+_dataset_from_\w+$"), 32),
 )
-#: Methods of Keras' generators of images, and the size of their batches.
-_FLOWS = frozenset({"flow", "flow_from_directory", "flow_from_dataframe"})
+#: Methods of Keras' generators of images, with the position of the size of their batches.
+_FLOWS = {"flow": 2, "flow_from_directory": 5, "flow_from_dataframe": 9}
+#: That position in functions which load data.
+_SIZE_POSITIONS = {
+    "image_dataset_from_directory": 5,
+    "text_dataset_from_directory": 4,
+    "audio_dataset_from_directory": 4,
+    "timeseries_dataset_from_array": 5,
+    **_FLOWS,
+}
 DEFAULT = 32
 #: What draws so many rows, or numbers of rows, by the name of the method: the place and the name of the count.
 _DRAWS: Mapping[str, tuple[int, str]] = {
@@ -471,7 +479,7 @@ class BatchSizes:
 
     def _of_loader(self, training: cst.Call, loader: cst.Call, default: int) -> Batches | None:
         """The batches of what loads data and is told how large they are."""
-        size = argument(loader, "batch_size")
+        size = argument(loader, "batch_size", _SIZE_POSITIONS.get(name_of(loader)))
         if size is None:
             return Batches(training, missing=(MissingSize(loader, default),))
         if self.values.kinds(size.value) == {Kind.NONE}:
@@ -726,6 +734,14 @@ def merged(training: cst.Call, found: list[Batches]) -> Batches:
         tuple(j for each in growing for j in each.joined),
         None if growing else whole,
     )
+
+
+def name_of(call: cst.Call) -> str:
+    """The last part of the name of what is called."""
+    match call.func:
+        case cst.Name(value=name) | cst.Attribute(attr=cst.Name(value=name)):
+            return name
+    return ""
 
 
 def shapes_given(call: cst.Call) -> Iterator[cst.BaseExpression]:
