@@ -324,13 +324,17 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
             solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
     in_ratios = {constant.unknown for constant in ranked if constant.rank == Rank.IN_RATIO}
     sinks = []
+    waiting = list(found.sinks)
     for directly in (True, False):
-        for sink in found.sinks:
-            if _is_direct(solution, sink, in_ratios) is not directly:
+        later: list[Sink] = []
+        for sink in waiting:
+            if directly and not _is_direct(solution, sink, in_ratios):
+                later.append(sink)
                 continue
             if not solution.add(Equation(sink.actual, sink.expected, sink.node, sink.reason)):
                 difference = solution.resolve(sink.expected - sink.actual)
                 sinks.append((sink, difference.constant))
+        waiting = later
         for constant in ranked:
             if directly and constant.rank < Rank.INCREMENT:
                 solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))

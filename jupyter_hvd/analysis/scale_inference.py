@@ -62,7 +62,7 @@ class ScaleInference:
         self._bound: dict[int, Scale] = {}
         self._kept: list[object] = []  # bindings whose identity is remembered
         self._joined: dict[frozenset[int], Scale] = {}
-        self._edited = library.edited(values)
+        self.edited = library.edited(values)
         self._reached: dict[cst.Name, list[Definition]] = {}
         self._entered: dict[tuple[object, str], Scale] = {}
         self.whole = WholeNumbers(values, library, self._reaching)
@@ -125,7 +125,7 @@ class ScaleInference:
         if found is None:
             self._known[node] = unknown_scale(node)  # for what depends on itself
             found = self._scale(node)
-            if (edited := self._edited.get(node)) is not None:
+            if (edited := self.edited.get(node)) is not None:
                 found = self._after(edited, found, node)
             self._known[node] = found
         return found
