@@ -265,10 +265,6 @@ def test_the_file_beside_a_program_has_what_it_needs(tmp_path: Path) -> None:
 
 
 TOLD = {
-    "an optimizer that is not seen": (
-        "from other import build\nmodel = build()\nmodel.fit(x, y, batch_size=8)",
-        ("HVD803", "warning"),
-    ),
     "hidden arguments": (
         "arguments = dict(epochs=2)\nmodel.fit(x, y, **arguments)",
         ("HVD801", "warning"),
@@ -281,6 +277,12 @@ TOLD = {
 @pytest.mark.parametrize(("training", "finding"), TOLD.values(), ids=TOLD)
 def test_what_cannot_be_scaled_is_told(training: str, finding: tuple[str, str]) -> None:
     assert finding in told(f"{MODEL}{training}\n")
+
+
+def test_an_optimizer_that_another_module_makes_is_told() -> None:
+    program = "from other import build\nmodel = build()\nmodel.fit(x, y, batch_size=8)\n"
+    assert changed(program) == ["model.fit(x, y, batch_size=8 * hvd.size())"]
+    assert told(program) == {("HVD803", "warning")}
 
 
 WHOLE = (

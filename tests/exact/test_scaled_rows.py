@@ -30,7 +30,7 @@ FAULTS = {
     "1: the counts are not scaled": (
         "callback_one_cycle", "max(1, 6 // hvd.size()), max(1, 20 // hvd.size())", "6, 20", "rates",
     ),
-    "2: a batch of all rows at N times the rate": ("batch_of_all_rows", "SGD(", "SGD(hvd.size() * ", "rates"),
+    "2: a batch of all rows at N times the rate": ("batch_of_all_rows", "SGD(", "SGD(hvd.size() * ", "batches"),
     "3: the rate is not scaled": ("accuracy_by_hand", "0.03 * hvd.size()", "0.03", "rates"),
     "4: epochs are taken for steps": ("scheduler_of_schedule", "schedule(e)", "schedule(e * hvd.size())", "rates"),
     "5: the exit is not scaled": ("iterations_break", "max(1, 40 // hvd.size())", "40", "examples"),
