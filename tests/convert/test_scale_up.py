@@ -280,8 +280,8 @@ def test_what_cannot_be_scaled_is_told(training: str, finding: tuple[str, str]) 
 
 
 def test_an_optimizer_that_another_module_makes_is_told() -> None:
-    program = "from other import build\nmodel = build()\nmodel.fit(x, y, batch_size=8)\n"
-    assert changed(program) == ["model.fit(x, y, batch_size=8 * hvd.size())"]
+    program = "from other import build\nmodel = build()\nmodel.fit(x, y, epochs=3, batch_size=8)\n"
+    assert changed(program) == ["model.fit(x, y, epochs=3, batch_size=8 * hvd.size())"]
     assert told(program) == {("HVD803", "warning")}
 
 
