@@ -32,7 +32,7 @@ FAULTS = {
     ),
     "2: a batch of all rows at N times the rate": ("batch_of_all_rows", "SGD(", "SGD(hvd.size() * ", "batches"),
     "3: the rate is not scaled": ("accuracy_by_hand", "0.03 * hvd.size()", "0.03", "rates"),
-    "4: epochs are taken for steps": ("scheduler_of_schedule", "schedule(e)", "schedule(e * hvd.size())", "rates"),
+    "4: the rate twice": ("scheduler_of_schedule", "float(schedule(e))", "float(schedule(e)) * hvd.size()", "rates"),
     "5: the exit is not scaled": ("iterations_break", "max(1, 40 // hvd.size())", "40", "examples"),
     "7: the rate is not scaled": ("warmup_class", "jhvd.scale_rate(", "(", "rates"),
     "8: the batch is not scaled": ("lookahead", "[:7 * hvd.size()]", "[:7]", "batches"),

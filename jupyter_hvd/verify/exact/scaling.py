@@ -114,7 +114,7 @@ def are_kept(before: Sequence[ScaledStep], after: Sequence[ScaledStep]) -> bool:
 
 def check_rates(pairs: Pairs, size: int) -> Check:
     """The rate of the first step, and of later ones at as many examples seen; of rates that begin at 0, the largest."""
-    name, told = named(size, "rates"), []
+    name, told, agree = named(size, "rates"), list[str](), True
     for before, after in pairs:
         if are_kept(before, after):
             told.append(f"{before[0].rate:.6g}, as before")
@@ -127,8 +127,8 @@ def check_rates(pairs: Pairs, size: int) -> Check:
         if place is not None and begins and abs(many / one - size) > CLOSE * size:
             wrong = f"{said}, {factor_in_words(many / one, size)}: {after[0].line}"
             return Check(name, "fail", wrong)
-        if place is not None and one:
-            factor = factor_in_words(many / one, size)
+        if place is not None:
+            factor = factor_in_words(many / one, size) if one else ""
             if not begins and factor in factor_names(size).values():
                 return Check(name, "fail", f"{said}, {factor}: {after[0].line}")
             first = f"{said} at first" if begins else said
@@ -137,9 +137,10 @@ def check_rates(pairs: Pairs, size: int) -> Check:
             if fault:
                 return Check(name, "fail", f"{first}; {line} {fault}")
             told.append(f"{first}; {line} they do not go together")
-            return Check(name, "unknown", "; ".join(told))
+            agree = False
+            continue
         told.append(f"{said}, and so on to the end" if len(after) > 1 else said)
-    return Check(name, "pass", "; ".join(dict.fromkeys(told)))
+    return Check(name, "pass" if agree else "unknown", "; ".join(dict.fromkeys(told)))
 
 
 def first_other_rate(
