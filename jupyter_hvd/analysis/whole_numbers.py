@@ -58,6 +58,9 @@ class WholeNumbers:
                 return self._library.is_whole(self._values, node)
             case cst.Call():
                 return self._gives_whole(node)
+            case cst.Subscript():
+                held = self._values.of(node)
+                return bool(held) and all(isinstance(value.node, cst.Integer) for value in held)
         return False
 
     def _sets_whole(self, definition: object) -> bool:

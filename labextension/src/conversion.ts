@@ -27,6 +27,11 @@ export interface Conversion {
    * The models whose size the source tells; from the server only.
    */
   models?: ModelSize[];
+  /**
+   * Whether the ranks share each batch, or train on as many times as large ones; from the server only.
+   */
+  batch?: 'per-rank' | 'global' | 'scaled';
+  training?: TrainingNumbers;
 }
 /**
  * One change, the rule that asked for it and why. It belongs to one cell. It can be taken or left by itself, unless it provides what others need.
@@ -39,6 +44,10 @@ export interface Change {
    * The rule's code.
    */
   rule: string;
+  /**
+   * What the user decides on with it: changes of `rate`, `batch`, `steps` and `data` are right together only, and all need the `start`.
+   */
+  decision: 'start' | 'averaging' | 'rate' | 'batch' | 'steps' | 'data' | 'output';
   /**
    * The cell's index from 0, null in a script.
    */
@@ -128,6 +137,30 @@ export interface ModelSize {
    */
   parameters: number;
   bytes: number;
+}
+/**
+ * What one process trains with, as far as the source tells; from the server only.
+ *
+ * This interface was referenced by `Conversion`'s JSON-Schema
+ * via the `definition` "TrainingNumbers".
+ */
+export interface TrainingNumbers {
+  /**
+   * Examples a step.
+   */
+  batch: number | null;
+  /**
+   * The learning rate.
+   */
+  rate: number | null;
+  /**
+   * Passes over the data.
+   */
+  epochs: number | null;
+  /**
+   * The name of the array that has the examples.
+   */
+  rows_of: string | null;
 }
 /**
  * A rule, as `GET rules` lists it.

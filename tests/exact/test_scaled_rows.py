@@ -17,7 +17,7 @@ from scaled_process import ScaledRun
 from shared_laboratory import PROGRAMS
 from test_scaled import TABLE
 
-from jupyter_hvd import Options, convert_source
+from jupyter_hvd import convert_source
 from jupyter_hvd.verify.exact.scaling import check_scaling
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("scaled process")]
@@ -56,7 +56,7 @@ def run() -> Iterator[Run]:
 
 
 def converted(name: str) -> str:
-    outcome = convert_source((PROGRAMS / f"{name}.py").read_text(), options=Options(batch="scaled"))
+    outcome = convert_source((PROGRAMS / f"{name}.py").read_text())
     assert outcome.status == "converted", outcome.diagnostics
     return outcome.code
 

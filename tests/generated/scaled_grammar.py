@@ -1,4 +1,4 @@
-"""Training programs whose rates, weights and exits go by steps, epochs or evaluations, for `--batch scaled`.
+"""Training programs whose rates, weights and exits go by steps, epochs or evaluations, for the conversion that scales up.
 
 Each is a shape (`fit`, or a loop of its own) with one part that makes the rate, and a few more. The data make every
 gradient constant and every loss a function of the examples seen, so that a program that is scaled right does the same

@@ -364,8 +364,14 @@ class Run:
             reduce_sum=np.sum,
         )
         horovod, jhvd = types.ModuleType("horovod.tensorflow"), types.ModuleType("runtime")
-        horovod.__dict__.update(size=lambda: self.size, init=lambda: None)
-        jhvd.__dict__.update(start_shared=lambda: None, scale_rate=self.scale_rate)
+        horovod.__dict__.update(size=lambda: self.size, rank=lambda: 0, init=lambda: None)
+        jhvd.__dict__.update(
+            start_shared=lambda: None,
+            scale_rate=self.scale_rate,
+            DistributedGradientTape=lambda tape: tape,
+            DistributedOptimizer=lambda optimizer: optimizer,
+            BroadcastGlobalVariablesCallback=lambda _: Callback(),
+        )
         package = types.ModuleType("horovod")
         package.__dict__.update(tensorflow=horovod)
         return {

@@ -23,7 +23,7 @@ Run = Callable[[str, int], ScaledRun]
 
 
 def converted(program: ScaledProgram, *ignored: str) -> str:
-    outcome = convert_source(program.text, options=Options(batch="scaled", ignore=ignored))
+    outcome = convert_source(program.text, options=Options(ignore=ignored))
     assert outcome.status == "converted", outcome.diagnostics
     told = [d.message for d in outcome.diagnostics if d.code == "HVD804"]
     assert ignored or not told, "every part of these programs has a unit"
