@@ -196,6 +196,7 @@ class Keras3(Keras):
             return scaling.multiplied(rate, optimizer) if scaling.is_applying(optimizer) else rate
 
         replace(kind, "_get_current_learning_rate", scaled)
+        scaling.install_copies(kind, replace)
 
     def bind_update(self, grads: Any, trainable_variables: Any = None) -> Any:
         given = None if trainable_variables is None else list(trainable_variables)
@@ -360,6 +361,7 @@ class Keras2(Keras):
 
         replace(kind, "_compute_current_learning_rate", computed)
         replace(kind, "learning_rate", rate_of.getter(scaled))
+        scaling.install_copies(kind, replace)
 
     def _scale_legacy(self, replace: Callable[[Any, str, Any], None], schedule: Any) -> None:
         """Those before, whose `decay` counts steps as well."""
@@ -388,6 +390,7 @@ class Keras2(Keras):
 
         replace(kind, "_get_hyper", scaled)
         replace(kind, "_decayed_lr", decayed_scaled)
+        scaling.install_copies(kind, replace)
 
     def bind_update(self, grads_and_vars: Any, *args: Any, **options: Any) -> Any:
         pairs = list(grads_and_vars)
