@@ -115,9 +115,9 @@ export class ConversionSession implements IDisposable {
     this._changed.emit();
   }
 
-  /** The mode of the conversion; before there is one, the mode that is chosen. */
+  /** The mode that is chosen, here or in the project, whose choice the conversion tells. */
   get mode(): Mode {
-    return modeOf(this._model?.conversion.batch ?? this.chosenOptions.batch);
+    return modeOf(this.chosenOptions.batch ?? this._model?.conversion.batch);
   }
 
   /** Keep a mode in the notebook, which is then converted in it. */
