@@ -21,7 +21,7 @@ PAGES = {
         ("Does it hold? verify", "docs/verify"),
         ("In JupyterLab: review and run", "docs/review"),
         ("As it is: --batch global", "docs/exact"),
-        ("Scaled up: --batch scaled", "docs/scaling"),
+        ("Scaled up: larger batches", "docs/scaling"),
         ("What is converted", "docs/coverage"),
         ("The rules", "docs/rules"),
         ("What programs import", "docs/runtime"),

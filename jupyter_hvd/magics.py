@@ -48,7 +48,7 @@ def distribute_parser() -> MagicParser:
     parser.add_argument(
         "--data",
         choices=("each", "rank0"),
-        help="with batch global, for this cell: every rank reads all data, or rank 0 reads datasets for all ranks",
+        help="for this cell: every rank reads all data, or rank 0 reads datasets for all ranks",
     )
     parser.add_argument("--show", action="store_true", help="show what the conversion changes, too")
     parser.add_argument(
@@ -65,8 +65,8 @@ def add_batch(parser: MagicParser) -> None:
     parser.add_argument(
         "--batch",
         choices=("per-rank", "global"),
-        help="per-rank: each rank takes batches of its own; global: the ranks share each batch, "
-        "with the result of the kernel; that of the ranks there are, or of the settings, if not given",
+        help="per-rank: the ranks share batches N times as large, at N times the learning rate; global: they share the kernel's "
+        "batches, with its result; that of the ranks there are, or of the settings, if not given",
     )
 
 

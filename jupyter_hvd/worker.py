@@ -90,9 +90,9 @@ def convert(request: dict[str, Any], root: Path) -> dict[str, Any]:
     try:
         check_size(notebook)
         options = Options.resolve(read_options(request), read_folder(request, root))
-        if options.shares_batches and options.standalone:
+        if options.standalone:
             raise RequestError(
-                f"`standalone`: with batch {options.batch} this makes a file beside the program: jupyter hvd convert does that"
+                "`standalone`: this makes a file beside the program: jupyter hvd convert does that"
             )
         outcome, converted = notebook.convert(options)
     except OptionError as error:

@@ -236,17 +236,6 @@ def test_a_rank_that_has_finished() -> None:
     assert is_hang(stall)
 
 
-def test_counts_of_updates() -> None:
-    stall = Stall(
-        (0, 1),
-        {0: at(3, collective="allreduce of x", updates=20), 1: at(9, doing="sleeps", updates=19)},
-        {0: 12.0, 1: 11.0},
-    )
-    said = words(stall, locate)
-    assert "Rank 1 sleeps at line 9: text" in said
-    assert any(line.startswith("Rank 1 has made 19 updates, rank 0 20 updates") for line in said)
-
-
 def test_what_is_no_hang() -> None:
     joining = Position(("", 1), "/lib/horovod/common/basics.py")
     assert not is_hang(Stall((0,), {0: joining, 1: at(1)}, {0: 20.0}))

@@ -1,7 +1,8 @@
-"""`jupyter hvd run --batch global --elastic`: ranks are lost in mid-training, and the final weights are one process's."""
+"""`jupyter hvd run --elastic`: ranks that share each batch are lost in mid-training, and the final weights are one process's."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -81,19 +82,30 @@ def results(folder: Path) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    ("training", "said"),
+    ("training", "batch", "said"),
     [
-        pytest.param(FIT, "fit goes on after epoch", id="fit"),
-        pytest.param(TAPE, "goes on with 2 ranks", id="tape", marks=pytest.mark.thorough),
+        pytest.param(FIT, "global", "fit goes on after epoch", id="fit"),
+        pytest.param(TAPE, "global", "goes on with 2 ranks", id="tape", marks=pytest.mark.thorough),
+        pytest.param(FIT, "per-rank", "fit goes on after epoch", id="per-rank-fit"),
+        pytest.param(
+            TAPE, "per-rank", "goes on with 2 ranks", id="per-rank-tape", marks=pytest.mark.thorough
+        ),
     ],
 )
-def test_a_rank_that_is_killed_changes_no_result(hvd, tmp_path: Path, training: str, said: str) -> None:  # fmt: skip
+def test_a_rank_that_is_killed_changes_no_result(
+    hvd, tmp_path: Path, training: str, batch: str, said: str
+) -> None:
+    """Batches and rates that are multiplied stay those of the three ranks with which the job began."""
     alone = tmp_path / "alone"
     alone.mkdir()
-    for folder in (alone, tmp_path):
-        (folder / "train.py").write_text(START + training + END)
-    subprocess.run([sys.executable, "train.py"], cwd=alone, check=True, capture_output=True)
-    done = hvd("run", "train.py", "-n", 3, "--batch", "global", "--elastic", "--min", 2, "--no-log")
+    program = tmp_path / "train.py"
+    program.write_text(START + training + END)
+    convert = hvd("convert", program, "--batch", batch, "-o", alone / "train.py")
+    assert convert.returncode == 0, convert.stderr
+    environment = {**os.environ, "JUPYTER_HVD_VIRTUAL_SIZE": "3"}
+    command = [sys.executable, "train.py"]
+    subprocess.run(command, cwd=alone, env=environment, check=True, capture_output=True)
+    done = hvd("run", "train.py", "-n", 3, "--batch", batch, "--elastic", "--min", 2, "--no-log")
     assert done.returncode == 0, done.stderr
     assert said in done.stderr
     assert "ended on 2 ranks" in done.stdout
