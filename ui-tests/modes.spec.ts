@@ -59,7 +59,7 @@ test('rate, batch and steps are one decision; without the start there is nothing
   const box = (name: string) => tree.getByRole('checkbox', { name, exact: true });
   await expect(box('Start the workers')).toBeChecked();
   await box('Learning rate').uncheck();
-  await expect(box('Divide the data')).not.toBeChecked();
+  await expect(box('Batch size')).not.toBeChecked();
   await expect(box('Train on larger batches')).not.toBeChecked();
   await expect(box('Average gradients')).toBeChecked();
   await expect((await lab.cell(6)).getByText('hvd.size()')).toHaveCount(0);
