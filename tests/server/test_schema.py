@@ -14,7 +14,7 @@ import nbformat
 import pytest
 
 from jupyter_hvd.source.edits import Edit, apply_edits
-from jupyter_hvd.verify.checks import Record, Run, step_time
+from jupyter_hvd.verify.checks import Check, Step
 from jupyter_hvd.worker import convert, rules, script
 
 ROOT = Path(__file__).parents[2]
@@ -54,23 +54,11 @@ def test_every_status(notebook, source, status):
 
 
 def test_what_a_verification_says_of_a_step():
-    def run(ranks: int, seconds: float) -> Run:
-        lists = "weights optimizer_state learning_rates schedules broadcasts optimizer_broadcasts starts written"
-        some = dict.fromkeys(lists.split(), ())
-        times = {"seconds": [9.0, seconds, seconds], "cpu_seconds": [9.0, 0.25, 0.25], "cores": 4}
-        given = {"steps": 3, "compiled_broadcasts": 0, "rows": {}, "endless": False, "here": "."}
-        return Run(0, "", tuple(Record(rank, **given, **times, **some) for rank in range(ranks)))
-
-    said = step_time(run(1, 0.125), run(2, 0.5)).as_json()
+    step = Step(seconds=0.125, cpu_seconds=0.25, cores=4, ranks=2, ranks_seconds=0.5)
+    said = Check("step time", "pass", "timed", step).as_json()
     valid(said, "VerifyCheck")
-    assert said["step"] == {
-        "seconds": 0.125,
-        "cpu_seconds": 0.25,
-        "cores": 4,
-        "ranks": 2,
-        "ranks_seconds": 0.5,
-    }
-    few = step_time(run(1, 0.125), Run(1, "", ())).as_json()
+    assert said["step"]["ranks_seconds"] == 0.5
+    few = Check("step time", "unknown", "too few steps to time").as_json()
     valid(few, "VerifyCheck")
     assert "step" not in few
 
