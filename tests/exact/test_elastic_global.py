@@ -1,4 +1,4 @@
-"""`jupyter hvd run --batch global --elastic`: ranks are lost in mid-training, and the final weights are one process's."""
+"""`jupyter hvd run --batch global --elastic`: ranks are lost and come in mid-training, and the final weights are one process's."""
 
 from __future__ import annotations
 
@@ -9,11 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jupyter_hvd.as_it_is import common_variables
+from jupyter_hvd.cli.global_batch import RANK_MODULE, program_as_it_is
+from jupyter_hvd.convert import Options
+from jupyter_hvd.launchers import again
+from jupyter_hvd.launchers.again import RESIZED, Elastic, run_job_again
+from jupyter_hvd.launchers.job import Program
+from jupyter_hvd.launchers.places import place
+from jupyter_hvd.runtime.sharing.program import RESUME_VARIABLE
+
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exact")]
 
 #: Kills rank 2 at a random step of an epoch after the first, once; and what both trainings begin with.
 START = """\
-import os, random, signal, threading, time
+import contextlib, os, random, signal, threading, time
 import numpy as np
 import tensorflow as tf
 
@@ -21,10 +30,13 @@ SIZE = int(os.environ.get("HOROVOD_SIZE", "1"))
 
 
 def kill_once():
-    while not any(name.startswith("fit-") for name in os.listdir(os.environ["JUPYTER_HVD_STATE"])):
+    state = os.environ["JUPYTER_HVD_STATE"]
+    while not any(name.startswith("fit-") for name in os.listdir(state)):
         time.sleep(0.01)
     time.sleep(random.SystemRandom().uniform(0, 1))
-    os.kill(os.getpid(), signal.SIGKILL)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(state + "-killed")
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 if SIZE == 3 and os.environ["HOROVOD_RANK"] == "2":
@@ -32,7 +44,7 @@ if SIZE == 3 and os.environ["HOROVOD_RANK"] == "2":
 keras = tf.keras
 keras.utils.set_random_seed(3)
 x = np.random.rand(60, 6).astype("float32")
-y = (x.sum(1, keepdims=True) > 3).astype("float32") + 0.1 * np.random.rand(60, 1)
+y = ((x.sum(1, keepdims=True) > 3) + 0.1 * np.random.rand(60, 1)).astype("float32")
 layers = [keras.layers.Dense(8, use_bias=False), keras.layers.BatchNormalization(), keras.layers.Dropout(0.2)]
 model = keras.Sequential([keras.Input((6,)), *layers, keras.layers.Dense(1)])
 """
@@ -80,6 +92,21 @@ def results(folder: Path) -> list[np.ndarray]:
         return [found[name] for name in found.files]
 
 
+def write_program(folder: Path, training: str) -> list[np.ndarray]:
+    """Write `train.py`; what it comes to in one process."""
+    alone = folder / "alone"
+    alone.mkdir()
+    for each in (alone, folder):
+        (each / "train.py").write_text(START + training + END)
+    subprocess.run([sys.executable, "train.py"], cwd=alone, check=True, capture_output=True)
+    return results(alone)
+
+
+def assert_equal_results(one: list[np.ndarray], ranks: list[np.ndarray]) -> None:
+    for number, (expected, found) in enumerate(zip(one, ranks, strict=True)):
+        assert np.abs(expected - found).max() < 1e-4, number
+
+
 @pytest.mark.parametrize(
     ("training", "said"),
     [
@@ -88,15 +115,33 @@ def results(folder: Path) -> list[np.ndarray]:
     ],
 )
 def test_a_rank_that_is_killed_changes_no_result(hvd, tmp_path: Path, training: str, said: str) -> None:  # fmt: skip
-    alone = tmp_path / "alone"
-    alone.mkdir()
-    for folder in (alone, tmp_path):
-        (folder / "train.py").write_text(START + training + END)
-    subprocess.run([sys.executable, "train.py"], cwd=alone, check=True, capture_output=True)
+    one = write_program(tmp_path, training)
     done = hvd("run", "train.py", "-n", 3, "--batch", "global", "--elastic", "--min", 2, "--no-log")
     assert done.returncode == 0, done.stderr
     assert said in done.stderr
     assert "ended on 2 ranks" in done.stdout
-    one, ranks = results(alone), results(tmp_path)
-    for number, (expected, found) in enumerate(zip(one, ranks, strict=True)):
-        assert np.abs(expected - found).max() < 1e-4, number
+    assert_equal_results(one, results(tmp_path))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("training", [pytest.param(FIT, id="fit"), pytest.param(TAPE, id="tape")])
+def test_a_rank_that_comes_back_changes_no_result(tmp_path: Path, monkeypatch, training: str) -> None:  # fmt: skip
+    """One of three ranks is killed; the job goes on with two, and takes a third when its place is free again."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(again, "LOOK", 0.2)
+    monkeypatch.setattr(again, "GRACE", 1.0)
+    one = write_program(tmp_path, training)
+    starts, lines = [], []
+    with program_as_it_is(tmp_path / "train.py") as (copy, folder, _):
+        result = run_job_again(
+            Program(copy, tmp_path / "train.py", module=RANK_MODULE),
+            folder,
+            policy=Elastic(place(3), 2, 3, cooling=1.0),
+            told=lambda ended, following: starts.append((ended.code == RESIZED, following.size)),
+            listener=lambda rank, _, text: lines.append(text) if rank == 0 else None,
+            environment={**common_variables(Options()), RESUME_VARIABLE: "1"},
+        )
+    assert result.code == 0, result.report
+    assert starts == [(False, 2), (True, 3)]
+    assert "ended on 3 ranks" in lines
+    assert_equal_results(one, results(tmp_path))

@@ -231,6 +231,7 @@ def install_keras(module: Any) -> None:
     rank_zero_data.install_keras(keras, replace)
     keras.install_batch_norm(replace)
     keras.install_recurrent(replace)
+    keras.install_sequential(replace)
     for name in ("save", "export"):
         if hasattr(module.Model, name):
             replace(module.Model, name, saving_whole(getattr(module.Model, name)))
