@@ -189,7 +189,8 @@ class Elastic:
                     (state / RESIZE).touch()
                 elif is_worth_ending(state, began):
                     ended.set()
-                    return end()
+                    end()
+                    return
 
         watcher = threading.Thread(target=look, name="hvd-elastic", daemon=True)
         if ranks.size < self._most:

@@ -28,7 +28,8 @@ def resumed_loop(turns: Iterable[Any], *names: dict[str, Any]) -> Iterable[Any]:
     those of objects of the program's own classes. Without such a folder these are the turns themselves. How many turns lie
     between follows from how long they take, and keeping: that takes 2 % of the time at the most.
 
-    Where models or optimizers are only made in a turn, one that was done is done again to make them.
+    Where models or optimizers are only made in a turn, one that was done is done again to make them. With `--batch global` all
+    turns are computed again, for random numbers and the order of data are not kept.
 
     Args:
         names: `globals()`, and in a function `locals()` too, whose names cannot be bound anew, but what they have can be changed.
@@ -40,7 +41,7 @@ def resumed_loop(turns: Iterable[Any], *names: dict[str, Any]) -> Iterable[Any]:
     from pathlib import Path
 
     folder = os.environ.get("JUPYTER_HVD_STATE")
-    if not folder:
+    if not folder or os.environ.get("JUPYTER_HVD_RESUME") == "1":
         return turns
     return _resumed(turns, names, Path(folder) / f"loop-{next(_loops)}.pickle")
 

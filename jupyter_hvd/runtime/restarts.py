@@ -124,7 +124,8 @@ def resumed_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
     """The method `fit` of a model, which goes on from the last epoch that was kept where a job is started again.
 
     `jupyter hvd run --restarts` names the folder in which rank 0 keeps, after each epoch, the weights, the optimizer's state and
-    the history of each `fit`; without such a folder this is `fit` itself. A `fit` that came to its end is not done again.
+    the history of each `fit`; without such a folder this is `fit` itself, and with `--batch global`, where each `fit` goes on by
+    itself. A `fit` that came to its end is not done again.
     """
     import inspect
     import os
@@ -134,7 +135,7 @@ def resumed_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
     import tensorflow as tf
 
     folder = os.environ.get("JUPYTER_HVD_STATE")
-    if not folder:
+    if not folder or os.environ.get("JUPYTER_HVD_RESUME") == "1":
         return fit
 
     def resumed(*args: Any, **options: Any) -> Any:
