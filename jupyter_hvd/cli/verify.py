@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..convert import Options
-    from ..rules.base import Batch
     from ..verify import Check, Verification
     from ..verify.against.verification import AgainstVerification
     from ..verify.exact.verification import ExactVerification
@@ -102,7 +101,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
     options = options_for(arguments, arguments.file, arguments.beside)
     judges_other = arguments.against is not None
     as_it_is = options.shares_batches or judges_other
-    check_options(arguments, as_it_is, options.batch)
+    check_options(arguments, as_it_is, options)
     run: Callable[..., Any] = run_checks
     if judges_other:
         run = run_other_checks
@@ -135,14 +134,19 @@ def run_verify(arguments: argparse.Namespace) -> int:
     return OK if verification.holds or unchanged else REFUSED
 
 
-def check_options(arguments: argparse.Namespace, as_it_is: bool, batch: Batch) -> None:
+def check_options(arguments: argparse.Namespace, as_it_is: bool, options: Options) -> None:
     """
     Raises:
-        UnusableInputError: an option was given that is for the other kind of batch.
+        UnusableInputError: an option was given that is for the other kind of batch, or with which nothing can be compared.
     """
+    if options.data == "augment":
+        raise UnusableInputError(
+            "--data augment: the maps draw other random numbers than in one process, so there is nothing to compare with; "
+            "verify with --data each: all else is the same"
+        )
     if as_it_is:
-        refuse_other_options(arguments, batch)
-        if arguments.against is not None and batch == "scaled":
+        refuse_other_options(arguments, options.batch)
+        if arguments.against is not None and options.batch == "scaled":
             raise UnusableInputError(
                 "--against: for a program that uses Horovod itself --batch is global or per-rank; leave one of them out"
             )

@@ -11,7 +11,7 @@ from ..settings import OptionError, settings_near
 from .base import BATCHES, CODES, SHARING, Batch
 
 Compression = Literal["none", "fp16"]
-Data = Literal["each", "rank0"]
+Data = Literal["each", "rank0", "augment"]
 #: Options that say how a rank trains on batches of its own.
 PER_RANK = (
     "compression",
@@ -49,7 +49,8 @@ class Options:
         guard: the ranks are compared while they train, and stopped where they part.
         batch: `per-rank`, each rank trains on batches of its own; `global`, the ranks share each batch, with the result of one
             process; `scaled`, they share batches N times as large, at N times the rate.
-        data: where the ranks share each batch, `each`: every rank reads all data; `rank0`: rank 0 reads datasets for all ranks.
+        data: where the ranks share each batch, `each`: every rank reads all data; `rank0`: rank 0 reads datasets for all ranks;
+            `augment`: each rank draws the random numbers of a dataset's maps for its own rows only.
 
     Raises:
         OptionError: a value is of another kind, names a rule that there is none of, or does not go with the batch.

@@ -175,9 +175,9 @@ export interface Options {
    */
   batch?: 'per-rank' | 'global' | 'scaled';
   /**
-   * With batch global, whether every rank reads all data, or rank 0 reads datasets for all ranks.
+   * With batch global, whether every rank reads all data, or rank 0 reads datasets for all ranks, or each rank draws the random numbers of a dataset's maps for its own rows only.
    */
-  data?: 'each' | 'rank0';
+  data?: 'each' | 'rank0' | 'augment';
   /**
    * Whether gradients are sent in half precision.
    */

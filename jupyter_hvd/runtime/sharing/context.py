@@ -61,7 +61,7 @@ class Sharing:
     Attributes:
         active: the program is shared by more than one rank.
         guarded: ranks compare checksums of their data.
-        rank_zero_reads: rank 0 reads datasets for all ranks.
+        data: see `jupyter_hvd.runtime.start_shared`.
         reads_alone: this is rank 0, which reads for the others now.
         has_shared: a call was shared; before that, gradients are the same on all ranks.
         region: the call that is being shared now. whole: depth of calls that run whole.
@@ -74,7 +74,7 @@ class Sharing:
     def __init__(self) -> None:
         self.active = False
         self.guarded = True
-        self.rank_zero_reads = False
+        self.data = "each"
         self.reads_alone = False
         self.rank = 0
         self.size = 1
@@ -91,6 +91,16 @@ class Sharing:
         """Share from now on what the calling thread does."""
         self.rank, self.size, self.active = rank, size, size > 1
         self._threads = {threading.get_ident()}
+
+    @property
+    def rank_zero_reads(self) -> bool:
+        """Whether rank 0 reads datasets for all ranks."""
+        return self.data == "rank0"
+
+    @property
+    def augments_own_rows(self) -> bool:
+        """Whether each rank draws the random numbers of a dataset's maps for its own rows only."""
+        return self.data == "augment"
 
     @property
     def in_charge(self) -> bool:

@@ -6,7 +6,8 @@ import contextlib
 import functools
 import importlib
 import inspect
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -507,6 +508,19 @@ def eager_seed() -> int | None:
 
     seed: int | None = context.context()._seed
     return seed
+
+
+@contextlib.contextmanager
+def other_seed(number: int) -> Iterator[None]:
+    """Let functions that are traced within the block draw other random numbers for each number."""
+    from tensorflow.python.eager import context
+
+    known = context.context()._seed
+    context.context()._seed = zlib.crc32(f"{known} {number}".encode()) >> 1
+    try:
+        yield
+    finally:
+        context.context()._seed = known
 
 
 def global_generator() -> Any:

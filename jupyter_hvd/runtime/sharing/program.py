@@ -16,7 +16,7 @@ from typing import Any
 SEED_VARIABLE = "JUPYTER_HVD_SEED"
 #: "0" where ranks do not compare their data.
 GUARD_VARIABLE = "JUPYTER_HVD_GUARD"
-#: "rank0" where rank 0 reads datasets for all ranks.
+#: Which rank reads what: see `start_shared`.
 DATA_VARIABLE = "JUPYTER_HVD_DATA"
 #: "global" where the ranks of a notebook share what cells compute.
 BATCH_VARIABLE = "JUPYTER_HVD_BATCH"
@@ -107,7 +107,7 @@ def start_sharing() -> None:
     start(guard=False)
     require_equal_starts()
     sharing.guarded = os.environ.get(GUARD_VARIABLE, "1") != "0"
-    sharing.rank_zero_reads = os.environ.get(DATA_VARIABLE) == "rank0"
+    sharing.data = os.environ.get(DATA_VARIABLE, "each")
     sharing.begin(hvd.rank(), hvd.size())
     if sharing.active:
         install(tf.keras)
