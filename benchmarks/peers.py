@@ -13,6 +13,7 @@ for this Python's TensorFlow and for that of each other Python.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import itertools
 import json
@@ -364,7 +365,8 @@ def measure(
     except PackageNotFoundError:
         tensorflow = version("tensorflow")
     rows, killed = [], {}
-    with tempfile.TemporaryDirectory() as name:
+    # Ranks that share a program work on copies of the folder.
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
         paths = {way: Path(name) / f"{way.replace(' ', '_')}.py" for way in WAYS}
         for model, batch, size in itertools.product(MODELS[:models], batches, ranks):
             texts = programs(model, keras)
