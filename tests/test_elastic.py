@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections import Counter
 
 import pytest
@@ -168,6 +170,22 @@ def test_what_never_keeps_anything_ends(tmp_path) -> None:
     while (following := policy.after(JobResult(137, 0, "killed"), first)) is not None:
         again_and_again.append(following)
     assert len(again_and_again) == again.FAULTS - 1
+
+
+def test_a_program_that_keeps_nothing_is_ended_where_it_loses_little(tmp_path) -> None:
+    now = time.time()
+
+    def written(name: str, seconds: float) -> None:
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (now - seconds, now - seconds))
+
+    written("resize", again.GRACE + 10)
+    assert again.is_worth_ending(tmp_path, began=now - again.LOST + 60)
+    assert not again.is_worth_ending(tmp_path, began=now - again.LOST - 60)
+    written("fit-0.pickle", again.LOST - 60)
+    assert again.is_worth_ending(tmp_path, began=now - again.LOST - 60)
+    written("resize", again.GRACE - 10)
+    assert not again.is_worth_ending(tmp_path, began=now - again.LOST - 60)
 
 
 def test_bounds_that_do_not_fit(hvd, tmp_path) -> None:
