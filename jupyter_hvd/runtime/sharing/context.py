@@ -46,6 +46,12 @@ class Region:
         """Whether the number of rows is known while Python runs."""
         return isinstance(self.rows, int)
 
+    def whole_size(self, size: int | None) -> int | None:
+        """The first dimension that a tensor has for all rows, where it has this one for own rows; None where it is not known."""
+        if not self.is_static or not size or size % self.own:
+            return size
+        return size // self.own * int(self.rows)
+
     def refuse(self, reason: str) -> None:
         """
         Raises:

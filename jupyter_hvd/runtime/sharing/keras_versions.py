@@ -247,9 +247,8 @@ class Keras2(Keras):
             region = sharing.region
             if sharing.checking and model._graph_initialized:
                 return
-            if region is not None and region.is_static and input_shape[0] is not None:
-                copies = input_shape[0] // region.own
-                input_shape = (copies * region.rows, *input_shape[1:])
+            if region is not None:
+                input_shape = (region.whole_size(input_shape[0]), *input_shape[1:])
             with sharing.run_whole():
                 make(model, input_shape, input_dtype)
 
