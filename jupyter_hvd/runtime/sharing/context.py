@@ -50,7 +50,8 @@ class Region:
         """The first dimension that a tensor has for all rows, where it has this one for own rows; None where it is not known."""
         if not self.is_static or not size or size % self.own:
             return size
-        return size // self.own * int(self.rows)
+        whole: int = size // self.own * self.rows
+        return whole
 
     def refuse(self, reason: str) -> None:
         """
