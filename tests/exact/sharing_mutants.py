@@ -598,7 +598,7 @@ PLANTED = """\
 import os, sys
 sys.path.insert(0, {folder!r})
 rank = int(os.environ.get("HOROVOD_RANK", "0"))
-os.urandom = lambda count: bytes((37 * rank + 101 * number) % 251 for number in range(count))
+os.urandom = lambda count, rank=rank: bytes((37 * rank + 101 * number) % 251 for number in range(count))
 if "HOROVOD_RANK" in os.environ:
     import sharing_mutants
     fault = sharing_mutants.MUTANTS[{name!r}](rank)
