@@ -32,7 +32,7 @@ export JUPYTER_HVD_SKIPPED = $(CURDIR)/build/skipped
 # What uses one core each is done at once.
 TOGETHER = --jobs=2 --output-sync=target
 
-.PHONY: system needs locks wheels env env-tf215 env-tf218 env-mpi demo check test test-python test-pythons test-thorough test-distribute accept lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench corpus coverage labextension format docs site binder clean
+.PHONY: system needs locks wheels env env-tf215 env-tf218 env-mpi env-mcp demo check test test-python test-pythons test-thorough test-distribute accept lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench corpus coverage labextension format docs site binder clean
 
 env: $(VENV)/.ready
 
@@ -58,6 +58,15 @@ $(VENV)-mpi/.ready: $(VENV)/.ready
 	$(BIN)/python -m venv $(VENV)-mpi
 	below=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && echo "import site; site.addsitedir('$$below')" > $$($(VENV)-mpi/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth
 	$(VENV)-mpi/bin/python -m jupyter_hvd install --mpi
+	touch $@
+
+# Above the first, what tools for assistants are served and tested with; its server listens on a port, so the others do without.
+env-mcp: $(VENV)-mcp/.ready
+
+$(VENV)-mcp/.ready: $(VENV)/.ready requirements/mcp.txt
+	$(BIN)/python -m venv $(VENV)-mcp
+	below=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && echo "import site; site.addsitedir('$$below')" > $$($(VENV)-mcp/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth
+	$(VENV)-mcp/bin/python -m pip install --quiet --require-hashes --requirement requirements/mcp.txt $(if $(PROXY),--proxy="$(PROXY)")
 	touch $@
 
 demo: env
@@ -90,7 +99,7 @@ check: needs
 test: needs
 	@rm -f $(JUPYTER_HVD_SKIPPED)
 	$(MAKE) env
-	$(MAKE) $(TOGETHER) lint test-ts site env-tf215 binder
+	$(MAKE) $(TOGETHER) lint test-ts site env-tf215 $(if $(WHEELS),,env-mcp) binder
 	$(MAKE) test-python
 	$(MAKE) test-ui
 	@$(NEEDS) closing $(if $(STRICT),--strict)
@@ -226,4 +235,4 @@ try-wheel: release node_modules/.yarn-state.yml
 	PYTHON=$(PYTHON) scripts/try_wheel
 
 clean:
-	rm -rf $(VENV) $(VENV)-py* $(VENV)-release $(VENV)-tf215 $(VENV)-tf218 $(VENV)-mpi dist build
+	rm -rf $(VENV) $(VENV)-py* $(VENV)-release $(VENV)-tf215 $(VENV)-tf218 $(VENV)-mpi $(VENV)-mcp dist build

@@ -34,6 +34,7 @@ PAGES = {
         ("How fast kernels are", "docs/performance"),
     ],
     "Inspect": [("What a gradient costs", "docs/gradient-cost")],
+    "Let an assistant use it": [("Tools for assistants", "docs/assistants")],
     "How far to trust it": [
         ("What a conversion claims", "docs/soundness"),
         ("Other people’s code", "docs/corpus"),

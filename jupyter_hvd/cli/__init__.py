@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from .. import __version__
 from ..files import UnusableInputError
-from . import convert, doctor, explanation, install, job, jobs, rule, run, verify
+from . import certify, convert, doctor, explanation, install, job, jobs, rule, run, verify
 from .codes import OK, UNUSABLE
 from .show import complain
 from .streams import discard_unwritable, explain, open_closed_streams
@@ -66,6 +66,6 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"jupyter-hvd {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in (convert, explanation, run, verify, job, jobs, rule, doctor, install):
+    for module in (convert, explanation, run, verify, certify, job, jobs, rule, doctor, install):
         module.add_parser(commands)
     return parser
