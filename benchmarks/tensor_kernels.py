@@ -31,7 +31,9 @@ import numpy as np
 from tensor_programs import ALL, JOINS, STRUCTURED, SUMS_UP_TO, Benchmark
 
 from jupyter_hvd.tensor.jax.backend import kernel
+from jupyter_hvd.tensor.jax.kernel import Kernel
 from jupyter_hvd.tensor.lowering.choices import MODEL, Choices
+from jupyter_hvd.tensor.lowering.plan import Plan
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -88,28 +90,53 @@ def compiled(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[An
     return made, handed - began, time.perf_counter() - began_xla
 
 
+@dataclass(frozen=True)
+class Candidates:
+    """A derivative at some arguments, and its kernels by choices. They know these arguments: index arrays may be known to be in
+    range, relations by their tuples.
+    """
+
+    made: Kernel
+    operands: tuple[Any, ...]
+
+    @staticmethod
+    def of(
+        derivative: Any,
+        arguments: tuple[Any, ...],
+        named: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Candidates:
+        call = derivative.specialised(*arguments, **named)
+        made = kernel(call.instance, call.sizes, call.constants)
+        operands = made.operands(tuple(call.arguments.values()))
+        dtype = made.dtype(operands)
+        # Numbers, too, lie on the device, as JAX's do.
+        operands = tuple(jnp.asarray(x, dtype) if isinstance(x, float) else x for x in operands)
+        return Candidates(made, operands)
+
+    def plan(self, choices: Choices) -> Plan:
+        key = self.made.counts(self.operands), self.made.dtype(self.operands)
+        return self.made.compile(*key, choices)
+
+    def compiled(self, choices: Choices) -> Any:
+        plan = self.plan(choices)
+        run = jax.jit(lambda *xs: self.made.executed(plan, xs))
+        return run.lower(*self.operands).compile()
+
+    def by(self, choices: Choices) -> Callable[..., Any]:
+        """A kernel that takes any arguments and computes those that it knows."""
+        executable = self.compiled(choices)
+        return lambda *_: executable(*self.operands)
+
+
 def kernels(
     made: Any, arguments: tuple[Any, ...], named: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[Callable[..., Any], Callable[..., Any], str]:
-    """What a call of a derivative runs once a first one has measured, and what the model alone would; and which was found. Both
-    know these arguments: index arrays may be known to be in range, relations by their tuples.
-    """
+    """What a call of a derivative runs once a first one has measured, and what the model alone would; and which was found."""
     made(*arguments, **named)
     found = made.plan(*arguments, **named).choices
-    call = made.specialised(*arguments, **named)
-    at_sizes = kernel(call.instance, call.sizes, call.constants)
-    operands = at_sizes.operands(tuple(call.arguments.values()))
-    key = at_sizes.counts(operands), at_sizes.dtype(operands)
-    # Numbers, too, lie on the device, as JAX's do.
-    operands = tuple(jnp.asarray(x, key[1]) if isinstance(x, float) else x for x in operands)
-
-    def by(choices: Choices) -> Any:
-        plan = at_sizes.compile(*key, choices)
-        executable = jax.jit(lambda *xs: at_sizes.executed(plan, xs)).lower(*operands).compile()
-        return lambda *_: executable(*operands)
-
-    first = by(MODEL)
-    return first if found == MODEL else by(found), first, str(found)
+    candidates = Candidates.of(made, arguments, named)
+    first = candidates.by(MODEL)
+    return first if found == MODEL else candidates.by(found), first, str(found)
 
 
 def once(executable: Any, arguments: tuple[Any, ...]) -> float:

@@ -277,16 +277,24 @@ def theirs(program: Program, arguments: Any) -> Any:
     return compiled(reversed_by(moved, place), data)[0], data
 
 
-def ours(program: Program, f: Any, arguments: Any) -> Any:
-    """What a call runs once a first one has measured, and what it runs before; and which kernel was found. Both take what JAX's
-    takes.
+def derivative(program: Program, f: Any, arguments: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """What is measured of a tensor function, its arguments on the device, and its cotangent by name where it has one. It takes
+    what JAX's takes.
     """
     wrt = list(inspect.signature(program.function).parameters)[program.place]
     seed = seed_of(program, arguments)
     made = f.grad(wrt) if seed is None else f.vjp(wrt)
     extra = {} if seed is None else {list(made.__signature__.parameters)[-1]: seed}
-    on_device = tree_util.tree_map(_on_device, tuple(arguments))
-    return kernels(made, on_device, extra)
+    return made, tree_util.tree_map(_on_device, tuple(arguments)), extra
+
+
+def ours(program: Program, f: Any, arguments: Any) -> Any:
+    """What a call runs once a first one has measured, and what it runs before; and which kernel was found."""
+    return kernels(*derivative(program, f, arguments))
+
+
+def as_tensor(program: Program) -> Any:
+    return program.function if hasattr(program.function, "grad") else tensor(program.function)
 
 
 def equations(program: Program, arguments: tuple[Any, ...]) -> int:
@@ -300,7 +308,7 @@ def measure(program: Program) -> Row:
         program.direct(*tree_util.tree_map(_on_device, program.arguments))
     except TypeError:
         return Row(name, kind, why="no program of JAX as it stands")
-    f = program.function if hasattr(program.function, "grad") else tensor(program.function)
+    f = as_tensor(program)
     found = large_enough(program)
     if found is None:
         return Row(name, kind, why="too large from the start, its loops written out by JAX")
@@ -318,8 +326,31 @@ def measure(program: Program) -> Row:
     return Row(name, kind, size, spent[0], spent[1], middle, low, high, error, before, chosen)
 
 
-def large_enough(program: Program) -> tuple[Any, Any, Any] | None:
-    """JAX's compiled gradient, its arguments, and those of the program, so large that it takes a millisecond, if they can be."""
+@dataclass(frozen=True)
+class Growth:
+    """When a program is large enough.
+
+    Attributes:
+        least: ms that JAX's gradient takes at least.
+        most: ms that it does not exceed.
+        entries: of the arguments, at most.
+        compiling: seconds that compiling JAX's gradient may take.
+        steep: factor of the next size while a gradient is much faster than `least`.
+        runs: of which the fastest counts.
+        timed: the ms of one of them.
+    """
+
+    least: float = LEAST
+    most: float = MOST
+    entries: int = ENTRIES
+    compiling: float = SLOW
+    steep: int = 4
+    runs: int = 3
+    timed: Callable[[Any, Any], float] = once
+
+
+def large_enough(program: Program, growth: Growth = Growth()) -> tuple[Any, Any, Any] | None:
+    """JAX's compiled gradient, its arguments, and those of the program, so large that it takes a while, if they can be."""
     at, factor = program.at, 1
     if at is None:
         lengths = growing(program)
@@ -331,28 +362,30 @@ def large_enough(program: Program) -> tuple[Any, Any, Any] | None:
     found = None
     while True:
         arguments = at(factor)
-        if entries(arguments) > ENTRIES or equations(program, arguments) > UNROLLED:
+        if entries(arguments) > growth.entries or equations(program, arguments) > UNROLLED:
             return found
         began = time.perf_counter()
         made, data = theirs(program, arguments)
-        if found is not None and time.perf_counter() - began > SLOW:
+        if found is not None and time.perf_counter() - began > growth.compiling:
             return found
-        spent = min(once(made, data) for _ in range(3))  # beside other work, too
-        if spent > MOST and found is not None:
+        spent = min(growth.timed(made, data) for _ in range(growth.runs))  # beside other work, too
+        if spent > growth.most and found is not None:
             return found
         found = made, data, arguments
-        if spent >= LEAST:
+        if spent >= growth.least:
             return found
-        factor *= 2 if spent > LEAST / 4 else 4
+        factor *= 2 if spent > growth.least / 4 else growth.steep
 
 
-def in_turn(executables: list[Any], arguments: tuple[Any, ...]) -> Any:
+def in_turn(
+    executables: list[Any], arguments: tuple[Any, ...], most_turns: int = MOST_TURNS
+) -> Any:
     """The ms of each in each turn, in which every function runs once untimed and then for about two milliseconds, now the first
     first, now the last; as many turns as it takes to say whether JAX's time over that of the first is as it has to be.
     """
     calls = [max(1, int(2 / once(executable, arguments))) for executable in executables]
     found: list[list[float]] = [[] for _ in executables]
-    for turn in range(MOST_TURNS):
+    for turn in range(most_turns):
         if turn % TURNS == 0 and turn:
             _, low, high = interval(np.divide(found[1], found[0]))
             if not low <= ALLOWED <= high:

@@ -15,7 +15,7 @@ from typing import Any
 CODE = re.compile(r"[A-Z]{1,3}[0-9]{0,3}")
 #: Options that are true or false, and those whose values `Options` itself checks.
 FLAGS = ("standalone", "guard")
-PASSED_ON = ("compression", "warmup_epochs", "backward_passes_per_step", "batch", "data")
+PASSED_ON = ("warmup_epochs", "batch", "data")
 MAX_RANKS = 64
 MAX_STEPS = 1000
 

@@ -48,8 +48,8 @@ def distribute_parser() -> MagicParser:
     parser.add_argument(
         "--data",
         choices=("each", "rank0", "augment"),
-        help="with batch global, for this cell: every rank reads all data, rank 0 reads datasets for all ranks, or each rank "
-        "draws the random numbers of a dataset's maps for its own rows only",
+        help="for this cell: every rank reads all data, rank 0 reads datasets for all ranks, or each rank draws the random "
+        "numbers of a dataset's maps for its own rows only",
     )
     parser.add_argument("--show", action="store_true", help="show what the conversion changes, too")
     parser.add_argument(
@@ -66,8 +66,8 @@ def add_batch(parser: MagicParser) -> None:
     parser.add_argument(
         "--batch",
         choices=("per-rank", "global"),
-        help="per-rank: each rank takes batches of its own; global: the ranks share each batch, "
-        "with the result of the kernel; that of the ranks there are, or of the settings, if not given",
+        help="per-rank: the ranks share batches N times as large, at N times the learning rate; global: they share the kernel's "
+        "batches, with its result; that of the ranks there are, or of the settings, if not given",
     )
 
 
@@ -100,6 +100,18 @@ class HvdMagics(Magics):  # type: ignore[misc]
         self.failed: set[int] = set()
         self.drawn: dict[int, RandomState] = {}
         self.last_drawn: RandomState | None = None
+
+    def where(self) -> list[str]:
+        """Where each rank is now, asked by another thread than the one that cells run in.
+
+        Raises:
+            DistributeError: there are no ranks.
+        """
+        from .session.errors import DistributeError
+
+        if "session" not in self.__dict__:
+            raise DistributeError("no cell with %%distribute has run")
+        return self.session.where()
 
     def note_start(self, _: Any) -> None:
         """Remember with which random numbers a cell begins: ranks that share each batch run it so, too."""
@@ -241,3 +253,8 @@ def load(shell: Any) -> None:
     shell.events.register("pre_run_cell", magics.note_start)
     shell.events.register("post_run_cell", magics.note_end)
     shell.Completer.custom_matchers.append(make_completer(shell))
+    kernel = getattr(shell, "kernel", None)
+    if kernel is not None:
+        from .control_channel import answer_where
+
+        answer_where(kernel, magics.where)

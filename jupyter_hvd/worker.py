@@ -83,27 +83,31 @@ def convert(request: dict[str, Any], root: Path) -> dict[str, Any]:
     from .documents import Notebook, check_size
     from .files import UnusableInputError
     from .parameters import model_sizes
+    from .training_numbers import training_numbers
 
     check_keys(request, {"notebook", "options", "path"})
     notebook = Notebook(read_notebook(request.get("notebook")))
     try:
         check_size(notebook)
         options = Options.resolve(read_options(request), read_folder(request, root))
-        if options.shares_batches and options.standalone:
+        if options.standalone:
             raise RequestError(
-                f"`standalone`: with batch {options.batch} this makes a file beside the program: jupyter hvd convert does that"
+                "`standalone`: this makes a file beside the program: jupyter hvd convert does that"
             )
         outcome, converted = notebook.convert(options)
     except OptionError as error:
         raise RequestError(f"`{error.name}`: {error.problem}") from None
     except (NotPythonError, UnusableInputError) as error:
         raise RequestError(str(error)) from None
+    sources = list(notebook.sources.values())
     return {
         "path": None,
         **outcome.as_json(),
         "output": None,
         "notebook": converted.notebook,
-        "models": model_sizes(list(notebook.sources.values())),
+        "batch": options.batch,
+        "models": model_sizes(sources),
+        "training": training_numbers(sources),
     }
 
 

@@ -21,8 +21,9 @@ import nbformat
 import jupyter_hvd
 from jupyter_hvd import convert_notebook, convert_source
 from jupyter_hvd.convert import Options
-from jupyter_hvd.verify import Verification
-from jupyter_hvd.verify import verify as run_verify
+from jupyter_hvd.documents import load
+from jupyter_hvd.verify.exact.scaled_program import verify_scaled
+from jupyter_hvd.verify.exact.verification import ExactVerification
 
 VARIABLE = "JUPYTER_HVD_LEDGER"
 #: What runs and watches a program.
@@ -30,16 +31,24 @@ WATCHERS = ("verify", "launchers", "rank", "runtime", "frameworks", "backends")
 TRAINERS = ("tensorflow-cpu", "tensorflow", "keras", "tf-keras", "horovod", "numpy", "scikit-learn")
 
 
+def run_verify(
+    path: Path, size: int, *, options: Options | None = None, **given: Any
+) -> ExactVerification:
+    """What `jupyter hvd verify` finds out on so many ranks."""
+    options = options or Options()
+    return verify_scaled(path, load(path), (size,), options=options, **given)
+
+
 def verify(
     path: Path, size: int = 2, *, options: Options | None = None, **given: Any
-) -> Verification:
-    """`jupyter_hvd.verify.verify`, or what it found before."""
+) -> ExactVerification:
+    """The same, or what was found before."""
     folder = os.environ.get(VARIABLE)
     if not folder:
         return run_verify(path, size, options=options, **given)
     entry = Path(folder) / entry_name(path, size, options or Options(), given)
     if entry.exists():
-        found: Verification = pickle.loads(entry.read_bytes())
+        found: ExactVerification = pickle.loads(entry.read_bytes())
         return found
     found = run_verify(path, size, options=options, **given)
     entry.parent.mkdir(parents=True, exist_ok=True)

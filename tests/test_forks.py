@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from jupyter_hvd.verify.probe import orders
 
 from jupyter_hvd.launchers.base import rank_environment
 from jupyter_hvd.launchers.job import JobResult, Program, run_job, run_single
@@ -21,7 +22,6 @@ from jupyter_hvd.launchers.places import place
 from jupyter_hvd.launchers.processes import end_processes, processes_of
 from jupyter_hvd.launchers.reaper import PrivateFolder, private_folder
 from jupyter_hvd.rank.forks import FORKS_VARIABLE, KeptForks, forkservers
-from jupyter_hvd.verify.probe import orders
 
 pytestmark = [pytest.mark.slow, pytest.mark.own_forks]
 

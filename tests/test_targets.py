@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from .stacks import KERAS_2, LEGACY, ROOT, Stack
-from .test_restarts import BACKED_UP
 
 PROGRAMS = (
     "tape_tf_function",
@@ -64,15 +62,3 @@ def test_warmup(stack: Stack) -> None:
 
 def test_doctor(stack: Stack) -> None:
     assert run(stack, "jupyter_hvd", "doctor").returncode == 0
-
-
-@pytest.mark.thorough
-def test_a_backup_is_taken_up(stack: Stack, tmp_path: Path) -> None:
-    program = tmp_path / "backup.py"
-    program.write_text(BACKED_UP.replace('"kept"', repr(str(tmp_path / "kept"))))
-    marked = program.read_text().replace("Path(mark)", f"Path({str(tmp_path)!r}, mark)")
-    program.write_text(marked)
-    assert run(stack, "jupyter_hvd", "run", program, "-n", 2).returncode == 137
-    done = run(stack, "jupyter_hvd", "run", program, "-n", 2)
-    assert done.returncode == 0, done.stderr
-    assert sum("EPOCH" in line for line in done.stdout.splitlines()) == 4

@@ -2,7 +2,7 @@ import { expect } from '@playwright/test';
 
 import { violations } from './axe';
 import { test } from './fixtures';
-import { Lab, notebook, uncovered } from './lab';
+import { Lab, notebook, picture, uncovered } from './lab';
 import { CLASSIFIER, DISTRIBUTED } from './notebooks';
 
 const THEMES = ['JupyterLab Light', 'JupyterLab Dark'];
@@ -40,6 +40,35 @@ test('the diff: no violation of level A or AA, light and dark', async ({
   await page.getByRole('button', { name: 'Apply to Notebook' }).click();
   await expect(lab.diff.getByText('The changes are in the notebook.')).toBeVisible();
   await inBothThemes(lab, '.jp-hvd-tab', 'applied');
+});
+
+test('the diff with forced colours, and at 200 % zoom', async ({ page, request }) => {
+  const lab = await Lab.open(page, request, 'axe-forced.ipynb', CLASSIFIER);
+  await lab.convert();
+  await lab.execute('application:toggle-left-area');
+  await page.emulateMedia({ forcedColors: 'active' });
+  expect.soft(await violations(page, '.jp-hvd-tab'), 'forced colours').toEqual([]);
+  await picture(page, 'forced-colours');
+  // Zoom halves what the page has for its width.
+  await page.setViewportSize({ width: 720, height: 450 });
+  const isBelow = async (): Promise<boolean> => {
+    const side = await lab.diff.locator('.jp-hvd-side').boundingBox();
+    const main = await lab.diff.locator('.jp-hvd-main').boundingBox();
+    return side!.y >= main!.y + main!.height;
+  };
+  await expect.poll(isBelow, { message: 'one column' }).toBe(true);
+  expect.soft(await violations(page, '.jp-hvd-Conversion'), '200 %, forced').toEqual([]);
+  await page.emulateMedia({ forcedColors: 'none' });
+  expect.soft(await violations(page, '.jp-hvd-Conversion'), '200 %').toEqual([]);
+  const overflow = await lab.diff.evaluate(node =>
+    [...node.querySelectorAll<HTMLElement>('.jp-hvd-side *, .jp-hvd-modes *')]
+      .filter(each => each.getBoundingClientRect().right > innerWidth + 1)
+      .map(each => each.className)
+  );
+  expect.soft(overflow, 'nothing is cut off').toEqual([]);
+  await picture(page, 'zoom-200');
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await lab.execute('application:toggle-left-area');
 });
 
 test('a refusal, and a rule’s page: no violation of level A or AA', async ({

@@ -150,7 +150,7 @@ test('verify live, and cancel', { tag: '@installed' }, async ({ page, request })
   const lab = await Lab.open(page, request, 'verify.ipynb', CLASSIFIER);
   await lab.convert();
   const panel = lab.diff.locator('.jp-hvd-verification');
-  await panel.getByRole('button', { name: 'Verify on 2 ranks' }).click();
+  await panel.getByRole('button', { name: 'Verify on 2 workers' }).click();
   await expect(panel.getByRole('row', { name: /one rank identical/ })).toBeVisible(
     patient
   );
@@ -158,29 +158,34 @@ test('verify live, and cancel', { tag: '@installed' }, async ({ page, request })
   await expect(panel.getByText('Cancelled.')).toBeVisible();
 
   // The server ends the processes of the first before it starts a second.
-  await panel.getByRole('button', { name: 'Verify on 2 ranks' }).click();
+  await panel.getByRole('button', { name: 'Verify on 2 workers' }).click();
   await expect(panel.getByRole('row', { name: /passed one rank identical/ })).toBeVisible(
     patient
   );
   await picture(page, 'verifying');
-  await expect(panel.getByText('The conversion holds on 2 ranks.')).toBeVisible(patient);
+  await expect(panel.getByText('The conversion holds on 2 workers.')).toBeVisible(
+    patient
+  );
   await expect(
-    lab.diff.getByText('measured on one rank by the verification')
+    lab.diff.getByText('measured on one worker by the verification')
+  ).toBeVisible();
+  const cost = lab.diff.locator('.jp-hvd-cost');
+  await expect(
+    cost.getByText(
+      /2 workers train [\d.]+ × (as fast as|slower than) one \(measured on this machine\)/
+    )
   ).toBeVisible();
   await expect(
-    lab.diff.getByText(/^Measured on this machine: a step takes/)
+    cost.getByRole('row', { name: /^2 .* measured [\d.]+ × 32/ }),
+    'measured on two, in this mode'
   ).toBeVisible();
-  await expect(
-    lab.diff.getByRole('img', { name: /^Efficiency over 1 to 64 workers/ })
-  ).toBeVisible();
-  const checked = lab.diff.locator('.jp-hvd-checked');
-  await expect(checked.getByText('Step on 2 ranks, measured')).toBeVisible();
-  await expect(checked.getByText('predicted', { exact: true })).toHaveCount(0);
+  await expect(cost.getByRole('row', { name: /^4 .* estimated / })).toHaveCount(1);
   await panel.evaluate(node => node.scrollIntoView());
   await picture(page, 'verified');
-  await lab.diff.getByRole('slider', { name: 'Latency' }).press('ArrowRight');
-  await expect(checked.getByText(/^[\d.]+ [mµ]?s \([+−]?\d+ %\)$/)).toBeVisible();
-  await checked.scrollIntoViewIfNeeded();
+  await cost.getByText('Assumptions').click();
+  await expect(
+    cost.getByText(/the model predicts [\d.]+ [mµ]?s a step on 2 workers of this machine/)
+  ).toBeVisible();
   await picture(page, 'checked');
 });
 
@@ -193,18 +198,23 @@ test('cost: parameters from source and kernel, entered step time, sliders', asyn
   });
   await lab.convert();
   const cost = lab.diff.locator('.jp-hvd-cost');
+  await cost.getByText('Assumptions').click();
   await expect(cost.getByText('counted from the source of model')).toBeVisible();
   await expect(cost.getByLabel('Parameters')).toHaveValue('693962');
 
   await cost.getByLabel('Step time, ms').fill('5');
   await expect(
-    cost.getByRole('img', { name: /^Efficiency over 1 to 64 workers/ })
+    cost.getByRole('img', { name: /^Estimated speed-up over 1 to 64 workers/ })
   ).toBeVisible();
   await cost.getByRole('slider', { name: 'Workers' }).fill('16');
-  await expect(cost.getByText('Speed-up on 16, estimated')).toBeVisible();
-  await expect(cost.locator('.jp-hvd-hint')).toContainText('Scaling stops paying beyond');
-  await cost.getByLabel('Network').selectOption('NVLink 4');
-  await expect(cost.locator('.jp-hvd-hint')).toContainText('Up to 64 workers');
+  await expect(cost.locator('.jp-hvd-hint')).toContainText(
+    /^Worth it\. 16 workers train/
+  );
+  await expect(
+    cost.getByText(/^Beyond \d+ workers, communication takes over half/)
+  ).toBeVisible();
+  await cost.getByLabel('Where').selectOption('NVLink 4');
+  await expect(cost.getByText(/^Up to 64 workers, communication/)).toBeVisible();
   await cost.getByLabel('Parameters').fill('60000000');
   await expect(cost.getByText('240 MB')).toBeVisible();
 
@@ -250,7 +260,7 @@ test('options are kept in the notebook, for conversion and verification', async 
   await options.getByLabel('Warm-up epochs').fill('3');
   await page.keyboard.press('Enter');
   await lab.shows(4, 'warmup_epochs=3');
-  await options.getByLabel('Batches a step').fill('2');
+  await options.getByLabel('Batches per step').fill('2');
   await page.keyboard.press('Enter');
   await lab.shows(3, 'backward_passes_per_step=2');
   await options.getByLabel('Guard').selectOption('no');
@@ -258,7 +268,7 @@ test('options are kept in the notebook, for conversion and verification', async 
   await picture(page, 'options');
 
   const verified = page.waitForRequest('**/jupyter-hvd/verify*');
-  await lab.diff.getByRole('button', { name: 'Verify on 2 ranks' }).click();
+  await lab.diff.getByRole('button', { name: 'Verify on 2 workers' }).click();
   const chosen = {
     compression: 'fp16',
     warmup_epochs: 3,
@@ -269,11 +279,11 @@ test('options are kept in the notebook, for conversion and verification', async 
   await lab.diff.getByRole('button', { name: 'Cancel' }).click();
   await expect(lab.diff.getByText('Cancelled.')).toBeVisible();
 
-  await options.getByRole('button', { name: 'Leave all to the settings' }).click();
-  await options.getByRole('combobox', { name: /^Batch/ }).selectOption('global');
+  await options.getByRole('button', { name: 'Reset to defaults' }).click();
+  await lab.diff.getByRole('radio', { name: 'Same result (global)' }).check();
   await lab.shows(1, 'start_shared()');
   const panel = lab.diff.locator('.jp-hvd-verification');
-  await panel.getByRole('button', { name: 'Verify on 2 ranks' }).click();
+  await panel.getByRole('button', { name: 'Verify on 2 workers' }).click();
   await expect(panel.getByRole('row', { name: /passed 2 ranks: losses/ })).toBeVisible(
     patient
   );
@@ -311,7 +321,7 @@ test('options of a notebook that is opened; wrong ones; none', async ({
   await expect(options.getByRole('alert')).toHaveText('A whole number, 0 or more.');
   await lab.shows(3, 'Compression.fp16');
   await picture(page, 'options-wrong');
-  await lab.diff.getByRole('button', { name: 'Leave all to the settings' }).click();
+  await lab.diff.getByRole('button', { name: 'Reset to defaults' }).click();
   await lab.shows(1, 'jhvd.start()');
   await lab.cell(3);
   await expect(lab.diff.getByText('Compression.fp16')).toHaveCount(0);

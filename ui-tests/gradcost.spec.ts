@@ -138,7 +138,7 @@ test('measure, with progress; cancel', async ({ page, request }) => {
   await panel.getByRole('button', { name: 'Measure', exact: true }).click();
   await expect(
     panel.getByText(
-      /Measured on .*: value .*s, gradient .*s\. Run in turn: gradient .*s, jax\.grad/
+      /Measured on .* rounds in turn\. Value .*s, gradient .*s \(.*s to .*s\)\. jax\.grad .*(faster|no difference|too noisy)/
     )
   ).toBeVisible({ timeout: 120_000 });
   await expect(panel.locator('.jp-hvd-gc-time').first()).toHaveText(/[µm]?s$/);
@@ -152,6 +152,36 @@ test('measure, with progress; cancel', async ({ page, request }) => {
     panel.locator('.jp-hvd-gc-time').first(),
     'times are for the sizes on display only'
   ).toHaveText('—');
+});
+
+test('a card before the first call is neutral, and tells names that there are not', async ({
+  page,
+  request
+}) => {
+  const wrong = '%%tensor\ndef wrong(A, x):\n    return np.sum(A @ xx)';
+  await opened(page, request, 'cards.ipynb', notebook(LOAD, ENERGY, wrong), 2);
+  const cards = page.locator('.jp-OutputArea-output:visible');
+  await expect(cards.getByText(/^Not compiled yet\. Call it once/)).toHaveCount(3);
+  await expect(cards.getByText('`xx` is not defined (line 3)')).toHaveCount(1);
+  await expect(cards.getByText(/is not defined|does not exist/)).toHaveCount(1);
+});
+
+test('a sentence and the advice come before the figures', async ({ page, request }) => {
+  const content = notebook(LOAD, ENERGY, CALLS, '%gradcost corner --wrt x');
+  await opened(page, request, 'order.ipynb', content, 3);
+  const panel = panels(page).first();
+  await expect(
+    panel.getByText(/^The gradient of corner by x: .* × the value \(never above/)
+  ).toBeVisible();
+  const places = await panel.evaluate(node =>
+    ['.jp-hvd-gc-sentence', '.jp-hvd-gc-advice', '.jp-hvd-gc-figures'].map(
+      part => node.querySelector(part)!.getBoundingClientRect().top
+    )
+  );
+  expect(places).toEqual([...places].sort((a, b) => a - b));
+  await panel.getByText('Compiled statements').focus();
+  await expect(panel.getByText(/has an entry e for each i/)).toBeVisible();
+  await picture(page, 'order', panel);
 });
 
 test('measure over a size: a curve beside the operations, with its exponent', async ({
@@ -307,14 +337,14 @@ test('two panels in one notebook do not meet', async ({ page, request }) => {
   await corner.getByRole('spinbutton').fill('1000');
   await page.keyboard.press('Enter');
   await expect(total(corner, 'Value')).toHaveAttribute('value', '1999');
-  await expect(total(corner, 'Adjoint')).toHaveAttribute('value', '1');
+  await expect(total(corner, 'Gradient')).toHaveAttribute('value', '1');
   await expect(total(energy, 'Value')).toHaveAttribute('value', '8255');
   await expect(
     corner.getByText(/JAX alone would differentiate this worse/)
   ).toBeVisible();
   await expect(total(corner, 'Plain jax.grad')).toHaveAttribute('value', /^\d+$/);
   await energy.getByRole('checkbox', { name: 'A', exact: true }).click();
-  await expect(total(energy, 'Adjoint')).not.toHaveAttribute('value', '16320');
+  await expect(total(energy, 'Gradient')).not.toHaveAttribute('value', '16320');
   await expect(corner.getByRole('checkbox', { name: 'x' })).toBeChecked();
   await picture(page, 'two', corner);
 });

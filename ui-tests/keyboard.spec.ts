@@ -50,7 +50,7 @@ async function byPalette(page: Page, name: string): Promise<void> {
 
 /** Go on by Tab until a control has the focus. */
 async function tabTo(page: Page, control: Locator): Promise<void> {
-  for (let i = 0; i < 80; i++) {
+  for (let i = 0; i < 160; i++) {
     if (await control.evaluate(node => node === document.activeElement)) {
       return;
     }

@@ -126,7 +126,7 @@ test(
     await print.uncheck();
     const asked = page.waitForRequest('**/jupyter-hvd/verify*');
     const panel = lab.diff.locator('.jp-hvd-verification');
-    await panel.getByRole('button', { name: 'Verify on 2 ranks' }).click();
+    await panel.getByRole('button', { name: 'Verify on 2 workers' }).click();
     const body = (await asked).postDataJSON();
     expect(body.left).toHaveLength(1);
     const text = JSON.stringify(body.converted);
@@ -138,7 +138,9 @@ test(
     const verdict = panel.getByText('The conversion does not hold.');
     await expect(verdict, 'rank 1 prints').toBeVisible(patient);
     await picture(page, 'verdict');
-    await expect(panel.getByRole('button', { name: 'Verify on 2 ranks' })).toBeFocused();
+    await expect(
+      panel.getByRole('button', { name: 'Verify on 2 workers' })
+    ).toBeFocused();
 
     await lab.kept(request, /review:verdict\.ipynb": \{"left": \["[^]*"state": "fails"/);
     await lab.reload();
@@ -171,7 +173,7 @@ test('a second verification waits for the first', async ({ page, request }) => {
   });
   const first = await Lab.open(page, request, 'first.ipynb', CLASSIFIER);
   await first.convert();
-  await first.diff.getByRole('button', { name: 'Verify on 2 ranks' }).click();
+  await first.diff.getByRole('button', { name: 'Verify on 2 workers' }).click();
   await expect.poll(() => asked.length).toBe(1);
   const saved = await request.put('api/contents/second.ipynb', {
     data: { type: 'notebook', format: 'json', content: FITTED }
@@ -179,11 +181,11 @@ test('a second verification waits for the first', async ({ page, request }) => {
   expect(saved.ok()).toBe(true);
   await first.execute('jupyter-hvd:convert', { path: 'second.ipynb' });
   const second = page.locator('.jp-hvd-Conversion:visible', { hasText: 'second.ipynb' });
-  await second.getByRole('button', { name: 'Verify on 2 ranks' }).click();
+  await second.getByRole('button', { name: 'Verify on 2 workers' }).click();
   await expect(second.getByText(/^Waiting for the verification/)).toBeVisible();
   expect(asked).toEqual(['first.ipynb']);
   release();
-  await expect(second.getByText('The conversion holds on 2 ranks.')).toBeVisible();
+  await expect(second.getByText('The conversion holds on 2 workers.')).toBeVisible();
   expect(asked).toEqual(['first.ipynb', 'second.ipynb']);
 });
 
@@ -207,21 +209,4 @@ test('applied: how to run it, and undo after other edits', async ({ page, reques
   await expect(lab.diff.getByText('this is its new conversion')).toBeVisible();
   await lab.diff.getByRole('button', { name: 'Undo' }).click();
   await expect.poll(() => lab.sources()).toEqual(['# Other words', ...before.slice(1)]);
-});
-
-test('all changes of a rule at once', async ({ page, request }) => {
-  const prints = Array.from({ length: 12 }, (_, i) => `print(${i})`);
-  const content = notebook(...FITTED.cells.map(cell => cell.source), ...prints);
-  const lab = await Lab.open(page, request, 'rules.ipynb', content);
-  await lab.convert();
-  await lab.diff.getByText('Changes by rule').click();
-  await lab.diff
-    .getByRole('checkbox', { name: 'Accept all changes of HVD601' })
-    .uncheck();
-  await expect(lab.diff.getByText(/12 changes? left|accepted/).first()).toBeVisible();
-  await expect(
-    (await lab.cell(8)).getByRole('checkbox', { name: /^Accept HVD601/ })
-  ).not.toBeChecked();
-  await lab.shows(8, 'print(3)');
-  await picture(page, 'rules');
 });

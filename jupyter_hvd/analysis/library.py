@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Set
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
 
@@ -45,55 +45,6 @@ class Value:
 UNKNOWN = Value(Kind.UNKNOWN)
 
 
-@dataclass(frozen=True)
-class Effects:
-    """What is known of the effects of libraries' functions, by their canonical names.
-
-    Attributes:
-        pure: beginnings of the names of what changes nothing and waits for nobody.
-        impure: exceptions from these.
-        printing: what prints or shows something.
-        writing: what writes a file.
-        writing_methods: methods that write, by what they are called on.
-        pure_methods: methods that are pure for values of a kind.
-        changing: what creates, removes, renames or unpacks files, downloads, or runs other programs.
-        asking: what tells which files there are.
-        reading: what reads a file, or folder, that it is given by name.
-        opening: what opens a file, and the place of the mode among its arguments.
-        opening_to_write: what opens a file to write it, without a mode.
-        listed: where all that writes and opens is named here; of other names it is told by what they mean.
-    """
-
-    pure: tuple[str, ...] = ()
-    impure: tuple[str, ...] = ()
-    printing: frozenset[str] = frozenset()
-    writing: frozenset[str] = frozenset()
-    writing_methods: Mapping[Enum, frozenset[str]] = field(default_factory=dict)
-    pure_methods: Mapping[Enum, frozenset[str]] = field(default_factory=dict)
-    opening: Mapping[str, int] = field(default_factory=dict)
-    changing: frozenset[str] = frozenset()
-    asking: frozenset[str] = frozenset()
-    reading: frozenset[str] = frozenset()
-    opening_to_write: frozenset[str] = frozenset()
-    listed: tuple[str, ...] = ()
-
-    def __or__(self, other: Effects) -> Effects:
-        return Effects(
-            self.pure + other.pure,
-            self.impure + other.impure,
-            self.printing | other.printing,
-            self.writing | other.writing,
-            {**self.writing_methods, **other.writing_methods},
-            {**self.pure_methods, **other.pure_methods},
-            {**self.opening, **other.opening},
-            self.changing | other.changing,
-            self.asking | other.asking,
-            self.reading | other.reading,
-            self.opening_to_write | other.opening_to_write,
-            self.listed + other.listed,
-        )
-
-
 class Resolver(Protocol):
     """Who answers what expressions hold."""
 
@@ -110,11 +61,9 @@ class Library(Protocol):
     """What is known of a library; names are canonical.
 
     Attributes:
-        effects: what its functions do besides returning a value.
         call_methods: the methods of a class of the program that calling an instance runs.
     """
 
-    effects: Effects
     call_methods: tuple[str, ...]
 
     def canonical(self, name: str) -> str:

@@ -142,36 +142,3 @@ def answered(values: ValueAnalysis, test: cst.BaseExpression, passed: Passed) ->
 
 def _value(values: ValueAnalysis, literal: cst.BaseExpression) -> object:
     return ast.literal_eval(values.module.text(literal))
-
-
-def tests_around(values: ValueAnalysis, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """The tests of the `if`s around a node in its function, the innermost first."""
-    function, child = values.module.function_of(node), node
-    for ancestor in values.module.ancestors(node):
-        if ancestor is function:
-            return
-        if isinstance(ancestor, cst.If) and child is not ancestor.test:
-            yield ancestor.test
-        child = ancestor
-
-
-def leaving_tests(
-    values: ValueAnalysis, call: cst.CSTNode, *, skips: bool = False
-) -> Iterator[cst.BaseExpression]:
-    """The tests that decide, in the call's own function, whether the loops around the call go on.
-
-    Args:
-        skips: with those that decide whether the rest of a turn is left out.
-    """
-    module = values.module
-    function = module.function_of(call)
-    around = itertools.takewhile(lambda a: a is not function, module.ancestors(call))
-    loops = [a for a in around if isinstance(a, (cst.While, cst.For))]
-    yield from (loop.test for loop in loops if isinstance(loop, cst.While))
-    for leave in values.index.leaves:
-        inside = list(module.ancestors(leave))
-        if module.function_of(leave) is not function or not any(a in loops for a in inside):
-            continue
-        if skips or not isinstance(leave, cst.Continue):
-            within = itertools.takewhile(lambda a: a not in loops, inside)
-            yield from (a.test for a in within if isinstance(a, cst.If))

@@ -8,7 +8,7 @@ edited, and so must an operand or an argument whose exponent is not the one that
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal
@@ -16,6 +16,7 @@ from typing import Literal
 import libcst as cst
 
 from .exponents import ONE, ZERO, Equation, Exponent, Solution, Unknown, exponent_of
+from .kept_values import KeptValues
 from .library import Kind
 from .scale_findings import Agreement, Constant, Found, Rank, Repeated, Sink, number_of
 from .scale_inference import ADDS, PASSES, SETS, ScaleInference
@@ -24,12 +25,14 @@ from .values import ValueAnalysis
 
 #: Reasons that only say that a value is handed on.
 HANDED_ON = (SETS, PASSES, "calls it")
-CoercionKind = Literal["sink", "operand", "constant", "remainder", "repeated"]
+CoercionKind = Literal["sink", "operand", "constant", "remainder", "repeated", "read"]
 
 
 @dataclass(frozen=True)
 class Coercion:
     """An expression to multiply by N ** power; of a factor that is `repeated`, to raise to the power N ** power.
+
+    What is `read` holds the value of one process on any number of ranks.
 
     Attributes:
         is_whole: the expression is a whole number, and must stay one.
@@ -74,12 +77,18 @@ class Explained:
 
 
 class ScaleAnalysis:
-    """The scale exponents of one module; worked out when asked for."""
+    """The scale exponents of one module; worked out when asked for.
 
-    def __init__(self, values: ValueAnalysis, library: ScaleLibrary) -> None:
+    Args:
+        kept: values that are not edited where they are defined; they are converted where they are read.
+    """
+
+    def __init__(
+        self, values: ValueAnalysis, library: ScaleLibrary, kept: KeptValues | None = None
+    ) -> None:
         self.values = values
         self.module = values.module
-        self._library = library
+        self._library, self._kept = library, kept
 
     @cached_property
     def _inference(self) -> ScaleInference:
@@ -148,8 +157,35 @@ class ScaleAnalysis:
             *self._of_constants(),
             *self._of_repeated(),
         ):
-            found.setdefault((coercion.node, coercion.kind), coercion)
+            if not self.is_kept(coercion.node):
+                found.setdefault((coercion.node, coercion.kind), coercion)
+        for read in self._of_reads():
+            others = [
+                found.pop(key) for key in [*found] if key[0] is read.node and key[1] != "repeated"
+            ]
+            power = read.power + sum(other.power for other in others)
+            if power:
+                found[read.node, "read"] = replace(read, power=power)
         return tuple(sorted(found.values(), key=lambda c: self.module.span(c.node).start))
+
+    @property
+    def sizes_read(self) -> list[cst.BaseExpression]:
+        """Where sizes of batches are read that are kept as they are."""
+        return [c.node for c in self.coercions if c.kind == "read" and c.power == 1]
+
+    def is_kept(self, node: cst.CSTNode) -> bool:
+        """Whether an expression stands in the definition of a value that is kept, so that it is not edited."""
+        return self._kept is not None and self._kept.is_in_definition(node)
+
+    def _of_reads(self) -> Iterator[Coercion]:
+        for node in self._kept.reads if self._kept is not None else ():
+            exponent, edited = self.exponent(node), self._inference.edited.get(node)
+            power = (exponent or Fraction()) - (edited.value if edited is not None else 0)
+            if self._kept is not None and exponent is not None and power:
+                undefined = self._kept.is_undefined(node)
+                reason = f"`{self.module.text(node)}` is that of one process"
+                found = self._coercion(node, power, "read", reason)
+                yield replace(found, is_whole=found.is_whole or undefined)
 
     def _coercion(
         self,
@@ -164,7 +200,11 @@ class ScaleAnalysis:
     def _of_sinks(self) -> Iterator[Coercion]:
         for sink, power in self._solved.sinks:
             reason = f"line {self._line(sink.node)} {sink.reason}"
-            yield self._coercion(sink.node, power, "sink", reason)
+            coercion = self._coercion(sink.node, power, "sink", reason)
+            counts = sink.expected == Exponent(
+                Fraction(-1)
+            )  # which libraries take as whole numbers
+            yield replace(coercion, is_whole=coercion.is_whole or counts)
 
     def _of_operands(self) -> Iterator[Coercion]:
         for agreement, node, power in self._solved.operands:
@@ -235,6 +275,8 @@ class ScaleAnalysis:
                 "convert one of them to the unit of the other",
             )
         for opaque, power in self._solved.assumed:
+            if self.is_kept(opaque):
+                continue
             factor = _factor_words(power)
             yield Unscaled(
                 opaque,
@@ -315,13 +357,17 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
         if constant.rank < Rank.UNSEEN:
             solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
     sinks = []
+    waiting = list(found.sinks)
     for directly in (True, False):
-        for sink in found.sinks:
-            if _is_direct(solution, sink) is not directly:
+        later: list[Sink] = []
+        for sink in waiting:
+            if directly and not _is_direct(solution, sink):
+                later.append(sink)
                 continue
             if not solution.add(Equation(sink.actual, sink.expected, sink.node, sink.reason)):
                 difference = solution.resolve(sink.expected - sink.actual)
                 sinks.append((sink, difference.constant))
+        waiting = later
         for constant in ranked:
             if directly and constant.rank < Rank.INCREMENT:
                 solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))

@@ -56,7 +56,7 @@ class ScaleInference:
         self._bound: dict[int, Scale] = {}
         self._kept: list[object] = []  # bindings whose identity is remembered
         self._joined: dict[frozenset[int], Scale] = {}
-        self._edited = library.edited(values)
+        self.edited = library.edited(values)
         self._reached: dict[cst.Name, list[Definition]] = {}
         self._entered: dict[tuple[object, str], Scale] = {}
         self._whole: dict[cst.CSTNode, bool] = {}
@@ -116,7 +116,7 @@ class ScaleInference:
         if found is None:
             self._known[node] = self._unknown(node)  # for what depends on itself
             found = self._scale(node)
-            if (edited := self._edited.get(node)) is not None:
+            if (edited := self.edited.get(node)) is not None:
                 found = self._after(edited, found, node)
             self._known[node] = found
         return found
@@ -1003,6 +1003,9 @@ class ScaleInference:
                 return self._library.is_whole(self._values, node)
             case cst.Call():
                 return self._gives_whole(node)
+            case cst.Subscript():
+                held = self._values.of(node)
+                return bool(held) and all(isinstance(value.node, cst.Integer) for value in held)
         return False
 
     def _sets_whole(self, definition: object) -> bool:

@@ -58,32 +58,3 @@ def is_decorated(function: cst.CSTNode, *names: str) -> bool:
         isinstance(d.decorator, cst.Name) and d.decorator.value in names
         for d in function.decorators
     )
-
-
-def never_ends(function: cst.CSTNode | None) -> bool:
-    """Whether a function comes to a `while True` that nothing leaves but an error."""
-    lines = function.body.body if isinstance(function, cst.FunctionDef) else ()
-    return any(
-        isinstance(line, cst.While) and _is_true(line.test) and not _is_left(line.body)
-        for line in lines
-    )
-
-
-def _is_left(node: cst.CSTNode, in_loop: bool = False) -> bool:
-    """Whether something in a loop's body returns, or breaks the loop and not one within it."""
-    match node:
-        case cst.FunctionDef() | cst.Lambda() | cst.ClassDef():
-            return False
-        case cst.Return():
-            return True
-        case cst.Break():
-            return not in_loop
-    within = in_loop or isinstance(node, (cst.For, cst.While))
-    return any(_is_left(child, within) for child in node.children)
-
-
-def _is_true(test: cst.BaseExpression) -> bool:
-    match test:
-        case cst.Name(value="True") | cst.Integer(value="1"):
-            return True
-    return False

@@ -1,7 +1,6 @@
 """What rules write with: Python that asks something of the other ranks.
 
-Each answer is the text of an expression in the converted program; what is called `…_function` is
-to be called there. A backend knows no rules, and not where its text goes.
+Each answer is the text of an expression in the converted program. A backend knows no rules, and not where its text goes.
 """
 
 from __future__ import annotations
@@ -23,11 +22,3 @@ class Backend(Protocol):
     @property
     def is_rank_zero(self) -> str:
         """Whether this is the first rank."""
-
-    @property
-    def broadcast_function(self) -> str:
-        """Gives every rank what the root rank has: any Python object."""
-
-    @property
-    def gather_function(self) -> str:
-        """Gives every rank a list of what each has: any Python objects."""

@@ -72,7 +72,7 @@ def convert_file(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     output = None
     if outcome.status == "converted" and not arguments.check:
         output = output_path(path, arguments)
-        if options.shares_batches and options.standalone:
+        if options.standalone:
             write_runtime(output)
         write(output, converted)
     if not arguments.json:
@@ -84,7 +84,7 @@ def convert_file(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def write_runtime(program: Path) -> None:
-    """Write the file that a stand-alone program for `--batch global` imports.
+    """Write the file that a stand-alone program imports.
 
     Raises:
         UnusableInputError: somebody else's is there.
@@ -115,13 +115,13 @@ def output_path(path: Path, arguments: argparse.Namespace) -> Path:
 
 
 def is_own_output(path: Path) -> bool:
-    from ..rules.tensorflow_horovod.imports import MARKS
+    from ..rules.tensorflow_horovod.imports import MARK
 
     try:
         text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     except OSError:
         return False
-    return any(mark in text for mark in MARKS)
+    return MARK in text
 
 
 def invalid_as_json(path: Path, message: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`jupyter hvd run --batch global` and `--batch scaled`: a program that N ranks share."""
+"""A program that N ranks share, as `jupyter hvd run` and `verify` start it."""
 
 from __future__ import annotations
 
@@ -16,29 +16,23 @@ from .program_copy import program_copy
 if TYPE_CHECKING:
     from ..launchers.diagnosis import Locate
     from ..launchers.reaper import PrivateFolder
-    from ..rules.base import Batch
 
 RANK_MODULE = "jupyter_hvd.rank.shared"
-#: Options of programs that are converted for elsewhere, beside those that `Options` refuses.
-OF_OTHER_JOBS = ("standalone",)
 #: Options of conversions.
-OF_CONVERSIONS = ("select", "ignore")
+OF_CONVERSIONS = ("standalone", "select", "ignore", "warmup_epochs")
 
 
-def refuse_other_options(arguments: argparse.Namespace, batch: Batch = "global") -> None:
+def refuse_conversion_options(arguments: argparse.Namespace) -> None:
     """
     Raises:
-        UnusableInputError: an option was given that has no meaning for a program that ranks share.
+        UnusableInputError: an option was given that has no meaning for a program that runs as it is.
     """
-    if batch == "global":
-        reason = "--batch global runs the program as it is, and does not convert it; leave one of them out"
-        refused: tuple[str, ...] = (*OF_OTHER_JOBS, *OF_CONVERSIONS)
-    else:
-        reason = f"does not go with --batch {batch} here; leave one of them out"
-        refused = (*OF_OTHER_JOBS, "restarts")
-    for name in refused:
+    for name in OF_CONVERSIONS:
         if getattr(arguments, name, None):
-            raise UnusableInputError(f"--{name}: {reason}")
+            option = name.replace("_", "-")
+            raise UnusableInputError(
+                f"--{option}: --batch global runs the program as it is, and does not convert it; leave one of them out"
+            )
 
 
 @contextmanager

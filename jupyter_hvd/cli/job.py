@@ -77,7 +77,7 @@ def run_job_files(arguments: argparse.Namespace) -> int:
     except UnusableInputError as error:
         raise UnusableInputError(f"{path}: {error}") from None
     name = plain_name(path)
-    shared = {f"{SHARING_FILE}.py": runtime_file()} if options.shares_batches else {}
+    shared = {f"{SHARING_FILE}.py": runtime_file()}
     texts, told = files_for(name, program, path, arguments, tuple(shared))
     folder = arguments.output or path.parent
     encoding = converted.encoding if isinstance(converted, Script) else "utf-8"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,14 @@ from .codes import OK, REFUSED
 from .show import make_consoles
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from ..jobs.found import Job
 
 #: How every command of a job begins.
 EACH = ("jupyter", "hvd", "run")
+RANK_STYLES = ("cyan", "green", "magenta", "yellow", "blue", "red")
 #: Columns that no table fills; and those that are left for a command at least.
 UNBOUNDED, SHORTEST = 10**6, 12
 
@@ -120,9 +122,20 @@ def state_text(job: Job) -> str:
     return texts[job.state]
 
 
+def tagged_printer(console: Console, errors: Console) -> Callable[[int, str, str], None]:
+    """Prints each line of output behind its rank."""
+    from rich.text import Text
+
+    def show(rank: int, stream: str, line: str) -> None:
+        style = RANK_STYLES[rank % len(RANK_STYLES)]
+        target = errors if stream == "stderr" else console
+        target.print(Text.assemble((f"[{rank}] ", style), Text.from_ansi(line)), soft_wrap=True)
+
+    return show
+
+
 def run_logs(arguments: argparse.Namespace) -> int:
     from ..jobs.found import follow, lines
-    from .run import tagged_printer
 
     job = find(arguments)
     console, errors = make_consoles(False)

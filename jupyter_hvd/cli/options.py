@@ -18,18 +18,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--select", type=codes, metavar="CODES", help="use these rules only: HVD2,HVD301")
     add("--ignore", type=codes, metavar="CODES", help="leave these rules out")
-    add("--compression", choices=("none", "fp16"), help="send gradients in half precision")
-    add("--warmup-epochs", type=int, metavar="E", help="let fit reach the full rate after E epochs")
     add(
-        "--backward-passes-per-step",
+        "--warmup-epochs",
         type=int,
-        metavar="K",
-        help="let fit average after every K batches",
+        metavar="E",
+        help="with batch per-rank: let fit reach N times the learning rate after E epochs",
     )
     add(
         "--standalone",
         action=argparse.BooleanOptionalAction,
-        help="write what the program needs of jupyter_hvd.runtime into it",
+        help="write what the program needs of jupyter_hvd.runtime into a file beside it",
     )
     add(
         "--guard",
@@ -39,8 +37,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--data",
         choices=("each", "rank0", "augment"),
-        help="with batch global or scaled, each: every rank reads all data (default); rank0: rank 0 reads datasets for all "
-        "ranks; augment: each rank draws the random numbers of a dataset's maps for its own rows only",
+        help="each: every rank reads all data (default); rank0: rank 0 reads datasets for all ranks; augment: each rank draws "
+        "the random numbers of a dataset's maps for its own rows only",
     )
     add_limit(parser)
 
@@ -59,10 +57,9 @@ def add_limit(parser: argparse.ArgumentParser) -> None:
 def add_batch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch",
-        choices=("per-rank", "global", "scaled"),
-        help="per-rank: each rank takes batches of its own (default). "
-        "global: the ranks share each batch, with the result of one process. "
-        "scaled: they share batches N times as large, at N times the learning rate",
+        choices=("per-rank", "global"),
+        help="per-rank: the ranks share batches N times as large, at N times the learning rate (default). "
+        "global: they share the batches of one process, with its result",
     )
 
 
@@ -93,13 +90,12 @@ def options_for(arguments: argparse.Namespace, path: Path, near: Path | None = N
     from dataclasses import fields
 
     from ..convert import OptionError, Options
-    from ..rules.options import merged
     from ..settings import notebook_settings
 
     given = {field.name: getattr(arguments, field.name, None) for field in fields(Options)}
     given = {name: value for name, value in given.items() if value is not None}
     try:
-        return Options.resolve(merged(notebook_settings(path, Options), given), near or path)
+        return Options.resolve({**notebook_settings(path, Options), **given}, near or path)
     except OptionError as error:
         option = error.name.replace("_", "-")
         raise UnusableInputError(f"--{option}: {error.problem}") from None

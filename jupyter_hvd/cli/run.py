@@ -19,7 +19,7 @@ from ..documents import load
 from ..files import UnusableInputError
 from ..launchers.arguments import add_place_options, where_of
 from .codes import REFUSED, UNUSABLE
-from .global_batch import RANK_MODULE, program_as_it_is, refuse_other_options
+from .global_batch import RANK_MODULE, program_as_it_is, refuse_conversion_options
 from .options import add_batch, add_options, options_for
 from .program_copy import program_copy
 from .show import make_consoles, print_outcome
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ..launchers.places import Place
     from ..launchers.progress import Stall
     from ..launchers.reaper import PrivateFolder
-
-RANK_STYLES = ("cyan", "green", "magenta", "yellow", "blue", "red")
 
 
 class RefusedError(Exception):
@@ -120,16 +118,16 @@ def run_run(arguments: argparse.Namespace) -> int:
     from ..launchers.job import Program
     from ..launchers.places import place
     from ..launchers.signals import ended_by_signals
+    from ..runtime.scaling import VIRTUAL_SIZE_VARIABLE
     from ..runtime.sharing.program import RESUME_VARIABLE
 
     console, errors = make_consoles(False)
-    options, elastic = options_of_job(arguments)
-    shares = options.shares_batches
+    # The ranks have this package, and import nothing from beside the program.
+    options = replace(options_for(arguments, arguments.file), standalone=False)
+    elastic = bool(arguments.elastic)
     begins_again = arguments.restarts > 0 or elastic
-    if shares:
-        refuse_other_options(arguments, options.batch)
-    if options.batch != "global":
-        options = replace(options, restartable=begins_again)
+    if options.batch == "global":
+        refuse_conversion_options(arguments)
     try:
         ranks = place(arguments.size, where_of(arguments))  # refused before anything is done
         queue = queue_printer(errors)
@@ -142,13 +140,11 @@ def run_run(arguments: argparse.Namespace) -> int:
         )
         with ended_by_signals(), program as made:
             copy, folder, locate = made
-            show, starts = tagged_printer(console, errors), itertools.count(1)
+            starts = itertools.count(1)
             with log_of(arguments, copy, errors) as log:
 
                 def hear(rank: int, stream: str, text: str) -> None:
-                    if not shares:
-                        show(rank, stream, text)
-                    elif rank == 0:  # the others print the same
+                    if rank == 0:  # the others print the same
                         (errors if stream == "stderr" else console).print(
                             Text.from_ansi(text), soft_wrap=True
                         )
@@ -162,18 +158,16 @@ def run_run(arguments: argparse.Namespace) -> int:
                     if elastic:
                         ranks_now = f"{following.size} rank{'s' if following.size > 1 else ''}"
                         again = f"goes on with {ranks_now}, from what was kept last"
-                        if not shares:
-                            again += "; data and learning rates follow"
                     errors.print(again, style="yellow", soft_wrap=True)
                     if log is not None:
                         log.hear(result.rank or 0, f"[{fault_of(result)}; {again}]")
 
                 variables = {**common_variables(options), RESUME_VARIABLE: str(int(begins_again))}
-                job = Program(copy, arguments.file, arguments.extra)
-                if shares:
-                    job = replace(job, module=RANK_MODULE)
+                if begins_again and options.batch == "per-rank":
+                    variables[VIRTUAL_SIZE_VARIABLE] = str(arguments.size)
+                job = Program(copy, arguments.file, arguments.extra, module=RANK_MODULE)
                 heard: Any = {
-                    "environment": variables if shares else {},
+                    "environment": variables,
                     "timeout": arguments.timeout,
                     "listener": hear,
                     "queued": queue,
@@ -189,16 +183,6 @@ def run_run(arguments: argparse.Namespace) -> int:
     if result.code != 0:
         print_failure(result, errors)
     return result.code
-
-
-def options_of_job(arguments: argparse.Namespace) -> tuple[Options, bool]:
-    """The options of the conversion, and whether the job is elastic, which with batch global no text depends on."""
-    given = argparse.Namespace(**{**vars(arguments), "elastic": None})
-    options = options_for(given, arguments.file)
-    if options.batch == "global":
-        return options, bool(arguments.elastic)
-    options = options_for(arguments, arguments.file)
-    return options, options.elastic
 
 
 def policy_for(
@@ -287,18 +271,6 @@ def log_of(arguments: argparse.Namespace, copy: Path, errors: Console) -> Iterat
 def command_of(arguments: argparse.Namespace) -> list[str]:
     """The command as the user typed it, as far as this process knows."""
     return ["jupyter", "hvd", *arguments.words]
-
-
-def tagged_printer(console: Console, errors: Console) -> Callable[[int, str, str], None]:
-    """Prints each line of output behind its rank."""
-    from rich.text import Text
-
-    def show(rank: int, stream: str, line: str) -> None:
-        style = RANK_STYLES[rank % len(RANK_STYLES)]
-        target = errors if stream == "stderr" else console
-        target.print(Text.assemble((f"[{rank}] ", style), Text.from_ansi(line)), soft_wrap=True)
-
-    return show
 
 
 def stall_printer(

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 from ..as_it_is import common_variables, require_single_process
 from ..documents import load
 from ..files import UnusableInputError
-from .codes import OK, REFUSED, UNUSABLE
-from .global_batch import refuse_other_options
+from .codes import OK, REFUSED
+from .global_batch import refuse_conversion_options
 from .options import add_options, options_for
-from .show import make_consoles, print_diagnostics
+from .show import make_consoles
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ..convert import Options
-    from ..verify import Check, Verification
     from ..verify.against.verification import AgainstVerification
+    from ..verify.checks import Check
     from ..verify.exact.verification import ExactVerification
 
 
@@ -36,10 +36,9 @@ def add_parser(commands: Any) -> None:
     add("file", type=Path, metavar="FILE")
     add(
         "--batch",
-        choices=("per-rank", "global", "scaled"),
-        help="per-rank: check the conversion (default). global: check that the program as it is gives on N ranks what it "
-        "gives in one process, to its end. scaled: check that N ranks give what the scaled program gives in one process, "
-        "and that it is scaled as it should be",
+        choices=("per-rank", "global"),
+        help="per-rank: check that N ranks give what the scaled program gives in one process, and that it is scaled as it should "
+        "be (default). global: check that the program as it is gives on N ranks what it gives in one process",
     )
     add(
         "--against",
@@ -53,20 +52,19 @@ def add_parser(commands: Any) -> None:
         type=int,
         metavar="N",
         dest="size",
-        help="how many ranks (2; with --batch global alone 2, then 3)",
+        help="how many ranks (2, then 3; with --against 2)",
     )
     add(
         "--steps",
         type=int,
         metavar="K",
-        help="training steps in each run (20; with --batch global or --against all)",
+        help="training steps in each run (all)",
     )
     add(
         "--tolerance",
         type=float,
         metavar="T",
-        help="with --batch global or scaled, or --against: the part of the largest number of its kind by which a number may "
-        "differ (0.0001)",
+        help="the part of the largest number of its kind by which a number may differ (0.0001)",
     )
     add("--timeout", type=float, default=300, metavar="S", help="seconds for each run (300)")
     add(
@@ -74,12 +72,6 @@ def add_parser(commands: Any) -> None:
         type=Path,
         metavar="FOLDER",
         help="whose files the program has copies of (FILE's own)",
-    )
-    add(
-        "--elastic",
-        action="store_true",
-        default=None,
-        help="run it whole as an elastic job too, kill a rank, and check what becomes of the others",
     )
     add("--yes", action="store_true", help="copy these files without asking, however many they are")
     add("--json", action="store_true", help="print one JSON object")
@@ -96,17 +88,23 @@ def run_verify(arguments: argparse.Namespace) -> int:
     from ..convert import NotPythonError
     from ..launchers.hosts import LaunchError
     from ..launchers.signals import ended_by_signals
-    from ..verify import UnconfirmedError
+    from ..verify.workspace import UnconfirmedError
 
     options = options_for(arguments, arguments.file, arguments.beside)
-    judges_other = arguments.against is not None
-    as_it_is = options.shares_batches or judges_other
-    check_options(arguments, as_it_is, options)
-    run: Callable[..., Any] = run_checks
-    if judges_other:
+    if options.batch == "global":
+        refuse_conversion_options(arguments)
+    if arguments.tolerance is not None and not 0 < arguments.tolerance < 1:
+        raise UnusableInputError("--tolerance: must be between 0 and 1")
+    if options.data == "augment":
+        raise UnusableInputError(
+            "--data augment: the maps draw other random numbers than in one process, so there is nothing to compare with; "
+            "verify with --data each: all else is the same"
+        )
+    run: Callable[..., Any] = run_scaled_checks
+    if arguments.against is not None:
         run = run_other_checks
-    elif as_it_is:
-        run = run_exact_checks if options.batch == "global" else run_scaled_checks
+    elif options.batch == "global":
+        run = run_exact_checks
     verification: Any
     try:
         with ended_by_signals():
@@ -122,38 +120,9 @@ def run_verify(arguments: argparse.Namespace) -> int:
         print(json.dumps({"done": True, **verification.as_json()}), flush=True)
     elif arguments.json:
         print(json.dumps(verification.as_json(), indent=2))
-    elif as_it_is:
-        print_as_it_is_verdict(verification)
     else:
-        print_verdict(arguments.file, verification)
-    if as_it_is:
-        return OK if verification.holds else REFUSED
-    if verification.conversion.status == "invalid":
-        return UNUSABLE
-    unchanged = verification.conversion.status == "unchanged"
-    return OK if verification.holds or unchanged else REFUSED
-
-
-def check_options(arguments: argparse.Namespace, as_it_is: bool, options: Options) -> None:
-    """
-    Raises:
-        UnusableInputError: an option was given that is for the other kind of batch, or with which nothing can be compared.
-    """
-    if options.data == "augment":
-        raise UnusableInputError(
-            "--data augment: the maps draw other random numbers than in one process, so there is nothing to compare with; "
-            "verify with --data each: all else is the same"
-        )
-    if as_it_is:
-        refuse_other_options(arguments, options.batch)
-        if arguments.against is not None and options.batch == "scaled":
-            raise UnusableInputError(
-                "--against: for a program that uses Horovod itself --batch is global or per-rank; leave one of them out"
-            )
-        if arguments.tolerance is not None and not 0 < arguments.tolerance < 1:
-            raise UnusableInputError("--tolerance: must be between 0 and 1")
-    elif arguments.tolerance is not None:
-        raise UnusableInputError("--tolerance is for --batch global, --batch scaled and --against")
+        print_verdict(verification)
+    return OK if verification.holds else REFUSED
 
 
 @contextmanager
@@ -171,24 +140,6 @@ def shown_checks(arguments: argparse.Namespace) -> Iterator[Callable[[Check], No
                 print_check(console, check)
 
         yield print_event if arguments.events else show
-
-
-def run_checks(arguments: argparse.Namespace, options: Options, *, confirmed: bool) -> Verification:
-    from ..verify import verify
-    from ..verify.verification import STEPS
-
-    with shown_checks(arguments) as show:
-        return verify(
-            arguments.file,
-            2 if arguments.size is None else arguments.size,
-            steps=STEPS if arguments.steps is None else arguments.steps,
-            timeout=arguments.timeout,
-            options=options,
-            beside=arguments.beside,
-            confirmed=confirmed,
-            listener=show,
-            conversion_seconds=arguments.conversion_limit,
-        )
 
 
 def run_exact_checks(
@@ -271,18 +222,7 @@ def print_event(check: Check) -> None:
     print(json.dumps(check.as_json()), flush=True)
 
 
-def print_verdict(path: Path, verification: Verification) -> None:
-    console, errors = make_consoles(False)
-    if verification.checks:
-        console.print(
-            "The conversion holds." if verification.holds else "The conversion does not hold."
-        )
-        return
-    print_diagnostics(errors, path, verification.conversion.diagnostics)
-    console.print(f"{path}: {verification.conversion.status}, there is no conversion to verify")
-
-
-def print_as_it_is_verdict(verification: ExactVerification | AgainstVerification) -> None:
+def print_verdict(verification: ExactVerification | AgainstVerification) -> None:
     console, _ = make_consoles(False)
     console.print(verification.verdict, markup=False, soft_wrap=True)
 

@@ -5,7 +5,7 @@ Knows no Jupyter server, no TensorFlow, no network. Start reading at `engine.py`
 
 from ..rules.options import Options
 from ..settings import OptionError
-from .conversion import Change, Conversion, Diagnostic, NotebookConversion, Outcome, ways_divided
+from .conversion import Change, Conversion, Diagnostic, NotebookConversion, Outcome
 from .engine import convert_source
 from .explanation import VariableScale, explain_cells, explain_source
 from .notebook import NotPythonError, convert_notebook
@@ -24,5 +24,4 @@ __all__ = [
     "convert_source",
     "explain_cells",
     "explain_source",
-    "ways_divided",
 ]

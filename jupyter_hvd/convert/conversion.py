@@ -5,13 +5,13 @@ The JSON form is documented in `docs/json.md` and is the same everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..frameworks.base import TrainingLoop
-from ..rules.base import WAYS, Severity
+from ..rules.base import Severity
 from ..source.edits import Edit
+from .decisions import decision_of
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -51,6 +51,7 @@ class Change:
         """The change, its edits counted in characters (code points) from the start of its cell."""
         return {
             "rule": self.rule,
+            "decision": decision_of(self.rule),
             "cell": self.cell,
             "line": self.line,
             "before": self.before,
@@ -98,12 +99,6 @@ class Diagnostic:
             "message": self.message,
             "help": self.help,
         }
-
-
-def ways_divided(changes: Sequence[Change]) -> list[str]:
-    """How the changes divide the data, the strictest way first."""
-    said = {change.why.partition(":")[0].lower() for change in changes}
-    return [way for way in WAYS if way in said]
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,9 @@ from functools import lru_cache
 import libcst as cst
 
 from ..analysis.module import Module, Span
-from ..analysis.syntax import nodes_in
 from ..rules.base import Finding, Fix, Problem
 from ..rules.options import SYNTAX, Options
 from ..rules.tensorflow_horovod import RULES
-from ..rules.tensorflow_horovod.apart import Alone, comes_together, is_right, set_apart
 from ..rules.tensorflow_horovod.context import Context, Rule
 from ..rules.tensorflow_horovod.imports import imports_tensorflow, is_own_work, uses_horovod
 from ..source.cells import JoinedCells
@@ -58,11 +56,13 @@ def convert_joined(cells: JoinedCells, options: Options) -> Conversion:
         with deep_recursion():
             context = Context(cells, options)
             stage.set("looked for what the program trains")
-            if not _has_work(context) or uses_horovod(context) is not None:
+            is_foreign = uses_horovod(context) is not None
+            if context.training.loop == "none" or is_foreign:  # a cell that is no Python may train
                 for cell, fault in cells.left_alone.items():
                     return _refuse_syntax(
                         cells, (cells.labels or ())[cell], fault, cells.masked[cell]
                     )
+            if is_foreign or not _has_work(context):
                 return _left_alone(context)
             return _with_warnings(cells, _checked(cells, _convert(context)))
     except cst.ParserSyntaxError as error:
@@ -77,9 +77,7 @@ def _has_work(context: Context) -> bool:
 
     Ranks that share each batch need not see the training: another module's is shared as well.
     """
-    if context.training.loop != "none":
-        return True
-    return context.options.shares_batches and imports_tensorflow(context)
+    return context.training.loop != "none" or imports_tensorflow(context)
 
 
 @dataclass(frozen=True)
@@ -91,16 +89,10 @@ class Chosen:
 
 
 def _convert(context: Context) -> Conversion:
-    outcome, errors = _asked(context)
-    return outcome if not errors else _beside(context, errors) or outcome
-
-
-def _asked(context: Context) -> tuple[Conversion, list[tuple[Rule, Problem]]]:
-    """The conversion by all rules; with what refuses it, where something does."""
+    """The conversion by all rules."""
     loop, text = context.training.loop, context.cells.text
     chosen: list[Chosen] = []
     diagnostics: list[Diagnostic] = []
-    errors: list[tuple[Rule, Problem]] = []
     for rule in RULES:
         if context.options.batch not in rule.batches:
             continue
@@ -114,77 +106,24 @@ def _asked(context: Context) -> tuple[Conversion, list[tuple[Rule, Problem]]]:
                 chosen.append(Chosen(rule, finding))
             else:
                 diagnostics.append(_diagnostic(context, rule, finding))
-                if finding.severity == "error":
-                    errors.append((rule, finding))
     diagnostics.sort(key=lambda d: (d.cell or 0, d.line, d.column))
-    if errors:
-        return Conversion("refused", loop, (), tuple(diagnostics), code=text), errors
+    if any(each.severity == "error" for each in diagnostics):
+        return Conversion("refused", loop, (), tuple(diagnostics), code=text)
     provided, problems = _provided(context, chosen)
     if problems:
         diagnostics += problems
-        return Conversion("refused", loop, (), tuple(diagnostics), code=text), []
+        return Conversion("refused", loop, (), tuple(diagnostics), code=text)
+    made = {each.fix.edits for each in provided.values()}
+    chosen = [each for each in chosen if each.fix.edits not in made]
     changes = _changes(context, [*provided.values(), *chosen], provided)
     status: Status = "converted" if changes else "unchanged"
-    return Conversion(status, loop, changes, tuple(diagnostics), code=text), []
-
-
-#: How often what is left of a program may be refused for one more training.
-MAX_PARTS = 4
-
-
-def _beside(context: Context, errors: list[tuple[Rule, Problem]]) -> Conversion | None:
-    """The conversion of the rest of a program, where rank 0 alone may do the trainings that refuse it; None where not.
-
-    A later cell of living ranks may read what comes of it, and a job that is started again would begin it anew.
-    """
-    options = context.options
-    if options.batch not in Alone.batches:
-        return None
-    if options.open_ended or options.restartable or not options.uses(Alone.code):
-        return None
-    problems: list[Problem] = []
-    shared = False
-    for _ in range(MAX_PARTS):
-        if not all(rule.partial for rule, _ in errors):
-            return None
-        problems += [problem for _, problem in errors]
-        apart = set_apart(context, problems, shared)
-        if apart is None:
-            return None
-        rest = Context(context.cells, options, apart)
-        if rest.training.loop == "none":
-            return None
-        outcome, errors = _asked(rest)
-        edits = [edit for change in outcome.changes for edit in change.edits]
-        if outcome.status == "converted":
-            if not is_right(apart, edits):
-                return None
-            if shared or not comes_together(apart, edits):
-                return outcome
-            shared = True
-        elif not errors:
-            return None
-        errors = [(rule, _in(context, rest, problem)) for rule, problem in errors]
-    return None
-
-
-def _in(context: Context, rest: Context, problem: Problem) -> Problem:
-    """A problem of the rest of a program, as one of the whole: at the same place of the text."""
-    if isinstance(problem.anchor, int):
-        return problem
-    kind, span = type(problem.anchor), rest.module.span(problem.anchor)
-    same = (
-        node
-        for node in nodes_in(context.module.tree)
-        if type(node) is kind and context.module.span(node) == span
-    )
-    return replace(problem, anchor=next(same, span.start))
+    return Conversion(status, loop, changes, tuple(diagnostics), code=text)
 
 
 def _left_alone(context: Context) -> Conversion:
     """The outcome for a program without training, or with Horovod in it.
 
-    What a conversion has written is nothing to object to: `jhvd.broadcast_once(optimizer)` hands an optimizer to another module.
+    What a conversion has written is nothing to object to.
     """
     found = (
         _diagnostic(context, rule, finding)

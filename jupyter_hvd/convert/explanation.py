@@ -108,7 +108,7 @@ def explain_cells(cells: JoinedCells) -> tuple[VariableScale, ...]:
         raise SyntaxError(f"line {fault[0]}: {fault[2]}")
     with deep_recursion():
         try:
-            context = Context(cells, Options(batch="scaled"))
+            context = Context(cells, Options())
         except cst.ParserSyntaxError as error:
             raise SyntaxError(str(error)) from None
         numbers = (e for e in context.scales.explained if _may_be_number(context, e.place))

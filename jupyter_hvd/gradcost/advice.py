@@ -40,10 +40,10 @@ from ..tensor.ssa.program import (
 )
 from ..tensor.ssa.simplify import simplify
 from .analysis import Sizes
-from .report import Advice, AdviceKind, Locate, Measured, Plain, Report
+from .report import Advice, AdviceKind, Locate, Plain, Report
 from .rewrites import Rewriting, rewritings
 from .subject import Subject
-from .wording import number, operation_count, seconds
+from .wording import number, operation_count
 
 WORTH = 0.02  # of all operations: less is not worth a word
 SHOWN = 6
@@ -59,7 +59,7 @@ class Adviser:
         """What to change, the largest saving first, then what JAX alone would make of it."""
         cheaper = sorted(_cheaper(self, sizes, locate), key=lambda a: -a.saves)
         found = sorted(_found(self, sizes, locate), key=lambda a: -a.saves)
-        jax = [*_estimated(self.subject, sizes, report.plain), *_measured(report.measured)]
+        jax = list(_estimated(self.subject, sizes, report.plain))
         return (*cheaper[:SHOWN], *found[:SHOWN], *jax)
 
     @cached_property
@@ -331,17 +331,3 @@ def _power(name: str, exponent: float) -> str:
     if rounded == "1":
         return name
     return name + rounded.translate(str.maketrans("-.0123456789", "⁻·⁰¹²³⁴⁵⁶⁷⁸⁹"))
-
-
-def _measured(measured: Measured | None) -> Iterator[Advice]:
-    if measured is None or measured.jax_adjoint is None or measured.paired_adjoint is None:
-        return
-    times = measured.jax_adjoint / measured.paired_adjoint
-    both = f"{seconds(measured.jax_adjoint)} against {seconds(measured.paired_adjoint)}"
-    if not measured.apart:
-        said = f"plain JAX's gradient and this one cannot be told apart: medians of {both}, within what calls vary by"
-    elif times > 1:
-        said = f"plain JAX's gradient takes {times:.3g} × as long, {both}"
-    else:
-        said = f"plain JAX's gradient is {1 / times:.3g} × faster, {both}"
-    yield Advice("measured", f"Measured at {measured.at}, run in turn: {said}.")

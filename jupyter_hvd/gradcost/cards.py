@@ -9,12 +9,13 @@ from typing import Any
 from ..tensor import TensorError, TensorFunction
 from ..tensor.frontend.signature import declared
 from .analysis import piece
+from .unresolved_names import unresolved_names
 from .wording import pretty
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a card says."""
+    """What a card says; `unresolved` are names in the function that there are not, yet."""
 
     name: str
     signature: str
@@ -22,6 +23,7 @@ class Card:
     formula: str
     state: str
     typed: bool
+    unresolved: tuple[str, ...] = ()
 
 
 def card(function: TensorFunction) -> Card:
@@ -35,8 +37,9 @@ def card(function: TensorFunction) -> Card:
     )
     if not known:
         inside = ", ".join(parameters)
-        waiting = "no types yet: call it once, or annotate its parameters"
-        return Card(name, f"{name}({inside})", "", "", waiting, False)
+        waiting = "Not compiled yet. Call it once, or annotate its parameters, to see its cost."
+        unresolved = tuple(unresolved_names(function.python))
+        return Card(name, f"{name}({inside})", "", "", waiting, False, unresolved)
     instance = function.instance
     inside = ", ".join(f"{x}: {t}" for x, t, _ in instance.parameters)
     formula = function.cost_formula()
@@ -54,7 +57,7 @@ def card(function: TensorFunction) -> Card:
 def _state(function: TensorFunction) -> str:
     compiled = function.compiled
     if not compiled:
-        return "compiles at its first call"
+        return "Not compiled yet: its first call compiles it."
     if not function.last_sizes:
         return "compiled"
     at = ", ".join(f"{name} = {n}" for name, n in (function.last_sizes or {}).items())
@@ -78,18 +81,28 @@ def _html(shown: Card) -> str:
         if shown.typed
         else ""
     )
+    warnings = "".join(
+        f'<div style="color:var(--jp-error-color1, #b71c1c)">{escape(warning)}</div>'
+        for warning in shown.unresolved
+    )
     return (
         '<div style="border:1px solid var(--jp-border-color2, #ccc);'
         f"border-left:4px solid var({edge});border-radius:2px;padding:4px 10px;"
         'font-size:var(--jp-ui-font-size1, 13px);line-height:1.5">'
         f"<code><b>{escape(shown.signature)}</b></code>{cost}"
-        f'<div style="color:var(--jp-ui-font-color2, #666)">{escape(shown.state)}</div></div>'
+        f'<div style="color:var(--jp-ui-font-color2, #666)">{escape(shown.state)}</div>{warnings}</div>'
     )
 
 
 def text(cards: list[Card]) -> str:
     return "\n".join(
-        f"{c.signature}   {c.cost + ' operations; ' if c.typed else ''}{c.state}" for c in cards
+        "\n  ".join(
+            [
+                f"{c.signature}   {c.cost + ' operations; ' if c.typed else ''}{c.state}",
+                *c.unresolved,
+            ]
+        )
+        for c in cards
     )
 
 

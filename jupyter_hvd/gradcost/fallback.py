@@ -25,7 +25,7 @@ from .report import (
     Times,
 )
 from .svg import Series, plot
-from .wording import against, number, seconds
+from .wording import against, comparison, number, seconds, spread
 from .wording import ratio as spelt
 
 MIME = "application/vnd.jupyter-hvd.gradcost+json"
@@ -101,11 +101,11 @@ def _compared_line(c: Compared) -> str:
 
 def measured_text(m: Measured) -> str:
     jax = ""
-    if m.jax_adjoint is not None and m.paired_adjoint is not None:
-        jax = f"; in turn, {seconds(m.paired_adjoint)} and plain JAX's {seconds(m.jax_adjoint)}"
+    if m.jax_adjoint is not None and m.jax_spread is not None:
+        jax = f", jax.grad {spread(m.jax_adjoint, m.jax_spread)}: {comparison(m.faster)}"
     return (
-        f"measured at {m.at or 'these arguments'} on {m.device} in {m.dtype}, median of {m.repeats}: "
-        f"value {seconds(m.value)}, gradient {seconds(m.adjoint)}{jax}"
+        f"measured at {m.at or 'these arguments'} on {m.device} in {m.dtype}, {m.repeats} rounds in turn: "
+        f"value {seconds(m.value)}, gradient {spread(m.adjoint, m.adjoint_spread)}{jax}"
     )
 
 
@@ -165,7 +165,7 @@ def _figures(report: Report) -> str:
         ("adjoint", report.adjoint, report.adjoint_ratio),
     ]
     return _table(
-        ("", "formula", "operations", "+", "·", "f", "numbers kept", "× value", "bound"),
+        ("", "formula", "operations", "+", "·", "f", "intermediate values", "× value", "bound"),
         (
             (
                 f"<b>{name}</b>",
@@ -191,7 +191,7 @@ def _multiple(ratio: Ratio | None) -> str:
 
 def _kept(figure: Figure) -> str:
     """How much of it loops keep from turn to turn."""
-    return f" ({number(figure.histories)} by loops)" if figure.histories else ""
+    return f" ({number(figure.histories)} in loops)" if figure.histories else ""
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -138,7 +138,7 @@ class Heat:
     share: float
 
 
-AdviceKind = Literal["outside", "factored", "reassociated", "guard", "shared", "jax", "measured"]
+AdviceKind = Literal["outside", "factored", "reassociated", "guard", "shared", "jax"]
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,8 @@ class Advice:
 
 
 State = Literal["pending", "done", "failed"]
+#: Which of two gradients is faster; "noisy" and "neither" are no winner.
+Faster = Literal["gradient", "jax.grad", "neither", "noisy", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -179,8 +181,8 @@ class Plain:
 class Measured:
     """Times in seconds and bytes at the sizes where they were measured, in numbers of type `dtype`.
 
-    `jax_adjoint` is plain JAX's gradient, `paired_adjoint` this one, run in turn with it; `apart`
-    says that their quartiles do not overlap.
+    Value, gradient and plain JAX's gradient (`jax_adjoint`) run in turn, `repeats` times: medians, quartiles of both gradients.
+    `faster` is "noisy" where times vary too much to say, "neither" where they are alike, "unknown" without plain JAX's.
     """
 
     sizes: Mapping[str, int]
@@ -190,13 +192,14 @@ class Measured:
     dtype: str
     value: float
     adjoint: float
+    adjoint_spread: tuple[float, float]
     value_bytes: int
     adjoint_bytes: int
     value_statements: Mapping[str, float]
     adjoint_statements: Mapping[str, float]
-    paired_adjoint: float | None
     jax_adjoint: float | None
-    apart: bool
+    jax_spread: tuple[float, float] | None
+    faster: Faster
     note: str = ""
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..tensor import TensorError, calls
-from ..tensor.instance import Instance
 from .analysis import Sizes
 from .report import Growth, Times
 from .subject import Size, Subject
@@ -87,27 +86,17 @@ def _seconds(
 ) -> tuple[float, float]:
     """The shortest of some calls of value and gradient, run in turn: what else the machine does makes none shorter."""
     from ..tensor.jax.timing import interleaved
+    from .xla import compiled_kernel
 
     own = {x: arguments[x] for x, _ in subject.types}
     calls.check(subject.instance, own, sizes)
     step()
-    value = _compiled(subject.value.instance, sizes, own)
+    value = compiled_kernel(subject.value.instance, sizes, own)
     step()
-    adjoint = _compiled(subject.adjoint.instance, sizes, arguments)
+    adjoint = compiled_kernel(subject.adjoint.instance, sizes, arguments)
     times = interleaved((value, adjoint), REPEATS, step)
     first, second = map(min, times)
     return first, second
-
-
-def _compiled(instance: Instance, sizes: Sizes, arguments: Mapping[str, Any]) -> Callable[[], Any]:
-    """A call of the kernel: one of the function would change what its cards tell of its last call."""
-    from ..tensor.jax.backend import kernel
-    from ..tensor.jax.precision import is_double, keeping_float64
-    from .xla import compiled
-
-    made, given = kernel(instance, sizes), tuple(arguments.values())
-    with keeping_float64(is_double(made.kinds, given)):
-        return compiled(made.run, made.operands(given))
 
 
 def growth(sizes: Sequence[int], seconds: Sequence[float]) -> Growth | None:

@@ -45,3 +45,20 @@ def seconds(value: float) -> str:
         if value >= scale:
             return f"{value / scale:.3g} {unit}"
     return f"{value / 1e-9:.3g} ns"
+
+
+def spread(median: float, quartiles: tuple[float, float]) -> str:
+    """A time with the quartiles that it varies by: `128 µs (105 µs to 160 µs)`."""
+    low, high = quartiles
+    return f"{seconds(median)} ({seconds(low)} to {seconds(high)})"
+
+
+def comparison(faster: str) -> str:
+    """Which gradient is faster, in words."""
+    return {
+        "gradient": "this gradient is faster",
+        "jax.grad": "jax.grad is faster",
+        "neither": "no difference",
+        "noisy": "too noisy to compare",
+        "unknown": "not compared",
+    }[faster]

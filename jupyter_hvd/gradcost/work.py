@@ -8,17 +8,24 @@ from typing import TYPE_CHECKING, Any
 from ..tensor import TensorError, calls
 from ..tensor.jax.profile import ProfileCancelledError, profile
 from .analysis import Sizes
-from .report import Measured, Plain, State
+from .report import Faster, Measured, Plain, State
 from .subject import Subject
 
 if TYPE_CHECKING:
-    from ..tensor.jax.timing import Paired
+    from ..tensor.jax.timing import Spread, Verdict
 
 Progress = Callable[[int, int], None]
 Cancelled = Callable[[], bool]
 
 ESTIMATED = 1 << 24  # entries of the largest array at which plain JAX is still compiled
 MEASURED = 1 << 28  # entries in all at which something is still run
+ROUNDS = 11  # in which value, gradient and plain JAX's run in turn, at least
+FASTER: Mapping[Verdict, Faster] = {
+    "first": "gradient",
+    "second": "jax.grad",
+    "neither": "neither",
+    "noisy": "noisy",
+}
 GRID = (4, 16, 64, 256, 1024, 4096, 16384)
 
 Key = tuple[tuple[str, int], ...]
@@ -122,6 +129,7 @@ def entries(subject: Subject, sizes: Sizes) -> int:
 def _measured(
     subject: Subject, sizes: Sizes, repeats: int, progress: Progress, cancelled: Cancelled
 ) -> Measured:
+    from ..tensor.jax.timing import faster, spread
     from . import xla
     from .arguments import at_sizes, number_type
 
@@ -130,14 +138,14 @@ def _measured(
     dense = subject.space(sizes)
     with_jax = subject.against is not None or dense <= MEASURED >> 2
     steps = [len(p.instance.ssa.statements) + 1 for p in (subject.value, subject.adjoint)]
-    total = sum(steps) + (repeats + 2 if with_jax else 0)
+    total = sum(steps) + ROUNDS + (3 if with_jax else 2)
     done = 0
 
     def step() -> None:
         nonlocal done
         if cancelled():
             raise ProfileCancelledError
-        done += 1
+        done = min(done + 1, total)
         progress(done, total)
 
     def counted(_done: int, _steps: int) -> None:
@@ -147,51 +155,56 @@ def _measured(
     calls.check(subject.instance, own, sizes)
     value = profile(subject.value.instance, sizes, own, repeats, counted, cancelled)
     adjoint = profile(subject.adjoint.instance, sizes, arguments, repeats, counted, cancelled)
-    pair = _compared(subject, sizes, arguments, repeats, step) if with_jax else None
+    found = _interleaved(subject, sizes, arguments, own, with_jax, step)
+    value_times, adjoint_times, *jax_times = found
+    jax_spread = spread(jax_times[0]) if jax_times else None
     return Measured(
         sizes=dict(sizes),
         at=spelt(subject, sizes),
-        repeats=repeats,
+        repeats=len(value_times),
         device=xla.device(),
         dtype=number_type(own),
-        value=value.total.seconds,
-        adjoint=adjoint.total.seconds,
+        value=spread(value_times).median,
+        adjoint=spread(adjoint_times).median,
+        adjoint_spread=_quartiles(spread(adjoint_times)),
         value_bytes=value.total.bytes,
         adjoint_bytes=adjoint.total.bytes,
         value_statements=_seconds(value),
         adjoint_statements=_seconds(adjoint),
-        paired_adjoint=None if pair is None else pair.first,
-        jax_adjoint=None if pair is None else pair.second,
-        apart=pair is not None and pair.apart,
+        jax_adjoint=None if jax_spread is None else jax_spread.median,
+        jax_spread=None if jax_spread is None else _quartiles(jax_spread),
+        faster=FASTER[faster(adjoint_times, jax_times[0])] if jax_times else "unknown",
         note=""
         if with_jax
         else f"plain JAX would form an array of {dense:,} numbers; it was not run",
     )
 
 
-def _compared(
+def _quartiles(spread: Spread) -> tuple[float, float]:
+    return spread.low, spread.high
+
+
+def _interleaved(
     subject: Subject,
     sizes: Sizes,
     arguments: Mapping[str, Any],
-    repeats: int,
+    own: Mapping[str, Any],
+    with_jax: bool,
     step: Callable[[], None],
-) -> Paired:
-    """This gradient and plain JAX's, run in turn."""
-    from ..tensor.jax.timing import paired
+) -> list[list[float]]:
+    """Seconds of value, gradient and plain JAX's gradient, run in turn, so that one load of the machine meets all."""
+    from ..tensor.jax.timing import LONGEST, interleaved
     from . import plainjax, xla
-    from .arguments import on_device, real_arguments
+    from .arguments import real_arguments
 
-    names = [x for x in arguments if x in subject.differentiable]
-
-    def ours(*moved: Any) -> Any:
-        return subject.reverse(**{**arguments, **dict(zip(names, moved, strict=True))})
-
-    return paired(
-        xla.compiled(ours, on_device([arguments[x] for x in names])),
-        xla.compiled(plainjax.plain(subject, sizes).adjoint, real_arguments(subject, arguments)),
-        repeats,
-        step,
-    )
+    functions = [
+        xla.compiled_kernel(subject.value.instance, sizes, own),
+        xla.compiled_kernel(subject.adjoint.instance, sizes, arguments),
+    ]
+    if with_jax:
+        plain = plainjax.plain(subject, sizes).adjoint
+        functions.append(xla.compiled(plain, real_arguments(subject, arguments)))
+    return interleaved(functions, ROUNDS, step, LONGEST)
 
 
 def spelt(subject: Subject, sizes: Sizes) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import jax
+
+from ..tensor.instance import Instance
+from ..tensor.jax.backend import kernel
+from ..tensor.jax.precision import is_double, keeping_float64
+from .analysis import Sizes
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,15 @@ def compiled(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable
     """A call that is compiled beforehand, for real arguments."""
     run = jax.jit(function).lower(*arguments).compile()
     return partial(run, *arguments)
+
+
+def compiled_kernel(
+    instance: Instance, sizes: Sizes, arguments: Mapping[str, Any]
+) -> Callable[[], Any]:
+    """A call of the kernel: one of the function would change what its cards tell of its last call."""
+    made, given = kernel(instance, sizes), tuple(arguments.values())
+    with keeping_float64(is_double(made.kinds, given)):
+        return compiled(made.run, made.operands(given))
 
 
 def device() -> str:

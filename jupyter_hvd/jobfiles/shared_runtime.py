@@ -1,4 +1,4 @@
-"""What a program for `--batch global` needs of the runtime, as one file beside it."""
+"""What a converted program needs of the runtime, as one file beside it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,18 @@ from .. import __version__, runtime
 from ..rules.tensorflow_horovod.imports import SHARING_FILE
 
 #: By which a file of ours is known again.
-HEAD = f'"""What programs for --batch global need of jupyter_hvd.runtime {__version__}, written by jupyter hvd.'
+HEAD = (
+    f'"""What converted programs need of jupyter_hvd.runtime {__version__}, written by jupyter hvd.'
+)
 #: Modules of the runtime that sharing imports, beside its own package.
-MODULES = ("process", "guard", "scaling")
+MODULES = ("process", "scaling", "published")
+#: What programs find in the file, by the module that has it.
+NAMES = {
+    module: [
+        name for name in runtime.__all__ if module in getattr(runtime, name).__module__.split(".")
+    ]
+    for module in ("sharing", "published", "scaling")
+}
 TEXT = (
     HEAD
     + '''
@@ -48,10 +57,9 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
 __path__ = []
 sys.meta_path.append(Sources())
 importlib.invalidate_caches()
-_sharing = importlib.import_module(f"{{__name__}}.sharing")
-share, start_shared = _sharing.share, _sharing.start_shared
-_scaling = importlib.import_module(f"{{__name__}}.scaling")
-join_batches, scale_rate = _scaling.join_batches, _scaling.scale_rate
+for _module, _names in {names!r}.items():
+    _module = importlib.import_module(f"{{__name__}}.{{_module}}")
+    globals().update({{name: getattr(_module, name) for name in _names}})
 '''
 )
 
@@ -64,7 +72,7 @@ def runtime_file() -> str:
         f"SOURCES[{str(file.relative_to(folder))!r}] = {quoted(file.read_text())}\n"
         for file in files
     )
-    return TEXT.format(version=__version__, sources="".join(sources))
+    return TEXT.format(version=__version__, names=NAMES, sources="".join(sources))
 
 
 def runtime_path(program: Path) -> Path:

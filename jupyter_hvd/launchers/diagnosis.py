@@ -79,12 +79,7 @@ def doing(rank: int, stall: Stall) -> str:
         what = "waits in Horovod"
     else:
         what = "waits in TensorFlow" if place.in_tensorflow else "waits"
-    counted = "" if place.updates is None else f", after {count(place.updates)}"
-    return what + counted
-
-
-def count(updates: int) -> str:
-    return f"{updates} update{'s' * (updates != 1)}"
+    return what
 
 
 def words(stall: Stall, locate: Locate) -> list[str]:
@@ -109,13 +104,6 @@ def words(stall: Stall, locate: Locate) -> list[str]:
             f"{'comes' if len(absent) == 1 else 'come'}."
         )
     said += [line for rank in absent for line in about(rank, stall, locate)]
-    made = {r: p.updates for r, p in stall.places.items() if p.updates is not None}
-    if len(set(made.values())) > 1:
-        most, least = max(made, key=made.__getitem__), min(made, key=made.__getitem__)
-        said.append(
-            f"Rank {least} has made {count(made[least])}, rank {most} {count(made[most])}: "
-            f"rank {least} has left the loop early, has skipped a step, or is still within one."
-        )
     if together and not absent and len(kinds) <= 1:
         said.append(
             "All ranks wait in the same place: for the network between them, or, within TensorFlow, for data."

@@ -24,7 +24,6 @@ class Position:
     collective: str = ""
     doing: str = field(default="", compare=False)
     handling: str = field(default="", compare=False)
-    updates: int | None = None
 
     @property
     def in_horovod(self) -> bool:
@@ -48,7 +47,6 @@ def position_of(told: Mapping[str, Any]) -> Position:
         told.get("collective", ""),
         told.get("doing", ""),
         told.get("handling", ""),
-        told.get("updates"),
     )
 
 

@@ -44,8 +44,7 @@ def whereabouts() -> dict[str, Any]:
         "cell": label and line in the user's code, None outside of it. "inside": the innermost file.
         "collective": the collective operation, with its name or the shape of what it is about, "" in none.
         "doing": what the system makes it wait for, "" where nothing is known. "handling": an exception that
-        was caught and is being handled, "" where none is. "updates": how many times the guard has seen the
-        weights updated, None where it has not been asked to watch. "time": by this host's clock.
+        was caught and is being handled, "" where none is. "time": by this host's clock.
     """
     main = threading.main_thread().ident or 0
     frame = sys._current_frames().get(main)
@@ -62,7 +61,6 @@ def whereabouts() -> dict[str, Any]:
         "collective": collective,
         "doing": "" if collective else waits_for(),
         "handling": handled(main),
-        "updates": updates(),
         "time": time.monotonic(),
     }
 
@@ -70,7 +68,7 @@ def whereabouts() -> dict[str, Any]:
 def unknown_whereabouts() -> dict[str, Any]:
     """As `whereabouts`, where nothing can be found out."""
     texts = dict.fromkeys(("inside", "collective", "doing", "handling"), "")
-    return {"cell": None, "updates": None, "time": time.monotonic(), **texts}
+    return {"cell": None, "time": time.monotonic(), **texts}
 
 
 def collective_of(frame: FrameType) -> str:
@@ -97,12 +95,6 @@ def handled(thread: int) -> str:
     with suppress(Exception):
         return f"{type(error).__name__}: {error}".splitlines()[0][:200]
     return type(error).__name__
-
-
-def updates() -> int | None:
-    """How often the guard of a converted program has seen its weights updated."""
-    guard = getattr(sys.modules.get("jupyter_hvd.runtime.guard"), "_guard", None)
-    return int(guard.steps) if guard is not None and guard.watches else None
 
 
 def waits_for() -> str:

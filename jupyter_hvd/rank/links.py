@@ -184,7 +184,7 @@ def holdings(value: Any) -> Iterator[tuple[Place, Any]]:
 
 @dataclass(frozen=True)
 class Rate:
-    """A learning rate, which is that of several ranks, and another one in the notebook; not where ranks share each batch."""
+    """A learning rate, which of ranks that share nothing is another one in the notebook."""
 
     value: float | None
 

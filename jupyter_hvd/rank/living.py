@@ -17,10 +17,10 @@ from typing import Any
 from ..files import cache_folder
 from ..launchers.lifeline import LifelineClient
 from ..launchers.temporary_files import note_temporary_files
-from ..runtime.guard import join_ranks
 from . import remote
 from .batch import require_all_ranks
 from .imports import uncollected
+from .trained_weights import join_ranks
 
 
 def main() -> None:

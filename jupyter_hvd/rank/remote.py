@@ -15,11 +15,10 @@ from typing import Any, Literal
 
 from ..launchers.lifeline import LifelineClient
 from ..launchers.whereabouts import threads
-from ..runtime import guard, randomness, weights
 from ..runtime.sharing import program
 from ..runtime.sharing.random_state import RandomState, random_state, set_random_state
 from ..runtime.sharing.start import work_on_a_copy
-from . import links, states
+from . import links, states, trained_weights
 from .magic_output import print_magics_once
 from .paths import TRAINED, AccessPath, Reached, reached
 from .reply import Changed, Reply, describe
@@ -40,7 +39,7 @@ from .serialization import (
 #: The file of a cell's code on the ranks, `<In[3]#7>`: the notebook's number and a serial one.
 CELL_FILE = "<In[{number}]#{serial}>"
 #: How ranks are watched in a cell: compared when it has trained, while it trains too, or not at all.
-Watch = Literal["after", "during", "never"]
+Watch = Literal["after", "never"]
 
 #: What ties this rank to the kernel; the engine sets it.
 lifeline: LifelineClient | None = None
@@ -91,7 +90,7 @@ _renew_files: Callable[[], None] | None = None
 def share_cells() -> None:
     """Share what cells compute from now on, where the notebook's ranks share each batch."""
     global _renew_files
-    if os.environ.get(program.BATCH_VARIABLE) != "global":
+    if os.environ.get(program.BATCH_VARIABLE) is None:
         return
     if os.environ["HOROVOD_RANK"] != "0":
         _renew_files = work_on_a_copy()
@@ -234,7 +233,7 @@ def run_cell(
         try:
             with interruptible():
                 if watch != "never" and not goes_on:
-                    guard.watch_cell(watch == "during")
+                    trained_weights.watch_cell()
                 result = shell.run_cell(source, store_history=False)
                 error = result.error_before_exec or result.error_in_exec
         except (KeyboardInterrupt, RuntimeError) as stopped:
@@ -268,7 +267,7 @@ def run_cell(
         values,
         changed,
         found,
-        guard.training_digest() if watch != "never" else "",
+        trained_weights.training_digest() if watch != "never" else "",
     )
 
 
@@ -302,7 +301,7 @@ def changed_since(
 
 def meet() -> str:
     """Compare the ranks' weights, once all have ended a cell; what tells them apart, or ''."""
-    return guard.meet()
+    return trained_weights.meet()
 
 
 #: What the conversion's names stand for, to be put back where a cell of the user's has bound them.
@@ -488,16 +487,8 @@ def rejoin() -> int:
 
 
 def draw_level(names: Sequence[str]) -> list[str]:
-    """Where a cell was broken off on some ranks sooner than on others, let them begin the next one alike.
-
-    They draw the same random numbers, and the next training broadcasts from rank 0 as the first did.
-
-    Returns:
-        the names of what goes on, in an order of its own, from where it has come to.
-    """
+    """Of some names those of what goes on by itself, where a cell was broken off on some ranks sooner than on others."""
     from IPython.core.getipython import get_ipython
 
     shell: Any = get_ipython()
-    randomness.draw_alike_again()
-    weights.forget_broadcasts()
     return [name for name in names if keeps_place(shell.user_ns.get(name))]

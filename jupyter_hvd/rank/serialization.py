@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ..runtime.randomness import _set_state, _state_of
+from ..runtime.scaling import rate_factor
 
 #: Values up to this size come back from a cell, and are pushed, without being asked for.
 SMALL = 64 * 2**20
@@ -53,8 +53,10 @@ def pack(value: Any, limit: int | None = SMALL) -> SerializedValue:
         try:
             shape = build_shape(value) if keras == "weights" else None
             if draws(value):
-                return SerializedValue(keras, [pickle.dumps(_state_of(value))])
-            return SerializedValue(keras, [array.numpy() for array in weights_of(value)], shape)
+                return SerializedValue(keras, [pickle.dumps(generator_state(value))])
+            steps, each = steps_of(value)
+            arrays = [v.numpy() * each if v is steps else v.numpy() for v in weights_of(value)]
+            return SerializedValue(keras, arrays, shape)
         except Exception as error:
             return SerializedValue("none", why=f"{type(error).__name__}: {error}")
     if keras == "tensor":
@@ -244,6 +246,17 @@ def state_of(value: Any) -> list[Any]:
     return [each for each in variables if id(each) not in rates] if is_built else []
 
 
+def steps_of(value: Any) -> tuple[Any, int]:
+    """The variable in which an optimizer counts its steps, and for how many steps of one process each of these stands.
+
+    Counts travel as those of one process, by which schedules and the notebook's own optimizer go on.
+    """
+    optimizer = getattr(value, "inner_optimizer", value)  # of one that scales losses
+    if not hasattr(optimizer, "apply_gradients"):
+        return None, 1
+    return getattr(optimizer, "iterations", None), rate_factor(optimizer)
+
+
 def rate_of(optimizer: Any) -> float | None:
     """The learning rate of an optimizer; None where there is none, or a schedule."""
     rate = getattr(optimizer, "_learning_rate", None)
@@ -273,7 +286,7 @@ def set_weights(existing: Any, packed: SerializedValue) -> None:
     if keras_kind(existing) != packed.kind:
         raise ValueError(f"there is no object here that {the(packed)} could be set in")
     if draws(existing):
-        _set_state(existing, pickle.loads(packed.data[0]))  # noqa: S301 — from the user's own processes
+        set_generator_state(existing, pickle.loads(packed.data[0]))  # noqa: S301 — from the user's own processes
         return
     if packed.kind == "weights" and not weights_of(existing) and packed.shape is not None:
         if isinstance(packed.shape, dict) and hasattr(existing, "build_from_config"):
@@ -284,8 +297,9 @@ def set_weights(existing: Any, packed: SerializedValue) -> None:
     if [tuple(a.shape) for a in own] != [a.shape for a in packed.data]:
         what = "weights have" if packed.kind == "weights" else "state has"
         raise ValueError(f"its {what} other shapes")
+    steps, each = steps_of(existing)
     for variable, array in zip(own, packed.data, strict=True):
-        variable.assign(array)
+        variable.assign(array // each if variable is steps else array)
 
 
 def unpack_history(data: dict[str, Any]) -> Any:
@@ -303,3 +317,21 @@ def read_pushed(head: bytes, path: str | None, places: list[tuple[int, int]]) ->
         memory = memoryview(mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE))
     buffers = [memory[start : start + length] for start, length in places]
     return pickle.loads(head, buffers=buffers)  # noqa: S301 — the same
+
+
+def generator_state(generator: Any) -> Any:
+    """The state of a generator of NumPy's or Python's."""
+    if hasattr(generator, "getstate"):
+        return generator.getstate()
+    bits = getattr(generator, "bit_generator", None)
+    return generator.get_state() if bits is None else bits.state
+
+
+def set_generator_state(generator: Any, state: Any) -> None:
+    """Give a generator of NumPy's or Python's a state of its own kind."""
+    if hasattr(generator, "setstate"):
+        generator.setstate(state)
+    elif hasattr(generator, "bit_generator"):
+        generator.bit_generator.state = state
+    else:
+        generator.set_state(state)

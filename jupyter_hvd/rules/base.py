@@ -13,27 +13,23 @@ import libcst as cst
 from ..source.edits import Edit
 
 Severity = Literal["error", "warning", "info"]
-#: Which batch one step trains on: `per-rank`, each rank a batch of its own; `global`, all ranks together one process's;
-#: `scaled`, all ranks together one that is as many times as large as there are ranks.
-Batch = Literal["per-rank", "global", "scaled"]
+#: Which batch the ranks share at a step: `per-rank`, one process's times the number of ranks; `global`, one process's.
+Batch = Literal["per-rank", "global"]
 BATCHES: tuple[Batch, ...] = get_args(Batch)
-#: Those in which the ranks share each batch.
-SHARING: tuple[Batch, ...] = ("global", "scaled")
 #: What a family of rules looks at: a program, and the names to write with.
 ContextT = TypeVar("ContextT")
 
 #: What a fix needs that says nothing else: the backend, imported and started. Changes speak of it by this name.
 BACKEND = "horovod"
-#: How data are divided among the ranks; a change that does so says which before the first colon of its reason.
-WAYS = ("divided exactly", "divided by agreement", "drawn independently")
 #: The codes of all rules.
 CODES: list[str] = []
 
 
 @dataclass(frozen=True)
 class Example:
-    """Source before and after a rule, without those it says to `ignore`, for a job that may be started again, or for another
-    `batch`; `after` is None where the program is refused, and `before` again where something is told and nothing changed.
+    """Source before and after a rule, without those it says to `ignore`, or for another `batch`.
+
+    `after` is None where the program is refused, and `before` again where something is told and nothing changed.
 
     `after` shows this rule's changes alone. The test of the example converts `before` and
     compares; `docs/rules.md` shows it.
@@ -43,7 +39,6 @@ class Example:
     after: str | None
     note: str = ""
     ignore: tuple[str, ...] = ()
-    restartable: bool = False
     batch: Batch = "per-rank"
 
 
@@ -106,7 +101,6 @@ class Rule(ABC, Generic[ContextT]):
         examples: what it does, tested and shown.
         mandatory: it provides what the changes of others need; no option leaves it out.
         refuses: it looks at programs, too, in which there is nothing to convert.
-        partial: what it refuses is one training, beside which others may be converted.
         batches: the conversions that it takes part in.
     """
 
@@ -116,8 +110,7 @@ class Rule(ABC, Generic[ContextT]):
     examples: ClassVar[tuple[Example, ...]] = ()
     mandatory: ClassVar[bool] = False
     refuses: ClassVar[bool] = False
-    partial: ClassVar[bool] = False
-    batches: ClassVar[tuple[Batch, ...]] = ("per-rank",)
+    batches: ClassVar[tuple[Batch, ...]] = BATCHES
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

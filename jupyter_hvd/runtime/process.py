@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .guard import watch
-
 #: In the folder of a job's state it asks the ranks to end, with this exit code, when they have kept what they go on from.
 _RESIZE: str = "resize"
 _RESIZED: int = 75
 
 
-def start(guard: bool = True) -> None:
+def start() -> None:
     """Start Horovod and take the GPU of the local rank, before TensorFlow takes them all.
-
-    Args:
-        guard: compare the ranks while they train, and stop them where they part. Ranks that had joined
-            before, as those of `%%distribute`, are watched by who keeps them.
 
     Raises:
         RuntimeError: Keras does not compute with TensorFlow, two Kerases are mixed, or there are fewer GPUs than ranks.
@@ -25,15 +19,12 @@ def start(guard: bool = True) -> None:
     import tensorflow as tf
 
     _check_keras()
-    guard = guard and not hvd.is_initialized()
     hvd.init()
     gpus = tf.config.list_physical_devices("GPU")
     for gpu in gpus:
         tf.config.experimental.set_memory_growth(gpu, True)
     if gpus:
         tf.config.set_visible_devices(_own_gpu(gpus, hvd.local_rank(), hvd.local_size()), "GPU")
-    if guard:
-        watch()
 
 
 def _own_gpu(gpus: list[Any], rank: int, size: int) -> Any:

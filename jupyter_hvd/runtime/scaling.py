@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-#: How many ranks one process pretends to be, so that it trains as so many ranks do.
+#: For how many ranks batches and rates are multiplied, where that is another number than that of the processes: one process
+#: pretends to be so many, and a job that has lost ranks goes on as it began.
 VIRTUAL_SIZE_VARIABLE = "JUPYTER_HVD_VIRTUAL_SIZE"
 #: What an optimizer's rate is multiplied by when it updates weights, among the optimizer's attributes.
 FACTOR = "_jupyter_hvd_rate_factor"
+#: How that factor grows in the first epochs, where it does.
+GROWTH = "_jupyter_hvd_rate_growth"
 #: Whether it updates weights just now.
 APPLYING = "_jupyter_hvd_applying"
 #: The Kerases whose optimizers can be scaled by now.
@@ -18,7 +22,7 @@ _installed: set[str] = set()
 
 
 def pretend_ranks() -> None:
-    """Let `hvd.size()` be what the environment says, once TensorFlow is imported; nothing is shared."""
+    """Let `hvd.size()` be what the environment says, once TensorFlow is imported; who shares each batch stays as it is."""
     import os
     import sys
 
@@ -41,7 +45,40 @@ def pretend_ranks() -> None:
 # The learning rate
 
 
-def scale_rate(optimizer: Any) -> Any:
+class Growth:
+    """How an optimizer's rate grows in the first epochs of `fit`, batch by batch, from one process's to that of all ranks.
+
+    Where `fit` does not know yet how many batches an epoch has, the rate grows from epoch to epoch.
+
+    Attributes:
+        factor: a variable, by which the rate is multiplied.
+    """
+
+    def __init__(self, size: int, epochs: int) -> None:
+        import tensorflow as tf
+
+        self._size, self._epochs = size, epochs
+        self._completed = self._epoch = 0
+        self.factor = tf.Variable(1.0, trainable=False)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """
+        Args:
+            epoch: its number in this `fit`, before which the optimizer may have trained in others.
+        """
+        self._epoch = max(epoch, self._completed)
+        self.reach(0.0)
+
+    def reach(self, part: float) -> None:
+        """Have the rate for a part of the epoch."""
+        grown = min(1.0, (self._epoch + part) / self._epochs)
+        self.factor.assign(1.0 + grown * (self._size - 1))
+
+    def end_epoch(self) -> None:
+        self._completed = self._epoch + 1
+
+
+def scale_rate(optimizer: Any, warmup_epochs: int = 0) -> Any:
     """The optimizer itself, which from now on updates weights at its learning rate times the number of ranks.
 
     Only the update sees the multiplied rate. What the program reads, sets, bounds and plots stays the rate of one process. A
@@ -51,6 +88,7 @@ def scale_rate(optimizer: Any) -> Any:
     Args:
         optimizer: an optimizer of Keras 3, tf_keras or Keras 2; its name or configuration, of which it is made; or a model,
             compiled with one.
+        warmup_epochs: so many epochs of `fit` are trained before the rate is that of all ranks; it grows with each batch.
 
     Raises:
         UntestedVersionError: this was not tested with its Keras.
@@ -64,12 +102,19 @@ def scale_rate(optimizer: Any) -> Any:
     if hvd.size() == 1 or optimizer is None:
         return optimizer
     if hasattr(optimizer, "compile") and hasattr(optimizer, "optimizer"):
-        scale_rate(optimizer.optimizer)
+        scale_rate(optimizer.optimizer, warmup_epochs)
         return optimizer
-    inner = getattr(optimizer, "inner_optimizer", None) or optimizer  # of one that scales losses
+    inner = _inner(optimizer)
     _install(type(inner))
     vars(inner)[FACTOR] = hvd.size()
+    if warmup_epochs and GROWTH not in vars(inner):
+        vars(inner)[GROWTH] = Growth(hvd.size(), warmup_epochs)
     return optimizer
+
+
+def _inner(optimizer: Any) -> Any:
+    """The optimizer in one that scales losses."""
+    return getattr(optimizer, "inner_optimizer", None) or optimizer
 
 
 def _install(kind: type) -> None:
@@ -85,13 +130,52 @@ def _install(kind: type) -> None:
     if name not in _installed:
         from .sharing import keras_versions
 
-        keras_versions.keras_of(importlib.import_module(name)).install_rate_scaling(setattr)
+        module = importlib.import_module(name)
+        keras_versions.keras_of(module).install_rate_scaling(setattr)
+        _install_growth(module.callbacks.CallbackList)
         _installed.add(name)
 
 
+def _install_growth(callbacks: type) -> None:
+    """Let what calls the callbacks of `fit` tell the optimizer of its model of epochs and batches."""
+
+    def growth_of(called: Any) -> Growth | None:
+        optimizer = getattr(getattr(called, "model", None), "optimizer", None)
+        return vars(_inner(optimizer)).get(GROWTH) if hasattr(optimizer, "__dict__") else None
+
+    def told(name: str, tell: Callable[[Growth, Any, int], None]) -> None:
+        method = getattr(callbacks, name)
+
+        @functools.wraps(method)
+        def called(own: Any, number: int, *args: Any, **options: Any) -> None:
+            if (growth := growth_of(own)) is not None:
+                tell(growth, own, number)
+            method(own, number, *args, **options)
+
+        setattr(callbacks, name, called)
+
+    def begin_batch(growth: Growth, own: Any, batch: int) -> None:
+        if steps := (getattr(own, "params", None) or {}).get("steps"):
+            growth.reach(batch / steps)
+
+    told("on_epoch_begin", lambda growth, _, epoch: growth.begin_epoch(epoch))
+    told("on_train_batch_begin", begin_batch)
+    told("on_epoch_end", lambda growth, *_: growth.end_epoch())
+
+
 def rate_factor(optimizer: Any) -> int:
-    """What the rate of an optimizer is multiplied by when it updates weights."""
+    """For how many ranks an optimizer is scaled: a step of its stands for as many steps of one process."""
     return int(vars(optimizer).get(FACTOR, 1))
+
+
+def multiplied(rate: Any, optimizer: Any) -> Any:
+    """The rate by which an optimizer updates weights, where the program's is this."""
+    growth: Growth | None = vars(optimizer).get(GROWTH)
+    if growth is None:
+        return rate * rate_factor(optimizer)
+    import tensorflow as tf
+
+    return rate * tf.cast(growth.factor, getattr(rate, "dtype", "float32"))
 
 
 def is_applying(optimizer: Any) -> bool:

@@ -171,16 +171,6 @@ def names_of(source: str) -> Names:
     )
 
 
-def uses_by_line(source: str) -> list[tuple[str, int]]:
-    """The names that a cell reads, each with its line, in the order of the text."""
-    reads = [
-        (node.lineno, node.col_offset, node.id)
-        for node in ast.walk(parse_python(source))
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    ]
-    return [(name, line) for line, _, name in sorted(reads)]
-
-
 @dataclass
 class _Scan(ast.NodeVisitor):
     """Walks a cell's statements in order and keeps what is bound so far."""

@@ -96,12 +96,12 @@ class ControllerLostError(LaunchError):
 class Cluster:
     """N ranks of one Horovod job. Made at once; ready some seconds later."""
 
-    def __init__(self, place: Place, forks: KeptForks, batch: Batch = "per-rank") -> None:
+    def __init__(self, place: Place, forks: KeptForks, batch: Batch | None = None) -> None:
         """Start them there.
 
         Args:
             forks: where ranks on this machine come from.
-            batch: `global` for ranks that share what cells compute.
+            batch: which batches they share; None for ranks that share nothing.
 
         Raises:
             LaunchError: they cannot be started, and why.
@@ -211,9 +211,14 @@ class Cluster:
         )
         self._watch_process(controller, self._read_controller)
 
+    @property
+    def shares_batches(self) -> bool:
+        """Whether the ranks share what cells compute."""
+        return self.batch is not None
+
     def _shared(self) -> Mapping[str, str]:
         """The variables by which ranks share what cells compute."""
-        if self.batch != "global":
+        if self.batch is None:
             return {}
         return {BATCH_VARIABLE: self.batch, SEED_VARIABLE: str(secrets.randbelow(2**31))}
 

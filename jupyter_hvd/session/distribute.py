@@ -58,7 +58,6 @@ from .program import (
 from .reports import failure_of, headed, line_of, stall_lines
 from .tracebacks import SentCell
 from .transfer import push
-from .unseen import NOTHING, seen, unseen
 from .weights import (
     NO_ORDER,
     alike,
@@ -104,8 +103,6 @@ class Session:
         self._serial = count(1)
         #: Weights that ranks had which were ended, by what led to them, each with a digest of the notebook's own at that time.
         self._rescued: dict[str, tuple[SerializedValue, int]] = {}
-        #: Of what cells on the ranks have used, and the number of the last such cell.
-        self._seen, self._seen_at = NOTHING, 0
         #: Names that lead to other things on the ranks than here, with the number of the cell since which they do.
         self._parted: dict[str, int] = {}
 
@@ -142,14 +139,16 @@ class Session:
         number = self._number(body)
         source = f"%%distribute {line}".rstrip() + "\n" + body
         check_syntax(source)
-        shared = self._options(request).batch == "global"
-        screen = CellOutput(self.shell, self._stall_lines, shows_others=not shared)
+        plan = self._plan(number, source, request)  # a refusal starts nothing
+        self._refuse_sets(plan)
+        batch = self._batch_for(plan, request)
+        screen = CellOutput(
+            self.shell, self._stall_lines, shows_others=batch is None or plan.program.asks_horovod
+        )
         try:
-            plan = self._plan(number, source, request)  # a refusal starts nothing
-            self._refuse_sets(plan)
             if not request.dry_run:
                 before = self._state
-                self._ensure(request, screen)
+                self._ensure(request, batch, screen)
                 if self._state != before:  # new ranks need more cells
                     plan = self._plan(number, source, request)
             self._report(plan, screen)
@@ -180,7 +179,16 @@ class Session:
             self._has_weights,
             lambda name: self._has_value(name) and is_copied(self.shell.user_ns[name]),
             lambda name: same.get(name, frozenset()),
+            request.batch is None and (self.ranks is None or not self.ranks.shares_batches),
         )
+
+    def _batch_for(self, plan: CellPlan, request: Request) -> Batch | None:
+        """Which batches those ranks share that run a cell; None where they share nothing, as it uses Horovod by itself."""
+        if plan.program.uses_horovod:
+            return None
+        if self.ranks is not None and request.batch is None and not plan.program.trains:
+            return self.ranks.batch
+        return self._options(request).batch
 
     def _options(self, request: Request) -> Options:
         """How cells are converted: for the batch that is asked for, else that of the ranks there are, else of the folder."""
@@ -221,8 +229,8 @@ class Session:
             screen.say(line)
         for number in plan.outdated:
             screen.say(
-                f"In[{number}] ran on the ranks before this training was in sight, and is converted otherwise with it: "
-                "its data may not be divided. Run it again, and then this cell; what it makes is trained anew then"
+                f"In[{number}] ran on the ranks before this training was in sight, and is converted otherwise with it: it stays "
+                "as it ran, and is not scaled. Run it again, and then this cell; what it makes is trained anew then"
             )
 
     def _announce(self, plan: CellPlan, screen: CellOutput, verb: str) -> None:
@@ -231,10 +239,13 @@ class Session:
 
     # Ranks
 
-    def _ensure(self, request: Request, screen: CellOutput) -> None:
-        """Have the ranks that are asked for, ready."""
+    def _ensure(self, request: Request, batch: Batch | None, screen: CellOutput) -> None:
+        """Have the ranks that are asked for, ready.
+
+        Args:
+            batch: which batches they share; None for ranks that share nothing.
+        """
         size, where = request.size, request.where
-        batch = self._options(request).batch
         try:
             if size is None and where.hosts is not None:
                 size = sum(host.slots for host in parse_hosts(where.hosts))
@@ -310,7 +321,6 @@ class Session:
 
     def _forget(self) -> None:
         self._state = RanksState()
-        self._seen, self._seen_at = NOTHING, 0
         self._parted.clear()
         self._files.clear()
 
@@ -322,7 +332,8 @@ class Session:
         """
         screen = CellOutput(self.shell)
         try:
-            self._ensure(Request(size, where, batch=batch), screen)
+            request = Request(size, where, batch=batch)
+            self._ensure(request, self._options(request).batch, screen)
         finally:
             screen.finish()
 
@@ -343,7 +354,7 @@ class Session:
             raise DistributeError("there are no ranks; a cell with %%distribute starts them")
         self.renew()
         self._rescued.clear()
-        self._ensure(Request(), CellOutput(self.shell))
+        self._ensure(Request(), self.ranks.batch, CellOutput(self.shell))
 
     # Running
 
@@ -362,7 +373,7 @@ class Session:
             self._judge(run, screen, what, request.timeout, plan)
             self._compare(run, program, screen)
             self._state = self._state.after(plan.needs.run, program, run.trained)
-        changed = self._changed_unseen(plan, screen)
+        changed = self._values_that_differ(plan, screen)
         self._push_anew(plan, screen)
         self._push_changed(changed, screen)
         held = [
@@ -390,18 +401,19 @@ class Session:
         )
         self._judge(run, screen, None, request.timeout, plan)
         self._compare(run, program, screen)
+        if run.trained and not program.trains and self.ranks.batch == "per-rank":
+            screen.say(
+                "what trains here stands in no cell: its batches and its learning rate are those of one process"
+            )
         self._state = self._state.after([plan.number], program, run.trained)
-        values = run.replies[0].values
-        taken = self._take_objects(run.replies[0], plan, screen)
-        self._take_back(values)
+        self._take_objects(run.replies[0], plan, screen)
+        self._take_back(run.replies[0].values)
         if shared:
             drawn = self.ranks.run(remote.drawn, held, ranks=[0])
             self._judge(drawn, screen)
             state, seeds = drawn.replies[0]
             set_random_state(state)
             remote.set_layer_seeds(self.shell.user_ns, seeds)
-        linked_names = {link.path.name for link in run.replies[0].links}
-        self._see(values.keys() | taken | linked_names, plan.number)
 
     def _begin_shared(
         self, request: Request, cells: Sequence[int], held: Sequence[str], screen: CellOutput
@@ -412,7 +424,7 @@ class Session:
             held: names that lead to models and optimizers.
         """
         assert self.ranks is not None
-        if self.ranks.batch != "global":
+        if not self.ranks.shares_batches:
             return False
         rates = {
             path: rate
@@ -428,10 +440,13 @@ class Session:
         return True
 
     def _values_that_differ(self, plan: CellPlan, screen: CellOutput) -> dict[str, SerializedValue]:
-        """The plain values that the cell uses and that cells have made otherwise on the ranks than in the notebook."""
+        """The plain values that the cell uses and that cells have made otherwise on the ranks than in the notebook.
+
+        What is meant to be otherwise there is left as it is.
+        """
         assert self.ranks is not None
         namespace = self.shell.user_ns
-        used = filter(self._has_value, plan.needs.names)
+        used = filter(self._has_value, plan.needs.names - plan.program.differing_names)
         there = {n: pack(namespace[n], limit=None) for n in sorted(used) if is_plain(namespace[n])}
         run = self.ranks.run(remote.digests, [AccessPath(name) for name in there], ranks=[0])
         self._judge(run, screen)
@@ -495,56 +510,6 @@ class Session:
         failed = self._push({path: each.weights for each in differ for path in each.paths}, screen)
         arrived = {str(path): each.digest for each in found for path in each.paths}
         self._state = self._state.with_pushed({p: d for p, d in arrived.items() if p not in failed})
-
-    def _changed_unseen(self, plan: CellPlan, screen: CellOutput) -> dict[str, SerializedValue]:
-        """What is pushed of the values that the cell uses and the notebook has changed where no cell is seen to. Where the ranks
-        had something else by that name, it is told.
-        """
-        assert self.ranks is not None
-        if self.ranks.batch == "global":  # where the notebook's values are the right ones
-            return self._values_that_differ(plan, screen)
-        history, namespace = self.history(plan.number), self.shell.user_ns
-        before = self._seen
-        found = unseen(plan, history, self._seen_at, before, namespace)
-        self._seen = before.then(found.now)
-        for name, rate in sorted(found.rates.items()):
-            screen.say(
-                f"the learning rate of `{name}` is {rate:g} in the notebook now, and no cell is seen to have set it: "
-                "the ranks keep theirs. Set it by that name, or under %%distribute"
-            )
-        names = sorted(found.changed | found.doubtful.keys())
-        if not names:
-            return {}
-        run = self.ranks.run(remote.digests, [AccessPath(name) for name in names], ranks=[0])
-        self._judge(run, screen)
-        there: dict[str, int] = run.replies[0]
-        pushed = {}
-        for name in names:
-            packed, has = pack(namespace[name]), there.get(name)
-            if has == found.now.values[name] or (has is None and name not in found.changed):
-                continue
-            if name not in found.changed and is_array(namespace[name]):
-                cells = ", ".join(f"In[{n}]" for n in found.doubtful[name])
-                why = f"it is drawn anew there, or {cells} has changed it by another name"
-            elif name in found.changed and has != before.values[name]:
-                why = (
-                    "a cell has changed it by another name, and the ranks had something else before"
-                )
-            elif packed.kind != "plain":
-                why = f"a cell has changed it by another name, and {packed.why}"
-            else:
-                pushed[name] = packed
-                continue
-            screen.say(
-                f"`{name}` on the ranks is not what it is in the notebook: {why}. "
-                f"`%hvd push {name}` gives them the notebook's"
-            )
-        return pushed
-
-    def _see(self, taken: Collection[str], number: int) -> None:
-        """Note what the notebook has, when a cell has run on the ranks."""
-        self._seen = self._seen.then(seen(self.shell.user_ns, taken))
-        self._seen_at = number
 
     def _push_changed(self, values: Mapping[str, SerializedValue], screen: CellOutput) -> None:
         """Push the plain values that the ranks do not have as they are."""
@@ -611,9 +576,8 @@ class Session:
         found = below(namespace, sorted(filter(self._has_value, namespace)))
         return {path.name for path, value in found if value is owner}
 
-    def _take_objects(self, reply: Reply, plan: CellPlan, screen: CellOutput) -> set[str]:
-        """Let the notebook's objects have what the ranks' do, and tell of what they cannot have; the names whose weights were
-        set.
+    def _take_objects(self, reply: Reply, plan: CellPlan, screen: CellOutput) -> None:
+        """Let the notebook's objects have what the ranks' do, and tell of what they cannot have.
 
         Paths led to the notebook's objects before the cell, so all are followed before any object is changed.
         """
@@ -625,11 +589,8 @@ class Session:
                 self._parted |= {path.name: plan.number for path in ways}
         for put in [self._resolve(link, plan, screen) for link in reply.links]:
             put()
-        taken = [
+        for each, there in zip(reply.changed, found, strict=True):
             self._take_weights(each, there, screen)
-            for each, there in zip(reply.changed, found, strict=True)
-        ]
-        return set[str]().union(*taken)
 
     def _counterparts(
         self, changed: Changed, used: Collection[str]
@@ -674,9 +635,9 @@ class Session:
 
     def _take_weights(
         self, changed: Changed, found: Sequence[tuple[Any, list[AccessPath]]], screen: CellOutput
-    ) -> set[str]:
-        """Set weights in what the notebook has for what the ranks have trained; the names whose weights were set."""
-        namespace, taken = self.shell.user_ns, set[str]()
+    ) -> None:
+        """Set weights in what the notebook has for what the ranks have trained."""
+        namespace = self.shell.user_ns
         lost = [path for path in changed.paths if path.steps and path.follow(namespace) is None]
         if not found or (lost and not changed.before):
             none = "the notebook has no model or variable there"
@@ -693,8 +654,6 @@ class Session:
             now = digest(pack(value))
             same = [path for path in changed.paths if path.follow(namespace) is value]
             self._state = self._state.with_pushed({str(path): now for path in same})
-            taken |= {path.name for path in same if not path.steps}
-        return taken
 
     # What went wrong
 
@@ -752,7 +711,7 @@ class Session:
         if usable and run.in_step:
             return []
         # Those that share each batch begin no training with a broadcast.
-        goes_on = self.ranks.batch != "global"
+        goes_on = not self.ranks.shares_batches
         if goes_on and (usable or (run.usable and self.ranks.rejoin())):
             found = self._make_alike(plan)
             if found is not None:
@@ -846,7 +805,7 @@ class Session:
         """
         if self.ranks is None:
             raise DistributeError("there are no ranks; a cell with %%distribute starts them")
-        self._ensure(Request(), CellOutput(self.shell))
+        self._ensure(Request(), self.ranks.batch, CellOutput(self.shell))
         return self.ranks
 
     def pull(self, names: Sequence[str]) -> None:
@@ -961,11 +920,6 @@ def is_copied(value: Any) -> bool:
     """Whether a value travels as it is, however large."""
     kind = keras_kind(value)
     return is_plain(value) if kind is None else kind not in TRAINED
-
-
-def is_array(value: Any) -> bool:
-    """Whether a value may have been drawn, and be large: it is told of, and not pushed unasked."""
-    return isinstance(getattr(value, "nbytes", None), int)
 
 
 def is_trained(value: Any) -> bool:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from ..rank.remote import Watch
 from ..rules.options import Options
-from .cell_names import BUILTINS, names_of, uses_by_line
+from .cell_names import names_of
 from .dependencies import Cell, Needs, needs
-from .errors import DistributeError, named_error
+from .errors import DistributeError
 from .program import Program, convert, is_distributed, masked, refuse, watch_of
 
 
@@ -101,6 +100,7 @@ def plan_cell(
     travels: Callable[[str], bool] = lambda _: False,
     copies: Callable[[str], bool] | None = None,
     same: Callable[[str], frozenset[str]] = lambda _: frozenset(),
+    runs_horovod: bool = True,
 ) -> CellPlan:
     """Plan a cell.
 
@@ -108,7 +108,7 @@ def plan_cell(
         source: the cell, its magic included. history: the cells that ran before it, `texts` as they were written.
         has_value: whether the notebook has a value under a name.
         dependencies: whether the cells that it needs are to run; they are converted with it in any case.
-        travels, copies, same: as `needs` has them.
+        travels, copies, same: as `needs` has them. runs_horovod: as `refuse` has it.
 
     Raises:
         DistributeError: the conversion is refused, or a cell that is needed can run on the ranks no more.
@@ -126,10 +126,8 @@ def plan_cell(
         (*((n, texts[n]) for n in needed.cells), (number, source)),
         options,
     )
-    if program.is_refused:
-        check_defined(current, history, has_value)
-    refuse(program, options)
-    watch = watch_of(program, options)
+    refuse(program, runs_horovod)
+    watch = watch_of(options)
     again, outdated = again_where_changed(needed, program, state)
     if not dependencies:
         outdated = (*outdated, *sorted((again | {*needed.run}) & state.sent.keys() - {*outdated}))
@@ -157,25 +155,6 @@ def plan_cell(
     return CellPlan(number, needed, program, watch, outdated)
 
 
-def check_defined(current: Cell, history: Sequence[Cell], has_value: Callable[[str], bool]) -> None:
-    """Name a variable that nothing defines, as Python would if the cell ran: its conversion may be refused for that alone.
-
-    Raises:
-        DistributeError: named NameError.
-    """
-    if any(cell.star or names_of(cell.source).star for cell in (*history, current)):
-        return
-    bound = {name for cell in history for name in names_of(cell.source).binds}
-    own = names_of(current.source)
-    undefined = {n for n in own.uses - own.binds - bound - BUILTINS if not has_value(n)}
-    for name, line in uses_by_line(current.source) if undefined else ():
-        if name in undefined:
-            near = difflib.get_close_matches(name, sorted(bound | own.binds), 1)
-            advice = f". Did you mean `{near[0]}`?" if near else ""
-            message = f"In[{current.number}], line {line}: name `{name}` is not defined{advice}"
-            raise named_error("NameError", message, [f"\x1b[31mNameError\x1b[0m: {message}"])
-
-
 def again_where_changed(
     needed: Needs, program: Program, state: RanksState
 ) -> tuple[frozenset[int], tuple[int, ...]]:
@@ -190,7 +169,7 @@ def again_where_changed(
     """
     changed = {n for n in needed.cells if n in state.sent and state.sent[n] != program.converted[n]}
     changed -= state.trained
-    if not program.trains or program.partial or program.uses_horovod or not changed:
+    if not program.trains or program.uses_horovod or not changed:
         return frozenset(), ()  # nothing is converted without training in sight, and what was stays
     own = {n for n in needed.cells if is_distributed(program.sources[n])}
     outdated = changed & own - state.untrained

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import re
 from collections.abc import Mapping, Sequence
@@ -10,17 +11,17 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..as_it_is import USES_HOROVOD
 from ..convert.notebook import convert_cells
 from ..files import UnusableInputError
 from ..rank.remote import Watch
 from ..rules.base import Batch
 from ..rules.options import Data, Options
-from ..rules.tensorflow_horovod.gradient_tape import Broadcast
 from ..rules.tensorflow_horovod.refusals import AlreadyHorovod
 from ..settings import OptionError
 from ..source.edits import Edit, apply_edits
 from ..source.masking import CELL_MAGIC, PYTHON_CELL_MAGICS, cell_magics, mask_cell
-from ..source.parsing import syntax_error
+from ..source.parsing import parse_python, syntax_error
 from .cell_names import names_of
 from .errors import DistributeError, named_error
 from .tracebacks import line_map
@@ -38,8 +39,6 @@ ANY_NAME = re.compile(r"^[ \t]*%(?:run|pylab|store)\b", re.MULTILINE)
 TRAINING_WORDS = re.compile(r"apply_gradients|minimize|fit|train_on_batch")
 #: The refusal of programs that use Horovod already; living ranks are a place to run these.
 OWN_HOROVOD = AlreadyHorovod.code
-#: What is said, as information, of a training step that nothing calls yet; here a later cell will.
-NOT_CALLED = (Broadcast.code, "info")
 
 
 @dataclass(frozen=True)
@@ -60,12 +59,6 @@ class Program:
     def trains(self) -> bool:
         return self.outcome is not None and self.outcome.training_loop != "none"
 
-    @property
-    def partial(self) -> bool:
-        """Whether a training step is defined, but not called here: some later cell will."""
-        found = self.outcome.diagnostics if self.outcome else ()
-        return any((d.code, d.severity) == NOT_CALLED for d in found)
-
     @cached_property
     def added(self) -> frozenset[str]:
         """The names that the conversion binds and the user's text does not know, such as `hvd`."""
@@ -74,6 +67,25 @@ class Program:
         known = frozenset().union(*(n.binds | n.uses | n.later for n in before))
         return frozenset().union(*(n.binds for n in after)) - known
 
+    @cached_property
+    def differing_names(self) -> frozenset[str]:
+        """The names that may well stand for something else on the ranks than in the notebook: set by statements that are edited
+        for them, that import Horovod, or that use such a name.
+        """
+        found: set[str] = set()
+        for number, source in self.sources.items():
+            written = {*statements_of(source)}
+            for statement in statements_of(self.converted[number]):
+                names, is_own = names_of(statement), statement in written
+                if not is_own or USES_HOROVOD.search(statement) or names.uses & found:
+                    found |= names.binds
+        return frozenset(found)
+
+    @property
+    def asks_horovod(self) -> bool:
+        """Whether a cell imports Horovod, so that each rank may print something else."""
+        return any(map(USES_HOROVOD.search, self.sources.values()))
+
     @property
     def diagnostics(self) -> list[str]:
         """What the conversion has to say, with the place in the user's cells."""
@@ -81,7 +93,6 @@ class Program:
             f"In[{d.cell}], line {d.line}: {d.code} {d.message}"
             + (f"\n    {d.help}" if d.help else "")
             for d in (self.outcome.diagnostics if self.outcome else ())
-            if (d.code, d.severity) != NOT_CALLED
         ]
 
     @property
@@ -125,6 +136,11 @@ def convert_texts(texts: tuple[str, ...], options: Options) -> tuple[list[list[E
 masked = lru_cache(maxsize=2048)(mask_cell)
 
 
+def statements_of(source: str) -> list[str]:
+    """The outermost statements of a cell, each as Python writes it."""
+    return [*map(ast.unparse, parse_python(masked(source)).body)]
+
+
 def is_distributed(source: str) -> bool:
     """Whether a cell stands under `%%distribute`, at the top or below another cell magic such as `%%time`."""
     return "distribute" in cell_magics(source)
@@ -165,15 +181,23 @@ def diff(program: Program, numbers: Sequence[int]) -> list[str]:
     return lines
 
 
-def refuse(program: Program, options: Options) -> None:
-    """Stop at what cannot be converted; ranks that share nothing run programs for Horovod as they are.
+def refuse(program: Program, runs_horovod: bool) -> None:
+    """Stop at what cannot be converted.
+
+    Args:
+        runs_horovod: whether the ranks share nothing, and run programs for Horovod as they are.
 
     Raises:
         DistributeError: with the diagnostics.
     """
-    if program.is_refused and (options.batch == "global" or not program.uses_horovod):
+    if program.is_refused and not (runs_horovod and program.uses_horovod):
         head = "\x1b[31m%%distribute\x1b[0m: this cannot be converted; nothing was run."
         lines = program.diagnostics
+        if program.uses_horovod:
+            lines = [
+                *lines,
+                "`%hvd stop` ends the ranks that share batches; new ones run it as it is written",
+            ]
         raise named_error("ConversionRefused", "; ".join(lines), [head, *lines])
 
 
@@ -190,27 +214,14 @@ def options_here(batch: Batch | None = None, data: Data | None = None) -> Option
     asked = {"batch": batch, "data": data}
     given |= {name: value for name, value in asked.items() if value is not None}
     try:
-        options = Options.resolve(given, Path.cwd())
+        return Options.resolve(given, Path.cwd())
     except (UnusableInputError, OptionError) as error:
         raise DistributeError(str(error)) from None
-    if options.batch == "scaled":
-        raise DistributeError(
-            "batch scaled is for whole programs: jupyter hvd run --batch scaled; cells run with --batch global or per-rank"
-        )
-    return options
 
 
-def watch_of(program: Program, options: Options) -> Watch:
-    """How the ranks are watched while cells run.
-
-    Those of a program that uses Horovod by itself may train apart in between, and one that is not seen to train may do so in
-    another module: they are compared when the cell has ended.
-    """
-    if not options.guard:
-        return "never"
-    if options.batch == "global":  # data are compared in each step
-        return "after"
-    return "during" if program.trains and not program.uses_horovod else "after"
+def watch_of(options: Options) -> Watch:
+    """How the ranks are compared; those that share batches compare their data in each step besides."""
+    return "after" if options.guard else "never"
 
 
 def check_syntax(source: str) -> None:

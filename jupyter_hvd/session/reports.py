@@ -13,7 +13,7 @@ from .tracebacks import PLAIN, RED, SentCell, blame, render
 
 Cells = Mapping[str, SentCell]
 #: Said where a rank waits for one that has trained and ended.
-UPDATES = "Ranks that train together make the same number of updates. See: jupyter hvd rule HVD303"
+UPDATES = "Ranks that train together make the same number of updates."
 
 
 @dataclass(frozen=True)

@@ -20,16 +20,10 @@ class Layer(IntEnum):
     the smaller layer opens first and closes last, so it stands outside.
     """
 
-    WAIT = -30  # a line before a statement, whatever that statement is put under
     GUARD = -20  # the header that a statement is put under
     INDENT = -19  # and the statement, one step further in
     CHOICE = -8  # `… if hvd.rank() == 0 else …` behind an expression
-    TAPE = -6  # a line after the block of a tape
     FIRST_ELEMENT = -5
-    RESUMED_LOOP = -4  # a wrapper, around all that is put around or behind what a loop runs over
-    DIVISION = -3  # `… // hvd.size()`
-    SHARD = -2  # `.shard(…)` behind a dataset
-    EQUAL_STEPS = -1  # `.apply(…)` behind that
     PLAIN = 0
     BEHIND_BLOCK = 1  # a line after a block, behind what follows the last line of that
     CALLBACKS = 2  # new arguments of `fit`, in this order
@@ -38,17 +32,12 @@ class Layer(IntEnum):
     LIST = 5
     WRAP = 10
     COUNT = 11
-    TURN = 12  # around a test of a turn's number
-    RESUMED = 14  # around what is called, and what else is put around it
-    CALL = 15
-    FUNCTION = 16  # around what is called
-    # What is put after the imports, in this order
+    # Lines at the top, or after the imports, in this order
+    SHARED = 19
     TENSORFLOW = 20
     HOROVOD = 21
     RUNTIME = 22
-    DEFINITION = 30  # and the numbers after it, one for each definition
-    START = 190
-    SEED = 191
+    START = 23
 
 
 #: Added to these layers where they stand in front of a statement, whatever that is put under.

@@ -16,7 +16,7 @@ from .debugging import run_in_python
 from .frontend import signature
 from .frontend.outside import Reference, with_outside
 from .instance import Instance
-from .language.errors import TensorError
+from .language.errors import TensorError, as_tensor_error
 from .language.pairs import from_pairs, laid, one_array
 from .language.terms import Lambda
 from .language.types import Parameter
@@ -116,6 +116,15 @@ class CalledFunction(ABC):
         last. An array of tuples comes back as a tuple of arrays. Raises TensorError where the
         arguments do not fit the types or each other, or a read is out of range.
         """
+        try:
+            return self._called(args, kwargs)
+        except (TensorError, FloatingPointError):  # which `jax_debug_nans` raises
+            raise
+        except Exception as error:
+            raise as_tensor_error(self.__name__, error) from error
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """As `__call__`, where nothing fails that nobody foresaw."""
         complete = self._laid_out(self._in_order(args, kwargs))
         outside = self.captured(), len(args), *kwargs  # what is not passed is a constant
         extended = self._with_outside(complete)
@@ -198,9 +207,14 @@ class CalledFunction(ABC):
         return self.specialised(*args, **kwargs).plan()
 
     def _checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        """As `_at`, where every read is in range; TensorError where one is not."""
-        call = self._at(args, kwargs)
-        call.check()
+        """As `_at`, where every read is in range; TensorError where one is not, or something fails that nobody foresaw."""
+        try:
+            call = self._at(args, kwargs)
+            call.check()
+        except TensorError:
+            raise
+        except Exception as error:
+            raise as_tensor_error(self.__name__, error) from error
         return call
 
     def _at(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:

@@ -32,6 +32,9 @@ Sizes = Mapping[str, int]
 Key = tuple[tuple[str, int], ...]
 Constants = tuple[tuple[str, float], ...]  # by the name of their parameter
 RELATIONS = Relation | IndexArray | TupleSet
+SMALL = (
+    1 << 16
+)  # bytes of an array whose entries are compared in less time than it takes to check them
 MANY = 256  # calls of a function that are known again
 
 
@@ -136,12 +139,27 @@ class Same(NamedTuple):
         return self.value() is value and (self.held is None or self.held == value)
 
 
+def _entries_apart(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], Hashable]:
+    """The arguments without NumPy's arrays of integers and booleans that are not large; and the entries of these, on which
+    the checks of a call and its kernel depend.
+    """
+    if np.ndarray not in {*map(type, arguments)}:
+        return arguments, ()
+    others, entries = [], []
+    for value in arguments:
+        if type(value) is np.ndarray and value.dtype.kind in "iub" and value.nbytes <= SMALL:
+            entries.append((value.shape, value.dtype.str, value.tobytes()))
+            value = None
+        others.append(value)
+    return tuple(others), tuple(entries)
+
+
 class Before:
     """The calls of a function so far: one like them is neither checked nor planned anew.
 
     Like is one with arrays of floats of the same types, the same JAX arrays of integers and
-    booleans, which no one can change, the same sets with the same tuples, and the same values from
-    outside. No array and no set is kept alive.
+    booleans, which no one can change, NumPy arrays of these with the same entries, the same sets with the same tuples, and
+    the same values from outside. No array and no set is kept alive.
     """
 
     def __init__(self) -> None:
@@ -152,7 +170,8 @@ class Before:
         """What such a call found out; None where there was none."""
         if not self._known:
             return None
-        known = self._known.get((self._lasting(arguments)[0], outside))
+        others, entries = _entries_apart(arguments)
+        known = self._known.get((self._lasting(others)[0], entries, outside))
         if known is None:
             return None
         return known[0] if all(same.holds(arguments) for same in known[1]) else None
@@ -169,12 +188,13 @@ class Before:
         from .jax.arguments import lasting
 
         self._lasting = lasting
-        what, relations = lasting(arguments)
+        others, entries = _entries_apart(arguments)
+        what, relations = lasting(others)
         if what is None:
             return
         if len(self._known) >= MANY:
             self._known.clear()
-        key = what, outside
+        key = what, entries, outside
 
         def forget(_: Any) -> None:
             self._known.pop(key, None)

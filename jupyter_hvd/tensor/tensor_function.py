@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from math import prod
-from typing import Any, Literal, overload
+from typing import Any, Literal, Self, TypeVar, overload
 
 from .called_function import NEEDED, CalledFunction, Captured
-from .calls import Call
+from .calls import Before, Call
 from .certificate import Certificate, certify
 from .cost.patterns import Sparsity
 from .derivative import transforms
 from .derivative.reverse import Checkpoint
 from .derivative.tangents import dense_jacobian
-from .derivative.transforms import Derivative
+from .derivative.transforms import Derivative, Differentiable
 from .frontend import signature
 from .frontend.helpers import Helper
 from .frontend.outside import Reference
@@ -27,6 +28,7 @@ from .language.predicates import fresh
 from .language.terms import Lambda
 from .language.types import REAL, Parameter, Product, dimensions
 from .method import TensorMethod
+from .parameter_paths import ParameterPath, derivative_by, parse_path
 from .sparse_jacobian import (
     Format,
     SparseFormat,
@@ -38,13 +40,19 @@ from .sparse_jacobian import (
 from .ssa.convert import to_term
 from .tensorflow_op import TensorFlowOp
 
-Wrt = str | int  # a parameter to differentiate by: its name or its position
+Made = TypeVar("Made")
+#: A parameter to differentiate by: its name, its position, or the path to a part of it, `params.w`.
+Wrt = str | int
 
 
 class TensorFunction(CalledFunction):
     """A tensor function: what it is when it is called, and its derivatives."""
 
     _tf: TensorFlowOp | None = None
+
+    def __init__(self, name: str, parameters: inspect.Signature) -> None:
+        super().__init__(name, parameters)
+        self._made: dict[Hashable, Any] = {}
 
     def __get__(self, instance: object | None, _owner: type | None = None) -> Any:
         """Itself, or what it is as a method of an object."""
@@ -56,9 +64,9 @@ class TensorFunction(CalledFunction):
         """The gradient of a scalar function, a function of the same parameters (6.20–6.49).
 
         With one name it has that parameter's shape, with several it is a tuple in their order; a number is a
-        parameter's position, as in `jax.grad(f, argnums=0)`. Raises TensorError where a name is no parameter or no
-        real one, or, once types are known, the result is no scalar. With `has_aux` the function returns `(scalar, aux)`, and this
-        gives `(gradient, aux)`, as in JAX.
+        parameter's position, as in `jax.grad(f, argnums=0)`, and `params.w`, `params["w"]` and `layers[0].b` are parts.
+        Raises TensorError where a name is no parameter or part, or no real one, or, once types are known, the result is no
+        scalar. With `has_aux` the function returns `(scalar, aux)`, and this gives `(gradient, aux)`, as in JAX.
 
         A loop that carries values keeps what its turns compute; with `checkpoint`, only what it
         carries, and its turns are computed once more, the last first; with `checkpoint="blocks"`, that
@@ -86,7 +94,7 @@ class TensorFunction(CalledFunction):
         named one, of its shape and in the order of the names; gives that of the result.
         """
         known = self.check_names(names)
-        extra = tuple(f"d{x}" for x in known)
+        extra = tuple(f"d{_path(x).word}" for x in known)
         return self._derived("jvp", known, transforms.pushforward, extra)
 
     @overload
@@ -131,14 +139,30 @@ class TensorFunction(CalledFunction):
         of: TensorFunction | None = None,
     ) -> SparseJacobian | DerivedFunction:
         check_format(format)
-        of = of or self
+        make = functools.partial(self._new_jacobian, kind, names, wrt, format, of or self)
+        return self._remembered((kind, names, format), make)
+
+    def _new_jacobian(
+        self,
+        kind: str,
+        names: tuple[str, ...],
+        wrt: str,
+        format: Format,  # noqa: A002
+        of: TensorFunction,
+    ) -> SparseJacobian | DerivedFunction:
         name = f"{kind}_{of.__name__}"
         symmetric = kind == "hessian" and len({*names}) == 1
-        derive = functools.partial(dense_jacobian, name=wrt, symmetric=symmetric)
-        dense = DenseJacobian(name, self, derive)
+
+        def derive(base: Differentiable, wrt: tuple[str, ...]) -> Derivative:
+            return dense_jacobian(base, name=wrt[0], symmetric=symmetric)
+
+        dense = DenseJacobian(name, self, self._by_paths((wrt,), derive))
         dense.made_by = of, kind, names, {"format": "dense"}
         if format == "dense":
             return dense
+        if _path(wrt).keys:
+            message = f"a sparse Jacobian is by a whole parameter, and `{wrt}` is a part of one"
+            raise TensorError(message, 'make it dense: `format="dense"`')
         made_by = of, kind, names, {"format": format}
         return SparseJacobian(name, self, wrt, format, dense, made_by)
 
@@ -160,8 +184,8 @@ class TensorFunction(CalledFunction):
         return self._tf
 
     def check_names(self, wanted: tuple[Wrt, ...]) -> tuple[str, ...]:
-        """The parameters to differentiate by, one or more, which are given by name or position. Raises TensorError where
-        one is none.
+        """The parameters to differentiate by, one or more, which are given by name, position or the path to a part. Raises
+        TensorError where one is none.
         """
         parameters = [*self.__signature__.parameters]
         if not wanted:
@@ -169,8 +193,9 @@ class TensorFunction(CalledFunction):
             raise TensorError(message, f"name one of {self.__signature__}")
         found = []
         for one in wanted:
-            if isinstance(one, str) and one in parameters:
-                found.append(one)
+            path = parse_path(one) if isinstance(one, str) else None
+            if path is not None and path.root in parameters:
+                found.append(str(path))
             elif type(one) is int and -len(parameters) <= one < len(parameters):
                 found.append(parameters[one])
             elif isinstance(one, str | int):
@@ -188,7 +213,7 @@ class TensorFunction(CalledFunction):
         _check_checkpoint(checkpoint)
         value = kind == "value_and_grad"
 
-        def derive(base: Instance, wrt: tuple[str, ...]) -> Derivative:
+        def derive(base: Differentiable, wrt: tuple[str, ...]) -> Derivative:
             self._require_scalar(base, has_aux)
             return transforms.gradient(
                 base, wrt, value=value, has_aux=has_aux, checkpoint=checkpoint
@@ -196,7 +221,7 @@ class TensorFunction(CalledFunction):
 
         return self._derived(kind, names, derive, has_aux=has_aux, checkpoint=checkpoint)
 
-    def _require_scalar(self, base: Instance, has_aux: bool) -> None:
+    def _require_scalar(self, base: Differentiable, has_aux: bool) -> None:
         """Raises TensorError where the function has no scalar result; with `has_aux`, none as the first of two."""
         pair = base.layout is not None and len(base.layout) == 2
         is_scalar_and_aux = pair and isinstance(base.type, Product) and base.type.first == REAL
@@ -214,16 +239,45 @@ class TensorFunction(CalledFunction):
         self,
         kind: str,
         wanted: tuple[Wrt, ...],
-        derive: Callable[[Instance, tuple[str, ...]], Derivative],
+        derive: Callable[[Differentiable, tuple[str, ...]], Derivative],
         extra: tuple[str, ...] = (),
         **options: Any,
     ) -> DerivedFunction:
         """The derivative that the method `kind` gives for these names and options."""
         names = self.check_names(wanted)
-        name = f"{kind}_{self.__name__}"
-        made = DerivedFunction(name, self, lambda base: derive(base, names), extra)
-        made.made_by = self, kind, names, options
+
+        def make() -> DerivedFunction:
+            name = f"{kind}_{self.__name__}"
+            made = DerivedFunction(name, self, self._by_paths(names, derive), extra)
+            made.made_by = self, kind, names, options
+            return made
+
+        return self._remembered((kind, names, *sorted(options.items())), make)
+
+    def _remembered(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What was made of this function for a key, so that `f.grad("x")(…)` is neither derived nor compiled at each call."""
+        if key not in self._made:
+            self._made[key] = make()
+        found: Made = self._made[key]
+        return found
+
+    def __copy__(self) -> Self:
+        made = super().__copy__()
+        made._made = {}  # of the original
         return made
+
+    def _by_paths(
+        self,
+        names: tuple[str, ...],
+        derive: Callable[[Differentiable, tuple[str, ...]], Derivative],
+    ) -> Callable[[Instance], Derivative]:
+        """How an instance is differentiated by parameters and parts of these."""
+        paths = tuple(map(_path, names))
+
+        def derived(base: Instance) -> Derivative:
+            return derivative_by(base, dict(base.checked.outside), paths, derive)
+
+        return derived
 
 
 class DerivedFunction(TensorFunction):
@@ -302,6 +356,12 @@ class DenseJacobian(DerivedFunction):
         return call
 
 
+def _path(name: str) -> ParameterPath:
+    path = parse_path(name)
+    assert path is not None
+    return path
+
+
 def _derivative_of(
     function: TensorFunction,
     kind: str,
@@ -310,7 +370,10 @@ def _derivative_of(
     shards: Any,
 ) -> DerivedFunction:
     made: DerivedFunction = derivative_of(function, kind, names, options)
-    made._shards = shards
+    if made._shards == shards:
+        return made
+    made = copy.copy(made)  # the function remembers the other one
+    made._shards, made._before = shards, Before()
     return made
 
 

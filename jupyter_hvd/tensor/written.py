@@ -120,7 +120,8 @@ class WrittenFunction(TensorFunction):
 
     @property
     def _context(self) -> Context:
-        return Context(self._given, self._outside)
+        lists = frozenset(x for x, value in self._given.items() if self._is_list(x, value))
+        return Context(self._given, self._outside, lists)
 
     def _trace_named(self, types: tuple[Parameter, ...], _captured: Captured) -> Named | Undecided:
         found = trace_named(self.__name__, self._rewritten, types, self._context)
@@ -138,7 +139,8 @@ class WrittenFunction(TensorFunction):
 
     def _resolved(self, arguments: Mapping[str, Any] | None) -> Instance:
         types = tuple(self._parameter(x, arguments) for x in self._annotated)
-        captured = self.captured()
+        lists = [x for x, value in (arguments or {}).items() if self._is_list(x, value)]
+        captured = (*self.captured(), *lists)
         found, refused = self._first_named(types, captured, arguments), None
         while True:
             sizes = None
@@ -171,6 +173,10 @@ class WrittenFunction(TensorFunction):
                 message = f"`{name}` is an integer that JAX traces, and here: {error.message}"
                 raise TensorError(message, signature.static(name), error.place) from None
             raise
+
+    def _is_list(self, parameter: str, value: Any) -> bool:
+        """Whether an argument is a list, of which `+` and `*` are Python's."""
+        return isinstance(value, list) and self._annotated[parameter] is None
 
     def references(self) -> Mapping[Reference, str]:
         return self._outside

@@ -25,7 +25,7 @@ from ..launchers.signals import ended_by_signals
 from ..worker import read_frame
 from .exact.scaled_program import verify_scaled
 from .exact.verification import SEED, ExactVerification, verify_exact
-from .verification import STEPS, Part, UnconfirmedError, Verification, verify
+from .workspace import UnconfirmedError
 
 
 def tell(event: dict[str, Any]) -> None:
@@ -57,15 +57,14 @@ def verify_beside(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
         "confirmed": request["confirmed"],
         "listener": lambda check: tell(check.as_json()),
     }
-    verification: Verification | ExactVerification
+    verification: ExactVerification
     try:
         document = Notebook(read_notebook(request["notebook"]))
         check_size(document)
         part = None
         if "converted" in request:
-            converted = Notebook(read_notebook(request["converted"]))
-            check_size(converted)
-            part = Part(frozenset(request["left"]), converted)
+            part = Notebook(read_notebook(request["converted"]))
+            check_size(part)
         options = Options.resolve(given, folder)
         if options.batch == "global":
             verification = verify_exact(
@@ -76,19 +75,14 @@ def verify_beside(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
                 steps=request["steps"],
                 **common,
             )
-        elif options.batch == "scaled":
-            verification = verify_scaled(
-                path, document, (size,), options=options, steps=request["steps"], **common
-            )
         else:
-            steps = request["steps"] or STEPS
-            verification = verify(
+            verification = verify_scaled(
                 path,
-                size,
-                steps=steps,
+                document,
+                (size,),
                 options=options,
-                document=document,
                 part=part,
+                steps=request["steps"],
                 **common,
             )
     except UnconfirmedError as question:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..files import UnusableInputError
+
+#: Where a rank reads which folders are its own, as JSON (`orders`).
+ORDERS_VARIABLE = "JUPYTER_HVD_FOLDERS"
 #: More than this is copied only for one who was asked.
 MAX_BYTES = 1024**3
 MAX_FILES = 20_000
@@ -179,3 +185,60 @@ def _state(files: Iterable[tuple[Path, os.stat_result]]) -> State:
 def changed(before: State, after: State) -> list[str]:
     """The files that are new, gone or no longer the same."""
     return sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
+
+
+class UnconfirmedError(Exception):
+    """There is much to copy; the message says how much, for the user to say whether it is meant."""
+
+
+def check_room(beside: Path, own: Path, *, copies: int, confirmed: bool) -> None:
+    """See to it that the files beside the program can be copied.
+
+    Raises:
+        UnconfirmedError: there is much to copy, and the user has not been asked.
+        UnusableInputError: there is no room.
+    """
+    size = measure(beside, own, whole=confirmed)
+    free = shutil.disk_usage(own).free
+    if size.bytes * copies > free:
+        raise UnusableInputError(
+            f"{copies} copies of {beside} do not fit into {own.parent}, where {free / 1e9:.1f} GB are free;"
+            " set TMPDIR, or put the program into a folder with what it needs"
+        )
+    if size.is_large and not confirmed:
+        raise UnconfirmedError(
+            f"{beside} holds more than {size.bytes / 1e9:.1f} GB in {size.files} files, and each of"
+            f" {copies} processes works on a copy, in {own.parent}"
+        )
+
+
+def orders(folder: Path, beside: Path, *, ranks: int, own: Path | None = None) -> dict[str, str]:
+    """Make a working folder for each rank, one for temporary files, and the environment that tells a rank of them.
+
+    What TensorFlow compiles it writes to temporary files first, and a rank that is ended leaves them.
+
+    Args:
+        folder: where the ranks work and leave their records.
+        beside: the folder of the program. Each rank has a copy of what is in it; it is not touched.
+        own: a folder that belongs to this job, wherever it lies; `folder` if None.
+
+    Raises:
+        OSError: there is no room for the copies.
+    """
+    own = own or folder
+    for rank in range(ranks):
+        make_copy(beside, working_folder(folder, rank), own)
+    temporary = folder / "temporary"
+    temporary.mkdir(exist_ok=True)
+    wanted = {
+        "folder": str(folder),
+        "beside": str(beside.resolve()),
+        "own": str(own),
+        "temporary": tempfile.gettempdir(),
+    }
+    return {ORDERS_VARIABLE: json.dumps(wanted), "TMPDIR": str(temporary)}
+
+
+def working_folder(folder: Path, rank: int) -> Path:
+    """Where a rank works: a copy of the files beside the program, made before it starts."""
+    return folder / f"cwd-{rank}"

@@ -40,6 +40,18 @@ export function useSignal<T, A>(signal: ISignal<T, A> | undefined): void {
   useSyncExternalStore(subscribe, () => (signal ? emissions(signal) : 0));
 }
 
+/** Render again where a signal is emitted and a text that depends on it has changed: of hundreds of cells only those do that differ. */
+export function useText<T, A>(signal: ISignal<T, A>, read: () => string): string {
+  const subscribe = useCallback(
+    (render: () => void) => {
+      signal.connect(render);
+      return () => void signal.disconnect(render);
+    },
+    [signal]
+  );
+  return useSyncExternalStore(subscribe, read);
+}
+
 const counted = new WeakMap<object, { count: number }>();
 
 /** How often a signal has been emitted since somebody first asked. */

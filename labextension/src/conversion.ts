@@ -27,6 +27,11 @@ export interface Conversion {
    * The models whose size the source tells; from the server only.
    */
   models?: ModelSize[];
+  /**
+   * Whether the ranks share each batch, or train on as many times as large ones; from the server only.
+   */
+  batch?: 'per-rank' | 'global' | 'scaled';
+  training?: TrainingNumbers;
 }
 /**
  * One change, the rule that asked for it and why. It belongs to one cell. It can be taken or left by itself, unless it provides what others need.
@@ -39,6 +44,10 @@ export interface Change {
    * The rule's code.
    */
   rule: string;
+  /**
+   * What the user decides on with it: changes of `rate`, `batch`, `steps` and `data` are right together only, and all need the `start`.
+   */
+  decision: 'start' | 'averaging' | 'rate' | 'batch' | 'steps' | 'data' | 'output';
   /**
    * The cell's index from 0, null in a script.
    */
@@ -130,6 +139,30 @@ export interface ModelSize {
   bytes: number;
 }
 /**
+ * What one process trains with, as far as the source tells; from the server only.
+ *
+ * This interface was referenced by `Conversion`'s JSON-Schema
+ * via the `definition` "TrainingNumbers".
+ */
+export interface TrainingNumbers {
+  /**
+   * Examples a step.
+   */
+  batch: number | null;
+  /**
+   * The learning rate.
+   */
+  rate: number | null;
+  /**
+   * Passes over the data.
+   */
+  epochs: number | null;
+  /**
+   * The name of the array that has the examples.
+   */
+  rows_of: string | null;
+}
+/**
  * A rule, as `GET rules` lists it.
  *
  * This interface was referenced by `Conversion`'s JSON-Schema
@@ -171,31 +204,23 @@ export interface Options {
    */
   select?: string[];
   /**
-   * Whether each rank trains on batches of its own, or the ranks share each batch, with the result of one process, or one N times as large.
+   * Whether the ranks share batches N times as large as those of one process, at N times the learning rate, or the batches of one process, with its result.
    */
-  batch?: 'per-rank' | 'global' | 'scaled';
+  batch?: 'per-rank' | 'global';
   /**
-   * With batch global, whether every rank reads all data, or rank 0 reads datasets for all ranks, or each rank draws the random numbers of a dataset's maps for its own rows only.
+   * Whether every rank reads all data, or rank 0 reads datasets for all ranks, or each rank draws the random numbers of a dataset's maps for its own rows only.
    */
   data?: 'each' | 'rank0' | 'augment';
-  /**
-   * Whether gradients are sent in half precision.
-   */
-  compression?: 'none' | 'fp16';
   /**
    * After so many epochs `fit` reaches the multiplied learning rate.
    */
   warmup_epochs?: number;
   /**
-   * The gradients of so many batches are averaged at once by `fit`.
-   */
-  backward_passes_per_step?: number;
-  /**
-   * Whether what the program needs of jupyter_hvd.runtime is written into it.
+   * Whether what the program needs of jupyter_hvd.runtime is a file beside it; the server writes none, and refuses it.
    */
   standalone?: boolean;
   /**
-   * Whether the ranks are compared while they train, and stopped where they part.
+   * Whether the data of the ranks are compared while they train, and the ranks stopped where these differ.
    */
   guard?: boolean;
   /**

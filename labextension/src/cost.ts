@@ -1,4 +1,5 @@
 import { Step } from './conversion';
+import { Mode } from './training';
 
 /** What a step of data-parallel training costs on N workers. Times in seconds, sizes in bytes. */
 export interface ICostInput {
@@ -6,11 +7,8 @@ export interface ICostInput {
   /** The time of a step on one worker. */
   step: number;
   network: INetwork;
-  /** Each worker has a batch as one has, or all share it. */
-  batch: Batch;
+  mode: Mode;
 }
-
-export type Batch = 'per-rank' | 'global' | 'scaled';
 
 export interface INetwork {
   /** Bytes a second, in one direction, from a worker to the next. */
@@ -56,62 +54,61 @@ export function allreduceTime(workers: number, bytes: number, network: INetwork)
 /**
  * The time that the messages of a step take, see `session/network.py`.
  *
- * Batch global: the outputs of the model are gathered before the gradients are averaged, in N−1 messages. Their bytes are
+ * Mode global: the outputs of the model are gathered before the gradients are averaged, in N−1 messages. Their bytes are
  * left out: they are few beside the gradients unless a row is large, and then losses are shared, and they are not gathered.
  */
 export function messageTime(workers: number, input: ICostInput): number {
-  const gathering = input.batch === 'global' ? (workers - 1) * input.network.latency : 0;
+  const gathering = input.mode === 'global' ? (workers - 1) * input.network.latency : 0;
   return gathering + allreduceTime(workers, input.bytes, input.network);
 }
 
 /** How many batches of one worker the workers compute on in a step. */
-function batches(workers: number, batch: Batch): number {
-  return batch === 'global' ? 1 : workers;
+function batches(workers: number, mode: Mode): number {
+  return mode === 'global' ? 1 : workers;
 }
 
 /** The time of a step on N workers, each with cores of its own; what is not shared of a batch is left out. */
 export function stepTime(workers: number, input: ICostInput): number {
-  const computing = (input.step * batches(workers, input.batch)) / workers;
+  const computing = (input.step * batches(workers, input.mode)) / workers;
   return computing + messageTime(workers, input);
 }
 
-/** The time of an epoch on N workers, which takes one worker so many steps. */
-export function epochTime(workers: number, steps: number, input: ICostInput): number {
-  return (steps / batches(workers, input.batch)) * stepTime(workers, input);
+/** The time that a step's computation takes N workers that share the cores of one machine: those that want more than it has share them evenly. */
+export function computingTime(workers: number, step: Step, mode: Mode): number {
+  const share = batches(workers, mode) / workers;
+  return Math.max(
+    share * step.seconds,
+    (share * workers * step.cpu_seconds) / step.cores
+  );
 }
 
 /**
- * The time of a step on the ranks of a verification, which share one machine.
+ * The time of a step on N workers of this machine, from one on other workers that was measured there in the same mode.
  *
- * Ranks that want more of its cores than it has share them evenly.
+ * What that took beside computing is taken for messages, which grow with the number of workers.
+ */
+export function stepHere(workers: number, step: Step, mode: Mode): number {
+  const beside = Math.max(0, step.ranks_seconds - computingTime(step.ranks, step, mode));
+  const waits = step.ranks > 1 ? (workers - 1) / (step.ranks - 1) : 0;
+  return computingTime(workers, step, mode) + beside * waits;
+}
+
+/**
+ * The time of a step on the workers of a verification, by a network between them.
  */
 export function predictedStep(
   step: Step,
   bytes: number,
   network: INetwork,
-  batch: Batch
+  mode: Mode
 ): number {
-  const share = batches(step.ranks, batch) / step.ranks;
-  const computing = Math.max(
-    share * step.seconds,
-    (share * step.ranks * step.cpu_seconds) / step.cores
-  );
-  const input = { bytes, step: step.seconds, network, batch };
-  return computing + messageTime(step.ranks, input);
+  const input = { bytes, step: step.seconds, network, mode };
+  return computingTime(step.ranks, step, mode) + messageTime(step.ranks, input);
 }
 
-/** How many times as many examples ranks can be trained on at most that share the cores of one machine. */
-export function mostOnOneMachine(step: Step): number {
-  return Math.max(1, (step.cores * step.seconds) / step.cpu_seconds);
-}
-
-/**
- * How many times as many examples the ranks of a verification train on in the same time as one, as it was measured.
- *
- * Batch per rank: each has a batch as one process has. Batch global: they share it. Batch scaled: they share one of as many examples as all.
- */
-export function measuredSpeedup(step: Step, batch: Batch): number {
-  return (batches(step.ranks, batch) * step.seconds) / step.ranks_seconds;
+/** How many times as many examples N workers train on in the same time as one, by the times of their steps. */
+export function gain(workers: number, alone: number, step: number, mode: Mode): number {
+  return (batches(workers, mode) * alone) / step;
 }
 
 /** The share of a step that is not spent on messages, which are taken not to overlap it. */
@@ -132,14 +129,20 @@ export function curve(input: ICostInput): IPoint[] {
   }));
 }
 
-/**
- * The largest number of workers that spend at least half of each step on training, not on
- * messages; null where that is beyond the curve.
- */
-export function stopsPaying(input: ICostInput): number | null {
+/** Beyond how many workers more do not pay, and why: they have no examples, or more than half of each step is messages. */
+export interface ILimit {
+  workers: number;
+  by: 'examples' | 'messages';
+}
+
+/** Up to how many workers more may pay; null where that is beyond the curve. */
+export function limitOf(input: ICostInput, most: number): ILimit | null {
   for (let workers = 1; workers <= MAX_WORKERS; workers++) {
+    if (workers > most) {
+      return { workers: workers - 1, by: 'examples' };
+    }
     if (efficiency(workers, input) < 0.5) {
-      return workers - 1;
+      return { workers: workers - 1, by: 'messages' };
     }
   }
   return null;

@@ -18,5 +18,6 @@ export namespace CommandIDs {
   export const refresh = 'jupyter-hvd:refresh';
   export const inspect = 'jupyter-hvd:inspect-gradient-cost';
   export const undoAccepted = 'jupyter-hvd:undo-accepted-advice';
+  export const where = 'jupyter-hvd:where';
   export const showRule = 'jupyter-hvd:show-rule';
 }

@@ -26,6 +26,7 @@ import { addSearch } from './searchprovider';
 import { ConversionSession } from './session';
 import { Settings } from './settings';
 import { ConversionTab, createTab } from './tab';
+import { workers } from './workers/plugin';
 
 const PLUGIN_ID = 'jupyter-hvd:plugin';
 
@@ -83,7 +84,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
         api,
         serviceManager.contents,
         () => settings.options,
-        reviews
+        reviews,
+        settings.ranks
       );
       const tab = createTab(
         {
@@ -150,4 +152,4 @@ const PALETTE = [
   CommandIDs.refresh
 ];
 
-export default [plugin, gradcost];
+export default [plugin, gradcost, workers];

@@ -35,16 +35,29 @@ export async function networkInKernel(
   return text === null ? null : JSON.parse(text);
 }
 
+/** What a kernel holds of a training: its models, and how many examples it is on. */
+export interface IHeld {
+  models: ModelSize[];
+  rows: number | null;
+}
+
 /**
- * The sizes of the models that a kernel holds.
+ * The sizes of the models that a kernel holds, and the length of an array.
  *
  * Nothing is asked of a kernel that is busy or speaks another language.
  */
-export async function modelsInKernel(
-  kernel: Kernel.IKernelConnection | null | undefined
-): Promise<ModelSize[]> {
-  const text = await evaluated(kernel, `__import__("json").dumps(${WEIGHTS})`);
-  return text === null ? [] : readModels(text);
+export async function heldByKernel(
+  kernel: Kernel.IKernelConnection | null | undefined,
+  array: string | null
+): Promise<IHeld> {
+  const length = array
+    ? `(*getattr(globals().get(${JSON.stringify(array)}), "shape", ()), None)[0]`
+    : 'None';
+  const text = await evaluated(
+    kernel,
+    `__import__("json").dumps([${WEIGHTS}, ${length}])`
+  );
+  return text === null ? { models: [], rows: null } : readHeld(text);
 }
 
 /** A text that an idle kernel of Python works out; null where there is none. */
@@ -72,14 +85,15 @@ export function readText(answer: unknown): string | null {
   return text ? text.slice(1, -1).replace(/\\(['\\])/g, '$1') : null;
 }
 
-/** The models in the kernel's answer. */
-export function readModels(text: string): ModelSize[] {
-  const weights: Weights = JSON.parse(text);
-  return weights.map(([name, arrays]) => {
+/** What the kernel's answer says. */
+export function readHeld(text: string): IHeld {
+  const [weights, rows]: [Weights, number | null] = JSON.parse(text);
+  const models = weights.map(([name, arrays]) => {
     const counts = arrays.map(([shape]) => shape.reduce((a, b) => a * b, 1));
     const bytes = arrays.map(([, dtype], i) => counts[i] * bytesOf(dtype));
     return { name, parameters: sum(counts), bytes: sum(bytes) };
   });
+  return { models, rows };
 }
 
 function bytesOf(dtype: string): number {

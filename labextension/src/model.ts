@@ -1,6 +1,7 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { Change, Conversion, Diagnostic, Edit, ModelSize } from './conversion';
+import { withBound } from './decisions';
 import { applyEdits, ISplice, splices } from './edits';
 
 /** A cell of the notebook, as it was when the notebook was converted. */
@@ -107,9 +108,9 @@ export class ConversionModel {
     return this._keys.get(change) ?? '';
   }
 
-  /** Take some changes, or leave them. */
+  /** Take some changes, or leave them, with those that are right together with them only. */
   accept(changes: readonly Change[], accepted: boolean): void {
-    for (const change of changes) {
+    for (const change of withBound(changes, this.choices, accepted)) {
       if (accepted) {
         this._left.delete(this.keyOf(change));
       } else {

@@ -1,4 +1,5 @@
 import { Options } from './conversion';
+import { Mode } from './training';
 
 /** Where a notebook keeps what it says about its own conversion. */
 export const METADATA = 'jupyter_hvd';
@@ -32,6 +33,21 @@ export function withOptions(
     delete kept.options;
   }
   return Object.keys(kept).length > 0 ? kept : undefined;
+}
+
+/** Options that say how each worker trains on a batch of its own. */
+const PER_RANK = [
+  'compression',
+  'warmup_epochs',
+  'backward_passes_per_step',
+  'standalone'
+] as const;
+
+/** Options with a mode chosen, without those that do not go with it. */
+export function inMode(options: Options, mode: Mode): Options {
+  const others = new Set<string>(mode === 'global' ? PER_RANK : []);
+  const kept = Object.entries(options).filter(([name]) => !others.has(name));
+  return { ...Object.fromEntries(kept), batch: mode };
 }
 
 /** Options with one chosen, or, for undefined, left to the settings again. */

@@ -9,22 +9,45 @@ import { choosing, OptionName } from './options';
 export function OptionsPanel(): JSX.Element {
   const { session, trans } = useView();
   useSignal(session.changed);
-  const { ownOptions } = session;
+  const { mode, ownOptions } = session;
   const choose = <K extends OptionName>(name: K, value: Options[K] | undefined): void =>
     session.setOwnOptions(choosing(ownOptions, name, value));
-  const flag = (value: string): boolean | undefined =>
-    value === '' ? undefined : value === 'true';
   return (
     <div className="jp-hvd-options">
+      {mode === 'per-rank' && <PerRank choose={choose} />}
       <Choice
-        label={trans.__('Batch')}
-        value={ownOptions.batch}
-        choices={[
-          ['per-rank', trans.__('per rank')],
-          ['global', trans.__('global (the same result)')]
-        ]}
-        onChange={value => choose('batch', (value || undefined) as Options['batch'])}
+        label={trans.__('Guard')}
+        value={ownOptions.guard}
+        choices={yesNo(trans.__('yes'), trans.__('no'))}
+        onChange={value => choose('guard', flag(value))}
       />
+      <p className="jp-hvd-help">
+        {trans.__(
+          'Saved in this notebook, for its conversion and verification. Guard: stop workers that diverge while they train.'
+        )}
+      </p>
+      {Object.keys(ownOptions).length > 0 && (
+        <button
+          type="button"
+          className="jp-hvd-link"
+          onClick={() => session.setOwnOptions({})}
+        >
+          {trans.__('Reset to defaults')}
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** Options of workers that train on batches of their own. */
+function PerRank(props: {
+  choose: <K extends OptionName>(name: K, value: Options[K] | undefined) => void;
+}): JSX.Element {
+  const { session, trans } = useView();
+  const { choose } = props;
+  const { ownOptions } = session;
+  return (
+    <>
       <Choice
         label={trans.__('Compression')}
         value={ownOptions.compression}
@@ -43,7 +66,7 @@ export function OptionsPanel(): JSX.Element {
         onChange={value => choose('warmup_epochs', value)}
       />
       <Whole
-        label={trans.__('Batches a step')}
+        label={trans.__('Batches per step')}
         least={1}
         value={ownOptions.backward_passes_per_step}
         onChange={value => choose('backward_passes_per_step', value)}
@@ -54,28 +77,17 @@ export function OptionsPanel(): JSX.Element {
         choices={yesNo(trans.__('yes'), trans.__('no'))}
         onChange={value => choose('standalone', flag(value))}
       />
-      <Choice
-        label={trans.__('Guard')}
-        value={ownOptions.guard}
-        choices={yesNo(trans.__('yes'), trans.__('no'))}
-        onChange={value => choose('guard', flag(value))}
-      />
       <p className="jp-hvd-help">
         {trans.__(
-          'Kept in the notebook, for its conversion and verification. Batch: each rank trains on batches of its own, or the ranks share each batch, with the result of one process. Batches a step: fit averages so many at once. Guard: ranks are compared while they train.'
+          'Batches per step: fit averages the gradients of so many batches at once. Stand-alone: the program runs without jupyter_hvd.'
         )}
       </p>
-      {Object.keys(ownOptions).length > 0 && (
-        <button
-          type="button"
-          className="jp-hvd-link"
-          onClick={() => session.setOwnOptions({})}
-        >
-          {trans.__('Leave all to the settings')}
-        </button>
-      )}
-    </div>
+    </>
   );
+}
+
+function flag(value: string): boolean | undefined {
+  return value === '' ? undefined : value === 'true';
 }
 
 function yesNo(yes: string, no: string): [string, string][] {

@@ -2,14 +2,14 @@ import { PathExt } from '@jupyterlab/coreutils';
 import React, { useState } from 'react';
 
 import { useView } from './context';
+import { WorkersInput } from './fields';
 import { CommandIDs } from './ids';
 
 /** How a converted notebook is run on several ranks: in its own kernel it stays one. */
-export function RunHint(props: { ranks: number }): JSX.Element {
+export function RunHint(): JSX.Element {
   const { commands, session, trans } = useView();
-  const [ranks, setRanks] = useState(props.ranks);
   const [copied, setCopied] = useState('');
-  const command = runCommand(PathExt.basename(session.path), ranks);
+  const command = runCommand(PathExt.basename(session.path), session.workers);
   const copy = async (): Promise<void> => {
     await navigator.clipboard.writeText(command);
     setCopied(command);
@@ -17,19 +17,20 @@ export function RunHint(props: { ranks: number }): JSX.Element {
   return (
     <div className="jp-hvd-run">
       <p>
-        {trans.__(
-          'In this kernel it trains as one process. In a terminal, it trains on several:'
-        )}
+        {session.mode === 'global'
+          ? trans.__(
+              'In this kernel it trains as one process. In a terminal, it trains on several workers, with the same result:'
+            )
+          : trans.__(
+              'In this kernel it trains as one process. In a terminal, it trains on several workers, with a larger batch:'
+            )}
       </p>
       <code>{command}</code>
       <label>
-        {trans.__('Ranks')}
-        <input
-          className="jp-mod-styled"
-          type="number"
-          min={1}
-          value={ranks || ''}
-          onChange={event => setRanks(event.target.valueAsNumber)}
+        {trans.__('Workers')}
+        <WorkersInput
+          value={session.workers}
+          onChange={workers => session.setWorkers(workers)}
         />
       </label>
       <button type="button" className="jp-mod-styled" onClick={() => void copy()}>

@@ -9,11 +9,12 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { ModelSize, Options, VerifyRequest } from './conversion';
 import { hashOf } from './hash';
-import { Measured, modelsInKernel, networkInKernel } from './kernel';
+import { heldByKernel, IHeld, Measured, networkInKernel } from './kernel';
 import { ConversionModel, ICell, sameProgram } from './model';
-import { METADATA, optionsOf, withOptions } from './options';
+import { inMode, METADATA, optionsOf, withOptions } from './options';
 import { HvdApi } from './request';
 import { Reviews } from './review';
+import { Mode, modeOf } from './training';
 import { VerificationModel } from './verification';
 
 export type SessionState = 'loading' | 'ready' | 'error';
@@ -43,7 +44,8 @@ export class ConversionSession implements IDisposable {
     private _api: HvdApi,
     private _contents: Contents.IManager,
     private _options: () => Options,
-    private _reviews: Reviews
+    private _reviews: Reviews,
+    private _workers: number
   ) {
     notebook.disposed.connect(this.dispose, this);
     notebook.sessionContext.statusChanged.connect(this._onKernelStatus, this);
@@ -89,7 +91,32 @@ export class ConversionSession implements IDisposable {
 
   /** The models that the running kernel holds. */
   get kernelModels(): readonly ModelSize[] {
-    return this._kernelModels;
+    return this._held.models;
+  }
+
+  /** How many examples the array has in the running kernel that the training is on. */
+  get kernelRows(): number | null {
+    return this._held.rows;
+  }
+
+  /** On how many workers the notebook is verified, run and estimated. */
+  get workers(): number {
+    return this._workers;
+  }
+
+  setWorkers(workers: number): void {
+    this._workers = workers;
+    this._changed.emit();
+  }
+
+  /** The mode of the conversion; before there is one, the mode that is chosen. */
+  get mode(): Mode {
+    return modeOf(this._model?.conversion.batch ?? this.chosenOptions.batch);
+  }
+
+  /** Keep a mode in the notebook, which is then converted in it. */
+  setMode(mode: Mode): void {
+    this.setOwnOptions(inMode(this.ownOptions, mode));
   }
 
   get path(): string {
@@ -103,7 +130,8 @@ export class ConversionSession implements IDisposable {
 
   /** The options of the conversion: the notebook's own go before the user's settings. */
   get chosenOptions(): Options {
-    return { ...this._options(), ...this.ownOptions };
+    const options = { ...this._options(), ...this.ownOptions };
+    return options.batch === 'global' ? inMode(options, 'global') : options;
   }
 
   /** Keep options in the notebook, which is then converted by them. */
@@ -136,6 +164,7 @@ export class ConversionSession implements IDisposable {
         this._model = new ConversionModel(cells, conversion, left, visited);
         this._model.changed.connect(this._keepReview, this);
         this._set('ready', notice);
+        void this._onKernelStatus();
       }
     } catch (error) {
       if (request === this._requests && !this.isDisposed) {
@@ -233,7 +262,7 @@ export class ConversionSession implements IDisposable {
       confirmed,
       ...(await this._partOf(model))
     };
-    const subject = { key: this.subjectKey, ranks };
+    const subject = { key: this.subjectKey, ranks, mode: this.mode };
     await this.verification.run(subject, signal => this._api.verify(request, signal));
   }
 
@@ -377,7 +406,8 @@ export class ConversionSession implements IDisposable {
     const kernel = this.notebook.sessionContext.session?.kernel;
     if (kernel?.status === 'idle' && !this._asking) {
       this._asking = true;
-      this._kernelModels = await modelsInKernel(kernel).catch(() => []);
+      const array = this._model?.conversion.training?.rows_of ?? null;
+      this._held = await heldByKernel(kernel, array).catch(() => this._held);
       this._asking = false;
       this._changed.emit();
     }
@@ -414,7 +444,7 @@ export class ConversionSession implements IDisposable {
   private _state: SessionState = 'loading';
   private _notice: Notice = 'none';
   private _error = '';
-  private _kernelModels: readonly ModelSize[] = [];
+  private _held: IHeld = { models: [], rows: null };
   private _asking = false;
   private _requests = 0;
   private _asked: readonly ICell[] | null = null;

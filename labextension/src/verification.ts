@@ -1,6 +1,7 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { Step, VerifyCheck, VerifyEnd } from './conversion';
+import { Mode } from './training';
 
 export type VerificationState =
   | 'idle'
@@ -18,6 +19,7 @@ export interface ISubject {
   /** Tells the code, the changes that are made, and the options from all others. */
   key: string;
   ranks: number;
+  mode: Mode;
 }
 
 /** A verdict as it is kept: all that is needed to show it again. */
@@ -90,9 +92,10 @@ export class VerificationModel {
     return this._state === 'running' || this._state === 'waiting';
   }
 
-  /** How long a step takes, where a check measured it. */
-  get step(): Step | null {
-    return this.checks.find(check => check.step !== undefined)?.step ?? null;
+  /** How long a step takes, and in which mode, where a check measured it. */
+  get measured(): { step: Step; mode: Mode } | null {
+    const step = this.checks.find(check => check.step !== undefined)?.step;
+    return step && this._subject ? { step, mode: this._subject.mode } : null;
   }
 
   /**

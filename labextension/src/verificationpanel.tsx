@@ -1,24 +1,23 @@
-import React, { useState } from 'react';
+import React from 'react';
 
 import { useSignal, useView } from './context';
-import { MAX_WORKERS } from './cost';
+import { WorkersInput } from './fields';
 import { CommandIDs } from './ids';
 import { VerificationState } from './verification';
 
 const MARKS = { running: '…', pass: '✓', fail: '✗', unknown: '?' };
 
 /** The table of `jupyter hvd verify`, as it fills. */
-export function VerificationPanel(props: { ranks: number }): JSX.Element {
+export function VerificationPanel(): JSX.Element {
   const { commands, session, trans } = useView();
-  const { verification } = session;
+  const { verification, workers } = session;
   useSignal(verification.changed);
   useSignal(session.changed);
   useSignal(session.model?.changed);
-  const [ranks, setRanks] = useState(props.ranks);
   const running = verification.isBusy;
   const { verdict } = verification;
   const isStale = verdict !== null && !session.isVerdictCurrent;
-  const verified = verification.subject?.ranks ?? ranks;
+  const verified = verification.subject?.ranks ?? workers;
   const names = {
     running: trans.__('running'),
     pass: trans.__('passed'),
@@ -27,20 +26,20 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
   };
   const verdicts: Record<VerificationState, string> = {
     idle:
-      session.chosenOptions.batch === 'global'
+      session.mode === 'global'
         ? trans.__(
-            'Runs the notebook on the server, in one process and on the ranks, to its end, and compares the results.'
+            'Runs the notebook on the server, in one process and on the workers, to its end, and compares the results.'
           )
         : trans.__(
             'Runs the notebook and its conversion for a few steps on the server, and compares them.'
           ),
     waiting: trans.__('Waiting for the verification of another notebook…'),
-    running: trans._n('Verifying on %1 rank…', 'Verifying on %1 ranks…', verified),
+    running: trans._n('Verifying on %1 worker…', 'Verifying on %1 workers…', verified),
     holds:
       verification.message ||
       trans._n(
-        'The conversion holds on %1 rank.',
-        'The conversion holds on %1 ranks.',
+        'The conversion holds on %1 worker.',
+        'The conversion holds on %1 workers.',
         verified
       ),
     fails: verification.message || trans.__('The conversion does not hold.'),
@@ -60,20 +59,15 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
         hidden={model.changes.length === 0}
         onSubmit={event => {
           event.preventDefault();
-          void commands.execute(CommandIDs.verify, { ranks });
+          void commands.execute(CommandIDs.verify, { ranks: workers });
         }}
       >
         <label>
-          {trans.__('Ranks')}
-          <input
-            className="jp-mod-styled"
-            type="number"
-            min={1}
-            max={MAX_WORKERS}
-            required
-            value={ranks || ''}
-            disabled={running}
-            onChange={event => setRanks(event.target.valueAsNumber)}
+          {trans.__('Workers')}
+          <WorkersInput
+            value={workers}
+            isDisabled={running}
+            onChange={chosen => session.setWorkers(chosen)}
           />
         </label>
         {/* Two elements: one that becomes a submit button while it is clicked would submit. */}
@@ -88,7 +82,7 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
           </button>
         ) : (
           <button key="verify" type="submit" className="jp-mod-styled">
-            {trans._n('Verify on %1 rank', 'Verify on %1 ranks', ranks || 0)}
+            {trans._n('Verify on %1 worker', 'Verify on %1 workers', workers)}
           </button>
         )}
       </form>
@@ -138,10 +132,10 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
           type="button"
           className="jp-mod-styled"
           onClick={() =>
-            void commands.execute(CommandIDs.verify, { ranks, confirmed: true })
+            void commands.execute(CommandIDs.verify, { ranks: workers, confirmed: true })
           }
         >
-          {trans.__('Copy it all')}
+          {trans.__('Copy all of it and verify')}
         </button>
       )}
     </div>

@@ -9,15 +9,13 @@ import React, {
 } from 'react';
 
 import { CostPanel } from './costpanel';
-import { CommandIDs } from './ids';
 import { IViewContext, useSignal, useView, ViewContext } from './context';
+import { DecisionTree } from './decisiontree';
 import { DiagnosticList } from './findings';
-import { isConverted } from './model';
+import { ErrorBar, Failure, NoticeBar } from './notices';
 import { OptionsPanel } from './optionspanel';
-import { RuleList } from './rules';
-import { RunHint } from './run';
 import { CellSection, FoldSection } from './sections';
-import { Steps } from './steps';
+import { Summary } from './summary';
 import { VerificationPanel } from './verificationpanel';
 
 /** The tab's content: the notebook's diff, and what belongs beside it. */
@@ -38,7 +36,7 @@ export class ConversionView extends ReactWidget {
   protected render(): JSX.Element {
     return (
       <ViewContext.Provider value={this._context}>
-        <Conversion ranks={this._context.settings.ranks} />
+        <Conversion />
       </ViewContext.Provider>
     );
   }
@@ -58,7 +56,7 @@ export class ConversionView extends ReactWidget {
   }
 }
 
-function Conversion({ ranks }: { ranks: number }): JSX.Element {
+function Conversion(): JSX.Element {
   const { session, trans } = useView();
   useSignal(session.changed);
   const { model, state } = session;
@@ -81,7 +79,7 @@ function Conversion({ ranks }: { ranks: number }): JSX.Element {
       {state === 'error' ? <ErrorBar /> : <NoticeBar />}
       <div className="jp-hvd-columns">
         <section className="jp-hvd-main" aria-label={trans.__('Changes to the notebook')}>
-          <Summary ranks={ranks} />
+          <Summary />
           <Sections />
         </section>
         <aside className="jp-hvd-side" aria-label={trans.__('Findings and estimates')}>
@@ -90,24 +88,24 @@ function Conversion({ ranks }: { ranks: number }): JSX.Element {
               <DiagnosticList diagnostics={diagnostics} />
             </Panel>
           )}
+          {model.changes.length > 0 && (
+            <Panel title={trans.__('Decisions')}>
+              <DecisionTree />
+            </Panel>
+          )}
+          {(model.changes.length > 0 || session.verification.verdict) && (
+            <Panel title={trans.__('Verification')}>
+              <VerificationPanel />
+            </Panel>
+          )}
+          <Panel title={trans.__('Scaling')}>
+            <CostPanel />
+          </Panel>
           {model.conversion.status !== 'unchanged' && (
             <Panel title={trans.__('Options')}>
               <OptionsPanel />
             </Panel>
           )}
-          {model.choices.length > 1 && (
-            <Panel title={trans.__('Changes by rule')} isClosed>
-              <RuleList />
-            </Panel>
-          )}
-          {(model.changes.length > 0 || session.verification.verdict) && (
-            <Panel title={trans.__('Verification')}>
-              <VerificationPanel ranks={ranks} />
-            </Panel>
-          )}
-          <Panel title={trans.__('Cost estimate')}>
-            <CostPanel ranks={ranks} />
-          </Panel>
         </aside>
       </div>
     </>
@@ -129,131 +127,6 @@ function Panel(props: {
       </summary>
       {props.children}
     </details>
-  );
-}
-
-function Failure(): JSX.Element {
-  const { session, trans } = useView();
-  return (
-    <div className="jp-hvd-state" role="alert">
-      <h2>{trans.__('The notebook could not be converted')}</h2>
-      <p>{session.error}</p>
-      <button
-        className="jp-mod-styled jp-mod-accept"
-        onClick={() => void session.convert()}
-      >
-        {trans.__('Try again')}
-      </button>
-      {Object.keys(session.ownOptions).length > 0 && <OptionsPanel />}
-    </div>
-  );
-}
-
-/** Why the notebook was not converted again; the diff below is the one before. */
-function ErrorBar(): JSX.Element {
-  const { session, trans } = useView();
-  return (
-    <div className="jp-hvd-notice jp-hvd-mod-error" role="alert">
-      {trans.__('Not converted again: %1', session.error)}
-      <button className="jp-hvd-link" onClick={() => void session.convert()}>
-        {trans.__('Try again')}
-      </button>
-    </div>
-  );
-}
-
-/** What happened to the notebook while the diff stood open. */
-function NoticeBar(): JSX.Element {
-  const { session, trans } = useView();
-  const messages = {
-    none: '',
-    stale: trans.__('The notebook has changed; converting it again…'),
-    refreshed: trans.__('The notebook had changed: this is its new conversion.'),
-    applied: trans.__('The changes are in the notebook.')
-  };
-  return (
-    <div
-      className={`jp-hvd-notice jp-hvd-mod-${session.notice}`}
-      role="status"
-      aria-live="polite"
-    >
-      {messages[session.notice]}
-    </div>
-  );
-}
-
-/** One sentence about the outcome, and where nothing is to be shown, why. */
-function Summary({ ranks }: { ranks: number }): JSX.Element {
-  const { commands, session, trans } = useView();
-  const model = session.model!;
-  useSignal(model.changed);
-  const { status } = model.conversion;
-  if (status === 'converted') {
-    const accepted = model.accepted.length;
-    const changed = new Set(model.changes.map(change => change.cell)).size;
-    const cells = trans._n('%1 cell', '%1 cells', changed);
-    return (
-      <header className="jp-hvd-summary">
-        <h2>{session.path}</h2>
-        <Steps />
-        <p aria-live="polite">
-          {accepted < model.changes.length
-            ? trans._n(
-                '%1 change in %2, %3 accepted',
-                '%1 changes in %2, %3 accepted',
-                model.changes.length,
-                cells,
-                accepted
-              )
-            : trans._n(
-                '%1 change in %2',
-                '%1 changes in %2',
-                model.changes.length,
-                cells
-              )}
-        </p>
-      </header>
-    );
-  }
-  const applied = session.notice === 'applied' || isConverted(model.conversion);
-  const [title, text] = applied
-    ? [
-        trans.__('Converted'),
-        trans.__('The notebook trains with Horovod now; outputs are as they were.')
-      ]
-    : {
-        unchanged: [
-          trans.__('Nothing to convert'),
-          trans.__('There is no TensorFlow training to distribute in this notebook.')
-        ],
-        refused: [
-          trans.__('This notebook is not converted'),
-          trans.__(
-            'It could not be converted correctly; the findings say what to change.'
-          )
-        ],
-        invalid: [
-          trans.__('This notebook is not converted'),
-          trans.__('It is not valid Python; the findings say where.')
-        ]
-      }[status];
-  return (
-    <header className={`jp-hvd-summary jp-hvd-mod-${applied ? 'applied' : status}`}>
-      <h2>{title}</h2>
-      {(applied || status !== 'unchanged' || model.diagnostics.length === 0) && (
-        <p>{text}</p>
-      )}
-      {applied && <Steps />}
-      {session.canUndo && (
-        <button
-          className="jp-hvd-link"
-          onClick={() => void commands.execute(CommandIDs.undo)}
-        >
-          {trans.__('Undo')}
-        </button>
-      )}
-      {applied && <RunHint ranks={ranks} />}
-    </header>
   );
 }
 

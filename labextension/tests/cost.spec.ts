@@ -3,17 +3,15 @@ import {
   allreduceTime,
   curve,
   efficiency,
-  epochTime,
+  gain,
+  limitOf,
   MAX_WORKERS,
-  measuredSpeedup,
   messageTime,
-  mostOnOneMachine,
   NETWORKS,
   predictedStep,
   quantity,
   speedup,
-  stepTime,
-  stopsPaying
+  stepTime
 } from '../src/cost';
 
 const network = { bandwidth: 1e9, latency: 1e-3 };
@@ -21,7 +19,7 @@ const network = { bandwidth: 1e9, latency: 1e-3 };
 describe('the cost of averaging', () => {
   it('is nothing on one worker', () => {
     expect(allreduceTime(1, 1e9, network)).toBe(0);
-    expect(speedup(1, { bytes: 1e9, step: 0.1, network, batch: 'per-rank' })).toBe(1);
+    expect(speedup(1, { bytes: 1e9, step: 0.1, network, mode: 'per-rank' })).toBe(1);
   });
 
   it('is that of a ring', () => {
@@ -43,25 +41,21 @@ describe('the cost of averaging', () => {
   });
 
   it('makes efficiency the share of a step that is not averaging', () => {
-    const input = { bytes: 1e8, step: 0.156, network, batch: 'per-rank' as const };
+    const input = { bytes: 1e8, step: 0.156, network, mode: 'per-rank' as const };
     expect(efficiency(4, input)).toBeCloseTo(0.5);
     expect(speedup(4, input)).toBeCloseTo(2);
   });
 
   it('is of one batch that the workers share', () => {
-    const input = { bytes: 1e8, step: 0.318, network, batch: 'global' as const };
+    const input = { bytes: 1e8, step: 0.318, network, mode: 'global' as const };
     // Nine messages, and 2·3/4 of a tenth of a second for the bytes.
     expect(messageTime(4, input)).toBeCloseTo(0.15 + 9e-3);
     expect(stepTime(4, input)).toBeCloseTo(0.0795 + 0.159);
     expect(speedup(4, input)).toBeCloseTo(0.318 / 0.2385);
     expect(speedup(1, input)).toBe(1);
-    expect(epochTime(4, 100, input)).toBeCloseTo(23.85);
-    const alone = { ...input, batch: 'per-rank' as const };
-    expect(epochTime(4, 100, alone)).toBeCloseTo(25 * (0.318 + 0.156));
-    expect(epochTime(1, 100, alone)).toBeCloseTo(31.8);
   });
 
-  it('knows what ranks can gain that share cores', () => {
+  it('predicts a step of workers that share cores', () => {
     const step = {
       seconds: 0.1,
       cpu_seconds: 0.16,
@@ -69,13 +63,12 @@ describe('the cost of averaging', () => {
       ranks: 4,
       ranks_seconds: 0
     };
-    expect(mostOnOneMachine(step)).toBeCloseTo(1.25);
     expect(predictedStep(step, 0, network, 'global')).toBeCloseTo(0.08 + 3e-3);
     expect(predictedStep(step, 0, network, 'per-rank')).toBeCloseTo(0.32);
   });
 
   it('is drawn from 1 to 64', () => {
-    const points = curve({ bytes: 1e6, step: 0.1, network, batch: 'per-rank' });
+    const points = curve({ bytes: 1e6, step: 0.1, network, mode: 'per-rank' });
     expect(points[0]).toEqual({ workers: 1, speedup: 1, efficiency: 1 });
     expect(points.at(-1)?.workers).toBe(MAX_WORKERS);
   });
@@ -88,21 +81,28 @@ describe('the cost of averaging', () => {
 
 describe('where scaling stops paying', () => {
   it('is at one worker where averaging takes longer than the step', () => {
-    expect(stopsPaying({ bytes: 1e9, step: 0.01, network, batch: 'per-rank' })).toBe(1);
+    expect(
+      limitOf({ bytes: 1e9, step: 0.01, network, mode: 'per-rank' }, Infinity)
+    ).toEqual({ workers: 1, by: 'messages' });
   });
 
   it('is nowhere where averaging is free', () => {
     const free = { bandwidth: 1e15, latency: 0 };
     expect(
-      stopsPaying({ bytes: 1, step: 1, network: free, batch: 'per-rank' })
+      limitOf({ bytes: 1, step: 1, network: free, mode: 'per-rank' }, Infinity)
     ).toBeNull();
   });
 
   it('is where averaging begins to take more than half of a step', () => {
-    const input = { bytes: 1e6, step: 0.05, network, batch: 'per-rank' as const };
-    const limit = stopsPaying(input)!;
+    const input = { bytes: 1e6, step: 0.05, network, mode: 'per-rank' as const };
+    const limit = limitOf(input, Infinity)!.workers;
     expect(efficiency(limit, input)).toBeGreaterThanOrEqual(0.5);
     expect(efficiency(limit + 1, input)).toBeLessThan(0.5);
+  });
+
+  it('is where some workers would have no examples', () => {
+    const input = { bytes: 1, step: 1, network, mode: 'per-rank' as const };
+    expect(limitOf(input, 37)).toEqual({ workers: 37, by: 'examples' });
   });
 });
 
@@ -136,7 +136,7 @@ describe('a logarithmic axis', () => {
       ranks: 2,
       ranks_seconds: 0.0253
     };
-    expect(measuredSpeedup(step, 'per-rank')).toBeCloseTo(0.458, 3);
-    expect(measuredSpeedup(step, 'global')).toBeCloseTo(0.229, 3);
+    expect(gain(2, step.seconds, step.ranks_seconds, 'per-rank')).toBeCloseTo(0.458, 3);
+    expect(gain(2, step.seconds, step.ranks_seconds, 'global')).toBeCloseTo(0.229, 3);
   });
 });

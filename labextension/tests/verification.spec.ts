@@ -1,7 +1,7 @@
 import { VerifyCheck, VerifyEnd } from '../src/conversion';
 import { VerificationModel } from '../src/verification';
 
-const SUBJECT = { key: 'code', ranks: 2 };
+const SUBJECT = { key: 'code', ranks: 2, mode: 'global' as const };
 
 type Event = VerifyCheck | VerifyEnd;
 
@@ -119,10 +119,10 @@ describe('VerificationModel', () => {
     await model.run(SUBJECT, () =>
       stream([{ ...check('step time', 'pass', 'told'), step }])
     );
-    expect(model.step).toEqual(step);
+    expect(model.measured).toEqual({ step, mode: 'global' });
     await model.run(SUBJECT, () =>
       stream([check('step time', 'unknown', 'too few steps to time')])
     );
-    expect(model.step).toBeNull();
+    expect(model.measured).toBeNull();
   });
 });

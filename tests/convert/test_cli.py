@@ -79,12 +79,12 @@ def test_json(hvd, script: Path, tmp_path: Path) -> None:
 
 
 def test_select_and_ignore(hvd, script: Path) -> None:
-    done = hvd("convert", script, "--check", "--json", "--ignore", "HVD4,HVD503")
+    done = hvd("convert", script, "--check", "--json", "--ignore", "HVD4,HVD8")
     rules = {c["rule"] for c in json.loads(done.stdout)["files"][0]["changes"]}
-    assert rules == {"HVD101", "HVD202"}
+    assert rules == {"HVD202", "HVD701"}
     done = hvd("convert", script, "--check", "--json", "--select", "HVD202")
     changes = json.loads(done.stdout)["files"][0]["changes"]
-    assert {c["rule"]: c["provides"] for c in changes} == {"HVD101": "horovod", "HVD202": None}
+    assert {c["rule"]: c["provides"] for c in changes} == {"HVD202": None, "HVD701": "runtime"}
 
 
 def notebook_text(**metadata: object) -> str:
@@ -199,10 +199,10 @@ def test_usage(hvd) -> None:
 
 
 def test_rule(hvd) -> None:
-    assert "HVD302" in hvd("rule").stdout
-    page = hvd("rule", "hvd302").stdout
+    assert "HVD401" in hvd("rule").stdout
+    page = hvd("rule", "hvd401").stdout
     assert "broadcast" in page
-    assert "jhvd.broadcast_once(" in page
+    assert "jhvd.BroadcastGlobalVariablesCallback(" in page
 
 
 @pytest.mark.slow
@@ -248,7 +248,7 @@ def test_atomic_under_interruption(script: Path, tmp_path: Path) -> None:
             whole = whole or output.read_text()
             assert output.read_text() == whole
     assert whole is not None
-    assert "jhvd.start()" in whole
+    assert "jhvd.start_shared()" in whole
 
 
 # The limit of a conversion

@@ -14,8 +14,6 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from jupyter_hvd import Options, convert_notebook, convert_source, runtime
 from jupyter_hvd.jobfiles.shared_runtime import runtime_file
-from jupyter_hvd.rules.options import merged
-from jupyter_hvd.rules.tensorflow_horovod import RULES
 from jupyter_hvd.settings import OptionError
 
 from ..suite import PROGRAMS as SUITE
@@ -42,7 +40,7 @@ def changed(source: str, converted: str) -> list[str]:
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_two_lines_are_added(path: Path) -> None:
-    """Also to those that a per-rank conversion refuses; and it is converted once, in whichever mode."""
+    """And it is converted once, in whichever mode."""
     source = path.read_text()
     conversion = convert_source(source, options=GLOBAL)
     assert conversion.status == "converted", conversion.diagnostics
@@ -54,21 +52,6 @@ def test_two_lines_are_added(path: Path) -> None:
         again = convert_source(conversion.code, options=options)
         assert (again.code, again.status) == (conversion.code, "unchanged")
         assert {d.code for d in again.diagnostics if d.severity == "error"} == set()
-
-
-#: The examples of rules that refuse what each rank cannot train on batches of its own.
-REFUSED_PER_RANK = [
-    pytest.param(example.before, id=rule.code)
-    for rule in RULES
-    for example in rule.examples
-    if example.after is None and "global" not in rule.batches
-]
-
-
-@pytest.mark.parametrize("source", REFUSED_PER_RANK)
-def test_what_only_each_rank_needs_is_not_refused(source: str) -> None:
-    shared = convert_source(source, options=GLOBAL)
-    assert (shared.status, shared.diagnostics) == ("converted", ())
 
 
 @pytest.mark.parametrize(
@@ -133,11 +116,8 @@ def test_data_of_rank_zero() -> None:
     given = {"batch": "global", "guard": False, "data": "rank0"}
     code = convert_source(FIT, options=Options.resolve(given)).code
     assert 'jhvd.start_shared(guard=False, data="rank0")  #' in code
-    with pytest.raises(OptionError, match="batch global"):
-        Options.resolve({"data": "rank0"})
     with pytest.raises(OptionError, match="each, rank0"):
         Options(batch="global", data="none")
-    assert Options.resolve(merged(given, {"batch": "per-rank"})).data == "each"
 
 
 def test_strategies_of_one_process_and_chosen_gpus() -> None:
@@ -180,21 +160,6 @@ def test_notebooks(cells: tuple[str, ...], place: tuple[int, int]) -> None:
     assert change.cell == cell + 1
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"compression": "fp16"},
-        {"warmup_epochs": 1},
-        {"backward_passes_per_step": 2},
-        {"elastic": True},
-        {"restartable": True},
-    ],
-)
-def test_options_of_the_other_batch(given: dict) -> None:
-    with pytest.raises(OptionError, match="batch"):
-        Options(batch="global", **given)
-
-
 def test_the_command_line(hvd, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(FIT)
     assert hvd("convert", "train.py", "--batch", "global").returncode == 0
@@ -202,30 +167,6 @@ def test_the_command_line(hvd, tmp_path: Path) -> None:
     again = hvd("convert", "train.py", "--batch", "global", "--json")  # over its own output
     assert json.loads(again.stdout)["files"][0]["status"] == "converted"
     assert hvd("convert", "train.py", "--batch", "all").returncode == 2
-
-
-def test_settings_of_a_project(hvd, tmp_path: Path) -> None:
-    """Options of the other batch are refused where they stand beside it, and left out where the command line chooses it."""
-    (tmp_path / "train.py").write_text(FIT)
-    settings = tmp_path / "pyproject.toml"
-
-    def rules(*options: object) -> set[str]:
-        done = hvd("convert", "train.py", "--check", "--json", *options)
-        return {change["rule"] for change in json.loads(done.stdout)["files"][0]["changes"]}
-
-    settings.write_text('[tool.jupyter-hvd]\nbatch = "global"\n')
-    assert rules() == {"HVD701"}
-    assert "HVD101" in rules("--batch", "per-rank", "--compression", "fp16")
-    assert "HVD701" not in rules("--batch", "per-rank")
-    settings.write_text("[tool.jupyter-hvd]\nwarmup-epochs = 2\n")
-    assert rules("--batch", "global") == {"HVD701"}
-    done = hvd("convert", "train.py", "--diff", "--check", "--batch", "per-rank")
-    assert "warmup_epochs=2" in done.stdout
-    settings.write_text('[tool.jupyter-hvd]\ncompression = "fp16"\nbatch = "global"\n')
-    assert hvd("convert", "train.py").returncode == 2
-    settings.write_text('[tool.jupyter-hvd]\nbatch = "global"\n')
-    done = hvd("convert", "train.py", "--compression", "fp16")
-    assert (done.returncode, "does not go with batch global" in done.stderr) == (2, True)
 
 
 def test_a_file_beside_the_program(hvd, tmp_path: Path) -> None:
@@ -253,7 +194,7 @@ def test_the_file_beside_the_program_is_the_runtime() -> None:
     exec(head, names)
     folder = Path(runtime.__file__).parent
     sources = names["SOURCES"]
-    assert {"process.py", "guard.py", "sharing/start.py", "sharing/calls.py"} <= sources.keys()
+    assert {"process.py", "published.py", "sharing/start.py", "sharing/calls.py"} <= sources.keys()
     for name, source in sources.items():
         assert source == (folder / name).read_text()
         for found in ast.walk(ast.parse(source)):

@@ -9,12 +9,10 @@ import pytest
 from jupyter_hvd.frameworks.tensorflow.tf_api import (
     CALLBACKS,
     OPTIMIZERS,
-    RANK_ZERO_CALLBACKS,
     SCHEDULES,
     makes_model,
     optimizer,
 )
-from jupyter_hvd.runtime import calls
 
 
 @pytest.fixture(scope="module")
@@ -71,17 +69,12 @@ def classes(module) -> set[str]:
 def test_every_callback_is_known() -> None:
     tf = pytest.importorskip("tensorflow")
     assert classes(tf.keras.callbacks) <= CALLBACKS
-    assert RANK_ZERO_CALLBACKS <= CALLBACKS
 
 
 def test_every_application_is_known() -> None:
     tf = pytest.importorskip("tensorflow")
     names = classes(tf.keras.applications)
     assert names == {n for n in names if makes_model(f"tensorflow.keras.applications.{n}")}
-
-
-def test_the_runtime_knows_the_same_callbacks() -> None:
-    assert set(calls._ON_RANK_ZERO) == RANK_ZERO_CALLBACKS
 
 
 @pytest.mark.parametrize(
@@ -94,20 +87,3 @@ def test_the_runtime_knows_the_same_callbacks() -> None:
 )
 def test_spellings(name: str) -> None:
     assert optimizer(name) is OPTIMIZERS["adam"]
-
-
-class CSVLogger:
-    def on_epoch_end(self) -> None: ...
-
-
-class Named(CSVLogger):
-    def __init__(self) -> None: ...
-
-
-class Rates(CSVLogger):
-    def on_epoch_end(self) -> None: ...
-
-
-@pytest.mark.parametrize(("cls", "writes"), [(CSVLogger, True), (Named, True), (Rates, False)])
-def test_the_runtime_drops_what_inherits_a_writer_and_does_no_more(cls, writes: bool) -> None:
-    assert calls._writes(cls()) is writes

@@ -15,7 +15,7 @@ from jupyter_hvd import convert_notebook, convert_source
 from jupyter_hvd.convert import NotPythonError
 from jupyter_hvd.rules.base import Finding, Fix
 from jupyter_hvd.rules.tensorflow_horovod.context import Context, Rule
-from jupyter_hvd.rules.tensorflow_horovod.keras_fit import Verbose
+from jupyter_hvd.rules.tensorflow_horovod.published import Verbose
 from jupyter_hvd.source.masking import mask_cell
 
 
@@ -52,12 +52,12 @@ def test_boundaries_magics_and_metadata_stay() -> None:
     assert [c.cell_type for c in after.cells] == [c.cell_type for c in before.cells]
     assert [c.metadata for c in after.cells] == [c.metadata for c in before.cells]
     assert after.cells[1].source.startswith(
-        "%matplotlib inline\nimport tensorflow as tf\nimport horovod"
+        "%matplotlib inline\nimport jupyter_hvd.runtime as jhvd\njhvd.start_shared()"
     )
     assert after.cells[1].source.endswith("!pip list")
     assert after.cells[3].source == before.cells[3].source
     assert after.cells[6].source.startswith(
-        "%time model.fit(jhvd.shard_rows(x), jhvd.shard_rows(y), callbacks="
+        "%time model.fit(x, y, batch_size=32 * hvd.size(), callbacks="
     )
     assert after.cells[6].source.endswith("\nmodel?")
     nbformat.validate(after)
@@ -139,7 +139,7 @@ def test_training_that_is_timed(timed: str) -> None:
     )
     conversion = convert_notebook(notebook)
     assert (conversion.status, conversion.diagnostics) == ("converted", ())
-    assert "model.fit(jhvd.shard_rows(x), " in conversion.notebook.cells[-1].source
+    assert "model.fit(x, y, batch_size=32 * hvd.size(), " in conversion.notebook.cells[-1].source
 
 
 @pytest.mark.parametrize("source", ["await later()", "tf.data?", "%%html\n<b>x</b>", "  !ls"])

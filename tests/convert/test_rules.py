@@ -21,7 +21,7 @@ EXAMPLES = [(rule, example) for rule in RULES for example in rule.examples]
     ("rule", "example"), EXAMPLES, ids=[f"{rule.code}-{n}" for n, (rule, _) in enumerate(EXAMPLES)]
 )
 def test_example(rule: Rule, example: Example) -> None:
-    options = Options(ignore=example.ignore, restartable=example.restartable, batch=example.batch)
+    options = Options(ignore=example.ignore, batch=example.batch)
     conversion = convert_source(example.before, options=options)
     if example.after is None:
         assert conversion.status == "refused"

@@ -1,4 +1,4 @@
-"""Counts of steps in programs that train with TensorFlow: what `--batch scaled` edits, beside batches and rates."""
+"""Counts of steps in programs that train with TensorFlow: what `--batch per-rank` edits, beside batches and rates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jupyter_hvd import convert_source, explain_source
 from jupyter_hvd.rules.base import program
 from jupyter_hvd.rules.options import Options
 
-OPTIONS = Options(batch="scaled")
+OPTIONS = Options(select=("HVD7", "HVD8"))
 MODEL = """import math
 import numpy as np
 import tensorflow as tf

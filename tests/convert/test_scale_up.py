@@ -1,22 +1,20 @@
-"""`--batch scaled`: batches and learning rates are multiplied by the number of ranks, each once, where the program says them."""
+"""Batches and learning rates are multiplied by the number of ranks, each once, where the program says them."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from jupyter_hvd import Options, convert_source
 from jupyter_hvd.jobfiles.shared_runtime import runtime_file
-from jupyter_hvd.session.errors import DistributeError
-from jupyter_hvd.session.program import options_here
-from jupyter_hvd.settings import OptionError
 
 #: Batches and rates alone: counts of steps are edited by HVD804.
-SCALED = Options(batch="scaled", ignore=("HVD804",))
+SCALED = Options(select=("HVD7", "HVD801", "HVD802", "HVD803", "HVD9", "HVD102", "HVD104"))
 ADDED = ("jupyter_hvd", "horovod", "start_shared", "hvd.init()")
 HEAD = "import numpy as np\nimport tensorflow as tf\nimport keras\nx, y = np.load('x.npy'), np.load('y.npy')\n"
 MODEL = "model = keras.Sequential([keras.layers.Dense(1)])\nmodel.compile(keras.optimizers.SGD(0.1), loss='mse')\n"
@@ -47,6 +45,13 @@ def told(program: str) -> set[tuple[str, str]]:
 
 
 BATCHES = {
+    "a size and a rate side by side": (
+        "SIZE, RATE = 8, 0.1\nmodel.compile(keras.optimizers.SGD(RATE))\nmodel.fit(x, y, SIZE)",
+        [
+            "SIZE, RATE = 8 * hvd.size(), 0.1",
+            "model.compile(keras.optimizers.SGD(RATE * hvd.size()))",
+        ],
+    ),
     "fit without a size": ("model.fit(x, y)", ["model.fit(x, y, batch_size=32 * hvd.size())"]),
     "fit with a size": ("model.fit(x, y, 16)", ["model.fit(x, y, 16 * hvd.size())"]),
     "a pipeline": (
@@ -231,7 +236,7 @@ def test_of_a_descent_by_hand_the_rate_is_multiplied_and_no_moment() -> None:
 
 
 def test_the_file_beside_a_program_has_what_it_needs(tmp_path: Path) -> None:
-    options = Options(batch="scaled", standalone=True)
+    options = Options(standalone=True)
     code = convert_source(f"{HEAD}{MODEL}model.fit(x, y)\n", options=options).code
     assert code.startswith("import jupyter_hvd_sharing as jhvd\njhvd.start_shared()")
     (tmp_path / "jupyter_hvd_sharing.py").write_text(runtime_file())
@@ -302,7 +307,7 @@ def test_reasons_say_what_becomes_of_the_training() -> None:
 
 @pytest.mark.parametrize("left", ["HVD801", "HVD803"])
 def test_each_can_be_left_out(left: str) -> None:
-    options = Options(batch="scaled", ignore=(left,))
+    options = replace(SCALED, ignore=(left,))
     conversion = convert_source(f"{HEAD}{MODEL}model.fit(x, y, batch_size=32)\n", options=options)
     assert {change.rule for change in conversion.changes} == {
         "HVD101",
@@ -312,26 +317,33 @@ def test_each_can_be_left_out(left: str) -> None:
     } - {left}
 
 
-def test_options_of_the_other_batch() -> None:
-    with pytest.raises(OptionError, match="batch scaled"):
-        Options(batch="scaled", warmup_epochs=1)
-    assert Options.resolve({"batch": "scaled", "data": "rank0"}).data == "rank0"
-
-
 def test_a_scaled_program_is_not_converted_again() -> None:
     once = convert_source(f"{HEAD}{MODEL}model.fit(x, y)\n", options=SCALED).code
     assert convert_source(once, options=SCALED).status == "unchanged"
 
 
-def test_settings_of_a_project(hvd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They choose the batch for commands; a cell of a notebook is not scaled by itself, which is told."""
-    (tmp_path / "pyproject.toml").write_text('[tool.jupyter-hvd]\nbatch = "scaled"\n')
+def test_settings_of_a_project(hvd, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.jupyter-hvd]\nbatch = "global"\n')
     (tmp_path / "train.py").write_text(f"{HEAD}{MODEL}model.fit(x, y)\n")
-    done = hvd("convert", "train.py", "--check", "--json", "--ignore", "HVD803")
-    rules = {change["rule"] for change in json.loads(done.stdout)["files"][0]["changes"]}
-    assert rules == {"HVD101", "HVD701", "HVD801"}
-    assert hvd("verify", "train.py", "--against", "train.py").returncode == 2
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(DistributeError, match="batch scaled is for whole programs"):
-        options_here()
-    assert options_here("global").batch == "global"
+    more: tuple[str, ...]
+    for more, rules in (
+        ((), {"HVD701"}),
+        (("--batch", "per-rank", "--select", "HVD7,HVD801"), {"HVD101", "HVD701", "HVD801"}),
+    ):
+        done = hvd("convert", "train.py", "--check", "--json", *more)
+        assert {c["rule"] for c in json.loads(done.stdout)["files"][0]["changes"]} == rules
+
+
+def test_a_rate_that_grows_in_the_first_epochs(hvd, tmp_path: Path) -> None:
+    """It is multiplied where it is applied; in loops, whose epochs nobody counts, that is told. It goes with growing batches."""
+    options = Options(select=SCALED.select, warmup_epochs=3)
+    fits = convert_source(f"{HEAD}{MODEL}model.fit(x, y, 16)\n", options=options)
+    assert "compile(jhvd.scale_rate(keras.optimizers.SGD(0.1), warmup_epochs=3), " in fits.code
+    (why,) = (change.why for change in fits.changes if change.rule == "HVD803")
+    assert "first 3 epochs" in why
+    loop = f"optimizer = keras.optimizers.SGD(0.1)\nfor a, b in {PIPELINE[7:]}.batch(8):\n{STEP}"
+    loops = convert_source(f"{HEAD}{MODEL}{loop}", options=options)
+    assert any("does not grow in the first epochs" in d.message for d in loops.diagnostics)
+    (tmp_path / "train.py").write_text(f"{HEAD}{MODEL}model.fit(x, y)\n")
+    refused = hvd("run", "train.py", "-n", 1, "--batch", "global", "--warmup-epochs", 3)
+    assert (refused.returncode, "--warmup-epochs: --batch global" in refused.stderr) == (2, True)

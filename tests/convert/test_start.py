@@ -1,4 +1,4 @@
-"""Where Horovod is started: behind the imports of TensorFlow, or in front of what needs it before."""
+"""Where Horovod is imported: behind the imports of TensorFlow, or in front of what needs it before."""
 
 from __future__ import annotations
 
@@ -11,47 +11,56 @@ from jupyter_hvd import convert_source
 TRAINING = """\
 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
 model.compile('sgd', loss='mse')
-model.fit(x, y, verbose=0)
+model.fit(x, y, batch_size=BATCH, verbose=0)
 """
-START = "jhvd.start()"
 
 
-def line_after_start(source: str) -> str:
-    conversion = convert_source(source + TRAINING)
+def line_behind_start(source: str) -> str:
+    conversion = convert_source(source)
     assert conversion.status == "converted", conversion.diagnostics
     compile(conversion.code, "<converted>", "exec")
     lines = conversion.code.splitlines()
-    return next(after for line, after in pairwise(lines) if line.startswith(START))
+    assert [line for line in lines if "start_shared" in line] == lines[1:2]
+    return next(after for line, after in pairwise(lines) if line == "hvd.init()")
 
 
 @pytest.mark.parametrize(
-    ("source", "after"),
+    ("source", "behind"),
     [
-        ("import os\nimport tensorflow as tf\nprint(1)\n", "if hvd.rank() == 0:"),
-        ("import os\nprint('first')\nimport tensorflow as tf\n", "if hvd.rank() == 0:"),
+        ("import tensorflow as tf\nimport numpy\nBATCH = 8\n", "BATCH = 8 * hvd.size()"),
+        ("BATCH = 8\nimport tensorflow as tf\n", "BATCH = 8 * hvd.size()"),
         (
-            "with open('a', 'w') as f:\n    f.write('x')\nimport tensorflow as tf\n",
-            "with open('a' if hvd.rank() == 0 else '/dev/null', 'w') as f:",
+            "def size(n=8):\n    return n\nBATCH = size()\nimport tensorflow as tf\n",
+            "BATCH = size() * hvd.size()",
         ),
-        ("def say():\n    print(1)\nimport tensorflow as tf\nsay()\n", "say()"),
-        ("def say():\n    print(1)\nimport os\nsay()\nimport tensorflow as tf\n", "say()"),
         (
-            "import os\nos.environ['A'] = '1'\nprint(1)\nimport tensorflow as tf\n",
-            "if hvd.rank() == 0:",
+            "import os\nprint(os.name)\nimport tensorflow as tf\nBATCH = 8\n",
+            "BATCH = 8 * hvd.size()",
         ),
     ],
 )
-def test_in_front_of_what_needs_it(source: str, after: str) -> None:
-    assert line_after_start(source) == after
+def test_in_front_of_what_needs_it(source: str, behind: str) -> None:
+    assert line_behind_start(source + TRAINING) == behind
+
+
+def test_a_print_does_not_load_tensorflow_before_its_environment_is_set() -> None:
+    head = "print('start')\nimport os\nos.environ['TF_DETERMINISTIC_OPS'] = '1'\nimport tensorflow as tf\nBATCH = 8\n"
+    assert line_behind_start(head + TRAINING) == "BATCH = 8 * hvd.size()"
 
 
 def test_the_environment_is_set_before_tensorflow_is_loaded() -> None:
     """What would be set too late is refused, and not silently without effect."""
-    source = (
-        "print(1)\nimport os\nos.environ['TF_DETERMINISTIC_OPS'] = '1'\nimport tensorflow as tf\n"
+    head = (
+        "BATCH = 8\nimport os\nos.environ['TF_USE_LEGACY_KERAS'] = '1'\nimport tensorflow as tf\n"
     )
-    conversion = convert_source(source + TRAINING)
+    conversion = convert_source(head + TRAINING)
     assert conversion.status == "refused"
-    (problem,) = conversion.diagnostics
+    problem = next(d for d in conversion.diagnostics if d.severity == "error")
     assert (problem.code, problem.line) == ("HVD101", 3)
     assert "set the environment first" in problem.help
+
+
+def test_functions_that_import_tensorflow_themselves() -> None:
+    body = "".join(f"    {line}\n" for line in f"import tensorflow as tf\n{TRAINING}".splitlines())
+    source = f"BATCH = 8\n\n\ndef main(x, y):\n{body}\n\nmain(*load())\n"
+    assert line_behind_start(source) == "BATCH = 8 * hvd.size()"

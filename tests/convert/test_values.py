@@ -90,7 +90,7 @@ Evaluator(test).run(model)
 def test_an_attribute_belongs_to_the_classes_of_its_receiver() -> None:
     code = convert_source(HEAD + TWO_CLASSES).code
     assert "test = tf.data.Dataset.from_tensor_slices(b).batch(8)\n" in code
-    assert "from_tensor_slices(a).shard(" in code
+    assert "from_tensor_slices(a).batch(8 * hvd.size())" in code
 
 
 def test_an_attribute_may_be_set_by_a_class_that_inherits() -> None:
@@ -103,66 +103,12 @@ def test_an_attribute_may_be_set_by_a_class_that_inherits() -> None:
     )
     code = convert_source(HEAD + source.replace("Trainer(train)", "Own(train)")).code
     assert "test = tf.data.Dataset.from_tensor_slices(b).batch(8)\n" in code
-    assert "from_tensor_slices(a).shard(" in code
-
-
-@pytest.mark.parametrize(
-    ("keep", "asked"), [("self.loss = loss", "self.loss"), ("seen.append(loss)", "min(seen)")]
-)
-def test_what_is_kept_of_a_loss_differs_from_rank_to_rank(keep: str, asked: str) -> None:
-    source = f"""
-class Trainer:
-    def run(self, model, opt):
-        seen = []
-        for x, y in tf.data.Dataset.from_tensor_slices(a).batch(8):
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean(model(x) - y)
-            grads = tape.gradient(loss, model.trainable_variables)
-            opt.apply_gradients(zip(grads, model.trainable_variables))
-            {keep}
-            if {asked} < 0.1:
-                break
-
-
-Trainer().run(k.Sequential(), k.optimizers.SGD())
-"""
-    assert f"if hvd.broadcast_object(bool({asked} < 0.1)" in convert_source(HEAD + source).code
-
-
-def test_steps_that_are_kept_on_self_are_a_rank_s_own() -> None:
-    source = """
-class Trainer:
-    def __init__(self, data):
-        self.data = data
-        self.steps = len(data)
-
-    def run(self):
-        schedule = k.optimizers.schedules.CosineDecay(0.1, self.steps)
-        model = k.Sequential()
-        model.compile(k.optimizers.SGD(schedule))
-        model.fit(self.data)
-
-
-Trainer(tf.data.Dataset.from_tensor_slices(a).batch(8)).run()
-"""
-    code = convert_source(HEAD + source).code
-    assert "CosineDecay(0.1 * hvd.size(), self.steps)" in code
-
-
-def test_callbacks_are_looked_at_in_any_order() -> None:
-    source = (
-        "m = k.Sequential()\nm.compile('sgd')\n"
-        "callbacks = [k.callbacks.ModelCheckpoint('a'), k.callbacks.EarlyStopping()]\n"
-        "m.fit(x, y, callbacks=callbacks)\n"
-    )
-    codes = {convert_source(HEAD + source).code for _ in range(16)}
-    assert len(codes) == 1
-    assert "MetricAverageCallback" in codes.pop()
+    assert "from_tensor_slices(a).batch(8 * hvd.size())" in code
 
 
 def test_shadowed_names_are_told_apart() -> None:
     source = HEAD + "def f():\n    tf = other\n    return tf.keras.Sequential()\nf().fit(x, y)\n"
-    assert convert_source(source).status != "converted"
+    assert "fit(x, y)" in convert_source(source).code
 
 
 def test_a_dataset_is_what_it_was_bound_to_last() -> None:
@@ -171,8 +117,8 @@ def test_a_dataset_is_what_it_was_bound_to_last() -> None:
         "m = k.Sequential()\nm.compile('sgd')\nm.fit(ds)\n"
     )
     code = convert_source(source).code
-    assert code.count(".shard(") == code.count(".apply(") == 1
-    assert "ds.batch(3).apply(jhvd.equal_steps)" in code
+    assert "ds = ds.batch(3 * hvd.size())" in code
+    assert code.count("hvd.size()") == 2  # and the rate
 
 
 def test_stacked_rebinding_ends() -> None:

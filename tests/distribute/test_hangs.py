@@ -189,6 +189,15 @@ def test_verify_says_where_ranks_are_stuck(hvd: Any, tmp_path: Path) -> None:
     assert "job.py, line 14" in stuck["detail"]
 
 
+def asked_on_control_channel(notebook: Any) -> list[str]:
+    """The answer to `where` while a cell runs."""
+    client = notebook.client
+    client.control_channel.send(client.session.msg("hvd_where_request"))
+    answer = client.get_control_msg(timeout=20)
+    assert answer["msg_type"] == "hvd_where_reply"
+    return [*answer["content"]["lines"]]
+
+
 @pytest.mark.slow
 def test_where_living_ranks_are(open_notebook: Callable[..., Any]) -> None:
     notebook = open_notebook()
@@ -199,6 +208,9 @@ def test_where_living_ranks_are(open_notebook: Callable[..., Any]) -> None:
     assert all(re.search("outside your code +waits for a cell", row) for row in rows[1:])
     message = notebook.begin("%%distribute\nimport time\nwhile True:\n    time.sleep(0.1)")
     time.sleep(2)
+    rows = asked_on_control_channel(notebook)
+    assert len(rows) == 3
+    assert all(re.search(r"In\[\d+\], line [34] ", row) for row in rows[1:]), rows
     notebook.interrupt()
     notebook.finish(message)
     assert len(notebook.good("%hvd where").stdout.splitlines()) == 3
@@ -222,17 +234,6 @@ def test_a_rank_that_has_finished() -> None:
     assert said[3].split() == ["1", "b", "has", "finished"]
     assert "Rank 1 has come to its end: it will not take part any more." in said
     assert is_hang(stall)
-
-
-def test_counts_of_updates() -> None:
-    stall = Stall(
-        (0, 1),
-        {0: at(3, collective="allreduce of x", updates=20), 1: at(9, doing="sleeps", updates=19)},
-        {0: 12.0, 1: 11.0},
-    )
-    said = words(stall, locate)
-    assert "Rank 1 sleeps at line 9: text" in said
-    assert any(line.startswith("Rank 1 has made 19 updates, rank 0 20 updates") for line in said)
 
 
 def test_what_is_no_hang() -> None:

@@ -171,18 +171,17 @@ def test_optimizers_go_on_where_they_were(models: Any) -> None:
         f"%%distribute -n 2\nnet.fit(x, y, epochs=3, batch_size=16, verbose=0)\n{state('net.optimizer')}"
     )
     here = models.good(state("net.optimizer")).stdout
-    assert here.startswith("[14.0, ")
-    assert here in rank.stdout
+    assert here.startswith("[20.0, ")  # 8 steps, and 6 of two ranks, which have made 10 of theirs
+    assert here.replace("[20.0, ", "[10.0, ") in rank.stdout
     assert "with the notebook's state: net.optimizer" in rank.shown
     models.good("net.fit(x, y, batch_size=16, verbose=0)")
     here = models.good(state("net.optimizer")).stdout
-    assert here.startswith("[18.0, ")
-    assert models.good(f"%%distribute\n{state('net.optimizer')}").stdout == here
+    assert here.startswith("[24.0, ")
+    rank = models.good(f"%%distribute\n{state('net.optimizer')}").stdout
+    assert rank == here.replace("[24.0, ", "[12.0, ")
     assert models.good("print(round(float(net.optimizer.learning_rate), 4))").stdout == "0.1\n"
-    shown = models.good(
-        "%%distribute\nnet.optimizer.learning_rate = 0.01\nnet.fit(x, y, verbose=0)"
-    )
-    assert "it is 0.02 there, for all ranks together; set it in an ordinary cell" in shown.shown
+    models.good("%%distribute\nnet.optimizer.learning_rate = 0.01\nnet.fit(x, y, verbose=0)")
+    assert models.good("print(round(float(net.optimizer.learning_rate), 4))").stdout == "0.01\n"
     shown = models.good(f"%%distribute\nnet.compile('adam', loss='mse')\nnet.{FIT}").shown
     assert "`net.optimizer` in the notebook is not that of the ranks: a Adam cannot" in shown
 

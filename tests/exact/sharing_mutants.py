@@ -543,7 +543,7 @@ def own_rows_not_divided(rank: int) -> Iterator[None]:
         yield
 
 
-#: Of programs that are converted with `--batch scaled`.
+#: Of programs that are converted with `--batch per-rank`.
 FOUND_BY_SCALED = {
     "rate_twice": "rate_floor",
     "rate_not_at_all": "rate_floor",

@@ -141,7 +141,8 @@ def test_started_by_horovodrun(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not HOROVODRUN.exists(), reason="no horovodrun")
-def test_runs_where_this_package_is_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("batch", ["per-rank", pytest.param("global", marks=pytest.mark.thorough)])
+def test_runs_where_this_package_is_not(tmp_path: Path, batch: str) -> None:
     """A stand-alone program with the file beside it; a layer that goes by the batch is told with its line."""
     source = f"""import sys
 sys.modules["jupyter_hvd"] = None
@@ -155,9 +156,10 @@ print(float(tf.norm(centre(x))))
 assert not any(name.startswith("jupyter_hvd.") and sys.modules[name] for name in sys.modules)
 """
     (tmp_path / "train.py").write_text(source)
-    options = ("--batch", "global", "--standalone")
+    options = ("--batch", batch, "--standalone")
     run(sys.executable, "-m", "jupyter_hvd", "convert", "train.py", *options, folder=tmp_path)
-    one = run(sys.executable, "train_hvd.py", folder=tmp_path)
+    pretending = {**ENVIRONMENT, "JUPYTER_HVD_VIRTUAL_SIZE": "2"}
+    one = run(sys.executable, "train_hvd.py", folder=tmp_path, environment=pretending)
     command = (HOROVODRUN, "-np", 2, "bash", "-c", f"{sys.executable} train_hvd.py 2>&1")
     printed = run(*command, folder=tmp_path)
     lines = [

@@ -1,16 +1,17 @@
-"""`jupyter hvd run --batch global --elastic`: ranks go and come in mid-training; the final weights are one process's."""
+"""`jupyter hvd run --elastic`: ranks that share each batch are lost in mid-training, and the final weights are one process's."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import jupyter_hvd.runtime as jhvd
 from jupyter_hvd.as_it_is import common_variables
 from jupyter_hvd.cli.global_batch import RANK_MODULE, program_as_it_is
 from jupyter_hvd.convert import Options
@@ -118,28 +119,50 @@ def assert_equal_results(one: list[np.ndarray], ranks: list[np.ndarray]) -> None
 
 
 @pytest.mark.parametrize(
-    ("training", "said"),
+    ("training", "batch", "said"),
     [
-        pytest.param(FIT, "fit goes on after epoch", id="fit"),
-        pytest.param(TAPE, "goes on with 2 ranks", id="tape", marks=pytest.mark.thorough),
+        pytest.param(FIT, "global", "fit goes on after epoch", id="fit"),
+        pytest.param(TAPE, "global", "goes on with 2 ranks", id="tape", marks=pytest.mark.thorough),
+        pytest.param(FIT, "per-rank", "fit goes on after epoch", id="per-rank-fit"),
+        pytest.param(
+            TAPE, "per-rank", "goes on with 2 ranks", id="per-rank-tape", marks=pytest.mark.thorough
+        ),
     ],
 )
-def test_a_rank_that_is_killed_changes_no_result(hvd, tmp_path: Path, training: str, said: str) -> None:  # fmt: skip
-    one = write_program(tmp_path, training)
-    done = hvd("run", "train.py", "-n", 3, "--batch", "global", "--elastic", "--min", 2, "--no-log")
+def test_a_rank_that_is_killed_changes_no_result(
+    hvd, tmp_path: Path, training: str, batch: str, said: str
+) -> None:
+    """Batches and rates that are multiplied stay those of the three ranks with which the job began."""
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    program = tmp_path / "train.py"
+    program.write_text(START + training + END)
+    convert = hvd("convert", program, "--batch", batch, "-o", alone / "train.py")
+    assert convert.returncode == 0, convert.stderr
+    environment = {**os.environ, "JUPYTER_HVD_VIRTUAL_SIZE": "3"}
+    command = [sys.executable, "train.py"]
+    subprocess.run(command, cwd=alone, env=environment, check=True, capture_output=True)
+    done = hvd("run", "train.py", "-n", 3, "--batch", batch, "--elastic", "--min", 2, "--no-log")
     assert done.returncode == 0, done.stderr
     assert said in done.stderr
     assert "ended on 2 ranks" in done.stdout
-    assert_equal_results(one, results(tmp_path))
+    assert_equal_results(results(alone), results(tmp_path))
 
 
-def test_what_keeps_less_than_all_keeps_nothing(tmp_path: Path, monkeypatch) -> None:
-    """`resumed_loop` and `resumed_fit`, called by a program that ranks share, do not keep random numbers and orders of data."""
-    monkeypatch.setenv("JUPYTER_HVD_STATE", str(tmp_path))
-    monkeypatch.setenv(RESUME_VARIABLE, "1")
-    turns, fit = range(3), sum
-    assert jhvd.resumed_loop(turns, {}) is turns
-    assert jhvd.resumed_fit(fit) is fit
+def test_a_program_that_keeps_nothing_is_ended_where_it_loses_little(tmp_path: Path) -> None:
+    now = time.time()
+
+    def written(name: str, seconds: float) -> None:
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (now - seconds, now - seconds))
+
+    written("resize", again.GRACE + 10)
+    assert again.is_worth_ending(tmp_path, began=now - again.LOST + 60)
+    assert not again.is_worth_ending(tmp_path, began=now - again.LOST - 60)
+    written("fit-0.pickle", again.LOST - 60)
+    assert again.is_worth_ending(tmp_path, began=now - again.LOST - 60)
+    written("resize", again.GRACE - 10)
+    assert not again.is_worth_ending(tmp_path, began=now - again.LOST - 60)
 
 
 class FreedInTraining(Elastic):
@@ -166,7 +189,7 @@ def test_a_rank_that_comes_back_changes_no_result(tmp_path: Path, monkeypatch, t
             policy=FreedInTraining(place(3), 2, 3),
             told=lambda ended, following: starts.append((ended.code == RESIZED, following.size)),
             listener=lambda rank, _, text: lines.append(text) if rank == 0 else None,
-            environment={**common_variables(Options()), RESUME_VARIABLE: "1"},
+            environment={**common_variables(Options(batch="global")), RESUME_VARIABLE: "1"},
         )
     assert result.code == 0, result.report
     assert starts == [(False, 2), (True, 3)]

@@ -1,4 +1,4 @@
-"""Programs converted with `--batch scaled`: two ranks train as the scaled program does in one process, and faults are found."""
+"""Programs converted with `--batch per-rank`: two ranks train as the scaled program does in one process, and faults are found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sharing_mutants import FOUND_BY_SCALED
 from jupyter_hvd import Options, convert_source
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exact")]
-SCALED = Options(batch="scaled")
+SCALED = Options()
 OWN = PROGRAMS.parent / "scaled"
 #: The programs of `programs` that stand for what went wrong where data, counts and rates were divided among the ranks.
 TABLE = (

@@ -105,10 +105,10 @@ def test_a_schedule_that_goes_by_the_steps_of_many_ranks_is_told() -> None:
 @pytest.mark.slow
 def test_a_scaled_program_holds(hvd, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
-    done = hvd("verify", "train.py", "--batch", "scaled", "-n", 2, "--json")
+    done = hvd("verify", "train.py", "-n", 2, "--json")
     outcome = json.loads(done.stdout)
     found = {c["check"]: (c["status"], c["detail"]) for c in outcome["checks"]}
-    assert (done.returncode, outcome["batch"], outcome["holds"]) == (0, "scaled", True), outcome
+    assert (done.returncode, outcome["batch"], outcome["holds"]) == (0, "per-rank", True), outcome
     assert found["one process"] == ("pass", "12 steps, to the end")
     assert found["one process as 2 ranks"] == ("pass", "6 steps, to the end")
     assert found["scaled to 2: batches"] == ("pass", "8 → 16 rows a step")
@@ -141,7 +141,7 @@ def test_a_fault_of_the_scaling_is_found(hvd, tmp_path: Path, what: str) -> None
     fault, name = FAULTS[what]
     plant = PLANTED.replace("FAULT", fault)
     (tmp_path / "train.py").write_text(PROGRAM.replace("x = np", f"{plant}x = np", 1))
-    done = hvd("verify", "train.py", "--batch", "scaled", "-n", 2, "--json")
+    done = hvd("verify", "train.py", "-n", 2, "--json")
     outcome = json.loads(done.stdout)
     found = {c["check"]: (c["status"], c["detail"]) for c in outcome["checks"]}
     assert done.returncode == 1
@@ -153,7 +153,7 @@ def test_a_fault_of_the_scaling_is_found(hvd, tmp_path: Path, what: str) -> None
 def test_run_on_ranks(hvd, tmp_path: Path) -> None:
     """Rank 0 alone prints; the program trains on batches as large as those of one process that pretends to be two."""
     (tmp_path / "train.py").write_text(f"{PROGRAM}print(int(model.optimizer.iterations))\n")
-    done = hvd("run", "train.py", "-n", 2, "--batch", "scaled", "--no-log")
+    done = hvd("run", "train.py", "-n", 2, "--no-log")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "6"
     assert len(done.stdout.splitlines()) == 2

@@ -255,6 +255,10 @@ def test_times_are_those_of_the_type_of_a_call(by_name, shell, dtype):
     entries = 16 + 4 + 1
     assert panel.measured.value_bytes >= entries * np.dtype(dtype).itemsize
     assert panel.measured.jax_adjoint > 0
+    low, high = panel.measured.adjoint_spread
+    assert low <= panel.measured.adjoint <= high
+    assert panel.measured.repeats >= 11
+    assert panel.measured.faster != "unknown"
 
 
 def test_a_call_in_the_cell_is_one_of_a_tensor_function(shell):
@@ -424,12 +428,33 @@ def test_cards_follow_their_functions(shell):
 
     shell.run_cell("%%tensor\ndef f(x):\n    return sum(x[i] for i in range(len(x)))")
     f = shell.user_ns["f"]
-    assert "no types yet" in card(f).state
+    assert "Not compiled yet" in card(f).state
     f.cost(np.ones(3))
-    assert card(f).state == "compiles at its first call"
+    assert card(f).state == "Not compiled yet: its first call compiles it."
     assert card(f).cost == "x_0 − 1"
     f(np.ones(3))
     assert card(f).state == "compiled for x_0 = 3"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("return A @ xx", ("`xx` is not defined (line 3)",)),
+        ("y = np.summ(A)\n    return y", ("`np.summ` does not exist (line 3)",)),
+        ("return sum(A[i] * x[j] for i in range(len(x)))", ("`j` is not defined (line 3)",)),
+        ("return np.sum(A @ x)", ()),
+    ],
+)
+def test_a_card_tells_names_that_there_are_not(shell, body, told):
+    from jupyter_hvd.gradcost.cards import card, text
+
+    shell.run_cell("import numpy as np")
+    shell.run_cell(f"%%tensor\ndef f(A, x):\n    {body}")
+    found = card(shell.user_ns["f"])
+    assert found.unresolved == told
+    assert all(each in text([found]) for each in told)
+    shell.run_cell("xx = 1")
+    assert "`xx` is not defined (line 3)" not in card(shell.user_ns["f"]).unresolved
 
 
 def test_what_is_asked_about_what_is_not_there(shell):

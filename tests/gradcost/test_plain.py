@@ -1,5 +1,7 @@
 """Plain JAX's version of a program is that program: values and gradients are those of the direct one."""
 
+import time
+
 import jax
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from jupyter_hvd.gradcost import plainjax
 from jupyter_hvd.gradcost.arguments import real_arguments
 from jupyter_hvd.gradcost.subject import subject
 from jupyter_hvd.tensor import tensor
-from jupyter_hvd.tensor.jax.timing import paired
+from jupyter_hvd.tensor.jax.timing import faster, interleaved, spread
 
 
 @pytest.fixture(autouse=True)
@@ -74,10 +76,30 @@ def test_derived_black_boxes_are_translated():
     assert np.allclose(gradient, roughness.grad("x")(x))
 
 
-def test_paired_times_know_what_they_tell_apart():
+def test_times_that_run_in_turn():
     slow, fast = np.ones((500, 500)), np.ones(2)
     steps = []
-    found = paired(lambda: slow @ slow, lambda: fast + fast, 5, lambda: steps.append(1))
-    assert found.apart
-    assert found.first > found.second > 0
-    assert len(steps) == 7
+    first, second = interleaved(
+        [lambda: slow @ slow, lambda: fast + fast], 9, lambda: steps.append(1)
+    )
+    assert faster(first, second) == "second"
+    assert spread(first).median > spread(second).median > 0
+
+
+@pytest.mark.parametrize(
+    ("times", "verdict"),
+    [
+        # The machine slows down from round to round: all times overlap, each round is clear.
+        (([1.5 * 1.1**k for k in range(11)], [1.1**k for k in range(11)]), "second"),
+        (([1.0, 1.01] * 6, [1.01, 1.0] * 6), "neither"),
+        (([1.0, 3.0] * 6, [2.0, 1.0] * 6), "noisy"),
+    ],
+)
+def test_no_winner_where_times_are_too_noisy(times, verdict):
+    assert faster(*times) == verdict
+
+
+def test_more_rounds_until_times_settle():
+    calls = iter(range(10**9))
+    rounds = interleaved([lambda: time.sleep(0.003 * (next(calls) % 2))], 3, lambda: None, 0.1)
+    assert len(rounds[0]) > 3

@@ -216,7 +216,7 @@ def test_a_loop_is_followed_by_the_statements_of_its_turns():
     assert made.adjoint.histories > 20 * 4
     assert made.adjoint_ratio.theorem == "Theorem 2 of docs/recurrences.md"
     assert 0 < made.adjoint_ratio.ratio <= 4
-    assert "by loops" in bundle(made)["text/html"]
+    assert "in loops" in bundle(made)["text/html"]
 
 
 def test_a_loop_in_a_loop_has_its_statements_too():

@@ -59,7 +59,7 @@ def test_the_surprises_are_true(reports):
     assert "6.48" in rules
     kinds = {name: {a["kind"] for a in report["advice"]} for name, report in first.items()}
     assert "reassociated" in kinds["chain"]
-    assert {"jax", "measured"} <= kinds["corner"]
+    assert "jax" in kinds["corner"]
     for report in reports:
         assert report["adjoint_ratio"]["ratio"] <= 4
         assert report["forward_ratio"]["ratio"] <= 4

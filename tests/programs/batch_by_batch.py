@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD202 HVD302 HVD507 HVD601
+# expect: HVD101 HVD202 HVD601 HVD701 HVD801 HVD803
 """train_on_batch over batches that the loop cuts, in an order drawn anew at each epoch"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD201 HVD202 HVD302 HVD501 HVD507
+# expect: HVD101 HVD202 HVD701 HVD801 HVD803 HVD804
 """a GAN trained by train_on_batch: a discriminator, and a model of both in which that is frozen; functions of functions draw"""
 
 import numpy as np

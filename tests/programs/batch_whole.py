@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD302 HVD504 HVD601
+# expect: HVD101 HVD202 HVD601 HVD701 HVD801
 """train_on_batch on all the data at each step: every rank takes it as one process would, at one process's rate"""
 
 import numpy as np

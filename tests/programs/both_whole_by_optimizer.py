@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD301 HVD302 HVD401 HVD503 HVD509 HVD510 HVD601
+# expect: HVD101 HVD202 HVD301 HVD401 HVD701 HVD801 HVD803
 """steps of an optimizer on all the data, as one process takes them, and then `fit`"""
 
 import numpy as np

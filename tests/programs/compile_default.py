@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD403 HVD503
+# expect: HVD101 HVD401 HVD403 HVD701 HVD801 HVD803
 # Not run: a fragment
 import tensorflow as tf
 

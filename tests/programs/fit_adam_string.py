@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD403 HVD503 HVD601
+# expect: HVD101 HVD202 HVD401 HVD403 HVD601 HVD701 HVD801 HVD803
 """compile('adam') and fit of arrays, the history kept"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD403 HVD502
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
 """layers adapted to the data before training: a vocabulary and a normalisation, of all the examples"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD202 HVD401 HVD403 HVD506
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD802 HVD803
 """folders of sounds, both parts of a split at once, shuffled twice; a layer adapted to what training sees"""
 
 import tensorflow as tf

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD401 HVD403 HVD503
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
 """import tensorflow and from tensorflow import keras, aliases of modules and classes"""
 
 import numpy as np

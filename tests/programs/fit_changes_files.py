@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD503 HVD602 HVD603 HVD604 HVD608
+# expect: HVD101 HVD202 HVD401 HVD701 HVD801 HVD803
 """folders made, emptied and removed, files renamed and unpacked, before and after training"""
 
 import os

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD403 HVD502
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
 """datasets sampled from in turn, and one put after another"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD203 HVD401 HVD403 HVD502
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803 HVD804
 """a schedule whose steps are counted from the data, once from the arrays and once from the dataset"""
 
 import numpy as np

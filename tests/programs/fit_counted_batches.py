@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD206 HVD401 HVD501 HVD503
+# expect: HVD101 HVD202 HVD401 HVD701 HVD801 HVD803 HVD804
 """a callback that counts batches, warms the rate up by them and stops"""
 
 import numpy as np

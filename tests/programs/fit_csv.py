@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD202 HVD401 HVD403 HVD502
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD802 HVD803
 """a table read and shuffled by the source, without a count"""
 
 import tensorflow as tf

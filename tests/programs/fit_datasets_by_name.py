@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD202 HVD401 HVD403 HVD506
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD802 HVD803
 """datasets kept by their names, and chosen by one that is known when the program runs"""
 
 import sys

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD403 HVD501 HVD502 HVD601
+# expect: HVD101 HVD202 HVD401 HVD403 HVD601 HVD701 HVD801 HVD803
 """an endless dataset with `steps_per_epoch`, augmented, pictures shown by a callback"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD201 HVD202 HVD408 HVD601
+# expect: HVD101 HVD202 HVD601 HVD701 HVD801
 # Keras 3 alone: the estimators of Keras itself are of Keras 3
 """estimators for scikit-learn: in a pipeline, cross-validated, searched for, fitted again with what was found"""
 

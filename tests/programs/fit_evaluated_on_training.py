@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD201 HVD202 HVD401 HVD506 HVD601
+# expect: HVD101 HVD202 HVD401 HVD701 HVD801 HVD803
 """the training data evaluated, predicted, counted and collected as a whole, shuffled as they are, and a loop beside them"""
 
 import numpy as np

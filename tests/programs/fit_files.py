@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD402 HVD403 HVD502 HVD601 HVD602 HVD603 HVD604 HVD606
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
 """the best weights read again, a history written as JSON, a cache file, a text file appended to"""
 
 import json

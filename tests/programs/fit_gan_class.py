@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD401 HVD403 HVD502 HVD602
+# expect: HVD101 HVD301 HVD401 HVD403 HVD701 HVD801 HVD803
 """a GAN as one model: a `compile` and a `train_step` of its own, two optimizers, two tapes of one name"""
 
 import tensorflow as tf

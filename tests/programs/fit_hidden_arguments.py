@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD404
+# expect: HVD701 HVD801
 """a fit and a compile whose arguments are put together elsewhere, with a batch size among them"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD202 HVD401 HVD403 HVD502 HVD601
+# expect: HVD101 HVD202 HVD401 HVD403 HVD601 HVD701 HVD801 HVD803
 """folders of images, split by a seed and shuffled by the source; its names of classes"""
 
 import tensorflow as tf

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD207 HVD401 HVD503 HVD602 HVD604
+# expect: HVD101 HVD202 HVD401 HVD701 HVD801 HVD803
 """`fit` of a model that was loaded with its optimizer"""
 
 import numpy as np

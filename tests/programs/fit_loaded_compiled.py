@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD503 HVD602 HVD604
+# expect: HVD101 HVD202 HVD401 HVD701 HVD801 HVD803
 """a model that was saved, loaded and compiled again"""
 
 import numpy as np

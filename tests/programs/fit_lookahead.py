@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD201 HVD202 HVD208 HVD401 HVD503
+# expect: HVD101 HVD202 HVD401 HVD701 HVD801 HVD803 HVD804
 """slow weights, kept from before the first update, that the trained ones are drawn back to"""
 
 import numpy as np

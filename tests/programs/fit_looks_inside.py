@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD503 HVD601
+# expect: HVD101 HVD202 HVD401 HVD701 HVD801 HVD803
 """a model of a part of the first is made only to print something, before a second is trained"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD401 HVD403 HVD503
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
 """fit with a LossScaleOptimizer"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD401 HVD403 HVD503
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
 """mixed precision as a policy: Keras wraps the optimizer by itself"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD401 HVD503 HVD601
+# expect: HVD101 HVD202 HVD401 HVD601 HVD701 HVD801 HVD803
 """an optimizer in a name, its rate by position, from tensorflow.keras.optimizers"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD503 HVD601 HVD602 HVD603 HVD604
+# expect: HVD101 HVD202 HVD401 HVD701 HVD801 HVD803
 """What other libraries write: pictures, arrays, pickles, tables of text, a path that opens itself, a mode that is handed on, a buffer, which every rank reads itself."""
 
 import io

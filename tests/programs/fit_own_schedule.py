@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD204 HVD401 HVD403 HVD503
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
 """a schedule class of the program's own, warm-up and decay in one"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD503 HVD601 HVD602 HVD603
+# expect: HVD101 HVD202 HVD401 HVD601 HVD701 HVD801 HVD803
 """printing, and writing a file, before TensorFlow is imported"""
 import json
 

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD401 HVD503 HVD509
+# expect: HVD101 HVD202 HVD401 HVD701 HVD801 HVD803
 """a model with batch normalisation chooses, by its own predictions, what it is trained on next"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD202 HVD401 HVD403 HVD503
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
 """rows shuffled and split at random, without a seed, before they are trained on"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD206 HVD401 HVD503
+# expect: HVD101 HVD202 HVD401 HVD701 HVD801 HVD803
 """transfer by stages: an optimizer made anew by the rate of the one before, one set by the rate of the program's options"""
 
 from types import SimpleNamespace

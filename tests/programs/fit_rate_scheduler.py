@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD205 HVD401 HVD403 HVD503
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
 """`LearningRateScheduler`: one function answers for the epoch, one from the present rate"""
 
 import numpy as np

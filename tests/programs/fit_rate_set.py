@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD206 HVD401 HVD403 HVD503
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
 """fine-tuning: the rate is set anew between two fits, by assignment and by `assign`"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD206 HVD401 HVD403 HVD503
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
 # Keras 2 alone: `K.set_value` is gone from Keras 3
 """fine-tuning: the rate is set anew between two fits by `K.set_value`"""
 

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD403 HVD503 HVD602
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
 """save, save_weights and load_weights"""
 
 import numpy as np

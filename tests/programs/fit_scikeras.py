@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD202 HVD401 HVD408 HVD503 HVD601
+# expect: HVD101 HVD202 HVD401 HVD701 HVD801 HVD803
 # Keras 3 alone: SciKeras of this TensorFlow is for Keras 3
 """SciKeras, which compiles by names what a function builds, draws its choices, and goes on with what it has fitted"""
 

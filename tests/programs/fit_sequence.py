@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD202 HVD401 HVD403 HVD505
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
 """a `Sequence` that shuffles its rows when it is made and after every epoch"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD403 HVD501 HVD502
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803 HVD804
 """an endless dataset and steps_per_epoch"""
 
 import numpy as np

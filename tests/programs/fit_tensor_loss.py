@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD301 HVD302 HVD401 HVD502 HVD503 HVD601
+# expect: HVD101 HVD202 HVD301 HVD401 HVD601 HVD701 HVD801 HVD803
 """a loss written in the tensor language: `TensorLoss` in `fit`, and the same function as an op in a loop of one's own"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD202 HVD401 HVD403 HVD502
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
 """folders of texts, shuffled by the source; a vocabulary of all of them"""
 
 import tensorflow as tf

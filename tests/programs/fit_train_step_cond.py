@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD301 HVD401 HVD503
+# expect: HVD101 HVD202 HVD301 HVD401 HVD701 HVD801 HVD803
 """a `train_step` that adds up gradients and applies them every fourth time, by `tf.cond`"""
 
 import numpy as np

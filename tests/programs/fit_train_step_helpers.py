@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD401 HVD403 HVD502
+# expect: HVD101 HVD301 HVD401 HVD403 HVD701 HVD801 HVD803
 """a `train_step` whose updates stand in methods that it calls"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD401 HVD403 HVD404 HVD405 HVD503 HVD601 HVD602
+# expect: HVD101 HVD202 HVD401 HVD403 HVD601 HVD701 HVD801 HVD803
 # Not tf-keras: Keras Tuner builds models of Keras 3 wherever that is installed
 """a tuner that builds, fits and compares models, the best of which is built again and trained"""
 

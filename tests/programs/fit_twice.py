@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD403 HVD503 HVD509
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
 """two models in one file, one trained after the other"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD403 HVD503
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
 """201 examples and batches of 4: an odd example that would give one rank a batch more"""
 
 import numpy as np

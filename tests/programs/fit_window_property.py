@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD202 HVD401 HVD403 HVD506 HVD601
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD802 HVD803
 """windows of a series by a property that is put into the class later, made anew at each use"""
 
 import numpy as np

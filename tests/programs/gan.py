@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD601 HVD602
+# expect: HVD101 HVD301 HVD701 HVD801 HVD803
 """two models, two optimizers, one step, checkpoints by a manager"""
 
 import numpy as np

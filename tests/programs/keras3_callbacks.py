@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD401 HVD402 HVD403 HVD406 HVD503
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
 # Keras 3 alone: Keras 2 has no `SwapEMAWeights`
 """`BackupAndRestore`, averaged weights swapped in by `SwapEMAWeights`, several steps an execution"""
 

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD403 HVD506 HVD601 HVD602
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD802 HVD803
 # Keras 3 alone: Keras 2 has no `enable_lora`
 """fine-tuning: a frozen layer, another by low rank; data by `split_dataset`; the model exported"""
 

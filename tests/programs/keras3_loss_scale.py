@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD502
+# expect: HVD101 HVD301 HVD701 HVD801 HVD803
 # Keras 3 alone: optimizers of Keras 2 have no `scale_loss`
 """mixed precision in a tape loop: the optimizer scales the loss, and the gradients back by itself"""
 

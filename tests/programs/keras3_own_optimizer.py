@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD401 HVD503
+# expect: HVD101 HVD202 HVD401 HVD701 HVD801 HVD803
 # Keras 3 alone: optimizers of Keras 2 have no `add_variable_from_reference(v, "kept")`
 """an optimizer of the program's own that inherits Keras', its rate by position and by its default"""
 

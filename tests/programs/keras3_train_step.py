@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD301 HVD401 HVD403 HVD503
+# expect: HVD101 HVD202 HVD301 HVD401 HVD403 HVD701 HVD801 HVD803
 # Keras 3 alone: Keras 2 has no `optimizer.apply` and no metrics of `compute_metrics`
 """a `train_step` of the model's own that applies, with metrics of its own"""
 

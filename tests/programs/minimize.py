@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD302 HVD502 HVD601
+# expect: HVD101 HVD701 HVD801 HVD803
 # Keras 2 alone: optimizers of Keras 3 have no `minimize`
 """optimizer.minimize of a loss function"""
 

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD503 HVD609
+# expect: HVD101 HVD202 HVD301 HVD401 HVD601 HVD701 HVD801 HVD803
 """two trainings, one of which plays episodes that decide how many updates there are: rank 0 does it, before the one that all ranks do"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD602
+# expect: HVD101 HVD301 HVD701 HVD801 HVD803
 """checkpoints made in a loop, saved under a second name and through a manager"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: refused HVD906
+# expect: HVD701 HVD801
 """a step that another file defines"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD202 HVD301 HVD302 HVD401 HVD403 HVD502 HVD503
+# expect: HVD101 HVD202 HVD301 HVD401 HVD403 HVD701 HVD801 HVD803
 """one model, trained by `fit` first and by a tape afterwards"""
 
 import numpy as np

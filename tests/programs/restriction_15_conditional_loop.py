@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD303 HVD502 HVD602
+# expect: HVD101 HVD301 HVD701 HVD801 HVD803
 """a training loop under a condition that all ranks decide alike"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD502
+# expect: HVD101 HVD301 HVD701 HVD801 HVD803
 # Not run: a fragment
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD501 HVD502
+# expect: HVD101 HVD301 HVD701 HVD802 HVD803
 # Not run: a fragment
 import tensorflow as tf
 

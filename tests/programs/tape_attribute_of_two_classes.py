@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD601
+# expect: HVD101 HVD301 HVD701 HVD801 HVD803
 """a trainer and an evaluator that both keep their data as `self.data`: the test set stays whole"""
 
 import numpy as np

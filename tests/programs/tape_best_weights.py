@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD303 HVD502
+# expect: HVD101 HVD301 HVD701 HVD801 HVD803
 """weights of the best epoch, kept in a dict and set back one by one, and a number of epochs that losses decide"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD303 HVD502
+# expect: HVD101 HVD301 HVD701 HVD801 HVD803
 """a loop that ends when one rank's own loss is small"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD502
+# expect: HVD101 HVD301 HVD701 HVD801 HVD803
 """an epoch compiled as a whole, of a model that is built before"""
 
 import numpy as np

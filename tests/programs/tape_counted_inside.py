@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD501 HVD502 HVD601
+# expect: HVD101 HVD301 HVD601 HVD701 HVD801 HVD803
 """a compiled loop over `tf.range` that draws its batches with `next`; its steps are divided"""
 
 import numpy as np

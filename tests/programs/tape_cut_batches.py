@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD201 HVD301 HVD302 HVD507
+# expect: HVD101 HVD301 HVD701 HVD801 HVD803
 """batches that the loop cuts out of shuffled arrays, in two ways, or has kept in a list"""
 
 import numpy as np

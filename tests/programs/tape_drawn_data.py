@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD201 HVD301 HVD302 HVD502
+# expect: HVD101 HVD301 HVD701 HVD801 HVD803
 """an order, and a target, that TensorFlow draws without a seed, and a layer that is not trained; dropout and noise stay each rank's own"""
 
 import numpy as np

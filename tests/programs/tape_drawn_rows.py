@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD201 HVD301 HVD302 HVD501 HVD507 HVD601
+# expect: HVD101 HVD301 HVD601 HVD701 HVD801 HVD803 HVD804
 """batches of rows that are drawn at random, each rank its own; a split that all make alike"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD301 HVD302 HVD510 HVD601
+# expect: HVD101 HVD301 HVD601 HVD701 HVD801
 """all the data at each step, by a function of arrays and by a loop: each rank takes rows of its own, in as many steps"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD502
+# expect: HVD101 HVD701 HVD801 HVD803
 """the gradient is asked for inside the with"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD306 HVD502 HVD601
+# expect: HVD101 HVD301 HVD601 HVD701 HVD801 HVD803
 """steps that XLA compiles: one decorated, one passed to `tf.function`, and a forward pass that stays with XLA"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD302 HVD305 HVD502 HVD601
+# expect: HVD101 HVD601 HVD701 HVD801 HVD803
 """gradients kept in a dictionary, and clipped before they are applied"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD201 HVD301 HVD302 HVD502
+# expect: HVD101 HVD301 HVD701 HVD801 HVD803
 """`list_files`, which shuffles, read and decoded one by one"""
 
 import tensorflow as tf

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD502
+# expect: HVD101 HVD301 HVD701 HVD801 HVD803
 # Keras 2 alone: optimizers of Keras 3 scale losses by `scale_loss`, and gradients by themselves
 """mixed precision in a tape loop: a loss scaled up, gradients scaled back"""
 

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD104 HVD201 HVD301 HVD302 HVD502 HVD601
+# expect: HVD101 HVD104 HVD301 HVD601 HVD701 HVD801 HVD803
 """a training loop of its own under MirroredStrategy, its dataset distributed, its losses reduced"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD501 HVD502 HVD601
+# expect: HVD101 HVD301 HVD601 HVD701 HVD801 HVD803 HVD804
 """batches drawn with `next` in a loop over a count of steps"""
 
 import numpy as np

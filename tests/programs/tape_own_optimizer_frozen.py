@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD601
+# expect: HVD101 HVD301 HVD601 HVD701 HVD801 HVD803
 """an optimizer class of one's own, which is given the trainable variables of a model with a frozen layer"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD201 HVD301 HVD302 HVD501 HVD502 HVD505
+# expect: HVD101 HVD301 HVD701 HVD801 HVD803 HVD804
 """one step that several loops call, each with data of its own kind"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD501 HVD502 HVD601
+# expect: HVD101 HVD301 HVD601 HVD701 HVD801 HVD803 HVD804
 """One loop for training and for the test, which is passed the step to take: the test sees all its data."""
 
 import numpy as np

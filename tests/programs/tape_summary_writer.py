@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD602
+# expect: HVD101 HVD301 HVD701 HVD801 HVD803
 """a summary writer, tqdm and a learning-rate variable"""
 
 import numpy as np

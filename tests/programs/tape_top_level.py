@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD502 HVD601
+# expect: HVD101 HVD301 HVD601 HVD701 HVD801 HVD803
 """a loop at top level, apply_gradients of a zip"""
 
 import numpy as np

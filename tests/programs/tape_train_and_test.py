@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD201 HVD301 HVD302 HVD303 HVD506 HVD601
+# expect: HVD101 HVD301 HVD601 HVD701 HVD801 HVD803
 """one loop that trains and tests, by a flag or without an optimizer; a step that does both; test data stay whole"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD103 HVD201 HVD301 HVD302 HVD506
+# expect: HVD101 HVD301 HVD701 HVD802 HVD803
 """batches that an attribute holds, whose name is known when the program runs"""
 
 import numpy as np

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD303 HVD502 HVD601
+# expect: HVD101 HVD301 HVD601 HVD701 HVD801 HVD803
 """a step in a function of its own, around which a clock and a list kept on `self` decide how long it goes on"""
 
 import time

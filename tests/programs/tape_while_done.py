@@ -1,4 +1,4 @@
-# expect: HVD101 HVD201 HVD301 HVD302 HVD303 HVD501 HVD502 HVD601
+# expect: HVD101 HVD301 HVD601 HVD701 HVD801 HVD803 HVD804
 """a loop that ends by a flag, set where a rank's own loss is small"""
 
 import numpy as np

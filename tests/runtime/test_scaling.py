@@ -30,18 +30,27 @@ def falling(n):
     return O.schedules.ExponentialDecay(0.1 * n, 12 / n, 0.5)
 
 
-def train(optimizer):
+def train(optimizer, callbacks=(), fits=(2,)):
     tf.keras.utils.set_random_seed(1)
     model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(1)])
     x = np.random.rand(12, 3).astype("float32")
     model.compile(optimizer, "mse")
-    model.fit(x, x[:, :1], batch_size=4, epochs=2, verbose=0, shuffle=False)
+    for epochs in fits:
+        model.fit(x, x[:, :1], batch_size=4, epochs=epochs, verbose=0, shuffle=False, callbacks=callbacks)
     return [float(w) for v in model.get_weights() for w in v.ravel()]
 
 
 def read(optimizer):
     rate = optimizer.learning_rate
     return float(rate) if not callable(rate) else None
+
+
+class Growing(tf.keras.callbacks.Callback):
+    steps = 0  # after two epochs of three it is the rate of three ranks
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.model.optimizer.learning_rate = 0.01 * min(3, 1 + 2 * self.steps / 6)
+        self.steps += 1
 
 
 pairs = {
@@ -59,6 +68,8 @@ found = {}
 for name, (own, by_hand) in pairs.items():
     scaled = jhvd.scale_rate(jhvd.scale_rate(own()))
     found[name] = [train(scaled), train(by_hand()), read(scaled)]
+growing = jhvd.scale_rate(O.SGD(0.01), warmup_epochs=2)
+found["a rate that grows"] = [train(growing, fits=(1, 2)), train(O.SGD(0.01), [Growing()], (1, 2)), read(growing)]
 if is_keras_3:
     losses = O.LossScaleOptimizer(O.SGD(0.01))
     found["scaled losses"] = [train(jhvd.scale_rate(losses)), train(O.LossScaleOptimizer(O.SGD(0.03))), read(losses)]

@@ -39,7 +39,7 @@ async def test_convert_answers_as_documented(jp_fetch, notebook):
     answer = await post(jp_fetch, "convert", {"notebook": notebook})
     assert answer["status"] == "converted"
     assert answer["training_loop"] == "gradient_tape"
-    assert {change["rule"] for change in answer["changes"]} >= {"HVD101", "HVD201", "HVD301"}
+    assert {change["rule"] for change in answer["changes"]} >= {"HVD101", "HVD301", "HVD803"}
     assert "jhvd.start()" in answer["notebook"]["cells"][1]["source"]
     assert answer["models"] == [{"name": "model", "parameters": 41, "bytes": 164}]
     assert answer["path"] is None

@@ -1,4 +1,6 @@
 import sys
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,18 @@ def double_precision():
     jax.config.update("jax_enable_x64", True)
     yield
     jax.config.update("jax_enable_x64", before)
+
+
+@pytest.fixture
+def blocks_of():
+    """Arrays of so many entries are made in blocks of so many, as others of half a million are."""
+    from jupyter_hvd.tensor.jax.devices import planned_for
+    from jupyter_hvd.tensor.lowering.device import CPU
+
+    with ExitStack() as stack:
+        yield lambda intermediate, block: stack.enter_context(
+            planned_for(replace(CPU, intermediate=intermediate, block=block))
+        )
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -3,6 +3,7 @@ it under an older one too, in an environment of its own.
 """
 
 import random as random_
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +15,10 @@ from programs import CASES  # noqa: E402
 from random_programs import PARAMETERS, Draw, environment  # noqa: E402
 
 from jupyter_hvd.tensor import tensor  # noqa: E402
+from jupyter_hvd.tensor.jax.devices import planned_for  # noqa: E402
 from jupyter_hvd.tensor.jax.kernel import Kernel  # noqa: E402
 from jupyter_hvd.tensor.jax.shards import shard_map  # noqa: E402
-from jupyter_hvd.tensor.lowering import tiling as blocks  # noqa: E402
+from jupyter_hvd.tensor.lowering.device import CPU  # noqa: E402
 from jupyter_hvd.tensor.reference.evaluate import evaluate  # noqa: E402
 from jupyter_hvd.tensor.ssa import normalize as normal  # noqa: E402
 from jupyter_hvd.tensor.ssa import simplify  # noqa: E402
@@ -111,12 +113,10 @@ def fences_and_blocks():
     same(case.function.grad("u")(u), jax.grad(case.direct)(u))
     same(jax.grad(case.function.jax)(u), jax.grad(case.direct)(u))
     case = next(c for c in CASES if c.name == "gravity")
-    big, blocks.BIG = blocks.BIG, 100
-    block, blocks.BLOCK = blocks.BLOCK, 300
     x, m = np.random.default_rng(0).normal(size=(37, 3)), np.ones(37)
-    same(case.function.grad("x", "m")(x, m), jax.grad(case.direct, (0, 1))(x, m))
-    same(jax.grad(case.function.jax)(x, m), jax.grad(case.direct)(x, m))
-    blocks.BIG, blocks.BLOCK = big, block
+    with planned_for(replace(CPU, intermediate=100, block=300)):
+        same(case.function.grad("x", "m")(x, m), jax.grad(case.direct, (0, 1))(x, m))
+        same(jax.grad(case.function.jax)(x, m), jax.grad(case.direct)(x, m))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from differences import check
 
 from jupyter_hvd.tensor import TensorError, tensor
 from jupyter_hvd.tensor.jax.precision import keeping_float64
@@ -167,3 +168,145 @@ def test_a_list_within_its_own_loop_is_refused_in_plain_words():
 
     with pytest.raises(TensorError, match=r"\d: `y` is a list that this loop appends to"):
         tensor(f)(np.ones(4))
+
+
+def only_some(x):
+    wealth, turnover = 1.0, []
+    for t in range(len(x)):
+        wealth *= 1 + 0.1 * x[t]
+        if x[t] > 0.2 or (t + 1) % 3 == 0:
+            cost = abs(x[t]) * wealth
+            turnover.append(cost)
+            wealth -= 0.1 * cost
+    return wealth + sum(turnover) ** 2 / len(turnover) + np.mean(np.array(turnover) ** 2)
+
+
+def only_some_that_are_independent(x):
+    found = []
+    for v in x:
+        if v > 0:
+            found.append(v**2)
+    return np.sum(found) + np.max(found)
+
+
+def either_way(x):
+    smooth, last = [], 0.0
+    for v in x:
+        last = 0.5 * last + v
+        if v > 0:
+            smooth.append(last)
+        elif v > -1:
+            smooth.append(v * last)
+        else:
+            smooth.append(last**2)
+    other = []
+    for i in range(len(x)):
+        if i % 2 == 0:
+            other.append(x[i])
+        else:
+            other.append(x[i - 1] * x[i])
+    return np.sum(np.diff(np.array(smooth)) ** 2) + smooth[-1] * other[1]
+
+
+def pairs(x):
+    distances = []
+    for i in range(len(x)):
+        for j in range(i + 1, len(x)):
+            distances.append((x[i] - x[j]) ** 2)
+    close = []
+    for i in range(len(x)):
+        for j in range(len(x)):
+            if i != j and abs(x[i] - x[j]) < 1:
+                close.append(x[i] * x[j])
+    squares = sum(c * c for c in close)
+    longest = 0.0
+    for d in distances:
+        longest = max(longest, d)
+    positive = 1.0
+    for v in x[x > 0]:
+        positive = positive * 0.5 + v
+    return np.mean(distances) + max(distances) + sum(close) + squares + longest * positive
+
+
+def several_at_once(x):
+    path, level = [x[0]], x[0]
+    for v in x:
+        level = 0.9 * level + v
+        path += [level, -v]
+    flat = [1.0]
+    for v in x:
+        flat.extend([v, v * v])
+    return path[2] * path[-1] + np.sum(np.diff(np.array(flat)) ** 2) + len(path) * path[1]
+
+
+def turned_round(x):
+    path = [x[0]]
+    for k in range(1, len(x)):
+        path.append(path[-1] * 0.5 + x[k])
+    path.reverse()
+    few = [x[0], x[1], x[2] * 2]
+    few.reverse()
+    few.sort(reverse=True)
+    return path[0] * path[-1] ** 2 + few[0] * few[1] ** 2
+
+
+def in_order(x):
+    losses = sorted(-x, reverse=True)
+    middle = sorted([x[0], x[1] * 2, x[2]])[1]
+    y = x * 2
+    y.sort()
+    return losses[0] ** 2 + losses[1] + middle * y[0]
+
+
+def of_labels(x):
+    labels = [0]
+    for c in LABELS:
+        labels += [c, 0]
+    total = 0.0
+    for s in range(len(labels)):
+        if s > 1 and labels[s] != 0 and labels[s] != labels[s - 2]:
+            total += x[labels[s]] ** 2
+        total += x[labels[s]] * s
+    return total
+
+
+def comprehensions(x):
+    n = len(x)
+    positive = [v * v for v in x if v > 0]
+    gaps = [abs(x[i] - x[j]) for i in range(n) for j in range(i) if abs(x[i] - x[j]) < 1]
+    table = np.array([x[i] * (j + 1) for i in range(n) for j in range(3)])
+    even = [x[i] for i in range(n) if i % 2 == 0]
+    return np.mean(positive) + sum(gaps) * len(gaps) + np.sum(np.diff(table) ** 2) + max(even)
+
+
+def few_with_conditions(x):
+    hits = []
+    for center in (0.5, -0.2, 1.5):
+        distance = x[0] - center
+        if distance > 0:
+            hits.append(distance**2)
+    hits.append(x[1])
+    return min(hits) + sum(hits)
+
+
+LABELS = np.array([1, 3, 3, 2])
+MORE = np.array([0.6, -0.3, 0.9, -1.4, 0.25, 1.2, -0.7])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        only_some,
+        only_some_that_are_independent,
+        either_way,
+        pairs,
+        several_at_once,
+        turned_round,
+        in_order,
+        of_labels,
+        comprehensions,
+        few_with_conditions,
+    ],
+)
+def test_lists_that_loops_make_otherwise(f):
+    check(f, (MORE,))

@@ -493,3 +493,213 @@ def test_integers_are_numbers_at_a_place_once_round():
     J, spins = np.array([0.1, 0.2, 0.4]), np.array([1, -1, 1])
     np.testing.assert_allclose(energy(J, spins), np.sum(J * spins * np.roll(spins, -1)))
     np.testing.assert_allclose(energy.grad("J")(J, spins), spins * np.roll(spins, -1))
+
+
+def kepler(x):
+    chi2 = 0.0
+    for m in x:
+        anomaly, count = m, 0
+        while True:
+            step = (anomaly - 0.3 * np.sin(anomaly) - m) / (1 - 0.3 * np.cos(anomaly))
+            anomaly -= step
+            count += 1
+            if abs(step) < 1e-9 or count >= 6:
+                break
+        chi2 += anomaly**2
+    return chi2
+
+
+def bisected(x):
+    low, high, iterations = 0.0, 10.0, 0
+    while True:
+        iterations += 1
+        middle = (low + high) / 2
+        if iterations > 40:
+            break
+        if middle**2 < x[0]:
+            low = middle
+            continue
+        high = middle
+    return low + x[1] * iterations
+
+
+def found_or_not(x):
+    total, first = 0.0, 0.0
+    for row in (x, x + 5):
+        for i in range(len(row)):
+            if row[i] > 4:
+                first = row[i]
+                break
+        else:
+            first = -row[0]
+        total += first**2
+    return total
+
+
+def else_of_a_while(x):
+    y, k = x[0], 0
+    while k < 8:
+        y = y / 2
+        if y < 0.1:
+            break
+        k += 1
+    else:
+        y = y * 10
+    return y + k
+
+
+def else_without_break(x):
+    total = 0.0
+    for v in x:
+        total += v * v
+    else:
+        total *= 2
+    return total
+
+
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (kepler, np.array([0.3, 1.4, 2.9])),
+        (found_or_not, np.array([0.5, -1.0, 2.0])),
+        (else_of_a_while, np.array([3.0])),
+        (else_of_a_while, np.array([300.0])),
+        (else_without_break, X),
+    ],
+)
+def test_loops_with_else_and_without_condition(f, x):
+    check(f, (x,))
+
+
+def test_a_break_at_a_count_bounds_a_loop():
+    x = np.array([7.0, 0.5])
+    assert tensor(bisected)(x) == pytest.approx(bisected(x))
+
+
+def test_a_count_that_continue_may_skip_bounds_nothing():
+    def skipping(x):
+        k = 0
+        while True:
+            x = x / 2
+            if x > 1:
+                continue
+            k += 1
+            if k >= 3:
+                break
+        return x
+
+    with pytest.raises(TensorError, match="runs at most"):
+        tensor(skipping)
+
+
+GAPS = np.array([0.4, np.nan, 1.2, -0.3, np.inf, 0.8])
+
+
+def filtered(p):
+    m, variance, likelihood = p[0], 2.0, 0.0
+    for t in range(len(GAPS)):
+        variance = variance + p[1]
+        observed = GAPS[t]
+        if np.isfinite(observed):
+            v = observed - m
+            likelihood -= v * v / variance + np.log(variance)
+            m = m + v * variance / (variance + p[2])
+        likelihood += 0.1 * m
+    return likelihood
+
+
+def gaps_left_out(p):
+    total = 0.0
+    for t in range(len(GAPS) - 2):
+        if np.isnan(GAPS[t]):
+            continue
+        total += (p[0] - p[1] * GAPS[t]) ** 2
+    return total + sum(p[2] * (v if not np.isnan(v) else 0.5) for v in GAPS[:3])
+
+
+@pytest.mark.parametrize("f", [filtered, gaps_left_out])
+def test_data_that_an_if_finds_missing_have_no_part_in_the_gradient(f):
+    check(f, (np.array([0.5, 1.2, 0.7]),))
+
+
+def counted_under_a_condition(p):
+    x, total, k = p[0], 0.0, 0
+    for step in range(1, 41):
+        x = x * (1 - 0.02 * p[1] * x)
+        if step % 10 == 0:
+            total += (x - SEEN[k]) ** 2
+            k += 1
+    return total * k
+
+
+SEEN = np.array([0.7, 0.5, 0.6, 0.4])
+
+
+def flags(p):
+    level, alive, hits = p[0], True, 0
+    for v in SEEN:
+        level = level * (1 + 0.3 * (v - p[1]))
+        if level < 0.9:
+            alive = False
+        if alive:
+            hits += 1
+    codes = [{"a": 1, "b": 2}[c] for c in "abba"]
+    return (level if alive else 2 * level) * (1 + hits) + (p[2] if hits else 0.0) * codes[1]
+
+
+@pytest.mark.parametrize("f", [counted_under_a_condition, flags])
+def test_counters_and_flags_that_loops_carry(f):
+    made = check(f, (np.array([1.1, 0.3, 0.7]),))
+    assert len(str(made.ssa).splitlines()) < 120  # not written out
+
+
+MEMBERS = [(0, 1), (1, 2), (2, 0)]
+
+
+def assembled(p):
+    K = np.eye(3)
+    for m, (i, j) in enumerate(MEMBERS):
+        dof = [i, j]
+        K[np.ix_(dof, dof)] += p[m] * np.array([[1.0, -0.5], [-0.5, 2.0]])
+    means = []
+    for k in range(2):
+        members = SEEN[0.55 + k < SEEN]
+        if len(members) > 0:
+            means.append(members.mean() * p[k])
+        else:
+            means.append(p[2])
+    return np.sum(K**3) + K[0, 2] * means[0] + means[1] ** 2
+
+
+def test_blocks_of_a_matrix_and_lists_of_branches():
+    check(assembled, (np.array([1.1, 0.3, 0.7]),))
+
+
+LINKS = {"a": ["b", "c"], "b": ["d"], "c": ["d"], "d": ["a"]}
+
+
+def ranked(p):
+    names = sorted(LINKS)
+    rank = {name: 1 / len(names) for name in names}
+    for _ in range(4):
+        new = {}
+        for name in names:
+            inflow = sum(rank[src] / len(LINKS[src]) for src in names if name in LINKS[src])
+            new[name] = (1 - p[0]) / len(names) + p[0] * inflow
+        rank = new
+    return rank["d"] ** 2 + rank["a"] * p[1]
+
+
+def test_dictionaries_by_comprehension():
+    check(ranked, (np.array([0.85, 2.0]),))
+
+
+def assigned_last(p):
+    for _ in range(3):
+        nearest = np.argmin((SEEN[:, None] - p[None, :]) ** 2, axis=1)
+        p = p * 0.9 + 0.1 * SEEN[nearest[0]]
+    return np.sum((SEEN - p[nearest]) ** 2)
+
+
+def test_what_a_loop_assigns_last_stays_an_index():
+    check(assigned_last, (np.array([1.1, 0.35, 0.7]),))

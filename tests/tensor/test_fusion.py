@@ -96,9 +96,8 @@ def test_columns_by_their_numbers_are_read_once_each(monkeypatch):
     agrees(three_times, x, 8)
 
 
-def test_columns_that_are_never_stored_are_not_made_in_blocks(monkeypatch):
-    monkeypatch.setattr(tiling, "BIG", 16)
-    monkeypatch.setattr(tiling, "BLOCK", 8)
+def test_columns_that_are_never_stored_are_not_made_in_blocks(blocks_of):
+    blocks_of(16, 8)
     x = np.abs(normal(8)) + 1
     assert "rows of" not in str(plan(columns, x, 8))
     assert "rows of" in str(plan(summed_twice, normal(8)))

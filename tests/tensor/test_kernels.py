@@ -25,7 +25,6 @@ from jupyter_hvd.tensor.language.terms import Binder
 from jupyter_hvd.tensor.language.types import IndexArray, Relation, TupleSet
 from jupyter_hvd.tensor.lowering import coiteration as indexed
 from jupyter_hvd.tensor.lowering import coo as tuples
-from jupyter_hvd.tensor.lowering import tiling as blocks
 from jupyter_hvd.tensor.polyhedral.entailment import trimmed
 from jupyter_hvd.tensor.polyhedral.lattice import disjuncts, frame, superset
 
@@ -487,9 +486,8 @@ def test_relations_keep_out_what_is_not_a_number():
         np.testing.assert_allclose(flow.grad("z")(x, z, R, S), logs @ R @ S, rtol=1e-9)
 
 
-def test_blocks_hold_what_is_as_long_as_they_are(monkeypatch):
-    monkeypatch.setattr(blocks, "BIG", 100)
-    monkeypatch.setattr(blocks, "BLOCK", 50)
+def test_blocks_hold_what_is_as_long_as_they_are(blocks_of):
+    blocks_of(100, 50)
 
     @tensor
     def parts(x):

@@ -11,6 +11,7 @@ from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.jax import backend, execute
 from jupyter_hvd.tensor.jax import kernel as kernel_module
 from jupyter_hvd.tensor.lowering import dataflow, tiling
+from jupyter_hvd.tensor.lowering.device import CPU, device_of
 from jupyter_hvd.tensor.lowering.strategy import Convolution, Multiplied, Reduced, Unrolled, choose
 
 
@@ -77,18 +78,16 @@ def test_how_arrays_are_stored_and_made():
     assert "10 tuples" in str(linked.plan(x, pairs | {(20, 1)}))
 
 
-def test_blocks_are_told(monkeypatch):
-    monkeypatch.setattr(tiling, "BIG", 300)
-    monkeypatch.setattr(tiling, "BLOCK", 60)
+def test_blocks_are_told(blocks_of):
+    blocks_of(300, 60)
     text = str(gravity.grad("x").plan(np.ones((20, 3), np.float32), np.ones(20, np.float32)))
     assert "19 times, 1 rows of β at a time:" in text
     assert "u0<1 u1<19 u2<3 where u0+β≤u1" in text
 
 
-def test_blocks_that_add_long_rows_have_one_each(monkeypatch):
+def test_blocks_that_add_long_rows_have_one_each(monkeypatch, blocks_of):
     """XLA adds up the rows of a block down their columns, which takes ten times as long once they are long."""
-    monkeypatch.setattr(tiling, "BIG", 300)
-    monkeypatch.setattr(tiling, "BLOCK", 240)
+    blocks_of(300, 240)
     x, m = np.random.default_rng(0).normal(size=(20, 3)), np.ones(20)
     assert "5 times, 4 rows of β at a time:" in str(gravity.grad("x").plan(x, m))
     monkeypatch.setattr(tiling, "LONG", 19 * 3)
@@ -96,10 +95,9 @@ def test_blocks_that_add_long_rows_have_one_each(monkeypatch):
     np.testing.assert_allclose(gravity.grad("x")(x, m), gravity.grad("x").interpret(x, m))
 
 
-def test_what_comes_out_as_large_is_not_made_in_blocks(monkeypatch):
+def test_what_comes_out_as_large_is_not_made_in_blocks(blocks_of):
     """Arrays of one dimension, and those of which blocks would leave as many entries, as here for the gradient."""
-    monkeypatch.setattr(tiling, "BIG", 30)
-    monkeypatch.setattr(tiling, "BLOCK", 6)
+    blocks_of(30, 6)
 
     @tensor
     def huber(x, y, delta=0.2):
@@ -161,17 +159,20 @@ def test_a_plan_is_made_outside_the_trace(monkeypatch):
     assert len(planned) == 2
 
 
+H100 = device_of("gpu", "NVIDIA H100 80GB HBM3")
+
+
 def test_strategies_follow_from_the_step():
     plan = below.plan(np.ones((50, 50)), np.ones(50))
     (step,) = (s.action for s in plan.steps if s.name == plan.output)
-    assert isinstance(choose(step, "cpu"), Multiplied)
+    assert isinstance(choose(step, CPU), Multiplied)
     (correlation,) = (
         s.action
         for s in moving.vjp("c").plan(np.ones(50), np.ones(3), np.ones(48)).steps
         if getattr(s.action, "sums", ())
     )
-    assert isinstance(choose(correlation, "cpu"), Convolution)
-    assert isinstance(choose(correlation, "gpu"), Unrolled)
+    assert isinstance(choose(correlation, CPU), Convolution)
+    assert isinstance(choose(correlation, H100), Unrolled)
 
     @tensor
     def later(x, y):
@@ -181,7 +182,7 @@ def test_strategies_follow_from_the_step():
     (coupled,) = (
         s.action for s in later.plan(np.ones(4), np.ones(5)).steps if getattr(s.action, "sums", ())
     )
-    assert isinstance(choose(coupled, "cpu"), Reduced)
+    assert isinstance(choose(coupled, CPU), Reduced)
 
 
 @tensor
@@ -190,10 +191,9 @@ def chamfer(P, Q):
     return d.min(axis=1).mean() + d.min(axis=0).mean()
 
 
-def test_what_blocks_make_is_read_beyond_its_ends(monkeypatch):
+def test_what_blocks_make_is_read_beyond_its_ends(monkeypatch, blocks_of):
     """From a million pairs on there was a `KeyError`: the distances are made in blocks, and their halves read apart."""
-    monkeypatch.setattr(tiling, "BIG", 100)
-    monkeypatch.setattr(tiling, "BLOCK", 20)
+    blocks_of(100, 20)
     monkeypatch.setattr(dataflow, "FENCED", 1)
     P, Q = np.random.default_rng(0).normal(size=(2, 13, 3))
     for made in (chamfer, chamfer.grad("P")):

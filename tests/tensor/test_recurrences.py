@@ -687,10 +687,10 @@ REFUSED = [
         "before the loop",
     ),
     (
-        "h = 1.0\n    s = []\n    for t in range(len(x)):\n        h = h * x[t]\n"
-        "        if t > 2:\n            «s.append(h)»\n    return s",
-        "more or less than once",
-        "append once a turn",
+        "h = 1.0\n    s = []\n    for «t» in range(len(x)):\n        h = h * x[t]\n"
+        "        if t > 2:\n            s.append(h)\n    return s",
+        "as many as data decide",
+        "sum them",
     ),
     (
         "h = 1.0\n    for t in range(len(x)):\n        s = []\n        for «j» in range(t):\n"

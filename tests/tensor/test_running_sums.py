@@ -16,6 +16,7 @@ from jupyter_hvd.tensor.language.affine import Affine
 from jupyter_hvd.tensor.language.predicates import compare
 from jupyter_hvd.tensor.language.terms import Binder
 from jupyter_hvd.tensor.lowering import strategy
+from jupyter_hvd.tensor.lowering.device import CPU
 from jupyter_hvd.tensor.lowering.ir import Access, Contract
 
 R = np.random.default_rng(0)
@@ -214,9 +215,9 @@ def test_random_sums_agree_with_masked_ones(monkeypatch):
             found = []
             for few in (1, 1 << 30):
                 monkeypatch.setattr(strategy, "FEW", few)
-                way = strategy.choose(action, "cpu")
+                way = strategy.choose(action, CPU)
                 taken += isinstance(way, strategy.Running)
-                values = Values(np.dtype(float), {}, {}, platform="cpu")
+                values = Values(np.dtype(float), {}, {}, device=CPU)
                 values.arrays.update({x: jnp.asarray(a) for x, a in arrays.items()})
                 found.append(contract(action, values))
             np.testing.assert_allclose(*found, rtol=1e-9, atol=1e-9, err_msg=str(action))

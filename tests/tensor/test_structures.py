@@ -195,3 +195,30 @@ def test_a_call_with_structures_like_one_before_is_not_checked_again(monkeypatch
     for kind in (list, tuple, list):
         found = gradient(Model(kind([{"w": w}, {"w": w}]), 2.0), src, x)
         assert (type(found), type(found.layers), found.layers[0].keys()) == (Model, kind, {"w"})
+
+
+def test_lists_are_joined_and_repeated_as_in_python():
+    def f(x, days, weights):
+        total = 0.0
+        for k, closed in enumerate(days * 3):
+            total += x[k % 2] * (2.0 if closed else 1.0) * (k + 1)
+        more, again = weights + [x[0]], [1] + days  # noqa: RUF005
+        return total + sum(more) + len(weights * 2) + len(again)
+
+    arguments = np.array([0.5, -1.0]), [1, 0, 1], [0.25, 2.0]
+    g = tensor(f)
+    assert g(*arguments) == pytest.approx(f(*arguments))
+    assert g.grad("x")(*arguments)[0] == pytest.approx(
+        f(np.array([1.5, -1.0]), *arguments[1:]) - f(*arguments)
+    )
+
+
+def test_integers_that_are_changed_in_place_are_looked_at_anew():
+    f = tensor(lambda x, k: np.sum(x[k] ** 2))
+    x, k = np.array([1.0, 2.0, 3.0]), np.array([0, 1])
+    assert [float(f(x, k)) for _ in range(3)] == [5.0] * 3
+    k[0] = 2
+    assert f(x, k) == 13.0
+    k[0] = 5
+    with pytest.raises(TensorError, match="reads index 5"):
+        f(x, k)

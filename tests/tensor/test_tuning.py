@@ -14,12 +14,12 @@ import pytest
 from programs import CASES
 
 from jupyter_hvd.tensor import tensor
-from jupyter_hvd.tensor.jax import chosen, plain, tuning
+from jupyter_hvd.tensor.jax import chosen, tuning
 from jupyter_hvd.tensor.jax import kernel as kernel_module
 from jupyter_hvd.tensor.jax.backend import kernel
 from jupyter_hvd.tensor.jax.kernel import Kernel
 from jupyter_hvd.tensor.language.errors import TensorError
-from jupyter_hvd.tensor.lowering import dataflow, tiling
+from jupyter_hvd.tensor.lowering import dataflow
 from jupyter_hvd.tensor.lowering.choices import CANDIDATES, DENSE, MODEL, Choices
 
 
@@ -52,18 +52,17 @@ def some(case):
 @pytest.mark.slow
 @pytest.mark.usefixtures("kernels_kept")
 @pytest.mark.parametrize("case", list(map(some, CASES)))
-def test_each_way_gives_the_same(case, monkeypatch):
+def test_each_way_gives_the_same(case, monkeypatch, blocks_of):
     for limit in ("FENCED", "COSTLY"):
         monkeypatch.setattr(dataflow, limit, 2)
-    monkeypatch.setattr(tiling, "BIG", 8)
-    monkeypatch.setattr(tiling, "BLOCK", 4)
+    blocks_of(8, 4)
     cotangent = jax.tree_util.tree_map(np.ones_like, case.function(*case.arguments))
     call = case.function.vjp(*case.wrt).specialised(*case.arguments, cotangent)
     made = kernel(call.instance, call.sizes)
     with jax.enable_x64(True):
         operands = made.operands(tuple(call.arguments.values()))
         key = made.counts(operands), made.dtype(operands)
-        plans = tuning._distinct({way: made.compile(*key, way) for way in CANDIDATES})
+        plans = tuning.distinct({way: made.compile(*key, way) for way in CANDIDATES})
         expected, *found = (
             jax.jit(partial(made.executed, plan))(operands) for plan in plans.values()
         )
@@ -387,8 +386,8 @@ def test_where_jax_has_no_way_of_its_own(function, argument, why):
     assert why in next(c.reason for c in found.candidates if c.choices == DENSE)
 
 
-def test_jaxs_own_way_makes_no_array_much_larger_than_the_data(monkeypatch):
-    monkeypatch.setattr(plain, "BIG", 1)
+def test_jaxs_own_way_makes_no_array_much_larger_than_the_data(blocks_of):
+    blocks_of(1, 1 << 18)
     found = outer.grad("x").tune(jnp.ones(300), repeats=1)
     assert "much larger" in next(c.reason for c in found.candidates if c.choices == DENSE)
     chosen.remember(digest_of(outer.grad("x"), jnp.ones(300)), DENSE)

@@ -22,11 +22,3 @@ class Horovod:
     @property
     def is_rank_zero(self) -> str:
         return f"{self.rank} == 0"
-
-    @property
-    def broadcast_function(self) -> str:
-        return f"{self.name}.broadcast_object"
-
-    @property
-    def gather_function(self) -> str:
-        return f"{self.name}.allgather_object"

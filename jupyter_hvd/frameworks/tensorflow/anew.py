@@ -9,7 +9,7 @@ import libcst as cst
 from ...analysis.flow import Source
 from ...analysis.syntax import method
 from ...analysis.values import MAX_PATH
-from .agreement import VARIABLE_LISTS
+from .gradients import VARIABLE_LISTS
 from .roles import Role
 from .training import Training
 from .updates import Update

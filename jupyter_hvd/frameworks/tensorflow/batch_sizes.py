@@ -9,7 +9,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from ...analysis.index import Binding
+from ...analysis.index import Binding, Path
 from ...analysis.library import Kind
 from ...analysis.syntax import argument, has_star, method, names_in, nodes_in
 from ...analysis.values import ValueAnalysis
@@ -307,7 +307,7 @@ class BatchSizes:
                     pending += [entry] if entry is not None else []
                 case _:
                     pass
-            pending += [source for source, _ in self.values.flow.predecessors(node)]
+            pending += [part_of(*each) for each in self.values.flow.predecessors(node)]
 
     def _other_uses(
         self, point: cst.BaseExpression, sizes: set[cst.BaseExpression]
@@ -470,15 +470,16 @@ class BatchSizes:
 
     def _of_steps(self) -> Iterator[Batches]:
         for call, given in self.data.loop_data.items():
-            if given and not (call in self._loops.cut or call in self._loops.drawn):
-                yield self._of_loops(call, given)
+            looped = self._of_loops(call, given)
+            if looped is not None:
+                yield looped
                 continue
             found = self._of_slices(call, set(self._loops.behind(call)))
             is_whole = not found.can_grow and call in self._loops.whole
             yield replace(found, whole=found.whole or call) if is_whole else found
 
-    def _of_loops(self, call: cst.Call, given: list[cst.BaseExpression]) -> Batches:
-        """The batches of what loops around a step run over; the innermost that gives batches counts."""
+    def _of_loops(self, call: cst.Call, given: list[cst.BaseExpression]) -> Batches | None:
+        """The batches of what loops around a step run over, of the innermost that gives batches; None where none does."""
         for data in given:
             source = self.data.source(data)
             if self._pipelines.of(source):
@@ -486,7 +487,7 @@ class BatchSizes:
             if self.data.is_divided(data):
                 found = self._of_source(call, source)
                 return found if found.sizes else Batches(call, joined=(self._unnumbered(data),))
-        return self._of_slices(call, set(self._loops.behind(call)))
+        return None
 
     def _unnumbered(self, data: cst.BaseExpression) -> cst.BaseExpression:
         """What gives batches, where their numbers are put beside them: `data` of `enumerate(data)` and of `data.enumerate()`."""
@@ -638,14 +639,24 @@ class BatchSizes:
 
 def element_of(bound: Binding) -> cst.BaseExpression | None:
     """What a binding binds, also `32` of `size, rate = 32, 0.1`; None where that is not written there."""
-    value, path = bound.value, bound.path
+    value, path = descended(bound.value, bound.path)
+    return None if path else value
+
+
+def part_of(value: cst.BaseExpression, path: Path) -> cst.BaseExpression:
+    """The part of a tuple or list that is written there, as far as it is."""
+    return descended(value, path)[0]
+
+
+def descended(value: cst.BaseExpression, path: Path) -> tuple[cst.BaseExpression, Path]:
+    """The expression that a path leads to within tuples and lists as they are written, and the rest of the path."""
     while path and isinstance(value, (cst.Tuple, cst.List)):
         elements = list(value.elements)
         starred = any(isinstance(e, cst.StarredElement) for e in elements)
         if starred or not 0 <= path[0] < len(elements):
-            return None
+            break
         value, path = elements[path[0]].value, path[1:]
-    return None if path else value
+    return value, path
 
 
 def start_of(rows: cst.BaseExpression) -> cst.BaseExpression | None:

@@ -38,20 +38,6 @@ class CompiledCode:
         return frozenset(function for function, _ in self._compilations)
 
     @cached_property
-    def by_xla(self) -> list[tuple[cst.CSTNode, cst.Arg]]:
-        """Functions that XLA may compile, each with the argument that says so."""
-        return [
-            (function, argument)
-            for function, options in self._compilations
-            for argument in options
-            if argument.keyword is not None
-            and argument.keyword.value in ("jit_compile", "experimental_compile")
-            and not (
-                isinstance(argument.value, cst.Name) and argument.value.value in ("False", "None")
-            )
-        ]
-
-    @cached_property
     def _compilations(self) -> list[tuple[cst.CSTNode, Sequence[cst.Arg]]]:
         """Functions that are decorated with or passed to `tf.function`, and what that is given."""
         decorated = [
@@ -68,11 +54,6 @@ class CompiledCode:
             if value.kind is Kind.FUNCTION and value.node
         ]
         return [*decorated, *passed]
-
-    def running(self, call: cst.Call) -> frozenset[cst.FunctionDef]:
-        """The functions that a call runs in: the one that it stands in, what calls that, and so on."""
-        functions = map(self._values.module.function_of, self._values.calls.leading_to(call))
-        return frozenset(function for function in functions if function is not None)
 
     def _compiles(self, decorator: cst.BaseExpression) -> bool:
         """Whether an expression is `tf.function`, with options or without."""

@@ -7,13 +7,16 @@ from functools import cached_property
 
 import libcst as cst
 
+from ...analysis.flow import Source
 from ...analysis.index import ELEMENT, Path
 from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, method
-from ...analysis.values import MAX_PATH, ValueAnalysis
+from ...analysis.values import MAX_PATH, MAX_STEPS, ValueAnalysis
 from .roles import Role
 
 GRADIENT_METHODS = frozenset({"gradient"})
+#: What a model has lists of its variables under.
+VARIABLE_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
 
 
 class Gradients:
@@ -31,11 +34,6 @@ class Gradients:
         return False
 
     @cached_property
-    def are_taken(self) -> bool:
-        """Whether the module asks any tape."""
-        return any(self.is_gradient(call) for call in self._values.index.calls)
-
-    @cached_property
     def sources(self) -> frozenset[Value]:
         """The variables, made in this module, that gradients are taken for."""
         found: set[Value] = set()
@@ -44,6 +42,20 @@ class Gradients:
             if arg is not None:
                 found |= self._values.of(arg.value) | self._values.of(arg.value, (ELEMENT,))
         return frozenset(v for v in found if v.kind is Role.VARIABLE)
+
+    def is_weight(self, variable: cst.CSTNode, path: Path = ()) -> bool:
+        """Whether an expression is one of a model's variables, or one that a gradient is taken for."""
+        pending: list[Source] = [(variable, path)]  # type: ignore[list-item]
+        seen: set[tuple[cst.CSTNode, Path]] = set()
+        while pending and len(seen) < MAX_STEPS:
+            node, part = pending.pop()
+            if (node, part) in seen or len(part) > MAX_PATH:
+                continue
+            seen.add((node, part))
+            if part and isinstance(node, cst.Attribute) and node.attr.value in VARIABLE_LISTS:
+                return True
+            pending.extend(self._values.flow.predecessors(node, part))
+        return not self.sources.isdisjoint(self._values.of(variable, path))
 
     def flowing_into(
         self,

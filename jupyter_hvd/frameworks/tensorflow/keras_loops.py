@@ -106,11 +106,6 @@ class KerasLoops:
     def _fitted(self) -> frozenset[str]:
         return self._receivers(*POSITIONS)
 
-    @cached_property
-    def compiled_receivers(self) -> frozenset[str]:
-        """What `compile` is called on, as it is written, whatever that is."""
-        return self._receivers("compile")
-
     def _receivers(self, *methods: str) -> frozenset[str]:
         return frozenset(
             self._values.module.text(call.func.value)

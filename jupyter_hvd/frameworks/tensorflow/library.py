@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
 from enum import Enum
-from string import ascii_uppercase
 
 import libcst as cst
 
-from ...analysis.effects import PYTHON
 from ...analysis.index import Path
-from ...analysis.library import Effects, Kind, Resolver, Value
+from ...analysis.library import Kind, Resolver, Value
 from ...analysis.syntax import argument, method
 from . import tf_api
 from .roles import Role
@@ -23,67 +21,10 @@ _KINDS: dict[str, Enum] = {
     "tensorflow.train.CheckpointManager": Role.CHECKPOINT_MANAGER,
 }
 
-#: Modules of Keras whose classes name each of their instances.
-_NAMED = ("", "losses.", "metrics.")
-_EFFECTS = PYTHON | Effects(
-    listed=("tensorflow.", "horovod."),
-    pure=("tensorflow.",),
-    impure=(
-        "tensorflow.random.",
-        "tensorflow.print",
-        "tensorflow.summary.",
-        "tensorflow.io.write",
-        "tensorflow.keras.applications.",
-        "tensorflow.keras.datasets.",
-        "tensorflow.keras.layers.",  # which draw first weights
-        # What Keras counts to name it. Ranks find one another's gradients by names: where one alone makes
-        # a model, all wait for one another in the next that they train.
-        *(f"tensorflow.keras.{part}{letter}" for part in _NAMED for letter in ascii_uppercase),
-        *("tensorflow.keras.models.", "tensorflow.keras.optimizers."),
-        "tensorflow.keras.utils.get_file",
-    ),
-    printing=frozenset({"tensorflow.print"}),
-    writing=frozenset(
-        {
-            "tensorflow.saved_model.save",
-            "tensorflow.keras.models.save_model",
-            "tensorflow.keras.utils.plot_model",
-            "tensorflow.keras.utils.save_img",
-            "tensorflow.keras.preprocessing.image.save_img",
-            "tensorflow.io.write_file",
-        }
-    ),
-    writing_methods={
-        Role.MODEL: frozenset({"save", "save_weights", "export", "summary"}),
-        Role.CHECKPOINT: frozenset({"save", "write"}),
-        Role.CHECKPOINT_MANAGER: frozenset({"save"}),
-        Role.TUNER: frozenset({"search_space_summary", "results_summary"}),
-    },
-    pure_methods={Role.MODEL: frozenset({"evaluate", "predict", "predict_on_batch"})},
-    opening={"tensorflow.io.gfile.GFile": 1},
-    changing=frozenset(
-        f"tensorflow.io.gfile.{name}" for name in "mkdir remove rmtree rename copy".split()
-    ),
-    asking=frozenset(
-        f"tensorflow.io.gfile.{name}" for name in "exists isdir listdir glob walk stat".split()
-    ),
-    reading=tf_api.READING,
-    opening_to_write=frozenset(
-        {
-            "tensorflow.io.TFRecordWriter",
-            "tensorflow.python_io.TFRecordWriter",
-            "tensorflow.compat.v1.python_io.TFRecordWriter",
-            "tensorflow.compat.v1.io.TFRecordWriter",
-            "tensorflow.data.experimental.TFRecordWriter",
-        }
-    ),
-)
-
 
 class TensorFlowLibrary:
     """TensorFlow, Keras and what is used beside them."""
 
-    effects = _EFFECTS
     call_methods: tuple[str, ...] = ("__call__", "call")  # of a Keras layer, `call`
     canonical = staticmethod(tf_api.canonical)
     is_known = staticmethod(tf_api.is_known)

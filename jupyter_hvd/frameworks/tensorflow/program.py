@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from ...analysis.kept_values import KeptValues
 from ...analysis.module import Module
 from ...analysis.scale_exponents import ScaleAnalysis
 from ...analysis.values import ValueAnalysis
 from ..base import TrainingLoop
-from .alike import Alike
 from .batch_sizes import BatchSizes
-from .carried import Carried
 from .library import TensorFlowLibrary
-from .parts import Parts
 from .pipelines import Pipelines
-from .randomness import Randomness
-from .recurring import Recurring
-from .rowwise import Rowwise
 from .scale_signatures import TensorFlowScale
-from .settings import Settings
-from .sharding import Sharding
 from .step_loops import StepLoops
-from .stops import Stops
 from .training import Training
 from .training_data import TrainingData
-from .untrained import Untrained
 
 
 class TensorFlowProgram:
@@ -33,13 +24,18 @@ class TensorFlowProgram:
     def __init__(self, module: Module) -> None:
         self.module = module
 
+    @property
+    def keeps_values(self) -> bool:
+        """Whether values with names stay those of one process where batches grow, since other processes read and set them."""
+        return False
+
     @cached_property
     def values(self) -> ValueAnalysis:
         return ValueAnalysis(self.module, TensorFlowLibrary())
 
     @cached_property
     def training(self) -> Training:
-        return Training(self.values, self.randomness)
+        return Training(self.values)
 
     @cached_property
     def pipelines(self) -> Pipelines:
@@ -51,7 +47,7 @@ class TensorFlowProgram:
 
     @cached_property
     def step_loops(self) -> StepLoops:
-        return StepLoops(self.data, self.pipelines, self.randomness)
+        return StepLoops(self.data)
 
     @cached_property
     def batch_sizes(self) -> BatchSizes:
@@ -59,47 +55,8 @@ class TensorFlowProgram:
 
     @cached_property
     def scales(self) -> ScaleAnalysis:
-        return ScaleAnalysis(self.values, TensorFlowScale(self.data, self.batch_sizes))
-
-    @cached_property
-    def rowwise(self) -> Rowwise:
-        return Rowwise(self.step_loops)
-
-    @cached_property
-    def sharding(self) -> Sharding:
-        return Sharding(self.data, self.pipelines)
-
-    @cached_property
-    def randomness(self) -> Randomness:
-        return Randomness(self.values)
-
-    @cached_property
-    def stops(self) -> Stops:
-        return Stops(self.step_loops, self.sharding.counts_shard)
-
-    @cached_property
-    def recurring(self) -> Recurring:
-        return Recurring(self.stops)
-
-    @cached_property
-    def carried(self) -> Carried:
-        return Carried(self.stops)
-
-    @cached_property
-    def alike(self) -> Alike:
-        return Alike(self.step_loops, self.sharding, self.randomness)
-
-    @cached_property
-    def untrained(self) -> Untrained:
-        return Untrained(self.alike)
-
-    @cached_property
-    def settings(self) -> Settings:
-        return Settings(self.training)
-
-    @cached_property
-    def parts(self) -> Parts:
-        return Parts(self.training)
+        kept = KeptValues(self.values) if self.keeps_values else None
+        return ScaleAnalysis(self.values, TensorFlowScale(self.data, self.batch_sizes), kept)
 
     @property
     def loop(self) -> TrainingLoop:

@@ -98,8 +98,6 @@ SCHEDULE_STEPS: dict[str, tuple[tuple[str, int], ...]] = {
     "CosineDecayRestarts": (("first_decay_steps", 1),),
     "PiecewiseConstantDecay": (("boundaries", 0),),
 }
-#: Rates of schedules that are not 0 where they are not given.
-SCHEDULE_DEFAULTS = {"PolynomialDecay": ("end_learning_rate", 0.0001)}
 
 
 def schedule(name: str) -> str | None:
@@ -285,22 +283,6 @@ CALLBACKS = frozenset(
     " LearningRateScheduler ModelCheckpoint OrbaxCheckpoint ProgbarLogger ReduceLROnPlateau RemoteMonitor"
     " SidecarEvaluatorModelExport SwapEMAWeights TensorBoard TerminateOnNaN".split()
 )
-#: Callbacks that write files or to the screen: rank 0 alone keeps them.
-RANK_ZERO_CALLBACKS = frozenset(
-    {
-        "ModelCheckpoint",
-        "TensorBoard",
-        "CSVLogger",
-        "ProgbarLogger",
-        "RemoteMonitor",
-    }
-)
-#: Callbacks that write files and read them when training begins: all ranks keep them.
-BACKUPS = frozenset({"BackupAndRestore"})
-#: Callbacks that decide from the metrics: all ranks keep them, and must see the same, averaged, metrics.
-METRIC_CALLBACKS = frozenset({"EarlyStopping", "ReduceLROnPlateau"})
-#: Callbacks that decide at the end of each batch.
-BATCH_CALLBACKS = frozenset({"TerminateOnNaN"})
 
 
 def callback(name: str) -> str | None:
@@ -316,107 +298,3 @@ SEQUENCES = frozenset({"tensorflow.keras.utils.Sequence", "tensorflow.keras.util
 def sequence(name: str) -> bool:
     """Whether calling this canonical name gives a `Sequence` of Keras' own: `ImageDataGenerator(…).flow(…)`."""
     return re.search(r"\.ImageDataGenerator\.flow(_from_\w+)?$", name) is not None
-
-
-#: Methods of a `tf.random.Generator` that draw.
-DRAWING_METHODS = frozenset(
-    "normal uniform truncated_normal uniform_full_int binomial make_seeds split".split()
-)
-#: What gives a generator whose state is another on each rank.
-UNSEEDED_GENERATORS = frozenset(
-    {
-        "tensorflow.random.Generator.from_non_deterministic_state",
-        "tensorflow.random.get_global_generator",
-    }
-)
-#: What of Keras takes its seed from Python's random numbers, where it is given none.
-PYTHON_DRAWS = frozenset(
-    {"tensorflow.keras.utils.split_dataset", "tensorflow.keras.random.SeedGenerator"}
-)
-_DRAWS = re.compile(
-    r"tensorflow\.(compat\.v1\.|keras\.backend\.)?(keras\.)?random[._]"
-    r"(\w*normal|\w*uniform|gamma|poisson|binomial|bernoulli|beta|categorical|multinomial|randint|shuffle|crop|"
-    r"index_shuffle)"
-)
-
-
-def draws(name: str) -> bool:
-    """Whether calling this canonical name draws from the random numbers that TensorFlow, or Keras, keeps for the process."""
-    return _DRAWS.fullmatch(name) is not None and "stateless" not in name
-
-
-_INITIALIZER = re.compile(
-    r"tensorflow\.(keras|compat\.v1\.keras)\.initializers\."
-    r"(Random(Normal|Uniform)|TruncatedNormal|VarianceScaling|(Glorot|He|Lecun)(Normal|Uniform)|Orthogonal)"
-)
-
-
-def draws_weights(name: str) -> bool:
-    """Whether calling this canonical name makes one of Keras' initializers that draw random numbers."""
-    return _INITIALIZER.fullmatch(name) is not None
-
-
-#: Base classes of what owns its variables.
-OWNERS = ("tensorflow.Module", "tensorflow.keras.")
-_WEIGHTLESS = re.compile(
-    r"Random\w+|Rescaling|Resizing|\w*Crop\w*|\w*Pool\w*|\w*Dropout\w*|Flatten|Reshape|Permute|RepeatVector|Activation|"
-    r"\w*ReLU|ELU|Softmax|Input\w*|Concatenate|Add|Subtract|Multiply|Average|Maximum|Minimum|Dot|Lambda|Normalization|"
-    r"\w*Vectorization|\w*Lookup|Hash\w*|Discretization|CategoryEncoding|Masking|ZeroPadding\w*|UpSampling\w*|GaussianNoise"
-)
-
-
-def has_first_weights(name: str) -> bool:
-    """Whether calling this canonical name gives a layer, or a model, that begins with weights at random."""
-    last = name.rpartition(".")[2]
-    if name.startswith("tensorflow.keras.layers."):
-        return last[:1].isupper() and _WEIGHTLESS.fullmatch(last) is None
-    return name in MODEL_CLASSES or last in ("clone_model", "model_from_json", "model_from_config")
-
-
-#: Functions that save a dataset, their first argument, in a folder, their second.
-SAVING_DATASETS = frozenset({"tensorflow.data.experimental.save", "tensorflow.data.Dataset.save"})
-
-#: What reads a file, or a folder, that it is given by name.
-READING = frozenset(
-    {
-        *(
-            f"tensorflow.data.{name}Dataset"
-            for name in ("TFRecord", "TextLine", "FixedLengthRecord")
-        ),
-        *("tensorflow.data.Dataset.list_files", "tensorflow.data.Dataset.load"),
-        *(
-            f"tensorflow.data.experimental.{name}"
-            for name in "CsvDataset SqlDataset load make_csv_dataset make_batched_features_dataset".split()
-        ),
-        *(
-            f"tensorflow.keras.{module}_dataset_from_directory"
-            for module in "utils.image utils.text utils.audio preprocessing.image preprocessing.text "
-            "preprocessing.image.image preprocessing.text.text".split()
-        ),
-        *("tensorflow.keras.utils.load_img", "tensorflow.keras.preprocessing.image.load_img"),
-        *("tensorflow.io.read_file", "tensorflow.io.matching_files"),
-        *("tensorflow.compat.v1.io.tf_record_iterator", "tensorflow.keras.models.load_model"),
-        *("tensorflow.saved_model.load", "tensorflow.train.load_checkpoint"),
-        *("tensorflow.lite.TFLiteConverter.from_saved_model", "tensorflow.lite.Interpreter"),
-        "tensorflow.compat.v1.lite.TFLiteConverter.from_keras_model_file",
-        *("tensorflow.train.latest_checkpoint", "tensorflow.train.list_variables"),
-    }
-)
-
-#: What may download, and keeps what it has downloaded for the next time.
-_DOWNLOADS = re.compile(
-    r"tensorflow\.keras\.(datasets\.\w+\.load_data|utils\.(\w+\.)?get_file|applications\.\w+\.decode_predictions)"
-    r"|tensorflow_datasets\.load|tensorflow_hub\.(load|resolve|KerasLayer)"
-    # and in other libraries what bears such a name
-    r"|(?!tensorflow\.|google\.colab\.)(\w+\.)+(\w*download(_\w+)?|fetch_\w+|from_pretrained|from_preset|load_dataset)"
-)
-
-
-def downloads(name: str) -> bool:
-    """Whether calling this canonical name may download into the folder of its library."""
-    return _DOWNLOADS.fullmatch(name) is not None
-
-
-def is_application(name: str) -> bool:
-    """Whether calling this canonical name makes a model whose weights, unless told otherwise, are downloaded."""
-    return name.startswith("tensorflow.keras.applications.") and makes_model(name)

@@ -13,16 +13,11 @@ import libcst as cst
 
 from ...analysis.index import Path
 from ...analysis.reach import is_ruled_out
-from ...analysis.syntax import argument
 from ...analysis.values import ValueAnalysis
 from ..base import TrainingLoop
-from . import tf_api
-from .agreement import Agreement
 from .compiled import CompiledCode, EagerSite
 from .gradients import Gradients
 from .keras_loops import KerasLoops
-from .randomness import Randomness
-from .roles import Role
 from .tapes import TrainingTape, training_tapes
 from .updates import Update, updates, variable_loops
 
@@ -30,45 +25,16 @@ from .updates import Update, updates, variable_loops
 class Training:
     """The training of one module."""
 
-    def __init__(self, values: ValueAnalysis, randomness: Randomness) -> None:
-        self.values, self.randomness = values, randomness
+    def __init__(self, values: ValueAnalysis) -> None:
+        self.values = values
         self.module = values.module
         self.gradients = Gradients(values)
-        self.agreement = Agreement(values, self.gradients)
         self.compiled = CompiledCode(values)
         self.keras = KerasLoops(values)
 
     @cached_property
     def updates(self) -> list[Update]:
-        return list(updates(self.values, self.gradients, self.agreement, self.keras, self.noise))
-
-    @cached_property
-    def noise(self) -> list[cst.Call]:
-        """What draws real numbers that can be the same on all ranks."""
-        of_numpy = self.randomness.noise_of_numpy
-        of_tensorflow = self.randomness.noise_of_tensorflow
-        return [
-            *(c for c in of_tensorflow if not self.module.enclosing(c, cst.Lambda)),
-            *(c for c in of_numpy if not self.is_compiled(c)),
-        ]
-
-    def draws_compiled(self, node: cst.CSTNode) -> bool:
-        """Whether a node runs in a compiled function, or may, as what an optimizer of the program's own does; in no lambda."""
-        runs = self.is_compiled(node) or self.is_of_optimizer(node)
-        return runs and not self.module.enclosing(node, cst.Lambda)
-
-    def is_of_optimizer(self, node: cst.CSTNode) -> bool:
-        """Whether a node stands in a class of the program's own that inherits Keras' optimizers."""
-        owner = self.module.enclosing(node, cst.ClassDef)
-        bases = self.values.classes.library_bases(owner) if owner is not None else ()
-        return any(map(tf_api.is_optimizer_class, bases))
-
-    def is_compiled(self, node: cst.CSTNode) -> bool:
-        """Whether a node runs in a compiled function, where nothing can be asked of rank 0."""
-        function = self.module.function_of(node)
-        return function is not None and (
-            self.compiled.runs_compiled(function) or self.keras.runs(function)
-        )
+        return list(updates(self.values, self.gradients, self.keras))
 
     @cached_property
     def own_updates(self) -> list[tuple[Update, list[EagerSite]]]:
@@ -82,18 +48,6 @@ class Training:
     def _live(self, update: Update, sites: list[EagerSite]) -> list[EagerSite]:
         live = [s for s in sites if not is_ruled_out(self.values, (update.call, *s.chain))]
         return live or sites
-
-    @cached_property
-    def compiled_trainings(self) -> list[cst.Call]:
-        """The calls that train a model with the optimizer that it was compiled with."""
-        return self.keras.fits + [update.call for update in self.updates if update.is_of_model]
-
-    @cached_property
-    def functions(self) -> frozenset[cst.FunctionDef]:
-        """The functions that train when they are called: that of each update and `fit`, and what calls these."""
-        updates = (update.call for update in self.updates)
-        trained = (*updates, *self.keras.fits, *self.keras.searches)
-        return frozenset(f for call in trained for f in self.compiled.running(call))
 
     @cached_property
     def variable_loops(self) -> frozenset[cst.CSTNode]:
@@ -113,35 +67,6 @@ class Training:
     def training_tapes(self) -> list[TrainingTape]:
         """The tapes of `training_gradients`, each with all that is asked of it."""
         return list(training_tapes(self.values, self.training_gradients))
-
-    @cached_property
-    def seen_by_rank(self) -> frozenset[cst.CSTNode]:
-        """What a rank sees in training of its own batches alone: losses, and what `fit` and `train_on_batch` answer."""
-        flow = self.values.flow
-        found: set[cst.CSTNode] = {
-            *self.keras.fits,
-            *(update.call for update in self.updates if update.is_of_model),
-        }
-        for call in self.training_gradients:
-            target = argument(call, "target", 0)
-            pending: list[cst.CSTNode] = [target.value] if target is not None else []
-            behind = [node for each in pending for node in flow.backward_slice(each)]
-            found.update(node for node in behind if self._looks_at_batch(node, call))
-            while pending:
-                node = pending.pop()
-                if node not in found:
-                    found.add(node)
-                    if isinstance(node, cst.Name):
-                        pending += [source for source, _ in flow.predecessors(node)]
-        return frozenset(found)
-
-    def _looks_at_batch(self, node: cst.CSTNode, gradient: cst.Call) -> bool:
-        """Whether a model is asked in the step that takes a gradient, in what that calls too."""
-        if not isinstance(node, cst.Call) or not self.values.may_be(node.func, Role.MODEL):
-            return False
-        step = self.module.enclosing(gradient, (cst.FunctionDef, cst.For, cst.While))
-        calls = self.values.calls.leading_to(node)
-        return step is not None and any(step in self.module.ancestors(call) for call in calls)
 
     @cached_property
     def loop(self) -> TrainingLoop:

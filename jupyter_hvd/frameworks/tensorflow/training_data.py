@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
 
 from ...analysis.index import ELEMENT, Binding
 from ...analysis.library import Kind, Value
-from ...analysis.reach import conditions, is_ruled_out
-from ...analysis.syntax import argument, method, names_in, nodes_in
+from ...analysis.reach import is_ruled_out
+from ...analysis.syntax import names_in, nodes_in
 from . import tf_api
-from .agreement import VARIABLE_LISTS
 from .anew import Anew
 from .compiled import EagerSite
+from .gradients import VARIABLE_LISTS
 from .keras_loops import fit_argument
-from .pipelines import Pipeline, Pipelines, parts
+from .pipelines import Pipelines, parts
 from .roles import Role
 from .training import Training
 from .turns import Turns
@@ -29,39 +29,11 @@ _GOING_THROUGH = ("__iter__", "__next__", "__getitem__")
 
 @dataclass(frozen=True, eq=False)
 class ArrayFit:
-    """A `fit` of arrays: the arguments of which each rank takes rows of its own."""
+    """A `fit` of arrays, and the batch size that it is given."""
 
     call: cst.Call
     arrays: tuple[cst.BaseExpression, ...]
     batch_size: cst.BaseExpression | None
-
-
-@dataclass(frozen=True, eq=False)
-class BatchSource:
-    """Batches that the program itself makes: one after another, or by number as a `Sequence`; or what a loop over data draws
-    beside those, be it numbers.
-    """
-
-    expression: cst.BaseExpression
-    is_sequence: bool
-    is_beside: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Taken:
-    """What a loop around training steps runs over.
-
-    Attributes:
-        iterable: the expression in the loop. data: where it is taken from: that, or what those calls pass that train.
-        others: what the other calls pass. is_unclear: whether some calls may train and others not, which is not seen.
-        is_beside: whether a loop over data draws it beside these.
-    """
-
-    iterable: cst.BaseExpression
-    data: tuple[cst.BaseExpression, ...]
-    others: tuple[cst.BaseExpression, ...] = ()
-    is_unclear: bool = False
-    is_beside: bool = False
 
 
 class TrainingData:
@@ -81,9 +53,7 @@ class TrainingData:
     def loop_data(self) -> dict[cst.Call, list[cst.BaseExpression]]:
         """For each eager call of a training step, what the loops around it run over and what it draws from."""
         return {
-            call: [data for each in taken for data in each.data]
-            or list(self._drawn_before(call))
-            or list(self._gathered_before(call))
+            call: taken or list(self._drawn_before(call)) or list(self._gathered_before(call))
             for call, taken in self._taken.items()
         }
 
@@ -114,8 +84,8 @@ class TrainingData:
         return (around is not None and around is not function) or (drawn and function is not None)
 
     @cached_property
-    def _taken(self) -> dict[cst.Call, list[Taken]]:
-        found: dict[cst.Call, list[Taken]] = {}
+    def _taken(self) -> dict[cst.Call, list[cst.BaseExpression]]:
+        found: dict[cst.Call, list[cst.BaseExpression]] = {}
         for update, sites in self.step_sites:
             for site in sites:
                 if site.call not in found:
@@ -124,28 +94,6 @@ class TrainingData:
                     inner = (t for n in range(1, len(whole)) for t in self._data_beside(whole[:n]))
                     found[site.call] = [*self._data_around(whole), *inner]
         return found
-
-    @cached_property
-    def _every(self) -> list[Taken]:
-        """What all loops around training steps run over."""
-        return [each for taken in self._taken.values() for each in taken]
-
-    @cached_property
-    def trained_over(self) -> frozenset[cst.CSTNode]:
-        """What the loops run over that train, and what they take it from."""
-        every = self._every
-        data = (data for iterables in self.loop_data.values() for data in iterables)
-        return frozenset((*(each.iterable for each in every), *data))
-
-    @cached_property
-    def tested_over(self) -> list[cst.BaseExpression]:
-        """What calls pass to a loop that trains on what others pass, and not on that: `run(test, training=False)`."""
-        return [data for each in self._every for data in each.others]
-
-    @cached_property
-    def unclear_passes(self) -> list[cst.BaseExpression]:
-        """What is run over by loops that train in some of the calls of their functions, and it cannot be seen in which."""
-        return [each.iterable for each in self._every if each.is_unclear]
 
     def _drawn_before(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """What a step that stands in no loop is given, drawn with `next(iter(data))` or left over from a loop."""
@@ -174,7 +122,7 @@ class TrainingData:
                 for gradient in applied & gradients[update] if other is not update else ():
                     around = self._loop_around(gradient)
                     if around is not None and around in self.module.ancestors(other.call):
-                        yield from (d for t in self._data_beside((gradient,)) for d in t.data)
+                        yield from self._data_beside((gradient,))
 
     def _applied_by(self, update: Update) -> Iterator[cst.Call]:
         if update.applied is not None:
@@ -183,7 +131,7 @@ class TrainingData:
     def _loop_around(self, node: cst.CSTNode) -> cst.CSTNode | None:
         return self.module.enclosing(node, (cst.FunctionDef, cst.For))
 
-    def _data_around(self, chain: tuple[cst.Call, ...]) -> Iterator[Taken]:
+    def _data_around(self, chain: tuple[cst.Call, ...]) -> Iterator[cst.BaseExpression]:
         """What the loops around a call run over, and what is drawn in them, up to the calls that lead there.
 
         Args:
@@ -193,7 +141,7 @@ class TrainingData:
         for caller in self._callers(chain):
             yield from self._data_around(caller)
 
-    def _data_beside(self, chain: tuple[cst.Call, ...]) -> Iterator[Taken]:
+    def _data_beside(self, chain: tuple[cst.Call, ...]) -> Iterator[cst.BaseExpression]:
         """The same, in the function alone in which the call stands."""
         call = chain[-1]
         function = self.module.function_of(call)
@@ -203,19 +151,18 @@ class TrainingData:
             if ancestor is function:
                 break
             if isinstance(ancestor, cst.BaseComp):
-                yield Taken(ancestor.for_in.iter, (self.turns.beside(ancestor.for_in.iter)[0],))
+                yield self.turns.beside(ancestor.for_in.iter)[0]
             if isinstance(ancestor, (cst.For, cst.While)):
                 outermost = ancestor
                 if isinstance(ancestor, cst.For) and self._gives_batches(ancestor, chain, inner):
                     inner.append(ancestor.iter)
-                    yield self._passed(ancestor.iter, chain)
+                    yield from self._passed(ancestor.iter, chain)
         drawn = [d for d in self.draws if outermost in (d, *self.module.ancestors(d))]
         given = set(self.values.flow.backward_slice(call)) if drawn else set()
         # Beside what a step is given, examples may be drawn to be looked at, or for a test.
         unclear = not inner and not given & set(drawn)
         taken = (d.args[0].value for d in drawn if unclear or d in given)
-        passed = (self._passed(data, chain) for data in taken)
-        yield from (replace(each, is_beside=bool(inner)) for each in passed)
+        yield from (passed for data in taken for passed in self._passed(data, chain))
 
     def _gives_batches(
         self, loop: cst.For, chain: tuple[cst.Call, ...], inner: Sequence[cst.BaseExpression]
@@ -270,23 +217,15 @@ class TrainingData:
                 found.setdefault(function, set()).update(live)
         return {function: frozenset(sites) for function, sites in found.items()}
 
-    def passed_in_training(self, name: cst.BaseExpression) -> list[cst.BaseExpression]:
-        """What those calls pass for a parameter that train, where others of its function do not; nothing for another name."""
-        match self.values.definitions.reaching(name) if isinstance(name, cst.Name) else []:
-            case [cst.Param() as param] if (function := self.module.function_of(name)) is not None:
-                live = self.training_sites.get(function, frozenset())
-                passed = self.values.calls.actual_arguments(function, param)
-                if live and not all(site in live for site, _ in passed):
-                    return [value for site, value in passed if site in live]
-        return []
-
     def _live(self, chain: tuple[cst.Call, ...]) -> list[cst.Call]:
         """The calls that run the function of the last of a chain, but for those that never come to its first."""
         function = self.module.function_of(chain[-1])
         sites = self.values.calls.sites(function) if function is not None else []
         return [s for s in sites if not is_ruled_out(self.values, (*chain, s))] or sites
 
-    def _passed(self, iterable: cst.BaseExpression, chain: tuple[cst.Call, ...]) -> Taken:
+    def _passed(
+        self, iterable: cst.BaseExpression, chain: tuple[cst.Call, ...]
+    ) -> list[cst.BaseExpression]:
         """What a loop around the last of a chain runs over; where that is passed to its function, and not all who call it
         train, what those pass who do. What is made of each batch, `(f(b) for b in data)`, `map(f, data)`, is taken from the data.
         """
@@ -294,24 +233,16 @@ class TrainingData:
         source = self.source(iterable)
         bound = self.values.definitions.reaching(source) if isinstance(source, cst.Name) else []
         function = self.module.function_of(chain[-1])
-        data, _ = self.turns.beside(iterable)
         match bound:
             case [cst.Param() as param] if function is not None:
                 live = self._live(chain)
                 passed = self.values.calls.actual_arguments(function, param)
-                others = tuple(value for site, value in passed if site not in live)
-                if others:
-                    taken = [self._passed(v, (*chain, s)) for s, v in passed if s in live]
-                    return Taken(
-                        iterable,
-                        tuple(d for each in taken for d in each.data),
-                        (*others, *(d for each in taken for d in each.others)),
-                    )
-                several = len({self.module.text(value) for _, value in passed}) > 1
-                tests = [test for call in chain for test, _ in conditions(self.values, call)]
-                unclear = several and any(map(self._is_of_parameter, tests))
-                return Taken(iterable, (data,), is_unclear=unclear)
-        return Taken(iterable, (data,))
+                if any(site not in live for site, _ in passed):
+                    trained = ((value, site) for site, value in passed if site in live)
+                    return [
+                        d for value, site in trained for d in self._passed(value, (*chain, site))
+                    ]
+        return [self.turns.beside(iterable)[0]]
 
     def _made_of_each(self, iterable: cst.BaseExpression) -> cst.BaseExpression:
         match self.values.flow.unwrap_iteration(iterable):
@@ -325,14 +256,6 @@ class TrainingData:
                 return iterable
         data = self._made_of_each(data)
         return data if self._pipelines.of(data) else iterable
-
-    def _is_of_parameter(self, test: cst.BaseExpression) -> bool:
-        """Whether what a function is passed answers a test."""
-        return any(
-            isinstance(definition, cst.Param)
-            for name in names_in(test)
-            for definition in self.values.definitions.reaching(name)
-        )
 
     @cached_property
     def draws(self) -> list[cst.Call]:
@@ -387,42 +310,27 @@ class TrainingData:
         return found
 
     @cached_property
-    def batch_sources(self) -> list[BatchSource]:
-        """The generators and `Sequence`s of this program that training runs over."""
-        given = [
-            x.value for call in self.training.keras.shown_fits if (x := fit_argument(call, "x"))
-        ]
-        found: dict[cst.BaseExpression, BatchSource] = {}
-        for expression in given:
-            if self.is_sequence(expression):
-                found[expression] = BatchSource(expression, True)
-        models = {loop.iter for loop in self.values.index.loops if takes_models(loop)}
-        alone = {data for each in self._every if not each.is_beside for data in each.data}
-        looped = [
-            self.source(data)
-            for iterables in self.loop_data.values()
-            for data in iterables
-            if data not in models
-        ]
-        shown = {*given, *map(self.source, alone)}
-        for expression in [*given, *looped]:
-            if expression in found:
-                continue
-            values = self.values.of(expression)
-            goes_through = self.is_sequence(expression) or (
-                expression in looped and values and all(map(self._goes_through, values))
-            )
-            if goes_through or self.values.kinds(expression) == {Kind.GENERATOR}:
-                found[expression] = BatchSource(expression, False, expression not in shown)
-        return list(found.values())
-
-    @cached_property
     def _shared(self) -> frozenset[cst.BaseExpression]:
-        """The batches that the program makes, of which each rank has its share."""
-        return frozenset(batches.expression for batches in self.batch_sources)
+        """The generators and `Sequence`s of this program that training runs over."""
+        shown = self.training.keras.shown_fits
+        given = [x.value for call in shown if (x := fit_argument(call, "x"))]
+        models = {loop.iter for loop in self.values.index.loops if takes_models(loop)}
+        every = (data for iterables in self.loop_data.values() for data in iterables)
+        looped = {self.source(data) for data in every if data not in models}
+        return frozenset(
+            expression
+            for expression in (*given, *looped)
+            if self.is_sequence(expression)
+            or self.values.kinds(expression) == {Kind.GENERATOR}
+            or (
+                expression in looped
+                and (values := self.values.of(expression))
+                and all(map(self._goes_through, values))
+            )
+        )
 
     def is_divided(self, data: cst.BaseExpression) -> bool:
-        """Whether each rank has its own share of what a loop runs over, or draws from."""
+        """Whether what a loop runs over, or draws from, gives batches."""
         return self._is_seen(data) or data in self.unseen_iterables
 
     def _is_seen(self, data: cst.BaseExpression) -> bool:
@@ -458,49 +366,7 @@ class TrainingData:
         values = self.values.of(expression)
         return bool(values) and all(v.kind is Kind.OTHER for v in values)
 
-    # Data that are not trained on
-
-    @cached_property
-    def evaluated(self) -> list[cst.BaseExpression]:
-        """What models are evaluated on, and predict from: arguments of `evaluate`, `predict`, and `fit`."""
-        keras = self.training.keras
-        given = [
-            argument(call, "x", 0)
-            for call in self.values.index.calls
-            if method(call) in ("evaluate", "predict")
-            and isinstance(call.func, cst.Attribute)
-            and keras.is_model(call.func.value) is not False
-        ]
-        given += [fit_argument(call, "validation_data") for call in keras.shown_fits]
-        return [arg.value for arg in given if arg is not None]
-
-    @cached_property
-    def run_over(self) -> list[cst.BaseExpression]:
-        """What loops run over, and draw from, without training on it."""
-        used = self.trained_over
-        drawn = (
-            draw.args[0].value
-            for draw in self.draws
-            if any(isinstance(a, (cst.For, cst.While)) for a in self.module.ancestors(draw))
-        )
-        loops = (loop.iter for loop in self.values.index.loops if not looks_once(loop))
-        return [*self.tested_over, *(data for data in (*loops, *drawn) if data not in used)]
-
     # What cannot be seen
-
-    @cached_property
-    def unseen_fits(self) -> list[cst.BaseExpression]:
-        """What `fit` is given where nothing tells what that is."""
-        seen = {fit.call for fit in self.fit_arrays}
-        datasets = dict(self.fit_datasets)
-        return [
-            data.value
-            for call in self.training.keras.shown_fits
-            if call not in seen
-            and (data := fit_argument(call, "x")) is not None
-            and data.value not in self._shared
-            and not (call in datasets and self._pipelines.of(data.value))
-        ]
 
     @cached_property
     def unseen_loops(self) -> dict[cst.Call, cst.BaseExpression | None]:
@@ -527,7 +393,7 @@ class TrainingData:
             ]
             while pending:
                 chain = pending.pop()
-                around = [each for taken in self._data_beside(chain) for each in taken.data]
+                around = self._data_beside(chain)
                 given = next(filter(self._may_give_batches, around), None)
                 if given is None:
                     pending += self._callers(chain)
@@ -551,18 +417,6 @@ class TrainingData:
             )
         )
 
-    # Pipelines
-
-    @cached_property
-    def pipelines(self) -> list[Pipeline]:
-        """All pipelines that training runs over."""
-        used = [data for iterables in self.loop_data.values() for data in iterables]
-        used += [dataset for _, dataset in self.fit_datasets]
-        found: list[Pipeline] = []
-        for expression in used:
-            found += self._pipelines.of(expression)
-        return found
-
 
 def takes_models(loop: cst.For | cst.CompFor) -> bool:
     """Whether what a loop goes over is used as models or optimizers are: `for name, net in nets.items()`."""
@@ -581,10 +435,3 @@ def takes_models(loop: cst.For | cst.CompFor) -> bool:
 _OF_MODELS = VARIABLE_LISTS | frozenset(
     "apply_gradients minimize compile fit train_on_batch set_weights get_weights optimizer".split()
 )
-
-
-def looks_once(loop: cst.For | cst.CompFor) -> bool:
-    """Whether a loop ends in its first turn: it looks at one batch."""
-    body = loop.body if isinstance(loop, cst.For) else None
-    last = body.body[-1] if isinstance(body, cst.IndentedBlock) and body.body else None
-    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Break)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from ...analysis.flow import Source, positional
-from ...analysis.index import ELEMENT, Binding, Path
-from ...analysis.syntax import method, names_in, nodes_in
+from ...analysis.index import ELEMENT, Path
+from ...analysis.syntax import method, nodes_in
 from ...analysis.values import MAX_PATH, ValueAnalysis
 
 #: What gives as many parts of an array as it is told.
@@ -51,14 +51,6 @@ def cuts(node: cst.Subscript) -> bool:
     return any(isinstance(element.slice, cst.Slice) for element in node.slice)
 
 
-def grows(node: cst.Subscript) -> bool:
-    """Whether a subscript takes all rows up to a number, or from one on: no batch, `x[:i]`."""
-    return any(
-        isinstance(e.slice, cst.Slice) and (e.slice.lower is None) is not (e.slice.upper is None)
-        for e in node.slice
-    )
-
-
 class Turns:
     """What the loops of one module run over that is no data."""
 
@@ -91,56 +83,6 @@ class Turns:
                 return inner, (*counts, *more)
         return iterable, ()
 
-    def numbered(self, loop: cst.For, divided: cst.BaseExpression) -> set[Source]:
-        """The numbers that come beside the batches of what the ranks divide, as the parts of it that a loop has names for."""
-        bound = (d for n in names_in(loop.target) for d in self._values.definitions.of(n))
-        paths = {d.path for d in bound if isinstance(d, Binding) and d.value is loop.iter}
-        pending: list[Source] = [(loop.iter, path) for path in paths]
-        seen, found = set[Source](), set[Source]()
-        while pending:
-            part = node, path = pending.pop()
-            if part in seen or len(path) > MAX_PATH:
-                continue
-            seen.add(part)
-            if node is divided:
-                found |= {part} if self._is_numbered(part) else set()
-            else:
-                pending += self._values.flow.predecessors(node, path)
-        return found
-
-    def _is_numbered(self, part: Source) -> bool:
-        """Whether a part counts: an element of a range, a place of `enumerate`, a name that goes up by itself."""
-        pending, seen, counts = [part], set[Source](), False
-        while pending:
-            node, path = pending.pop()
-            if (node, path) in seen:
-                counts = True  # made of itself
-                continue
-            seen.add((node, path))
-            if self._is_place(node, path):
-                counts = True
-            elif path or not isinstance(node, cst.Integer):
-                sources = list(self._sources(node, path))
-                if not path and isinstance(node, cst.BinaryOperation):
-                    sources = [(node.left, ())]
-                if isinstance(node, cst.Name) and not path:
-                    bound = self._values.definitions.of(node)
-                    counts |= any(isinstance(d, Binding) and d.adds for d in bound)
-                if not sources:
-                    return False
-                pending += sources
-        return counts
-
-    def _is_place(self, node: cst.BaseExpression, path: Path) -> bool:
-        """Whether a part is an element of what counts, or the place that is given with each element."""
-        if not isinstance(node, cst.Call):
-            return False
-        name = self._values.qualified(node.func)
-        if path == (ELEMENT,):
-            return is_range(name) or name in ("itertools.count", "numpy.arange")
-        named = name == "builtins.enumerate" or method(node) == "enumerate"
-        return named and path == (ELEMENT, 0)
-
     def numbers(self, iterable: cst.BaseExpression) -> bool:
         """Whether a loop runs over numbers, in any order, over slices, or over the numbers of rows."""
         return self._is_all(iterable, (ELEMENT,), self._numbers)
@@ -148,10 +90,6 @@ class Turns:
     def parts(self, iterable: cst.BaseExpression, path: Path = (ELEMENT,)) -> bool:
         """Whether a loop runs over parts of arrays: `zip(np.array_split(x, 8), np.array_split(y, 8))`."""
         return self._is_all(iterable, path, self._parts)
-
-    def is_slice(self, index: cst.BaseExpression) -> bool:
-        """Whether an expression is a slice: `rows = slice(i, i + 32)`."""
-        return self._is_all(index, (), self._slices)
 
     def _is_all(
         self,

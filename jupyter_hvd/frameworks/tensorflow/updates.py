@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 import libcst as cst
 
 from ...analysis.flow import Source
 from ...analysis.index import ELEMENT, Path
-from ...analysis.syntax import argument, method, names_in
+from ...analysis.syntax import argument, method, names_in, nodes_in
 from ...analysis.values import ValueAnalysis
-from .agreement import ASSIGNING, Agreement
 from .gradients import Gradients
 from .keras_loops import KerasLoops
 from .roles import Role
 
 #: Methods of optimizers that apply gradients, with the names of the gradients and of the variables.
 APPLYING = {"apply": ("grads", "trainable_variables"), "update_step": ("gradient", "variable")}
+
+#: Methods that change a variable.
+ASSIGNING = frozenset(
+    "assign assign_add assign_sub scatter_add scatter_sub scatter_update scatter_nd_add scatter_nd_sub "
+    " scatter_nd_update batch_scatter_update".split()
+)
 
 #: Expressions of variables, and whether each is one variable; else each is a list of them.
 Variables = tuple[tuple[cst.BaseExpression, ...], bool]
@@ -46,10 +51,6 @@ class Update:
     applied: Source | None = None
 
     @property
-    def minimizes(self) -> bool:
-        return method(self.call) == "minimize"
-
-    @property
     def is_of_model(self) -> bool:
         """Whether a model updates its own weights with the optimizer that it was compiled with."""
         return method(self.call) == "train_on_batch"
@@ -58,15 +59,11 @@ class Update:
 def updates(
     values: ValueAnalysis,
     gradients: Gradients,
-    agreement: Agreement,
     keras: KerasLoops,
-    drawn: Collection[cst.Call],
 ) -> Iterator[Update]:
-    """The updates of one module.
-
-    Args:
-        drawn: calls that draw random numbers which can be the same on all ranks: no step is made of these alone.
-    """
+    """The updates of one module."""
+    #: What a function changes by gradients that is no weight: moving averages of gradients, say.
+    moments: set[tuple[cst.FunctionDef | None, str]] = set()
     for call in values.index.calls:
         if not isinstance(call.func, cst.Attribute):
             continue
@@ -88,37 +85,25 @@ def updates(
             yield Update(call, receiver, (receiver,), False, function)
         elif name in ASSIGNING and call.args:
             value = call.args[0].value
-            if any(True for _ in gradients.flowing_into(value)) or (
-                gradients.are_taken
-                and agreement.is_weight(receiver)
-                and is_repeated(values, call)
-                and not agreement.is_equal_but_for(value, _drawn_beside(values, call, drawn))
-                and not agreement.is_copy(value)
-            ):
+            if any(True for _ in gradients.flowing_into(value)):
+                yield Update(call, None, (receiver,), True, function, (value, ()))
+                if not gradients.is_weight(receiver):
+                    moments.add((function, values.module.text(receiver)))
+            elif _reads(values, value, function, moments) and gradients.is_weight(receiver):
                 yield Update(call, None, (receiver,), True, function, (value, ()))
 
 
-def _drawn_beside(
-    values: ValueAnalysis, call: cst.Call, drawn: Collection[cst.Call]
-) -> list[cst.Call]:
-    """Those of some draws that run again where a call does, in its loops, or else in its function: noise, and no data."""
-    module = values.module
-    around: list[cst.CSTNode | None] = [
-        a for a in module.ancestors(call) if isinstance(a, (cst.For, cst.While))
-    ]
-    around = around or [module.function_of(call)]
-    return [
-        draw
-        for draw in drawn
-        if any(a in around for c in values.calls.leading_to(draw) for a in module.ancestors(c))
-    ]
-
-
-def is_repeated(values: ValueAnalysis, call: cst.Call) -> bool:
-    """Whether a call stands in a loop, or in a function, and so may run again."""
-    module = values.module
-    return module.function_of(call) is not None or any(
-        isinstance(a, (cst.For, cst.While)) for a in module.ancestors(call)
+def _reads(
+    values: ValueAnalysis,
+    value: cst.BaseExpression,
+    function: cst.FunctionDef | None,
+    moments: Set[tuple[cst.FunctionDef | None, str]],
+) -> bool:
+    """Whether a value is computed from a moment, as `velocity`, that its function has changed by a gradient before."""
+    return bool(moments) and any(
+        isinstance(node, cst.Name | cst.Attribute)
+        and (function, values.module.text(node)) in moments
+        for node in nodes_in(value)
     )
 
 
@@ -183,18 +168,3 @@ def variable_loops(values: ValueAnalysis, found: Sequence[Update]) -> frozenset[
             if isinstance(loop, cst.For) and any(n.value in names for n in names_in(loop.target)):
                 loops |= {loop, loop.iter}
     return frozenset(loops)
-
-
-def whole_list(values: ValueAnalysis, variable: cst.BaseExpression) -> cst.BaseExpression:
-    """The list that a loop, or an index, takes a variable from; the variable itself where it is not from one."""
-    node, path = variable, Path(())
-    seen = {(node, path)}
-    while path != (ELEMENT,):
-        sources = values.flow.predecessors(node, path)
-        if len(sources) != 1 or sources[0] in seen or (not sources[0][1] and path):
-            return variable
-        node, path = sources[0]
-        seen.add((node, path))
-        if not path and isinstance(node, cst.Call):
-            return variable
-    return node

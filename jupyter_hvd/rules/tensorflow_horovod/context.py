@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -18,28 +17,9 @@ from ...source.edits import Edit, Layer
 from ..base import BACKEND, Fix, Guard
 from ..base import Rule as BaseRule
 from ..options import Options
-from . import standalone
 
 #: What a fix may need to be in the program, besides the functions of `jupyter_hvd.runtime` by their names.
-HOROVOD, TENSORFLOW = BACKEND, "tensorflow"
-
-
-@dataclass(frozen=True)
-class Apart:
-    """What rules do not see of a program, since rank 0 runs it alone, or nothing else uses it.
-
-    Attributes:
-        unseen: where it stands. alone: for each block of statements that rank 0 runs, where it begins, and the edits that put
-        it under a condition. reasons: where trainings stand that are not divided, and why.
-        used: where functions stand that rank 0 runs there, and others too.
-        behind: the edits that let all ranks draw the same random numbers again.
-    """
-
-    unseen: tuple[Span, ...]
-    alone: tuple[tuple[int, tuple[Edit, ...]], ...]
-    reasons: tuple[tuple[int, str], ...]
-    used: tuple[Span, ...]
-    behind: tuple[Edit, ...] = ()
+HOROVOD, TENSORFLOW, RUNTIME = BACKEND, "tensorflow", "runtime"
 
 
 @dataclass
@@ -48,29 +28,22 @@ class Context(TensorFlowProgram):
 
     cells: JoinedCells
     options: Options
-    apart: Apart | None = None
     module: Module = field(init=False)
 
     def __post_init__(self) -> None:
-        text = self.cells.python
-        for span in self.apart.unseen if self.apart is not None else ():
-            unseen = re.sub(r"[^\r\n]", " ", text[span.start : span.end])
-            text = text[: span.start] + unseen + text[span.end :]
-        self.module = parsed(text)
+        self.module = parsed(self.cells.python)
+
+    @property
+    def keeps_values(self) -> bool:
+        return self.options.open_ended
 
     # Names to write with
 
     def fresh(self, *candidates: str) -> str:
         """The first of these names, then of their numbered forms, that the module does not use."""
+        taken = self.values.index.names
         numbered = (f"{candidates[0]}_{n}" for n in range(2, 1000))
-        return next(name for name in chain(candidates, numbered) if name not in self._taken)
-
-    @cached_property
-    def _taken(self) -> set[str]:
-        """The names that the module uses, and the words of what stands apart."""
-        spans = self.apart.unseen if self.apart is not None else ()
-        texts = (self.cells.text[span.start : span.end] for span in spans)
-        return self.values.index.names.union(*(re.findall(r"\w+", text) for text in texts))
+        return next(name for name in chain(candidates, numbered) if name not in taken)
 
     @cached_property
     def hvd(self) -> str:
@@ -86,24 +59,9 @@ class Context(TensorFlowProgram):
         """The name of the runtime library."""
         return self.fresh("jhvd", "jupyter_hvd_runtime")
 
-    @property
-    def writes_runtime(self) -> bool:
-        """Whether what the program needs of the runtime library is written into it, not imported."""
-        return self.options.standalone and not self.options.shares_batches
-
     def runtime(self, name: str) -> str:
-        """How the program writes the name of a function of the runtime library, which the fix needs."""
-        return self.runtime_names[name] if self.writes_runtime else f"{self.jhvd}.{name}"
-
-    @cached_property
-    def runtime_names(self) -> dict[str, str]:
-        """What the names of the runtime library are in a program that they are written into."""
-        return {
-            name: self.fresh(name, f"hvd_{name}")
-            if definition.is_import
-            else self.fresh(f"hvd_{name.lstrip('_')}")
-            for name, definition in standalone.definitions().items()
-        }
+        """How the program writes the name of a function of the runtime library."""
+        return f"{self.jhvd}.{name}"
 
     @cached_property
     def tf(self) -> str:
@@ -121,21 +79,6 @@ class Context(TensorFlowProgram):
                     if (whole or "").startswith("tensorflow.") and not alias.asname:
                         return "tensorflow"
         return None
-
-    @property
-    def compression(self) -> str:
-        """The argument of Horovod's wrappers that compresses gradients, or ''."""
-        return (
-            f", compression={self.hvd}.Compression.fp16"
-            if self.options.compression == "fp16"
-            else ""
-        )
-
-    @property
-    def optimizer_options(self) -> str:
-        """What the caller chose for `DistributedOptimizer`, as further arguments."""
-        passes = self.options.backward_passes_per_step
-        return self.compression + (f", backward_passes_per_step={passes}" if passes > 1 else "")
 
     # Edits that many rules make
 
@@ -171,26 +114,6 @@ class Context(TensorFlowProgram):
             return (self.insert(self.module.span(rate).end, size),)
         return self.wrap(rate, "(", f"){size}")
 
-    def over_size(self, count: cst.BaseExpression, compared: bool = False) -> tuple[Edit, ...]:
-        """A count of steps divided by the number of ranks; at least one step remains. `compared` counts are part of an
-        expression, others stand alone.
-        """
-        if isinstance(count, (cst.Name, cst.Integer, cst.Attribute)) and not compared:
-            end, text = self.module.span(count).end, self.module.text(count)
-            return (self.insert(end, f" // {self.backend.size} or {text}", Layer.DIVISION),)
-        return self.at_least_one(count)
-
-    def at_least_one(self, count: cst.BaseExpression, maximum: str = "max") -> tuple[Edit, ...]:
-        """`max(1, count // size)`, by whatever function gives the maximum."""
-        single = isinstance(count, (cst.Name, cst.Integer, cst.Attribute, cst.Call))
-        opening, closing = ("", "") if single or count.lpar else ("(", ")")
-        return self.wrap(
-            count,
-            f"{maximum}(1, {opening}",
-            f"{closing} // {self.backend.size})",
-            Layer.COUNT,
-        )
-
     def add_keyword(self, call: cst.Call, text: str, layer: Layer = Layer.PLAIN) -> Edit:
         """`name=value` as one more argument at the end of a call."""
         end = self.module.span(call).end - 1
@@ -211,14 +134,17 @@ class Context(TensorFlowProgram):
             )
         return self.insert(comma, f" {text},", layer)
 
-    def after_statement(
-        self, statement: cst.CSTNode, lines: list[str], layer: Layer = Layer.PLAIN
-    ) -> Edit:
-        """New lines, indented like the statement, on the line after it."""
-        span = self.module.span(statement)
-        indent = self.module.indentation(span.start)
-        text = "".join(f"{self.module.newline}{indent}{line}" for line in lines)
-        return self.insert(self.module.line_end(span.end), text, layer)
+    def after_block(self, block: cst.With, line: str) -> Edit:
+        """A new line behind a block, indented like its header."""
+        indent = self.module.indentation(self.module.span(block).start)
+        end = self.module.line_end(self.module.span(last_line(block)).end)
+        return self.insert(end, f"{self.module.newline}{indent}{line}", Layer.BEHIND_BLOCK)
+
+    def own_line(self, call: cst.Call) -> cst.SimpleStatementLine | None:
+        """The line that holds this call as its only statement."""
+        statement = self.module.parent(call)
+        line = self.module.parent(statement) if isinstance(statement, cst.Expr) else None
+        return line if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
 
     def on_rank_zero(self, line: cst.SimpleStatementLine, anchor: cst.CSTNode) -> Fix:
         """A line that rank 0 alone runs: under an `if` of its own, or the one that holds nothing else."""
@@ -277,11 +203,6 @@ class Context(TensorFlowProgram):
         """The places of the statements in each block that was asked for."""
         return {}
 
-    @cached_property
-    def run_together(self) -> dict[cst.CSTNode, list[cst.BaseExpression] | None]:
-        """What `questions.together` has found of each function that it was asked for."""
-        return {}
-
     def indent_step(self, node: cst.CSTNode) -> str:
         """What a block is indented by where a node stands: as its own block, else as the first of its cell."""
         default = self.module.tree.default_indent
@@ -313,17 +234,20 @@ class Context(TensorFlowProgram):
                 pending.extend(child.children)
         return found
 
-    def statement_of(self, node: cst.CSTNode) -> cst.BaseSmallStatement | None:
-        """The small statement in which an expression stands, unless a lambda or comprehension, or the
-        header of a compound statement, comes between."""
-        for ancestor in self.module.ancestors(node):
-            if isinstance(ancestor, cst.BaseSmallStatement):
-                return ancestor
-            if isinstance(
-                ancestor, (cst.BaseCompoundStatement, cst.Lambda, cst.CompFor, cst.BaseComp)
-            ):
-                return None
-        return None
+
+def last_line(block: cst.CSTNode) -> cst.CSTNode:
+    """The last simple statement inside a compound statement."""
+    body = getattr(block, "body", None)
+    orelse = getattr(block, "finalbody", None) or getattr(block, "orelse", None)
+    if orelse is not None:
+        return last_line(orelse)
+    if isinstance(block, cst.Try | cst.TryStar) and block.handlers:
+        return last_line(block.handlers[-1])
+    if isinstance(block, cst.Match):
+        return last_line(block.cases[-1])
+    if isinstance(body, cst.IndentedBlock):
+        return last_line(body.body[-1])
+    return block
 
 
 Rule = BaseRule[Context]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
-import libcst as cst
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ...source.edits import IN_FRONT, Layer
-from ..base import SHARING, Example, Finding, Fix, Problem, program
-from .context import Context, Rule
-from .imports import SHARED_MARK, SHARING_FILE
+from ..base import Example, Finding, Fix, Problem, program
+from .context import RUNTIME, Context, Rule
+from .imports import MARK, SHARING_FILE, Place, first_place
 
 
 class ShareProgram(Rule):
@@ -59,13 +57,12 @@ class ShareProgram(Rule):
             batch="global",
         ),
     )
-    batches = SHARING
     mandatory = True
 
     def find(self, context: Context) -> Iterator[Finding]:
         if context.options.open_ended:
             return
-        place = next((p for p in places(context) if not stays_first(p.statement)), None)
+        place = first_place(context)
         if place is None:
             yield Problem(
                 context.module.tree,
@@ -73,61 +70,26 @@ class ShareProgram(Rule):
                 "import tensorflow in a line of its own",
             )
             return
+        yield self._start(context, place)
+
+    def provide(self, context: Context, name: str, users: Sequence[Fix]) -> Fix | None:
+        """Other changes need the runtime library, and ranks that share."""
+        place = None if context.options.open_ended else first_place(context)
+        if name != RUNTIME or place is None:
+            return None
+        return replace(self._start(context, place), provides=RUNTIME)
+
+    def _start(self, context: Context, place: Place) -> Fix:
         newline, indent = context.module.newline, context.module.indentation(place.offset)
         chosen = [] if context.options.guard else ["guard=False"]
         chosen += [] if context.options.data == "each" else [f'data="{context.options.data}"']
         lines = (
             f"import {SHARING_FILE if context.options.standalone else 'jupyter_hvd.runtime'} as {context.jhvd}",
-            f"{context.jhvd}.start_shared({', '.join(chosen)})  {SHARED_MARK}",
+            f"{context.jhvd}.start_shared({', '.join(chosen)})  {MARK}",
         )
         text = "".join(f"{line}{newline}{indent}" for line in lines)
-        edit = context.insert(place.offset, text, Layer.RUNTIME + IN_FRONT)
-        yield Fix(place.statement, (edit,), needs=())
-
-
-@dataclass(frozen=True)
-class Place:
-    """A statement that others can stand in front of, and where it begins."""
-
-    statement: cst.CSTNode
-    offset: int
-
-
-def places(context: Context) -> Iterator[Place]:
-    """The top-level statements whose first line is the user's Python alone, in order."""
-    module, text = context.module, context.cells.text
-    for statement in module.tree.body:
-        inner: cst.CSTNode = statement
-        if isinstance(statement, cst.With) and is_header(context, statement):
-            inner = statement.body.body[0]
-        first = inner
-        if isinstance(inner, cst.FunctionDef | cst.ClassDef) and inner.decorators:
-            first = inner.decorators[0]
-        offset = module.span(first).start
-        line = slice(module.line_start(offset), module.line_end(offset))
-        if text[line] == module.source[line] and not text[line.start : offset].strip():
-            yield Place(inner, offset)
-
-
-def is_header(context: Context, statement: cst.With) -> bool:
-    """Whether this stands around a cell that is indented as a whole, and is not the user's."""
-    start = context.module.span(statement).start
-    first = context.module.span(statement.body.body[0]).start
-    return context.cells.cell_of(start) != context.cells.cell_of(first)
-
-
-def stays_first(statement: cst.CSTNode) -> bool:
-    """Whether Python wants a statement to be the first: a docstring, an import from `__future__`."""
-    match statement:
-        case cst.SimpleStatementLine(
-            body=[
-                cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString())
-                | cst.ImportFrom(module=cst.Name(value="__future__")),
-                *_,
-            ]
-        ):
-            return True
-    return False
+        edit = context.insert(place.offset, text, Layer.SHARED + IN_FRONT)
+        return Fix(place.statement, (edit,), needs=())
 
 
 RULES: tuple[type[Rule], ...] = (ShareProgram,)

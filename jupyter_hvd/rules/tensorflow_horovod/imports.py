@@ -14,10 +14,7 @@ from ..base import Fix
 from .context import Context
 
 #: The comment by which a converted program is known again.
-MARK = "# Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own"
-#: The same for one that was converted with `--batch global`.
-SHARED_MARK = "# Horovod, added by jupyter hvd: the ranks share each batch"
-MARKS = (MARK, SHARED_MARK)
+MARK = "# Horovod, added by jupyter hvd: the ranks share each batch"
 #: The module of the file that a stand-alone program imports instead of the runtime.
 SHARING_FILE = "jupyter_hvd_sharing"
 #: What such a program calls first.
@@ -41,8 +38,7 @@ def imports_tensorflow(context: Context) -> bool:
 
 def is_own_work(context: Context) -> bool:
     """Whether this converter wrote the program."""
-    written = any(mark in context.module.source for mark in MARKS)
-    return written and uses_horovod(context) is not None
+    return MARK in context.module.source and uses_horovod(context) is not None
 
 
 def first_import(context: Context) -> cst.CSTNode | None:
@@ -66,6 +62,56 @@ def _imports(context: Context, library: str) -> Iterator[cst.CSTNode]:
 
 
 @dataclass(frozen=True)
+class Place:
+    """A statement that others can stand in front of, and where it begins."""
+
+    statement: cst.CSTNode
+    offset: int
+
+
+def first_place(context: Context) -> Place | None:
+    """The first statement that lines of ours can stand in front of."""
+    return next((p for p in _places(context) if not stays_first(p.statement)), None)
+
+
+def _places(context: Context) -> Iterator[Place]:
+    """The top-level statements whose first line is the user's Python alone, in order."""
+    module, text = context.module, context.cells.text
+    for statement in module.tree.body:
+        inner: cst.CSTNode = statement
+        if isinstance(statement, cst.With) and is_header(context, statement):
+            inner = statement.body.body[0]
+        first = inner
+        if isinstance(inner, cst.FunctionDef | cst.ClassDef) and inner.decorators:
+            first = inner.decorators[0]
+        offset = module.span(first).start
+        line = slice(module.line_start(offset), module.line_end(offset))
+        if text[line] == module.source[line] and not text[line.start : offset].strip():
+            yield Place(inner, offset)
+
+
+def is_header(context: Context, statement: cst.With) -> bool:
+    """Whether this stands around a cell that is indented as a whole, and is not the user's."""
+    start = context.module.span(statement).start
+    first = context.module.span(statement.body.body[0]).start
+    return context.cells.cell_of(start) != context.cells.cell_of(first)
+
+
+def stays_first(statement: cst.CSTNode) -> bool:
+    """Whether Python wants a statement to be the first: a docstring, an import from `__future__`."""
+    match statement:
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString())
+                | cst.ImportFrom(module=cst.Name(value="__future__")),
+                *_,
+            ]
+        ):
+            return True
+    return False
+
+
+@dataclass(frozen=True)
 class StartPlace:
     """Where Horovod is imported and started.
 
@@ -79,10 +125,15 @@ class StartPlace:
     in_front: bool
 
 
-def start_place(context: Context, users: Sequence[Fix]) -> StartPlace:
-    """Behind the imports of TensorFlow, or in front of the first line that needs Horovod where that is earlier."""
+def start_place(context: Context, users: Sequence[Fix]) -> StartPlace | None:
+    """Behind the imports of TensorFlow, or in front of the first line that needs Horovod where that is earlier.
+
+    At the top where functions alone import TensorFlow; None where there is no place.
+    """
     first = first_import(context)
-    assert first is not None
+    if first is None:
+        top = first_place(context)
+        return None if top is None else StartPlace(top.statement, top.offset, True)
     end = end_of_imports(context, first)
     early = sorted(edit.start for fix in users for edit in fix.edits if edit.start < end)
     statements = [s for s in context.module.tree.body if context.module.span(s).start < end]

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from ...analysis.index import ELEMENT
-from ...analysis.library import Kind, Value
-from ...analysis.syntax import argument, method
+from ...analysis.syntax import argument
 from ...frameworks.tensorflow import tf_api
-from ...frameworks.tensorflow.keras_loops import POSITIONS
-from ...frameworks.tensorflow.library import partial_call
-from ...frameworks.tensorflow.pipelines import parts
-from ...frameworks.tensorflow.roles import Role
-from ..base import BATCHES, Example, Finding, Problem, program
+from ..base import Example, Finding, Problem, program
 from .context import Context, Rule
 from .environment import settings
-from .imports import first_import, is_own_work, uses_horovod
-from .questions import KNOWN_LIBRARIES, RUNS, trains_by_name
+from .imports import is_own_work, uses_horovod
 
 
 class Refusal(Rule):
@@ -39,7 +31,6 @@ class AlreadyHorovod(Refusal):
     code = "HVD901"
     name = "already Horovod"
     rationale = "The program already uses Horovod."
-    batches = BATCHES
     examples = (
         Example(
             program(
@@ -86,7 +77,6 @@ class OtherDistribution(Refusal):
     code = "HVD902"
     name = "other distribution"
     rationale = "Two ways of distributing do not go together."
-    batches = BATCHES
     examples = (
         Example(
             program(
@@ -156,7 +146,6 @@ class TF1(Refusal):
     code = "HVD903"
     name = "TensorFlow 1"
     rationale = "Sessions need other rules than eager TensorFlow 2."
-    batches = BATCHES
     examples = (
         Example(
             program(
@@ -188,8 +177,6 @@ class Estimators(Refusal):
     code = "HVD904"
     name = "Estimator"
     rationale = "Estimators run their own sessions."
-    partial = True
-    batches = BATCHES
     examples = (
         Example(
             program(
@@ -225,7 +212,6 @@ class OtherBackend(Refusal):
     code = "HVD908"
     name = "other backend"
     rationale = "Horovod for TensorFlow averages the gradients of TensorFlow."
-    batches = BATCHES
     examples = (
         Example(
             program(
@@ -287,253 +273,10 @@ def uses(
             return
 
 
-class HiddenFit(Refusal):
-    """A `fit` of something that may or may not be a Keras model.
-
-    `fit` of a scaler is left alone, `fit` of a model must be converted. Where nothing in
-    the program tells which it is, neither is right.
-    """
-
-    code = "HVD905"
-    name = "unknown fit"
-    rationale = "It must be known which fit trains a Keras model."
-    examples = (
-        Example(
-            program(
-                """
-                import tensorflow as tf
-
-
-
-                def train(learner):
-                    learner.fit(x, y)
-
-
-                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-                model.compile('sgd', loss='mse')
-                model.fit(x, y)
-                """
-            ),
-            None,
-        ),
-    )
-
-    def find(self, context: Context) -> Iterator[Finding]:
-        for call in context.values.index.calls:
-            if not isinstance(call.func, cst.Attribute):
-                continue
-            name, receiver = method(call), call.func.value
-            if (
-                name in POSITIONS
-                and call not in context.training.keras.fits
-                and self._is_open(context, receiver)
-            ):
-                yield Problem(
-                    call,
-                    "nothing in this program tells whether this fit trains a Keras model",
-                    "make the model in this file; if it is none, add  # hvd: ignore[HVD905]",
-                )
-
-    def _is_open(self, context: Context, receiver: cst.BaseExpression) -> bool:
-        """Whether a receiver may be a model for all that this module says; what a library made has a name."""
-        if first_import(context) is None or context.training.keras.is_model(receiver) is not None:
-            return False
-        return all(not value.name for value in context.values.of(receiver))
-
-
-class HiddenTraining(Refusal):
-    """A model or an optimizer is handed to a function of another module, which may train it.
-
-    The rules see one file. What another module does
-    with the model, it does on every rank by itself.
-    """
-
-    code = "HVD906"
-    name = "training elsewhere"
-    rationale = "What another module does with a model is not converted."
-    partial = True
-    examples = (
-        Example(
-            program(
-                """
-                import tensorflow as tf
-                from training import train
-
-                optimizer = tf.keras.optimizers.Adam()
-                train(tf.keras.Sequential([tf.keras.layers.Dense(1)]), optimizer)
-                """
-            ),
-            None,
-        ),
-        Example(
-            program(
-                """
-                import autokeras
-                import tensorflow as tf
-
-
-                def build(width=8):
-                    model = tf.keras.Sequential([tf.keras.layers.Dense(width)])
-                    model.compile('adam', loss='mse')
-                    return model
-
-
-                autokeras.Ensemble(build).fit(x, y)
-                """
-            ),
-            None,
-            "Another library trains the models that it has made.",
-        ),
-    )
-
-    def find(self, context: Context) -> Iterator[Finding]:
-        yield from self._forests(context)
-        for call in context.values.index.calls:
-            name = context.values.qualified(call.func)
-            if name in tf_api.RUNNERS or tf_api.makes_optimizer(name):
-                continue
-            if self._searches(context, call) and any(
-                value.node in context.training.functions
-                for arg in call.args
-                for value in self._of(context, arg.value)
-            ):
-                yield Problem(
-                    call,
-                    f"a function that trains is handed to {context.module.text(call.func)}, which runs it with what each rank chooses by itself",
-                    "search on one process, then train the model that is chosen with fit in this file",
-                )
-                continue
-            if not name or name.startswith(KNOWN_LIBRARIES) or name == "functools.partial":
-                continue
-            handed = [arg.value for arg in call.args if self._makes_model(context, arg.value)]
-            builds = tf_api.makes_tuner(name) or tf_api.makes_estimator(name)
-            if handed and not (builds and not any(self._fits(context, e) for e in handed)):
-                tried = self._is_tried(context, call)
-                yield Problem(
-                    call,
-                    f"a function that makes a model is handed to {context.module.text(call.func)}, which "
-                    + ("may train it" if tried else "trains it where it cannot be seen from here"),
-                    "search on one process, then train the model that is chosen with fit in this file",
-                    "warning" if tried else "error",
-                )
-            if not builds and any(
-                context.values.may_be(arg.value, Role.OPTIMIZER) for arg in call.args
-            ):
-                yield Problem(
-                    call,
-                    f"an optimizer is handed to {context.module.text(call.func)}, of another module, which cannot be seen from here",
-                    "bring the training into this file, or convert that module's step by hand",
-                )
-            elif not handed:
-                yield from self._handed_model(context, call)
-
-    def _forests(self, context: Context) -> Iterator[Problem]:
-        """Models of TensorFlow Decision Forests, which look like Keras' and are trained without gradients."""
-        for fit in context.training.keras.fits:
-            assert isinstance(fit.func, cst.Attribute)
-            made = context.values.of(fit.func.value)
-            if any(value.name.startswith("tensorflow_decision_forests.") for value in made):
-                yield Problem(
-                    fit,
-                    "trees are not trained by gradients, so each rank would grow a forest of its own from its share",
-                    "train it on one process; TensorFlow Decision Forests has its own way to distribute",
-                )
-
-    def _searches(self, context: Context, call: cst.Call) -> bool:
-        """Whether a call is of something that looks for the best arguments of a function: Optuna's `study.optimize`, say."""
-        kinds = context.values.kinds(call.func)
-        name = context.values.qualified(call.func)
-        return (
-            kinds <= {Kind.LIBRARY, Kind.UNKNOWN}
-            and not name.startswith(KNOWN_LIBRARIES)
-            and bool(SEARCHING.search(context.module.text(call.func)))
-        )
-
-    def _is_tried(self, context: Context, call: cst.Call) -> bool:
-        """Whether a function looks at what it is given, and gives nothing on that could train: `unittests.test_build(build)`."""
-        text = context.module.text(call.func)
-        function = text.rpartition(".")[2]
-        named = TRAINING_NAME.search(function) or SEARCHING.search(text)
-        alone = isinstance(context.module.parent(call), cst.Expr)
-        return alone and not named and not function[:1].isupper() and function not in RUNS
-
-    def _handed_model(self, context: Context, call: cst.Call) -> Iterator[Problem]:
-        """A model in the hands of another module's function that, by its name, trains, or that does something to it."""
-        text = context.module.text(call.func)
-        function = text.rpartition(".")[2]
-        given = [part for arg in call.args for part in parts(arg.value)]
-        if not any(self._is_model(context, part) for part in given):
-            return
-        trains = bool(TRAINING_NAME.search(function)) or trains_by_name(
-            context.values.qualified(call.func)
-        )
-        if trains or (
-            isinstance(context.module.parent(call), cst.Expr) and not function[:1].isupper()
-        ):
-            yield Problem(
-                call,
-                f"a model is handed to {text}, of another module, "
-                + (
-                    "which trains it where it cannot be seen from here"
-                    if trains
-                    else "which may train it"
-                ),
-                "bring its training into this file, where it can be converted",
-                "error" if trains else "warning",
-            )
-
-    def _is_model(self, context: Context, expression: cst.BaseExpression) -> bool:
-        """Whether an expression is a model, or has one in it, by what makes it or by the `compile` that it is given here."""
-        elements = (value.kind for value in context.values.of(expression, (ELEMENT,)))
-        return (
-            context.values.may_be(expression, Role.MODEL)
-            or Role.MODEL in elements
-            or context.module.text(expression) in context.training.keras.compiled_receivers
-        )
-
-    def _fits(self, context: Context, expression: cst.BaseExpression) -> bool:
-        """Whether an expression is of a class with a `fit` of its own, with which a tuner would train."""
-        return any(
-            context.values.classes.methods(value.node, "fit")
-            for value in context.values.of(expression)
-            if isinstance(value.node, cst.ClassDef)
-        )
-
-    def _makes_model(self, context: Context, expression: cst.BaseExpression) -> bool:
-        """Whether an expression is a function, or a class of functions, in which a model is compiled."""
-        values = self._of(context, expression)
-        made = {v.node for v in values if v.kind is not Kind.UNKNOWN}
-        inside = {
-            a for call in context.training.keras.compiles for a in context.module.ancestors(call)
-        }
-        # `callback(self)` is handed an object, which is no way to make a model.
-        return any(
-            isinstance(node, (cst.FunctionDef, cst.ClassDef)) for node in made & inside
-        ) and {v.kind for v in values} <= {Kind.FUNCTION, Kind.CLASS}
-
-    def _of(self, context: Context, expression: cst.BaseExpression) -> frozenset[Value]:
-        """What an expression may hold, of `functools.partial(f, …)` the function."""
-        values = context.values.of(expression)
-        begun = partial_call(context.values, values)
-        return values if begun is None else context.values.of(begun.args[0].value)
-
-
-#: Names of functions that train what they are given.
-TRAINING_NAME = re.compile(
-    r"(^|_)(re|pre)?_?(train|fit|learn|optimi[sz]e|fine_?tune)", re.IGNORECASE
-)
-#: What looks for the best arguments of a function: Optuna, Hyperopt, scikit-optimize, sweeps of Weights & Biases.
-SEARCHING = re.compile(
-    r"(^|[._])((gp_|forest_)?minimi[sz]e|maximi[sz]e|optimi[sz]e|fmin|agent|tune|Tuner|tune\.run)$"
-)
-
-
 RULES: tuple[type[Rule], ...] = (
     AlreadyHorovod,
     OtherDistribution,
     TF1,
     Estimators,
-    HiddenFit,
-    HiddenTraining,
     OtherBackend,
 )

@@ -13,7 +13,7 @@ from .questions import RANKS
 
 
 class ScaleSteps(Rule):
-    """Convert the numbers that count steps, or go by them, where batches grow with the number of ranks (`--batch scaled`).
+    """Convert the numbers that count steps, or go by them, where batches grow with the number of ranks.
 
     An epoch has an N-th of the steps. So a number of steps that the program writes down is divided: in `steps_per_epoch`, in the
     range of a loop, in `if step % 100 == 0`, as a warm-up or a patience that is counted in steps. Each is found by its unit: at the
@@ -28,7 +28,7 @@ class ScaleSteps(Rule):
     code = "HVD804"
     name = "counts of steps"
     rationale = "N ranks take an N-th of the steps for as many examples, so what counts steps is divided by N."
-    batches = ("scaled",)
+    batches = ("per-rank",)
     examples = (
         Example(
             program(
@@ -64,14 +64,14 @@ class ScaleSteps(Rule):
                 """
             ),
             ignore=("HVD801", "HVD803"),
-            batch="scaled",
         ),
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
         if not context.batch_sizes.grown:
             return
-        for coercion in context.scales.coercions:
+        sizes = context.scales.sizes_read
+        for coercion in (c for c in context.scales.coercions if c.node not in sizes):
             before, after = edit_around(
                 coercion.node,
                 context.module.parent(coercion.node),

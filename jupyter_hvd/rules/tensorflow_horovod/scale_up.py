@@ -1,4 +1,4 @@
-"""HVD8: with `--batch scaled` batches and learning rates grow with the number of ranks, which then share each batch."""
+"""HVD8: with `--batch per-rank` batches and learning rates grow with the number of ranks, which then share each batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...frameworks.tensorflow.roles import Role
 from ...frameworks.tensorflow.updates import Update
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
-from .context import HOROVOD, TENSORFLOW, Context, Rule
+from .context import HOROVOD, RUNTIME, TENSORFLOW, Context, Rule
 from .questions import (
     RANKS,
     RATES,
@@ -34,7 +34,7 @@ NUMBERS = frozenset({Kind.CONSTANT, Kind.OTHER})
 
 
 class ScaleBatch(Rule):
-    """Multiply the size of training's batches by the number of ranks (`--batch scaled`).
+    """Multiply the size of training's batches by the number of ranks.
 
     N ranks share a batch that is N times as large, so that a pass over the data takes an N-th of the steps. A size is multiplied once:
     where a name, a parameter or an entry of a configuration defines it, so that numbers of steps which are computed from it
@@ -47,7 +47,7 @@ class ScaleBatch(Rule):
     code = "HVD801"
     name = "batch size"
     rationale = "N ranks share a batch that is N times as large, in the time that one process needs for its own."
-    batches = ("scaled",)
+    batches = ("per-rank",)
     examples = (
         Example(
             program(
@@ -73,7 +73,6 @@ class ScaleBatch(Rule):
                 """
             ),
             "A size is multiplied where it is defined, so the number of steps agrees.",
-            batch="scaled",
         ),
         Example(
             program(
@@ -100,7 +99,6 @@ class ScaleBatch(Rule):
                         model.train_on_batch(x[i:i + 16 * hvd.size()], y[i:i + 16 * hvd.size()])
                 """
             ),
-            batch="scaled",
         ),
     )
 
@@ -108,7 +106,12 @@ class ScaleBatch(Rule):
         sizes = context.batch_sizes
         yield from hidden_trainings(context)
         for number in sizes.numbers:
-            yield Fix(number, times_size(context, number), grown(context.module.text(number)))
+            if not context.scales.is_kept(number):
+                yield Fix(number, times_size(context, number), grown(context.module.text(number)))
+        rates = {*rates_given(context)}
+        for read in context.scales.sizes_read if sizes.grown else ():
+            if rates.isdisjoint((read, *context.module.ancestors(read))):
+                yield Fix(read, times_size(context, read), grown(context.module.text(read)))
         for missing in sizes.missing:
             size = f"batch_size={missing.default} * {context.backend.size}"
             edit = context.add_keyword(missing.call, size)
@@ -116,7 +119,7 @@ class ScaleBatch(Rule):
         for count in sizes.counts:
             why = "A loop that cuts batches N times as large out of the data takes an N-th of the turns."
             yield Fix(count, fewer(context, count), why)
-        for batches in sizes.unseen:
+        for batches in (b for b in sizes.unseen if not is_called_later(context, b.training)):
             yield Problem(
                 batches.training,
                 "how many rows this trains on at once is not seen, so its batches do not grow with the number of ranks",
@@ -139,6 +142,20 @@ class ScaleBatch(Rule):
             )
 
 
+def rates_given(context: Context) -> Iterator[cst.BaseExpression]:
+    """The rates that optimizers are given, which other processes read and set, too."""
+    for call in context.values.index.calls:
+        if optimizer_makers(context, call) and (rate := rate_given(context, call)) is not None:
+            yield rate.value
+
+
+def is_called_later(context: Context, training: cst.Call) -> bool:
+    """Whether a training stands in a function that a later cell may call, and nothing here does."""
+    function = context.module.function_of(training)
+    called = function is not None and context.values.calls.sites(function)
+    return context.options.open_ended and function is not None and not called
+
+
 def hidden_trainings(context: Context) -> Iterator[Problem]:
     """The trainings of which no batch is seen here."""
     keras = context.training.keras
@@ -146,7 +163,7 @@ def hidden_trainings(context: Context) -> Iterator[Problem]:
     for call in (*keras.hidden_fits, *keras.estimator_fits):
         told = "what this trains on is not seen here, so neither its batches nor its rate grow with the number of ranks"
         yield Problem(call, told, advice, "warning")
-    if context.training.loop == "none":
+    if context.training.loop == "none" and not context.options.open_ended:
         told = "no training is seen here, so nothing is scaled: the ranks share the batches of one process"
         yield Problem(
             next(iter(context.values.index.imports), context.module.tree), told, advice, "warning"
@@ -180,7 +197,7 @@ def fewer(context: Context, count: cst.BaseExpression) -> tuple[Edit, ...]:
 
 
 class JoinBatches(Rule):
-    """Join as many consecutive batches as there are ranks, where no number says how large they are (`--batch scaled`).
+    """Join as many consecutive batches as there are ranks, where no number says how large they are.
 
     This is done for datasets of other modules, generators and `PyDataset`s whose batch size is not seen, and where the program
     takes or skips some of the batches.
@@ -192,7 +209,7 @@ class JoinBatches(Rule):
         f"Nothing here says how large a batch is, so N batches become one: {RANKS} ranks train on the rows of {RANKS} batches "
         f"a step, and take 1/{RANKS} of the steps."
     )
-    batches = ("scaled",)
+    batches = ("per-rank",)
     examples = (
         Example(
             program(
@@ -215,18 +232,17 @@ class JoinBatches(Rule):
                 model.fit(jhvd.join_batches(load_photos()), epochs=3)
                 """
             ),
-            batch="scaled",
         ),
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
         for batches in context.batch_sizes.joined:
             edits = context.wrap(batches, f"{context.runtime('join_batches')}(", ")")
-            yield Fix(batches, edits, needs=())
+            yield Fix(batches, edits, needs=(RUNTIME,))
 
 
 class ScaleRate(Rule):
-    """Multiply learning rates by the number of ranks (`--batch scaled`).
+    """Multiply learning rates by the number of ranks.
 
     A step averages its gradient over N times the rows, so it may be N times as long. Where the rate is a number that is
     given once, it is multiplied there. Where a schedule, a callback or the program itself goes by the rate, or by the optimizer's
@@ -242,7 +258,7 @@ class ScaleRate(Rule):
     code = "HVD803"
     name = "learning rate"
     rationale = f"rate → rate × ranks: a step averages over N times the rows ({RANKS} ranks: rate × {RANKS}), so it may be N times as long."
-    batches = ("scaled",)
+    batches = ("per-rank",)
     examples = (
         Example(
             program(
@@ -263,7 +279,6 @@ class ScaleRate(Rule):
                 model.fit(x, y)
                 """
             ),
-            batch="scaled",
         ),
         Example(
             program(
@@ -287,14 +302,15 @@ class ScaleRate(Rule):
                 """
             ),
             "A schedule is asked for one process's steps, and stays as it is.",
-            batch="scaled",
         ),
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
         if not context.batch_sizes.grown:
             return
-        kept, touched = kept_rates(context), touches_rates(context)
+        kept = kept_rates(context)
+        warmup = context.options.warmup_epochs
+        touched = context.keeps_values or warmup > 0 or touches_rates(context)
         wrapped = list(unseen_optimizers(context))
         flowing = {node for each in wrapped for node in context.values.flow.backward_slice(each)}
         for expression in wrapped:
@@ -306,6 +322,14 @@ class ScaleRate(Rule):
         for model in loaded_models(context):
             yield at_sink(context, model)
         yield from self._of_updates(context)
+        loops = context.batch_sizes.grown - {*context.training.keras.fits} if warmup else ()
+        for call in sorted(loops, key=lambda each: context.module.span(each).start):
+            yield Problem(
+                call,
+                "the rate of this training does not grow in the first epochs: only those of `fit` are counted",
+                "let the program itself set a smaller rate at first",
+                "info",
+            )
 
     def _of_maker(self, context: Context, call: cst.Call, touched: bool) -> Iterator[Finding]:
         """Scale the rate of the optimizer that a call makes; one around another, as Lookahead, has that one's."""
@@ -317,7 +341,8 @@ class ScaleRate(Rule):
             known = None
         rate = rate_given(context, call)
         plain = is_plain(context, call, rate)
-        if plain and rate is not None and context.batch_sizes.follow(rate.value):
+        grows = rate is not None and context.batch_sizes.follow(rate.value)
+        if plain and rate is not None and grows and not context.keeps_values:
             yield Problem(
                 rate.value,
                 "this learning rate is computed from the batch size, which is multiplied by the number of ranks, so it grows already",
@@ -344,13 +369,13 @@ class ScaleRate(Rule):
                 known = tf_api.OPTIMIZERS["rmsprop"]
                 text = f"optimizer={made_scaled(context, known, touched)}"
                 edit = context.add_keyword(call, text)
-                yield Fix(call, (edit,), needs=(HOROVOD, TENSORFLOW))
+                yield Fix(call, (edit,), needs=(HOROVOD, RUNTIME, TENSORFLOW))
             elif arg is not None and isinstance(arg.value, cst.SimpleString):
                 named = tf_api.OPTIMIZERS.get(str(arg.value.evaluated_value).lower())
                 if named is not None and arg.value not in kept:
                     text = made_scaled(context, named, touched)
                     edit = context.replace(arg.value, text)
-                    yield Fix(arg.value, (edit,), needs=(HOROVOD, TENSORFLOW))
+                    yield Fix(arg.value, (edit,), needs=(HOROVOD, RUNTIME, TENSORFLOW))
 
     def _of_updates(self, context: Context) -> Iterator[Finding]:
         """The rates by which the program changes weights itself."""
@@ -360,7 +385,7 @@ class ScaleRate(Rule):
             if update.optimizer is None
             and any(site.call in context.batch_sizes.grown for site in sites)
         ]
-        is_weight = context.training.agreement.is_weight
+        is_weight = context.training.gradients.is_weight
         moments = [u.variables[0] for u in own if not is_weight(u.variables[0])]
         for update in own:
             if not is_weight(update.variables[0]):
@@ -389,15 +414,28 @@ def multiplied(context: Context, rate: cst.BaseExpression) -> str:
 
 def at_sink(context: Context, optimizer: cst.BaseExpression) -> Fix:
     """An optimizer that multiplies its rate only while it updates weights."""
-    edits = context.wrap(optimizer, f"{context.runtime('scale_rate')}(", ")")
-    return Fix(optimizer, edits, needs=())
+    epochs = context.options.warmup_epochs
+    edits = context.wrap(
+        optimizer, f"{context.runtime('scale_rate')}(", f"{warmup_given(context)})"
+    )
+    grows = f" It grows from rate to rate × ranks in the first {epochs} epochs of `fit`."
+    return Fix(
+        optimizer, edits, f"{ScaleRate.rationale}{grows}" if epochs else "", needs=(RUNTIME,)
+    )
+
+
+def warmup_given(context: Context) -> str:
+    """The argument behind an optimizer whose rate grows in the first epochs; '' where none is to."""
+    epochs = context.options.warmup_epochs
+    return f", warmup_epochs={epochs}" if epochs else ""
 
 
 def made_scaled(context: Context, known: tf_api.Optimizer, touched: bool) -> str:
     """A call that makes an optimizer with its default rate, scaled there or at the sink."""
     if not touched:
         return made(context, known)
-    return f"{context.runtime('scale_rate')}({made(context, known, scaled=False)})"
+    optimizer = made(context, known, scaled=False)
+    return f"{context.runtime('scale_rate')}({optimizer}{warmup_given(context)})"
 
 
 def is_plain(context: Context, call: cst.Call, rate: cst.Arg | None) -> bool:

@@ -194,7 +194,7 @@ class Keras3(Keras):
                 return current(optimizer)
             is_schedule = isinstance(rate, schedule)
             rate = rate(optimizer._iterations * factor) if is_schedule else current(optimizer)
-            return rate * factor if scaling.is_applying(optimizer) else rate
+            return scaling.multiplied(rate, optimizer) if scaling.is_applying(optimizer) else rate
 
         replace(kind, "_get_current_learning_rate", scaled)
 
@@ -366,7 +366,7 @@ class Keras2(Keras):
 
         def scaled(optimizer: Any) -> Any:
             rate = rate_of.fget(optimizer)
-            return rate * scaling.rate_factor(optimizer) if scaling.is_applying(optimizer) else rate
+            return scaling.multiplied(rate, optimizer) if scaling.is_applying(optimizer) else rate
 
         replace(kind, "_compute_current_learning_rate", computed)
         replace(kind, "learning_rate", rate_of.getter(scaled))
@@ -381,7 +381,7 @@ class Keras2(Keras):
             is_rate = name == "learning_rate" and scaling.is_applying(optimizer)
             if not is_rate or isinstance(value, schedule):
                 return value
-            return value * scaling.rate_factor(optimizer)
+            return scaling.multiplied(value, optimizer)
 
         def decayed_scaled(optimizer: Any, dtype: Any) -> Any:
             factor = scaling.rate_factor(optimizer)
@@ -391,7 +391,9 @@ class Keras2(Keras):
             step = tf.cast(optimizer.iterations, dtype) * factor
             if isinstance(rate, schedule):
                 rate = tf.cast(rate(step), dtype)
-                rate = rate * factor if scaling.is_applying(optimizer) else rate
+                rate = (
+                    scaling.multiplied(rate, optimizer) if scaling.is_applying(optimizer) else rate
+                )
             return rate / (1.0 + tf.cast(optimizer._initial_decay, dtype) * step)
 
         replace(kind, "_get_hyper", scaled)

@@ -18,7 +18,7 @@ SEED_VARIABLE = "JUPYTER_HVD_SEED"
 GUARD_VARIABLE = "JUPYTER_HVD_GUARD"
 #: Which rank reads what: see `start_shared`.
 DATA_VARIABLE = "JUPYTER_HVD_DATA"
-#: "global" where the ranks of a notebook share what cells compute.
+#: Which batch the ranks of a notebook share, where they share what cells compute.
 BATCH_VARIABLE = "JUPYTER_HVD_BATCH"
 #: "1" where a job that is started again goes on after the epochs of `fit` that it has completed.
 RESUME_VARIABLE = "JUPYTER_HVD_RESUME"
@@ -99,12 +99,13 @@ def start_sharing() -> None:
     import tensorflow as tf
 
     from ..process import start
+    from ..scaling import pretend_ranks
     from .context import sharing
 
     global _begun
     _begun = True
     state = random.getstate()
-    start(guard=False)
+    start()
     require_equal_starts()
     sharing.guarded = os.environ.get(GUARD_VARIABLE, "1") != "0"
     sharing.data = os.environ.get(DATA_VARIABLE, "each")
@@ -118,6 +119,7 @@ def start_sharing() -> None:
         resumed_fits.install(tf.keras, replace)
     seed_tensorflow()
     random.setstate(state)
+    pretend_ranks()
 
 
 def share_other_keras() -> None:

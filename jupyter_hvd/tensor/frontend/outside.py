@@ -18,10 +18,66 @@ import numpy as np
 
 from ..language.errors import TensorError
 from ..language.pairs import Laid
-from ..language.types import Parameter
+from ..language.terms import Term
+from ..language.types import REAL, Parameter
+from ..reference.evaluate import Environment, evaluate
+from .signature import is_abstract, sizes_of
 
 Arguments = Mapping[str, Any]
 AS_FLOATS = "as floats"  # a step from an array of integers to one of floats
+
+
+@dataclass(frozen=True)
+class OnHost:
+    """A step from data to what a function of NumPy's makes of them, which is computed before each call: how many entries
+    it has is data. `getitem` is a part, and `sorted` a set of tuples as a table.
+    """
+
+    function: str
+    given: tuple[Any, ...] = ()
+    named: tuple[tuple[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        return self.function
+
+    def __call__(self, value: Any) -> Any:
+        if is_abstract(value):
+            raise TensorError(
+                f"`{self.function}` looks at integers, and under `jax.jit` they are not known",
+                "compute it outside, and pass the result",
+            )
+        if self.function == "getitem":
+            return np.asarray(value)[
+                *(slice(*p) if isinstance(p, tuple) else p for p in self.given)
+            ]
+        if self.function == "sorted":
+            return np.array(sorted(value), int).reshape(len(value), -1)
+        made = getattr(np, self.function)(np.asarray(value), *self.given, **dict(self.named))
+        return int(made) if isinstance(made, np.integer) else made
+
+
+ARGUMENTS = ""  # the name of all arguments of a call
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A step from the arguments of a call to a whole number that scalars and sizes among them decide: a term of these."""
+
+    term: Term
+    parameters: tuple[Parameter, ...]
+
+    def __str__(self) -> str:
+        return "count"
+
+    def __call__(self, arguments: Arguments) -> int:
+        if any(is_abstract(arguments[p.name]) for p in self.parameters if p.type == REAL):
+            raise TensorError(
+                "a number decides a size here, and under `jax.jit` it is not known",
+                "compute the size outside, and pass it as an int that is static",
+            )
+        sizes = sizes_of(self.parameters, arguments)
+        values = {p.name: float(arguments[p.name]) for p in self.parameters if p.type == REAL}
+        return int(evaluate(self.term, Environment(values, sizes)))
 
 
 class Surroundings:
@@ -49,8 +105,10 @@ class Reference:
 
     def value(self, arguments: Arguments) -> Any:
         """The value at a call with these arguments."""
-        root = self.surroundings
-        value = arguments[self.name] if root is None else root.value(self.name)
+        if self.surroundings is not None:
+            value = self.surroundings.value(self.name)
+        else:
+            value = arguments if self.name == ARGUMENTS else arguments[self.name]
         for key, is_attribute in self.steps:
             value = _part(value, key, is_attribute)
         return value
@@ -67,6 +125,8 @@ class Reference:
 
 
 def _part(value: Any, key: Any, is_attribute: bool) -> Any:
+    if isinstance(key, OnHost | Computed):
+        return key(value)
     if key is AS_FLOATS:
         return (value if hasattr(value, "astype") else np.asarray(value)).astype(float)
     if isinstance(value, Laid) and value.form.names and not isinstance(key, int):

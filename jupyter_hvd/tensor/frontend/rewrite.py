@@ -22,9 +22,11 @@ import dis
 import inspect
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, cast
 
@@ -36,6 +38,7 @@ from ..language.errors import Place, TensorError
 from .lambdas import LAMBDA, NAME, as_definition
 from .outside import Surroundings
 
+OURS = str(Path(__file__).parents[1])  # the folder of the package's own frames
 TRACER = "__tensor__"
 OUTSIDE = "__outside__"  # where the function's names from outside are looked up
 MARK = "#@"  # before the number of the source line that a rewritten statement ends on
@@ -49,7 +52,6 @@ _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
     cst.Nonlocal: ("`nonlocal` is a mutation", "return the value"),
     cst.ClassDef: ("a class is no tensor", "return a tuple"),
     cst.NamedExpr: ("`:=` inside an expression", "assign it in a statement of its own"),
-    cst.DictComp: ("a dict is no tensor", "use arrays, indexed by `range`"),
     cst.SetComp: ("a set is no tensor", "use arrays, indexed by `range`"),
     cst.Yield: ("a generator function has no size", "return an array: `[… for i in range(n)]`"),
     cst.Await: ("`await` inside a tensor function", "await in the caller and pass the array"),
@@ -68,9 +70,6 @@ AT_MOST = re.compile(r"# at most (\w+)\b")
 #: What changes a list, and what to write instead.
 _IN_PLACE = {
     "insert": "append, and turn the whole round afterwards: `y[::-1]`",
-    "extend": "write `y = y + [a, b]`",
-    "reverse": "write `y = y[::-1]`",
-    "sort": "sort outside, and pass the order as an index array",
     "pop": "read the entry, `y[-1]`, and go on with the rest, `y = y[:-1]`",
     "at": "write `np.bincount(k, x, n)`, or a loop: `for e in range(len(k)): y[k[e]] += x[e]`",
     "fill": "write `y = np.full(n, 0.5)`",
@@ -95,6 +94,15 @@ class Rewritten:
     text: str
     captured: Callable[[], tuple[Any, ...]]
     debugging: tuple[Place, ...] = ()
+
+    def raised(self, error: BaseException) -> bool:
+        """Whether the program itself raised an exception: its own lines, or a function of Python's or NumPy's that it called."""
+        traceback, own = error.__traceback__, False
+        while traceback is not None:
+            filename = traceback.tb_frame.f_code.co_filename
+            own = filename == self.filename or (own and not filename.startswith(OURS))
+            traceback = traceback.tb_next
+        return own
 
     def place_of(self, error: BaseException) -> Place | None:
         """The source line that an exception passed through last."""
@@ -301,6 +309,7 @@ class _Rewriter(cst.CSTTransformer):
         self.dotted: set[cst.CSTNode] = set()  # what is part of a dotted name
         self.sides: dict[cst.CSTNode, list[cst.BaseExpression]] = {}  # of comparisons, rewritten
         self.in_comments: set[str] = set()  # names that only comments have
+        self.occurring: Counter[str] = Counter()  # names, and how often the function has them
         self.debugging: list[Place] = []  # statements that only the Python function runs
 
     # Places and errors
@@ -336,6 +345,7 @@ class _Rewriter(cst.CSTTransformer):
         if self.depth:
             self.marks = True
         else:
+            self.occurring = _occurrences(node.body)
             kinds = (cst.For, cst.While, cst.If, cst.FunctionDef)
             self.marks = any(isinstance(inner, kinds) for inner in _nodes(node.body))
         self.outer.append(self.around)
@@ -421,7 +431,10 @@ class _Rewriter(cst.CSTTransformer):
         assert isinstance(updated.value, cst.Call)
         how, target = change
         assert isinstance(node.value, cst.Call)
-        given = [arg.value for arg in updated.value.args[-len(node.value.args) :]]
+        given = [
+            arg.value
+            for arg in updated.value.args[len(updated.value.args) - len(node.value.args) :]
+        ]
         if how == "append":
             return _assigned([target.value], self.call(node, how, target, given[-1]))
         name, values = cst.SimpleString(repr(target.value)), given[how not in METHODS :]
@@ -593,10 +606,17 @@ class _Rewriter(cst.CSTTransformer):
         assert isinstance(target, cst.Name)
         return self.call(node, "bind", cst.SimpleString(repr(target.value)), value)
 
-    def current(self, name: str) -> cst.Call:
+    def current(self, name: str, local: bool = False) -> cst.Call:
         """What a name means now, or that it means nothing yet."""
         get = cst.Attribute(cst.Name(TRACER), cst.Name("current"))
-        return cst.Call(get, [cst.Arg(_lambda(None, cst.Name(name)))])
+        given = [_lambda(None, cst.Name(name)), *([cst.Name("True")] if local else [])]
+        return cst.Call(get, [cst.Arg(e) for e in given])
+
+    def _begun(self, node: cst.For | cst.While, names: Sequence[str]) -> cst.Tuple:
+        """What the names that a loop changes mean before it, and which of them occur in it only."""
+        inside = _occurrences(node)
+        local = {x for x in names if inside[x] == self.occurring[x] > 0}
+        return cst.Tuple([cst.Element(self.current(x, x in local)) for x in names])
 
     # Statements of several lines: their parts become functions
 
@@ -638,8 +658,6 @@ class _Rewriter(cst.CSTTransformer):
         )
 
     def visit_For(self, node: cst.For) -> None:
-        if node.orelse is not None:
-            raise self.refuse(node.orelse, "`else` of a loop", "leave it out")
         for found in _within(node.body, cst.Return):
             message = "`return` inside a `for` makes its count depend on what it finds"
             raise self.refuse(found, message, "set a name, and `break`: `found = x[i]`")
@@ -660,8 +678,8 @@ class _Rewriter(cst.CSTTransformer):
         statements = list(_block(updated.body).body)
         lines = list(updated.leading_lines)
         begun: list[cst.BaseStatement] = []
+        flag = f"ended_{self.made}"
         if any(map(self._may_jump, node.body.body)):
-            flag = f"ended_{self.made}"
             if next(_jumps(node.body, cst.Break), None) is not None:
                 changed[flag] = True
                 names = list(changed)
@@ -679,7 +697,7 @@ class _Rewriter(cst.CSTTransformer):
             else self.call(node.iter, "each", updated.iter),
             _strings(names),
             cst.Tuple([cst.Element(cst.Name(str(plain))) for plain in changed.values()]),
-            cst.Tuple([cst.Element(self.current(x)) for x in names]),
+            self._begun(node, names),
             cst.Name(name),
         )
         return cst.FlattenSentinel(
@@ -687,8 +705,20 @@ class _Rewriter(cst.CSTTransformer):
                 *begun,
                 made.with_changes(leading_lines=lines),
                 self._line(node, _assigned(names, call, always=True)),
+                *self._otherwise(node, updated, flag if begun else ""),
             ]
         )
+
+    def _otherwise(
+        self, node: cst.For | cst.While, updated: cst.For | cst.While, flag: str
+    ) -> list[cst.BaseStatement]:
+        """The `else` of a loop, where no `break` has set the flag; an empty flag says that there is none."""
+        if node.orelse is None or updated.orelse is None:
+            return []
+        statements = list(_block(updated.orelse.body).body)
+        if not flag:
+            return statements
+        return self._choice(node, self._unset(_target(node), flag), statements, [])
 
     def _ended_by_flag(
         self,
@@ -699,22 +729,26 @@ class _Rewriter(cst.CSTTransformer):
     ) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
         """A loop's body with a flag in the place of its `break`s; and what is to stand before the loop."""
         begun: list[cst.BaseStatement] = [self._line(node, _assigned([flag], cst.Float("0.0")))]
-        ops = cst.Tuple([cst.Element(cst.SimpleString("'=='"))])
-        going = self.call(shown, "compare", ops, cst.Name(flag), cst.Integer("0"))
+        going = self._unset(shown, flag)
         return begun, self._choice(node, going, self._without_jumps(node, statements, flag), [])
 
+    def _unset(self, shown: cst.CSTNode, flag: str) -> cst.Call:
+        """Whether no `break` has set a flag."""
+        ops = cst.Tuple([cst.Element(cst.SimpleString("'=='"))])
+        return self.call(shown, "compare", ops, cst.Name(flag), cst.Integer("0"))
+
     def visit_While(self, node: cst.While) -> None:
-        for found in (*_within(node.body, cst.Return), *_jumps(node.body, cst.Continue)):
-            message = f"`{type(found).__name__.lower()}` inside a `while`"
-            advice = "write `for t in range(most):`, where most says how often it runs at most"
-            raise self.refuse(found, message, advice)
-        endless = isinstance(node.test, cst.Name) and node.test.value == "True"
-        if endless and _at_most(node) is None:
+        for found in _within(node.body, cst.Return):
+            message = "`return` inside a `while` makes its count depend on what it finds"
+            raise self.refuse(found, message, "set a name, and `break`: `found = x[i]`")
+        endless = _code(node.test) in ("True", "1")
+        if endless and _at_most(node) is None and not any(map(_counted(node), _limits(node))):
             message = "nothing says how often this `while` loop runs at most"
-            raise self.refuse(node.test, message, "say so: `while True:  # at most 100`")
+            advice = (
+                "say so: `while True:  # at most 100`; or count, `if k >= 100: break` with `k += 1`"
+            )
+            raise self.refuse(node.test, message, advice)
         self.around += 1
-        if node.orelse is not None:
-            raise self.refuse(node.orelse, "`else` of a loop", "leave it out")
 
     def leave_While(
         self, node: cst.While, updated: cst.While
@@ -725,11 +759,13 @@ class _Rewriter(cst.CSTTransformer):
         name = f"__turn_{self.made}"
         body = list(_block(updated.body).body)
         lines: list[cst.BaseStatement] = []
-        ends = any(map(self._may_jump, node.body.body))
+        ends = next(_jumps(node.body, cst.Break), None) is not None
+        flag = f"ended_{self.made}"
         if ends:
-            flag = f"ended_{self.made}"
             changed[flag] = True
             lines, body = self._ended_by_flag(node, node.test, body, flag)
+        elif any(map(self._may_jump, node.body.body)):
+            body = self._without_jumps(node, body, flag)
         names = list(changed)
         parameters = [cst.Param(cst.Name(x)) for x in names]
         made = self._function(node, name, parameters, body, _tuple(names))
@@ -739,25 +775,26 @@ class _Rewriter(cst.CSTTransformer):
             _strings(names),
             cst.Tuple([cst.Element(cst.Name(str(plain))) for plain in changed.values()]),
             _lambda(names, updated.test),
-            cst.Tuple([cst.Element(self.current(x)) for x in names]),
+            self._begun(node, names),
             cst.Name(name),
             self._bound_of(node),
             cst.Name(str(ends)),
         )
         made = made.with_changes(leading_lines=updated.leading_lines)
         result = self._line(node, _assigned(names, call, always=True))
-        return cst.FlattenSentinel([*lines, made, result])
+        otherwise = self._otherwise(node, updated, flag if ends else "")
+        return cst.FlattenSentinel([*lines, made, result, *otherwise])
 
     def _bound_of(self, node: cst.While) -> cst.BaseExpression:
-        """How often a `while` runs at most: `("k", limit, 1)` of `while p and k <= limit:` with `k += 1`; `("", most, 0)` of
-        `while p:  # at most`; None where neither says so.
+        """How often a `while` runs at most: `("k", limit, 1)` of `while p and k <= limit:` with `k += 1`, or of
+        `if p or k >= limit: break`; `("", most, 0)` of `while p:  # at most`; None where nothing says so.
         """
-        for test in _conjuncts(node.test):
-            if isinstance(test, cst.Comparison) and (counter := _counter(test, node.body)):
-                left, right = self.sides[test]
+        for limit in _limits(node):
+            if counter := _counted(node)(limit):
+                left, right = self.sides[limit.test]
                 name, is_left, more = counter
-                limit = right if is_left else left
-                parts = cst.SimpleString(repr(name)), limit, cst.Integer(str(more))
+                bound = right if is_left else left
+                parts = cst.SimpleString(repr(name)), bound, cst.Integer(str(more + limit.ends))
                 return cst.Tuple([cst.Element(part) for part in parts])
         most = _at_most(node)
         if most is None:
@@ -765,8 +802,7 @@ class _Rewriter(cst.CSTTransformer):
         if not most.isdigit():
             self.names[most] = None
             self.in_comments.add(most)
-        limit = cst.parse_expression(most)
-        parts = cst.SimpleString("''"), limit, cst.Integer("0")
+        parts = cst.SimpleString("''"), cst.parse_expression(most), cst.Integer("0")
         return cst.Tuple([cst.Element(part) for part in parts])
 
     def visit_If(self, node: cst.If) -> None:
@@ -842,9 +878,8 @@ class _Rewriter(cst.CSTTransformer):
         parameters = [cst.Param(cst.Name(x)) for x in names]
         self.made += 1
         then, other = f"__then_{self.made}", f"__else_{self.made}"
-        shown = node.target if isinstance(node, cst.For) else node.test
         call = self.call(
-            shown,
+            _target(node),
             "branch",
             test,
             _strings(names),
@@ -939,28 +974,28 @@ class _Rewriter(cst.CSTTransformer):
     def visit_ListComp(self, node: cst.ListComp) -> None:
         self._check_loops(node)
 
+    def visit_DictComp(self, node: cst.DictComp) -> None:
+        if node.for_in.inner_for_in is not None:
+            raise self.refuse(node, "two `for`s in one dictionary", "write loops")
+        self._check_loops(node)
+
+    def leave_DictComp(self, node: cst.DictComp, updated: cst.DictComp) -> cst.BaseExpression:
+        body: cst.BaseExpression = cst.Tuple([cst.Element(updated.key), cst.Element(updated.value)])
+        for condition in reversed(updated.for_in.ifs):
+            ways = _lambda(None, _bracketed(body)), _lambda(None, cst.Name("None"))
+            body = self.call(node, "choose", condition.test, *ways)
+        target = updated.for_in.target
+        part = _lambda(_flat(target), _bracketed(body))
+        return self.call(node, "dictionary", _pattern(target), updated.for_in.iter, part)
+
     def visit_GeneratorExp(self, node: cst.GeneratorExp) -> None:
         self._check_loops(node)
 
-    def _check_loops(self, node: cst.ListComp | cst.GeneratorExp) -> None:
+    def _check_loops(self, node: cst.ListComp | cst.GeneratorExp | cst.DictComp) -> None:
         for_in: cst.CompFor | None = node.for_in
         while for_in is not None:
             self._check_range(for_in.iter, for_in.target)
             for_in = for_in.inner_for_in
-        if node in self.consumed:
-            return
-        if node.for_in.ifs:
-            raise self.refuse(
-                node.for_in.ifs[0],
-                "this filter makes the size depend on the condition",
-                "keep every entry: `[e if p else 0 for i in range(n)]`",
-            )
-        if node.for_in.inner_for_in is not None:
-            raise self.refuse(
-                node.for_in.inner_for_in,
-                "two `for`s in one list make a flat list, whose index is not affine",
-                "nest the lists: `[[… for j in range(m)] for i in range(n)]`",
-            )
 
     def _check_range(self, iterable: cst.BaseExpression, target: cst.BaseExpression) -> None:
         match iterable, target:
@@ -975,16 +1010,42 @@ class _Rewriter(cst.CSTTransformer):
         return updated.with_changes(iter=self.call(node.iter, "each", updated.iter))
 
     def leave_ListComp(self, node: cst.ListComp, updated: cst.ListComp) -> cst.BaseExpression:
-        if node in self.consumed:
-            return updated
-        return self._loop("generate", node, updated.for_in, updated.elt)
+        return updated if node in self.consumed else self._list(node, updated)
 
     def leave_GeneratorExp(
         self, node: cst.GeneratorExp, updated: cst.GeneratorExp
     ) -> cst.BaseExpression:
-        if node in self.consumed:
-            return updated
-        return self._loop("generate", node, updated.for_in, updated.elt)
+        return updated if node in self.consumed else self._list(node, updated)
+
+    def _list(
+        self, node: cst.CSTNode, updated: cst.ListComp | cst.GeneratorExp
+    ) -> cst.BaseExpression:
+        """A list: of one loop without a condition an entry for each index; of any other what its loops append."""
+        for_in = updated.for_in
+        if for_in.inner_for_in is None and not for_in.ifs:
+            return self._loop("generate", node, for_in, updated.elt)
+        return self._appending(node, for_in, updated.elt, cst.List([]))
+
+    def _appending(
+        self,
+        node: cst.CSTNode,
+        for_in: cst.CompFor,
+        entry: cst.BaseExpression,
+        begun: cst.BaseExpression,
+    ) -> cst.Call:
+        """`__tensor__.append_all(place, "i", bounds, lambda i, list: …, begun)`: what the loops of a comprehension append to
+        a list.
+        """
+        list_ = cst.Name("__list__")
+        if for_in.inner_for_in is None:
+            body = self.call(node, "append", list_, entry)
+        else:
+            body = self._appending(node, for_in.inner_for_in, entry, list_)
+        for condition in reversed(for_in.ifs):
+            one = _lambda([list_.value], body)
+            body = self.call(node, "append_if", condition.test, one, list_)
+        turn = _lambda([*_flat(for_in.target), list_.value], body)
+        return self.call(node, "append_all", _pattern(for_in.target), for_in.iter, turn, begun)
 
     def _loop(
         self,
@@ -1090,6 +1151,11 @@ def _place(e: cst.BaseSlice) -> cst.BaseExpression:
     return cst.Call(made, [cst.Arg(_bracketed(part)) for part in parts])
 
 
+def _target(node: cst.If | cst.For | cst.While) -> cst.CSTNode:
+    """What of a statement of several lines errors point at."""
+    return node.target if isinstance(node, cst.For) else node.test
+
+
 def _root(e: cst.BaseExpression) -> cst.BaseExpression:
     """The array of `y[i][j]`."""
     while isinstance(e, cst.Subscript):
@@ -1172,6 +1238,28 @@ def _nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         yield from _nodes(child)
 
 
+def _occurrences(node: cst.CSTNode) -> Counter[str]:
+    """The names in a node, and how often it has each; those that a function, a lambda or a comprehension in it has for itself,
+    as its parameters or targets, apart.
+    """
+    if isinstance(node, cst.Name):
+        return Counter([node.value])
+    if isinstance(node, cst.Attribute):
+        return _occurrences(node.value)
+    found = Counter[str]()
+    for child in node.children:
+        found += _occurrences(child)
+    own: Sequence[str] = ()
+    match node:
+        case cst.FunctionDef(params=params) | cst.Lambda(params=params):
+            own = [p.name.value for p in (*params.params, *params.kwonly_params)]
+        case cst.ListComp(for_in=for_in) | cst.GeneratorExp(for_in=for_in):
+            own = _flat(for_in.target)
+    for name in own:
+        del found[name]
+    return found
+
+
 def _jumps(node: cst.CSTNode, kind: type[cst.CSTNode]) -> Iterator[cst.CSTNode]:
     """The `continue`s or `break`s of the loop that a statement is in."""
     if isinstance(node, kind):
@@ -1218,7 +1306,7 @@ def self_added(node: cst.CSTNode) -> tuple[str, str] | None:
     return None
 
 
-METHODS = ("append", "fill")
+METHODS = ("append", "fill", "extend", "reverse", "sort")
 
 
 def _changed_by(e: cst.BaseExpression) -> tuple[str, cst.Name] | None:
@@ -1227,7 +1315,12 @@ def _changed_by(e: cst.BaseExpression) -> tuple[str, cst.Name] | None:
         case cst.Call(
             func=cst.Attribute(value=cst.Name() as target, attr=cst.Name(value=how)),
             args=[cst.Arg(keyword=None)],
-        ) if how in METHODS:
+        ) if how in METHODS[:3]:
+            return how, target
+        case cst.Call(
+            func=cst.Attribute(value=cst.Name() as target, attr=cst.Name(value=how)),
+            args=[] | [cst.Arg(keyword=cst.Name(value="reverse"))],
+        ) if how in METHODS[3:]:
             return how, target
         case cst.Call(
             func=cst.Attribute(attr=cst.Name(value="fill_diagonal" | "copyto" as how)),
@@ -1253,40 +1346,82 @@ def _at_most(node: cst.While) -> str | None:
     return found[1] if found is not None else None
 
 
-def _conjuncts(e: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """The parts of `p and q and …`."""
-    if isinstance(e, cst.BooleanOperation) and isinstance(e.operator, cst.And):
-        yield from _conjuncts(e.left)
-        yield from _conjuncts(e.right)
+@dataclass(frozen=True)
+class Limit:
+    """A comparison by which a `while` loop goes on, or, where `ends`, by which it breaks."""
+
+    test: cst.Comparison
+    ends: bool
+
+
+def _limits(node: cst.While) -> Iterator[Limit]:
+    """The comparisons of which each alone ends a loop: `while p and k < n:`, `if p or k >= n: break`."""
+    for part in _parts(node.test, cst.And):
+        if isinstance(part, cst.Comparison):
+            yield Limit(part, False)
+    for statement in _always_run(node.body):
+        if isinstance(statement, cst.If) and next(_jumps(statement.body, cst.Break), None):
+            last = _block(statement.body).body[-1]
+            if isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Break):
+                for part in _parts(statement.test, cst.Or):
+                    if isinstance(part, cst.Comparison):
+                        yield Limit(part, True)
+
+
+def _always_run(body: cst.BaseSuite) -> list[cst.BaseStatement]:
+    """The statements of a loop's body that run in every iteration that no `break` ends: those before a `continue`."""
+    statements = list(_block(body).body)
+    jumping = (k for k, s in enumerate(statements) if next(_jumps(s, cst.Continue), None))
+    return statements[: next(jumping, len(statements))]
+
+
+def _parts(
+    e: cst.BaseExpression, operator: type[cst.BaseBooleanOp]
+) -> Iterator[cst.BaseExpression]:
+    """The parts of `p and q and …`, or of `p or q or …`."""
+    if isinstance(e, cst.BooleanOperation) and isinstance(e.operator, operator):
+        yield from _parts(e.left, operator)
+        yield from _parts(e.right, operator)
     else:
         yield e
 
 
-def _counter(test: cst.Comparison, body: cst.BaseSuite) -> tuple[str, bool, int] | None:
-    """A name that a loop's body counts up by one each time, and a comparison bounds by what the body does not change: the name,
-    whether it stands on the left, and 1 where the bound itself is reached, else 0.
+def _counted(node: cst.While) -> Callable[[Limit], tuple[str, bool, int] | None]:
+    """Of a limit the name that the loop's body counts up by one each time, and that is compared with what the body does not
+    change: the name, whether it stands on the left, and 1 where the limit itself is reached, else 0.
     """
-    if len(test.comparisons) != 1:
+
+    def found(limit: Limit) -> tuple[str, bool, int] | None:
+        test = limit.test
+        if len(test.comparisons) != 1:
+            return None
+        operator, right = _code(test.comparisons[0].operator), test.comparisons[0].comparator
+        for is_left, side, bound in ((True, test.left, right), (False, right, test.left)):
+            goes_on = {"<": 0, "<=": 1} if is_left else {">": 0, ">=": 1}
+            breaks = {">=": 0, ">": 1, "==": 0} if is_left else {"<=": 0, "<": 1, "==": 0}
+            reached = (breaks if limit.ends else goes_on).get(operator)
+            named = {node.value for node in _nodes(bound) if isinstance(node, cst.Name)}
+            if reached is None or not isinstance(side, cst.Name):
+                continue
+            if not named & changed_names(node.body).keys() and _counts_up(side.value, node.body):
+                return side.value, is_left, reached
         return None
-    operator, right = _code(test.comparisons[0].operator), test.comparisons[0].comparator
-    for is_left, side, bound in ((True, test.left, right), (False, right, test.left)):
-        bounds = {"<": 0, "<=": 1} if is_left else {">": 0, ">=": 1}
-        named = {node.value for node in _nodes(bound) if isinstance(node, cst.Name)}
-        if not isinstance(side, cst.Name) or named & changed_names(body).keys():
-            continue
-        if operator in bounds and _counts_up(side.value, body):
-            return side.value, is_left, bounds[operator]
-    return None
+
+    return found
 
 
 def _counts_up(name: str, body: cst.BaseSuite) -> bool:
     """Whether statements add 1 to a name, once, and change it nowhere else."""
-    lines = body.body if isinstance(body, cst.IndentedBlock) else [body]
     parts = [
-        part for s in lines for part in (s.body if isinstance(s, cst.SimpleStatementLine) else [s])
+        part
+        for s in _always_run(body)
+        for part in (s.body if isinstance(s, cst.SimpleStatementLine) else [s])
     ]
     changing = [part for part in parts if name in changed_names(part)]
-    if len(changing) != 1 or not isinstance(changing[0], cst.BaseSmallStatement):
+    elsewhere = [s for s in _block(body).body if name in changed_names(s)]
+    if len(changing) != 1 or len(elsewhere) != 1:
+        return False
+    if not isinstance(changing[0], cst.BaseSmallStatement):
         return False
     written = _code(changing[0]).strip(" ;").replace(" ", "")
     return written in (f"{name}+=1", f"{name}={name}+1")

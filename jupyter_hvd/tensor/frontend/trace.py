@@ -13,9 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..language.affine import Affine
 from ..language.depth import deep
-from ..language.errors import TensorError
+from ..language.errors import TensorError, as_tensor_error
 from ..language.predicates import own_name
 from ..language.terms import Lambda, Term, Var, lets
 from ..language.types import (
@@ -33,7 +35,7 @@ from ..language.types import (
 from ..language.whole_functions import has_notes, unnoted
 from .outside import ArrayMet, Reference
 from .signature import words
-from .tracers import Data, Index, Value
+from .tracers import Data, Index, Nature, Value
 from .tracing.calls import Tracer
 from .tracing.packing import SizeNamed
 from .tracing.traced import Traced
@@ -41,6 +43,10 @@ from .tracing.wholes import SizesMet
 
 if TYPE_CHECKING:
     from .rewrite import Rewritten
+
+
+#: What Python raises where a program misuses a value.
+_PYTHONS = (AttributeError, NameError, LookupError, ArithmeticError)
 
 
 def stand_in(tracer: Tracer, name: str, type_: ParameterType, layout: Layout, given: Any) -> Any:
@@ -57,14 +63,23 @@ def stand_in(tracer: Tracer, name: str, type_: ParameterType, layout: Layout, gi
     return Value(tracer, Var(name, type_), layout)
 
 
+def listed(stand_in_: Any, levels: int) -> None:
+    """Note that a stand-in is a list of so many levels for its user."""
+    if isinstance(stand_in_, Value):
+        stand_in_.of_nature(Nature(levels))
+    elif isinstance(stand_in_, Data):
+        stand_in_.lists = levels
+
+
 @dataclass(frozen=True)
 class Context:
-    """What tracing takes beside types: what is given for parameters that are no tensors, and the names that arrays from outside
-    have, which it adds to.
+    """What tracing takes beside types: what is given for parameters that are no tensors, the names that arrays from outside
+    have, which it adds to, and the parameters that are given as lists.
     """
 
     given: Mapping[str, Any]
     outside: dict[Reference, str]
+    lists: frozenset[str] = frozenset()
 
 
 def trace(
@@ -219,8 +234,11 @@ def _traced(
     tracer.spelt = words(parameters)
     tracer.used |= tracer.reserved
     names = {name: reference for reference, name in context.outside.items()}
-    tracer.outside = context.outside
+    tracer.outside, tracer.argument_values = context.outside, context.given
     tracer.arguments = {p.name: stand_in(tracer, *p, None) for p in tensors(parameters)}
+    tracer.parameters = tensors(parameters)
+    for x in context.lists & tracer.arguments.keys():
+        listed(tracer.arguments[x], np.ndim(context.given[x]))
     arguments = {
         x: stand_in(tracer, x, t, layout, context.given.get(x))
         if isinstance(t, Static)
@@ -236,11 +254,14 @@ def _traced(
     except TensorError as error:
         error.place = error.place or rewritten.place_of(error)
         raise
-    except RecursionError as error:
-        message = f"`{name}` is nested too deeply"
-        raise TensorError(message, "give parts of its expressions names") from error
-    except (TypeError, ValueError, AttributeError, NameError, IndexError) as error:
-        raise TensorError(str(error), place=rewritten.place_of(error)) from error
+    except (SizesMet, SizeNamed, ArrayMet):
+        raise
+    except Exception as error:
+        place = rewritten.place_of(error)
+        misused = isinstance(error, TypeError | ValueError)  # what it was given to, in words
+        if misused or (isinstance(error, _PYTHONS) and rewritten.raised(error)):
+            raise TensorError(str(error), place=place) from error
+        raise as_tensor_error(name, error, place) from error
     return _finished(tracer, parameters, names, term, layout)
 
 

@@ -21,6 +21,7 @@ from ..language.types import (
     at_sizes,
     dimensions,
 )
+from .outside import OnHost
 
 #: Arrays that share entries with a value, each with the number of its last change.
 Shares = frozenset[tuple[str, int]]
@@ -46,6 +47,8 @@ class Tracing(Protocol):
     place: Place | None
 
     def check(self, value: Value) -> None: ...
+
+    def as_number(self, e: Term) -> Term: ...
 
     def error(self, message: str, help_: str = "") -> TensorError: ...
 
@@ -74,7 +77,7 @@ class Value:
     def term(self) -> Term:
         """The term; TensorError where what it reads has been changed in place by another name, or has no value here."""
         self.tracer.check(self)
-        return self.unchecked
+        return self.tracer.as_number(self.unchecked)
 
     @property
     def type(self) -> Type:
@@ -132,6 +135,9 @@ class Selected:
         self.written = written  # the condition as it is written: `x > 0` twice is one condition
         self.length: Affine | None = None  # of a slice, where it is another in each turn of a loop
         self.pairs: Pairs | None = None  # where the entries are indices, `np.triu_indices(n)`
+        self.grown: tuple[Selected, Value, Value] | None = (
+            None  # of a list what it was before, and the last entries, each chosen or not
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -240,7 +246,8 @@ NO_OFFSET = Affine.of(0)
 
 class Data:
     """A stand-in for a relation or an index array, or for a part of one: its own sizes, and the places
-    in the whole of the indices that it takes; `offset` is added to every integer.
+    in the whole of the indices that it takes; `offset` is added to every integer. `steps` lead from the whole to it before a
+    call, where the indices are constants.
     """
 
     def __init__(
@@ -251,6 +258,7 @@ class Data:
         dims: tuple[Affine, ...] | None = None,
         places: Callable[[Sequence[Affine]], tuple[Affine, ...]] = tuple,
         offset: Affine = NO_OFFSET,
+        steps: tuple[OnHost, ...] | None = (),
     ) -> None:
         self.tracer = tracer
         self.name = name
@@ -258,6 +266,8 @@ class Data:
         self.own = dims
         self.places = places
         self.offset = offset
+        self.steps = steps
+        self.lists = 0  # levels of Python's lists that it is
 
     @property
     def dims(self) -> tuple[Affine, ...]:
@@ -266,10 +276,14 @@ class Data:
         return self.type.dims if self.own is None else self.own
 
     def part(
-        self, dims: Sequence[Affine], places: Callable[[Sequence[Affine]], Sequence[Affine]]
+        self,
+        dims: Sequence[Affine],
+        places: Callable[[Sequence[Affine]], Sequence[Affine]],
+        step: OnHost | None = None,
     ) -> Data:
-        """A part of these sizes: `places` gives the indices here of indices there."""
+        """A part of these sizes: `places` gives the indices here of indices there, and `step` makes it before a call."""
         here = self.places
+        steps = None if step is None or self.steps is None else (*self.steps, step)
         return Data(
             self.tracer,
             self.name,
@@ -277,12 +291,15 @@ class Data:
             tuple(dims),
             lambda at: here(places(at)),
             self.offset,
+            steps,
         )
 
     def moved(self, offset: Affine) -> Data:
         """An array of integers, each so much more: `src + 1`."""
-        there = self.offset + offset
-        return Data(self.tracer, self.name, self.type, self.own, self.places, there)
+        there, steps = self.offset + offset, None
+        if offset.is_constant and self.steps is not None:
+            steps = (*self.steps, OnHost("add", (offset.constant,)))
+        return Data(self.tracer, self.name, self.type, self.own, self.places, there, steps)
 
     def entry(self, at: Sequence[Affine]) -> IndexEntry:
         """The entry of an array of integers at these indices."""
@@ -295,7 +312,7 @@ class Data:
     @property
     def transposed(self) -> Data:
         """With its axes in reverse."""
-        return self.part(self.dims[::-1], lambda at: tuple(at[::-1]))
+        return self.part(self.dims[::-1], lambda at: tuple(at[::-1]), OnHost("transpose"))
 
     def __iter__(self) -> Iterator[Any]:
         raise self.tracer.error(

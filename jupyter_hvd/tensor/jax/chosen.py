@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import warnings
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 
 import jax
@@ -64,5 +64,8 @@ def _folder() -> Path:
 def digest(*parts: object) -> str:
     """A name for a kernel on this device, with these versions."""
     device = jax.devices()[0]
-    whole = (*parts, device.platform, device.device_kind, jax.__version__, version("jupyter_hvd"))
+    own = sys.modules[
+        __name__.partition(".")[0]
+    ].__version__  # importing it would name what it shows
+    whole = (*parts, device.platform, device.device_kind, jax.__version__, own)
     return hashlib.sha256("\n".join(map(str, whole)).encode()).hexdigest()[:32]

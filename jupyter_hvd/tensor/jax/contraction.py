@@ -52,7 +52,7 @@ def contract(step: Contract, values: Values) -> Any:
 
 def _summed(step: Contract, values: Values) -> Any:
     """`⊞out. Σ sums. …`, before it is scattered."""
-    match choose(step, values.platform):
+    match choose(step, values.device):
         case Pointwise():
             return _pointwise(step, values)
         case Convolution() as convolution:

@@ -38,6 +38,7 @@ from ..lowering.turns import relation_of
 from ..ssa.program import Output, flat, map_output
 from . import contraction, elementwise, sorting
 from .arguments import nested
+from .linear import solved
 from .places import as_indices
 from .runtime import Values, always, can_have_barrier, hidden
 
@@ -141,7 +142,7 @@ def started(plan: Plan, arrays: Sequence[Any]) -> Values:
         elif not isinstance(type_, Integer):
             reals[x] = nested(type_, value)
     return Values(
-        plan.dtype, reals, data, both_ways=plan.both_ways, platform=plan.windows, made=plan.made
+        plan.dtype, reals, data, both_ways=plan.both_ways, device=plan.windows, made=plan.made
     )
 
 
@@ -185,6 +186,7 @@ def run(action: Action, values: Values) -> Any:
     raise TypeError(action)
 
 
+UNROLLED = 200  # steps of iterations that are compiled as one
 Carried = dict[str, Any]  # arrays by the parameter of a loop's body, which is `s0`, `s1`, …
 
 
@@ -196,6 +198,8 @@ def scanned(action: Scan, values: Values) -> tuple[Any, ...]:
     if action.sums:
         return _added_up(action, starts, rows, values)
     turns = _turns(action, values)
+    if action.solution:
+        return _composed(action, starts, rows, values)
     if action.backwards:
         parts = zip(rows.items(), action.backwards, strict=True)
         last, histories = turns(
@@ -219,6 +223,25 @@ def scanned(action: Scan, values: Values) -> tuple[Any, ...]:
         last, (_, more) = block(last, full * action.every, rest)
         histories = {p: jnp.concatenate([x, more[p]]) for p, x in histories.items()}
     return *_by_place(starts, last, histories), begins
+
+
+def _composed(action: Scan, starts: Carried, rows: Carried, values: Values) -> tuple[Any, ...]:
+    """What a loop of linear iterations carries, as `scanned`, where all of that is finite: else the iterations run one after the
+    other, for products of their matrices may overflow where these do not.
+    """
+    if action.backwards:
+        parts = zip(rows.items(), action.backwards, strict=True)
+        rows = {p: jnp.flip(_reversed(x, r, action.count), 0) for (p, x), r in parts}
+    found = solved(action, starts, rows, _turn(action, values))
+    finite = jnp.stack([jnp.isfinite(x).all() for x in found]).all()
+
+    def one_by_one() -> tuple[Any, ...]:
+        last, histories = _turns(replace(action, backwards=()), values)(
+            starts, 0, rows, action.count
+        )
+        return _by_place(starts, last, histories)
+
+    return lax.cond(finite, lambda: found, one_by_one)  # type: ignore[no-any-return]
 
 
 def _added_up(action: Scan, starts: Carried, rows: Carried, values: Values) -> tuple[Any, ...]:
@@ -277,10 +300,8 @@ def rerun(action: Rerun, values: Values) -> tuple[Any, ...]:
     return _by_place(starts, last, joined)
 
 
-def _turns(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried]]:
-    """What so many turns of a loop leave, and the histories that are kept, without what they begin
-    with.
-    """
+def _turn(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried]]:
+    """What one turn of a loop leaves, and of that what is kept."""
     body: Plan = action.body
     wholes = _named("c", action.wholes, values)
 
@@ -292,7 +313,7 @@ def _turns(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried
             {**carried, **row, **wholes},
             data,
             both_ways=body.both_ways,
-            platform=body.windows,
+            device=body.windows,
             made=body.made,
         )
         turns = {**values.turns, relation_of(action.index): action.count}
@@ -301,11 +322,21 @@ def _turns(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried
         made = {f"s{j}": here.arrays[x] for j, x in enumerate(flat(body.output))}
         return made, {p: x for p, x in made.items() if int(p[1:]) in action.kept}
 
+    return turn
+
+
+def _turns(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried]]:
+    """What so many turns of a loop leave, and the histories that are kept, without what they begin
+    with.
+    """
+    turn, body = _turn(action, values), action.body
+    unroll = max(1, min(body.device.unroll, UNROLLED // max(1, len(body.order))))
+
     def turns(carried: Carried, first: Any, rows: Carried, count: int) -> tuple[Carried, Carried]:
         indices = first + jnp.arange(count, dtype=jnp.int32)
         if action.backwards:
-            return lax.scan(turn, carried, (indices[::-1], rows), reverse=True)  # type: ignore[no-any-return]
-        return lax.scan(turn, carried, (indices, rows))  # type: ignore[no-any-return]
+            return lax.scan(turn, carried, (indices[::-1], rows), reverse=True, unroll=unroll)  # type: ignore[no-any-return]
+        return lax.scan(turn, carried, (indices, rows), unroll=unroll)  # type: ignore[no-any-return]
 
     return turns
 

@@ -20,22 +20,28 @@ from ..language.predicates import asserted, conjuncts
 from ..language.types import IndexArray, Integer, ParameterType, Relation, TupleSet
 from ..lowering.choices import DENSE, MODEL, Choices
 from ..lowering.coo import Tuples, enumerated, is_sparse, parted, true_entries, unpadded
+from ..lowering.device import Device
 from ..lowering.ir import Load, Step
 from ..lowering.joins import Join, parts, power_of_two, tables_of
 from ..lowering.liveness import restrict
 from ..lowering.lower import lower
 from ..lowering.plan import Counts, Plan
+from ..lowering.roofline import work_of
 from ..lowering.specialize import at_sizes
 from ..ssa.program import Contraction, Map, Program, everywhere
 from . import chosen
 from .arguments import as_array, floating_type, kind_of, leaves
+from .devices import current_device
 from .execute import execute, run_all, started
-from .plain import Plain
+from .plain import DenseWork, Plain
 from .runtime import Values
 
 Kinds = list[tuple[str, ParameterType]]
 NO_ROWS: Mapping[int, Any] = {}
 WORSE = 8  # times as many entries as a kernel visits points: then JAX's own way is not tried
+SAVED = 2  # times the plan's time from which on it is preferred on devices on which dense arrays come first
+BYTES = 4  # times as many as the plan moves, from which on it is preferred there, too
+OPERATIONS = 2000  # of JAX's own way, beyond which it takes long to compile
 ROUNDS = 3  # in which it is found out what to join
 
 
@@ -79,7 +85,7 @@ class Kernel:
         self.parameters = tuple((x, types.at_sizes(t, known)) for x, t in kinds)
         self.plans: dict[tuple[Counts, np.dtype[Any], Choices], Plan] = {}
         self.models: dict[tuple[Counts, np.dtype[Any]], Choices] = {}
-        self.fitting: dict[tuple[Counts, np.dtype[Any]], int | TensorError] = {}
+        self.fitting: dict[tuple[Counts, np.dtype[Any]], DenseWork | TensorError] = {}
         self.wanted: dict[Counts, dict[Join, int]] = {}
         self.digests: dict[tuple[Counts, np.dtype[Any]], str] = {}
         self.dtypes: dict[Any, np.dtype[Any]] = {}
@@ -173,11 +179,10 @@ class Kernel:
         """
         found: dict[Join, int] = {}
         most: dict[Join, int] = {}
-        platform = jax.default_backend()
         for _ in range(ROUNDS):
             given = (*counts, *found.items())
             asked: dict[Join, int] = {}
-            plan = lower(self.restricted, self.parameters, given, dtype, platform, asked=asked)
+            plan = lower(self.restricted, self.parameters, given, dtype, self.device, asked=asked)
             if not asked:
                 self.plans[counts, dtype, MODEL] = plan
             if asked.keys() <= found.keys():
@@ -187,6 +192,11 @@ class Kernel:
             made = tables_of(most, tables)
             found = {x: len(made[x]) if x in made else 0 for x in most}
         return {x: n for x, n in most.items() if found[x]}
+
+    @cached_property
+    def device(self) -> Device:
+        """The device that it is planned for."""
+        return current_device()
 
     @cached_property
     def _may_join(self) -> bool:
@@ -217,9 +227,8 @@ class Kernel:
         """
         key = counts, dtype, choices
         if key not in self.plans:
-            platform = jax.default_backend()
             self.plans[key] = lower(
-                self.restricted, self.parameters, counts, dtype, platform, choices
+                self.restricted, self.parameters, counts, dtype, self.device, choices
             )
         return self.plans[key]
 
@@ -238,8 +247,27 @@ class Kernel:
             plain = self.plain
             folds = plain is not None and plain.unrolled == 0 and plain.has_folds
             dense = self.takes_whole_functions(arrays) or (folds and self.is_dense(arrays))
+            if not dense and self.device.dense_first:
+                dense = self.saves_little(arrays)
             self.models[key] = DENSE if dense else MODEL
         return self.models[key]
+
+    def saves_little(self, arrays: Sequence[Any]) -> bool:
+        """Whether the plan saves less than half of the predicted time of JAX's own way, and not most of its bytes. That has no
+        loops, which the plan unrolls, and adds nothing up at indices from data, which the plan does in fewer kernels.
+        """
+        key = self.counts(arrays), self.dtype(arrays)
+        try:
+            made = self.require_fit(self.compile(*key, DENSE), arrays)
+        except TensorError:
+            return False
+        if made.scatters or made.loops or made.operations > OPERATIONS:
+            return False
+        plan = self.compile(*key)
+        sizes = plan.device, plan.dtype.name, plan.dtype.itemsize
+        work = work_of(plan)
+        is_as_fast = made.work.seconds(*sizes) < SAVED * work.seconds(*sizes)
+        return is_as_fast and made.work.stored < BYTES * work.stored
 
     def takes_whole_functions(self, arrays: Sequence[Any]) -> bool:
         """Whether JAX's own way has functions of whole arrays, fits, and nothing else is said by tuples: the loops for these
@@ -260,7 +288,7 @@ class Kernel:
             made = self.require_fit(self.compile(*key, DENSE), arrays)
         except TensorError:
             return False
-        return made <= WORSE * self.compile(*key).points
+        return made.entries <= WORSE * self.compile(*key).points
 
     def digest(self, counts: Counts, dtype: np.dtype[Any]) -> str:
         """What is chosen is remembered by this: sizes and numbers of tuples up to the next power of two."""
@@ -296,8 +324,8 @@ class Kernel:
             plan = self.compile(plan.counts, plan.dtype, MODEL)
         return execute(plan, arrays)
 
-    def require_fit(self, plan: Plan, arrays: Sequence[Any]) -> int:
-        """How many entries JAX's own way makes; TensorError where it is none for these arrays."""
+    def require_fit(self, plan: Plan, arrays: Sequence[Any]) -> DenseWork:
+        """What JAX's own way does; TensorError where it is none for these arrays."""
         if self.plain is None:
             raise TensorError("JAX has no such derivative")
         if any(isinstance(value, Tuples | dict) for value in arrays):

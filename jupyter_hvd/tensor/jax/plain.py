@@ -8,7 +8,7 @@ lets in is in all of the product, as where a relation is a matrix (`strategy`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -40,8 +40,8 @@ from ..language.types import REAL, TupleSet
 from ..language.whole_functions import is_note
 from ..lowering.liveness import restrict
 from ..lowering.plan import Plan, in_bytes
+from ..lowering.roofline import Work
 from ..lowering.specialize import at_sizes
-from ..lowering.tiling import BIG
 from ..ssa.convert import to_ssa
 from ..ssa.normalize import normalize
 from ..ssa.program import Program
@@ -51,10 +51,30 @@ from .execute import started
 from .halves import folds
 from .places import with_index_arrays
 from .whole import as_given, has_whole_functions, taken
+from .work import equations_of, work_of_jaxpr
 
 TURNS = 64  # of loops that are written out
 ROWS = 8  # of an array that are arrays of their own
 TIMES = 4  # the data, which the largest array may be in entries
+
+
+@dataclass(frozen=True)
+class DenseWork:
+    """What JAX's own way does.
+
+    Attributes:
+        entries: of all arrays that it makes, were nothing fused.
+        work: what it does, as it is fused.
+        scatters: whether it adds entries up at indices from data.
+        loops: whether it has loops that are not written out.
+        operations: how many JAX traces.
+    """
+
+    entries: int
+    work: Work
+    scatters: bool
+    loops: bool
+    operations: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +150,8 @@ class Plain:
         found = to_pairs([slopes[x] for x in pulled.wrt], lambda a, b: (a, b))
         return (result, found) if pulled.with_value else found
 
-    def require_fit(self, plan: Plan, arrays: Sequence[Any]) -> int:
-        """The entries of all that it makes; TensorError where it is no way to compute these, or an array of it is
+    def require_fit(self, plan: Plan, arrays: Sequence[Any]) -> DenseWork:
+        """What it does; TensorError where it is no way to compute these, or an array of it is
         much larger than the data and what the plan makes.
         """
         if self.reason:
@@ -142,15 +162,23 @@ class Plain:
             jaxpr = jax.make_jaxpr(lambda *xs: self.run(plan, xs))(*arrays).jaxpr
         except Exception as error:  # what of a program JAX cannot do, nobody has listed
             raise TensorError(f"JAX has none of its own: {error}") from error
-        made = [(n, times) for eqn, times in _equations(jaxpr) for n in map(_entries, eqn.outvars)]
+        equations = [*equations_of(jaxpr)]
+        made = [(n, times) for eqn, times in equations for n in map(_entries, eqn.outvars)]
+        names = {eqn.primitive.name for eqn, _ in equations}
         own = [prod(shape) for shape in plan.shapes().values()]
         data = map(_entries, (*jaxpr.invars, *jaxpr.outvars))
         largest = max((n for n, _ in made), default=0)
-        limit = max(BIG, TIMES * max((*own, *data), default=0))
+        limit = max(plan.device.intermediate, TIMES * max((*own, *data), default=0))
         if largest > limit:
             size = in_bytes(largest * plan.dtype.itemsize)
             raise TensorError(f"an array of {size} is much larger than the data")
-        return sum(n * times for n, times in made)
+        return DenseWork(
+            sum(n * times for n, times in made),
+            work_of_jaxpr(jaxpr),
+            any(name.startswith("scatter") for name in names),
+            bool(names & {"scan", "while"}),
+            len(equations),
+        )
 
 
 def rows_apart(e: Term, sizes: Mapping[str, int]) -> Term:
@@ -218,25 +246,6 @@ def _has_folds(e: Term, sizes: Mapping[str, int]) -> bool:
             return True
         e = e.body
     return False
-
-
-def _equations(jaxpr: Any, times: int = 1) -> Iterator[tuple[Any, int]]:
-    """What is computed, and how often."""
-    for eqn in jaxpr.eqns:
-        inner = [
-            x
-            for x in jax.tree_util.tree_leaves([*eqn.params.values()], is_leaf=_is_jaxpr)
-            if _is_jaxpr(x)
-        ]
-        turns = eqn.params.get("length", 1) if eqn.primitive.name == "scan" else 1
-        for x in inner:
-            yield from _equations(getattr(x, "jaxpr", x), times * turns)
-        if not inner or turns > 1:  # a scan makes histories, too
-            yield eqn, times
-
-
-def _is_jaxpr(x: Any) -> bool:
-    return hasattr(getattr(x, "jaxpr", x), "eqns")
 
 
 def _entries(variable: Any) -> int:

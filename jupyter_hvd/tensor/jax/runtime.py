@@ -17,6 +17,7 @@ from jax import lax
 from ..language.affine import Affine
 from ..language.types import IndexArray, ParameterType, Relation, TupleSet
 from ..lowering.dataflow import FENCED
+from ..lowering.device import CPU, Device
 from ..lowering.ir import Access, IndexLookup
 from ..polyhedral.points import Aligned
 from .access import Space, align
@@ -33,7 +34,7 @@ class Values:
 
     `around` has arrays with zeros around them, and where in it they start. `both_ways` are the arrays
     that are read straight and turned round, `inverted` has of reciprocals what they are of, `turns` of
-    relations that hold the turn of a loop how many there are. `platform` is the kind of device for which
+    relations that hold the turn of a loop how many there are. `device` is the kind of device for which
     strategies are chosen, `offsets` the first row of the block or the share that runs, scalars by name, `made` the types of
     the index arrays that steps make. `under_shard_map` says
     that XLA is to see the program without barriers, to divide it among devices.
@@ -47,7 +48,7 @@ class Values:
     both_ways: frozenset[str] = frozenset()
     inverted: dict[str, Any] = field(default_factory=dict)
     turns: Mapping[str, int] = field(default_factory=dict)
-    platform: str = "any"
+    device: Device = CPU.without_windows
     under_shard_map: bool = False
     offsets: Mapping[str, Any] = field(default_factory=dict)
     made: Mapping[str, ParameterType] = field(default_factory=dict)

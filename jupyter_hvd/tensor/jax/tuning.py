@@ -92,7 +92,7 @@ def tune(
     key = made.counts(operands), made.dtype(operands)
     first = made.by_model(operands)
     candidates = (first, *(c for c in candidates if c != first))
-    plans = _distinct({c: made.compile(*key, c) for c in candidates})
+    plans = distinct({c: made.compile(*key, c) for c in candidates})
     compiled: dict[Choices, Any] = {}
     reasons: dict[Choices, str] = {}
     failed = set[Choices]()
@@ -176,7 +176,7 @@ def measured(made: Kernel, arrays: Sequence[Any]) -> Choices:
     if plan.points < LARGE or not _measurable(arrays):
         return first
     likely = [c for c in LIKELY if not c.dense or made.is_dense(arrays)]
-    if len(_distinct({c: made.compile(counts, dtype, c) for c in likely})) == 1:
+    if len(distinct({c: made.compile(counts, dtype, c) for c in likely})) == 1:
         chosen.assume(digest, first)
         return first
     try:
@@ -196,7 +196,7 @@ def _measurable(arrays: Sequence[Any]) -> bool:
     return not is_traced(arrays) and os.environ.get("JUPYTER_HVD_TUNE", "") != "never"
 
 
-def _distinct(plans: Mapping[Choices, Plan]) -> dict[Choices, Plan]:
+def distinct(plans: Mapping[Choices, Plan]) -> dict[Choices, Plan]:
     """One of those that are alike: the first."""
     found: dict[str, Choices] = {}
     for choices, plan in plans.items():

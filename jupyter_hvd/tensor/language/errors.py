@@ -16,6 +16,22 @@ class Place:
     text: str
 
 
+def as_tensor_error(name: str, error: Exception, place: Place | None = None) -> TensorError:
+    """What a user reads of an exception that nobody foresaw: memory that there is not, or a fault of this package."""
+    text = f"{type(error).__name__}: {error}".strip(": ")
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text:
+        message = f"`{name}` needs more memory than there is: {text.splitlines()[0]}"
+        return TensorError(message, "`print(f.plan(…))` says which array is large", place)
+    if isinstance(error, RecursionError):
+        return TensorError(
+            f"`{name}` is nested too deeply", "give parts of its expressions names", place
+        )
+    advice = (
+        "this is a fault of jupyter_hvd, not of your program: please report it with the program"
+    )
+    return TensorError(f"`{name}` failed within: {text}", advice, place)
+
+
 class TensorError(Exception):
     """A program or an argument that the tensor language does not have.
 

@@ -169,7 +169,8 @@ class Scan(Action):
     the last turn leaves. There are `count` turns of `body`, the plan of one, whose index is a relation
     (`turns.relation_of`). With `every`, also what every so many turns begin with. With `backwards`, which
     says where each of `rows` is, the rows are gone through from the last. With `sums`, a turn leaves at each
-    place the sum of those parameters of the body, and no turn waits for another (`running`).
+    place the sum of those parameters of the body, and no turn waits for another (`running`). With `solution`, turns are linear
+    and are composed two by two (`linear`).
     """
 
     index: str
@@ -183,6 +184,7 @@ class Scan(Action):
     every: int = 0
     backwards: tuple[Row, ...] = ()
     sums: tuple[tuple[str, ...], ...] = ()
+    solution: tuple[tuple[int, Any], ...] = ()
 
     @property
     def loops(self) -> tuple[Scan, ...]:

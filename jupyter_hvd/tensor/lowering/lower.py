@@ -57,6 +57,7 @@ from .dataflow import (
     read_both_ways,
     used_lookups,
 )
+from .device import CPU, Device
 from .fusion import Fused, fused
 from .ir import (
     Access,
@@ -78,6 +79,7 @@ from .ir import (
 )
 from .iteration import IterationDomain
 from .joins import Join, TupleCounts
+from .linear import linear_solution
 from .liveness import restrict
 from .ordered import Counted, Ranked, by_sorting
 from .picked import index_array_of, with_index_arrays
@@ -100,7 +102,7 @@ def lower(
     parameters: Sequence[tuple[str, ParameterType]],
     counts: Counts,
     dtype: np.dtype[Any],
-    platform: str,
+    device: Device,
     choices: Choices = MODEL,
     turns: Mapping[str, int] | None = None,
     asked: dict[Join, int] | None = None,
@@ -119,7 +121,7 @@ def lower(
         x: replace(t, below=below.get(x, t.below)) if isinstance(t, IndexArray) else t
         for x, t in parameters
     }
-    lowering = _Lowering(types, tuples, dtype=dtype, platform=platform, choices=choices)
+    lowering = _Lowering(types, tuples, dtype=dtype, device=device, choices=choices)
     lowering.turns = dict(turns or {})
     lowering.kept = kept_whole(program)
     lowering.again = computed_again(program)
@@ -144,7 +146,7 @@ def lower(
     known = ((x, t.below) for x, t in lowering.types.items() if isinstance(t, IndexArray))
     bounds = {x: n for x, n in known if n is not None} | lowering.turns
     run = fused(steps, output, lowering.storages, bounds) if choices.fused else Fused(steps, {})
-    if platform == "cpu":
+    if device.by_value:
         run = replace(run, steps=by_value(run.steps))
         run = replace(run, steps=by_columns(run.steps, output)) if choices.columns else run
         run = replace(run, steps=part_by_part(run.steps)) if choices.apart else run
@@ -152,13 +154,13 @@ def lower(
     order: tuple[Step | Blocks, ...] = run.steps
     if choices.blocked:
         loads = [s.name for s in run.steps if isinstance(s.action, Load)]
-        order = blocked(run.steps, output, {x: lowering.storages[x].extents for x in loads})
-        order = row_by_row(order, output, barriers) if platform == "cpu" else order
+        order = blocked(run.steps, output, {x: lowering.storages[x].extents for x in loads}, device)
+        order = row_by_row(order, output, barriers, device) if device.by_value else order
     return Plan(
         tuple(parameters),
         counts,
         dtype,
-        platform,
+        device,
         steps,
         output,
         barriers,
@@ -177,7 +179,7 @@ class _Lowering(Pieces):
     """
 
     dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(float))
-    platform: str = ""
+    device: Device = CPU
     choices: Choices = MODEL
     defined: dict[str, Rhs] = field(default_factory=dict)
     supports: dict[str, Predicate] = field(default_factory=dict)
@@ -225,7 +227,9 @@ class _Lowering(Pieces):
         every = [x.length for x in self.again.values() if x.source == self.statement]
         made = self.backwards(replace(self.scan(rhs, kept), every=sum(every)))
         if not every:
-            made = replace(made, sums=running_sums(made.body))
+            sums = running_sums(made.body)
+            solution = () if sums else linear_solution(made.body, made.count, self.device)
+            made = replace(made, sums=sums, solution=solution)
         return Piece(self.step(made), identity(()))
 
     def backwards(self, scan: Scan) -> Scan:
@@ -278,7 +282,7 @@ class _Lowering(Pieces):
         counts, asked = tuple(self.counts.known.items()), self.counts.asked
         inside = [*parameters, *related.items()]
         turns = {**self.turns, relation_of(rhs.index): count}
-        plan = lower(body, inside, counts, self.dtype, self.platform, self.choices, turns, asked)
+        plan = lower(body, inside, counts, self.dtype, self.device, self.choices, turns, asked)
         consulted = frozenset[str]().union(*(step.action.relations for step in plan.steps))
         own = {relation_of(rhs.index), *(s.name for s in plan.steps)}
         known = frozenset(x for x in consulted if x not in own)

@@ -19,6 +19,7 @@ from ..language.types import IndexArray, ParameterType
 from ..ssa.program import Output, flat
 from .choices import Choices
 from .dataflow import Remade, margins, producers, remade
+from .device import Device
 from .ir import (
     Access,
     Accumulate,
@@ -63,7 +64,7 @@ class Plan:
     parameters: tuple[tuple[str, ParameterType], ...]
     counts: Counts
     dtype: np.dtype[Any]
-    platform: str
+    device: Device
     steps: tuple[Step, ...]
     output: Output
     barriers: frozenset[str]
@@ -73,9 +74,14 @@ class Plan:
     choices: Choices
 
     @property
-    def windows(self) -> str:
-        """The kind of device whose way it is to read windows (`strategy.choose`)."""
-        return self.platform if self.choices.windows else "any"
+    def platform(self) -> str:
+        """JAX's name for the kind of device."""
+        return self.device.platform
+
+    @property
+    def windows(self) -> Device:
+        """The device, with or without its way to read windows (`strategy.choose`)."""
+        return self.device if self.choices.windows else self.device.without_windows
 
     @cached_property
     def quotients(self) -> frozenset[str]:
@@ -279,7 +285,7 @@ def _ranges(binders: Binders) -> str:
     return " ".join(f"{i}<{n}" for i, n in binders)
 
 
-def _how(action: Action, platform: str) -> str:
+def _how(action: Action, device: Device) -> str:
     match action:
         case Load(parameter, path):
             return f"argument {parameter}{''.join(f'.{side}' for side in path)}"
@@ -293,6 +299,9 @@ def _how(action: Action, platform: str) -> str:
             return f"ranks along axis {axis}, by sorting: {array}{', descending' if descending else ''}"
         case Counted(among, array, ties):
             return f"by sorting: how many of {among} {'≤' if ties else '<'} {array}"
+        case Scan(index, count) if action.solution:
+            forms = ", ".join(f"s{place} {form}" for place, form in action.solution)
+            return f"{count} turns of {index} composed two by two, {forms}, from {_taken(action)}:"
         case Scan(index, count, _, _, _, _, _, _, every, backwards):
             kept = f", the values at every {_ordinal(every)} kept" if every else ""
             kept += ", rows from the last" if backwards else ""
@@ -308,7 +317,7 @@ def _how(action: Action, platform: str) -> str:
         case Take(source, place):
             return f"s{place} of {source}"
         case Contract():
-            strategy = str(choose(action, platform))
+            strategy = str(choose(action, device))
             terms = "·".join(map(_access, action.reads))
             if action.scatter_to:
                 places = _indices(a for a, _ in action.scatter_to)

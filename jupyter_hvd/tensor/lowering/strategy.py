@@ -33,6 +33,7 @@ from ..language.predicates import (
     substitute,
 )
 from .dataflow import axes_of
+from .device import Device
 from .ir import Access, Contract, IndexLookup
 
 MATRIX = (
@@ -42,6 +43,7 @@ TRIANGLE = 1 << 24  # entries of an inequality, at most, that are made for that
 FEW = (
     1 << 12
 )  # points of a sum up to an index that are masked rather than be summed one after the other
+SCAN_KERNELS = 4  # of running sums on a device with many cores
 WINDOWS = 64  # entries of a window that are summed one after the other
 
 
@@ -171,7 +173,7 @@ def without_numbers(action: Contract) -> tuple[Contract, tuple[Access, ...]]:
     return replace(action, reads=rest), numbers
 
 
-def choose(action: Contract, platform: str) -> Strategy:
+def choose(action: Contract, device: Device) -> Strategy:
     """The way to run a contraction on a kind of device."""
     if not action.sums:
         return Pointwise()
@@ -179,11 +181,11 @@ def choose(action: Contract, platform: str) -> Strategy:
     if (boxed := _boxed(action)) is not None:
         return boxed
     if (axis := _window(action)) is not None:
-        pair = _correlation(action) if platform == "cpu" else None
+        pair = _correlation(action) if device.windows else None
         if pair is not None and action.extents[action.axes[0]] <= action.extents[action.sums[0][0]]:
             return Convolution(*pair)
         return Unrolled(axis, action.extents[axis])
-    if platform == "cpu" and (found := _long_window(action)) is not None:
+    if device.windows and (found := _long_window(action)) is not None:
         return found
     extents, lookups = action.extents, action.lookups
     operands = [axes_of(r.indices, lookups) & extents.keys() for r in action.reads]
@@ -197,8 +199,10 @@ def choose(action: Contract, platform: str) -> Strategy:
             masks.append((q, hosts))
         else:
             beyond.append((q, axes))
-    if len(beyond) == 1 and (running := _running(action, beyond[0][0], operands, tuple(masks))):
-        return running
+    if len(beyond) == 1:
+        running = _running(action, beyond[0][0], operands, tuple(masks))
+        if running is not None and not _is_masked_faster(action, running, device):
+            return running
     for q, axes in beyond:
         size = prod(extents[i] for i in axes)
         if _is_matrix(q, size) and max(MATRIX, 4 * size) <= prod(extents.values()):
@@ -211,11 +215,23 @@ def choose(action: Contract, platform: str) -> Strategy:
     return Multiplied(tuple(operands), action.axes, tuple(masks))
 
 
-def is_running(action: Contract) -> bool:
-    """Whether a contraction is running sums, on any kind of device."""
+def is_running(action: Contract, device: Device) -> bool:
+    """Whether a contraction is running sums on a kind of device."""
     return any(isinstance(q, Compare) for q in conjuncts(action.mask)) and isinstance(
-        choose(action, "any"), Running
+        choose(action, device), Running
     )
+
+
+def _is_masked_faster(action: Contract, running: Running, device: Device) -> bool:
+    """Whether terms of which some are masked take less than running sums of them, which are several kernels one after the other
+    on a device with many cores.
+    """
+    if not device.dense_first:
+        return False
+    extents = action.extents
+    summed = prod(extents[i] for i in (running.axis, *running.kept))
+    masked = 2 * prod(extents.values()) / device.flop_rate("float32")
+    return device.kernel + masked < SCAN_KERNELS * device.kernel + summed * device.running_sum
 
 
 def _running(

@@ -30,15 +30,15 @@ from ..language.predicates import (
 from ..language.terms import Binder, Binders
 from ..ssa.program import Output, flat
 from .dataflow import producers, read_once
+from .device import Device
 from .ir import OFFSET, Access, Contract, Entrywise, IndexLookup, Rewriting, Step
 from .strategy import is_running
 
-#: Entries of an intermediate from which on it is made in blocks, where it has many times those of any argument, as arrays of all
-#: pairs have: such memory is fetched from the system in each call. XLA fuses more of what is as large as an argument.
-BIG = 1 << 19
+# An intermediate of `Device.intermediate` entries and more is made in blocks where it has many times those of any argument, as
+# arrays of all pairs have: a CPU fetches such memory from the system in each call. XLA fuses more of what is as large as an
+# argument.
 PAIRS = 4  # so many times
 HUGE = 16  # and so many times as large as that, whatever the arguments are
-BLOCK = 1 << 18  # entries of the largest intermediate in one block
 LONG = 1 << 14  # entries of a row from which on rows are added one after the other
 MANY = 16  # and so many of them
 
@@ -63,48 +63,51 @@ class Blocks:
 
 
 def blocked(
-    steps: Sequence[Step], output: Output, given: Mapping[str, tuple[int, ...]]
+    steps: Sequence[Step],
+    output: Output,
+    given: Mapping[str, tuple[int, ...]],
+    device: Device,
 ) -> tuple[Step | Blocks, ...]:
     """The steps, those around big intermediates gathered into blocks; `given` are the shapes of the arrays that are loaded."""
     kept = set(flat(output))
-    shapes = {s.name: _shape(s) for s in steps if s.name not in kept}
+    shapes = {s.name: _shape(s, device) for s in steps if s.name not in kept}
     loaded = max(map(prod, given.values()), default=0)
-    big = {x: n for x, n in shapes.items() if len(n) > 1 and _is_big(prod(n), loaded)}
+    big = {x: n for x, n in shapes.items() if len(n) > 1 and _is_big(prod(n), loaded, device)}
     once = read_once(steps)
     for step in reversed(steps):
         if step.name in big and step.name in once and once[step.name] not in big:
             del big[step.name]
     for extent in sorted({shape[0] for shape in big.values()}, reverse=True):
         region = {name for name, shape in big.items() if shape[0] == extent}
-        found = _around(steps, region, extent)
+        found = _around(steps, region, extent, device)
         if found is not None:
             return found
     return tuple(steps)
 
 
-def _is_big(entries: int, loaded: int) -> bool:
-    return entries >= (BIG if entries > PAIRS * loaded else HUGE * BIG)
+def _is_big(entries: int, loaded: int, device: Device) -> bool:
+    return entries >= device.intermediate * (1 if entries > PAIRS * loaded else HUGE)
 
 
-def _shape(step: Step) -> tuple[int, ...]:
+def _shape(step: Step, device: Device) -> tuple[int, ...]:
     """That of an array which is made entry by entry; none otherwise."""
     action = step.action
-    return action.shape if isinstance(action, Entrywise) and not _is_whole(action) else ()
+    return action.shape if isinstance(action, Entrywise) and not _is_whole(action, device) else ()
 
 
-def _is_whole(action: Entrywise) -> bool:
+def _is_whole(action: Entrywise, device: Device) -> bool:
     """Whether an array is not made row by row: by a scatter, or of sums that go on from row to row."""
-    return isinstance(action, Contract) and (bool(action.scatter_to) or is_running(action))
+    return isinstance(action, Contract) and (bool(action.scatter_to) or is_running(action, device))
 
 
 def _around(
-    steps: Sequence[Step], region: set[str], extent: int
+    steps: Sequence[Step], region: set[str], extent: int, device: Device
 ) -> tuple[Step | Blocks, ...] | None:
     while region:
         wrong: set[str] = set()
         for step in steps:
             touched = step.needs & region
-            axis = _along(step, region, extent)
+            axis = _along(step, region, extent, device)
             inside = step.name in region
             if touched and (axis != _first_axis(step) if inside else axis is None):
                 wrong |= touched
@@ -114,7 +117,7 @@ def _around(
         region = region - wrong
     if not region:
         return None
-    return _assembled(steps, region, extent)
+    return _assembled(steps, region, extent, device)
 
 
 def _first_axis(step: Step) -> str:
@@ -122,12 +125,12 @@ def _first_axis(step: Step) -> str:
     return step.action.axes[0]
 
 
-def _along(step: Step, region: set[str], extent: int) -> str | None:
+def _along(step: Step, region: set[str], extent: int, device: Device) -> str | None:
     """The axis of a step that runs along the first one of all arrays of the region, and as far;
     None where there is none such.
     """
     action = step.action
-    if not isinstance(action, Entrywise) or _is_whole(action):
+    if not isinstance(action, Entrywise) or _is_whole(action, device):
         return None
     reads = [r for r in action.accesses if r.array in region]
     if not reads:
@@ -157,7 +160,7 @@ def _late(steps: Sequence[Step], region: set[str]) -> set[str]:
 
 
 def _assembled(
-    steps: Sequence[Step], region: set[str], extent: int
+    steps: Sequence[Step], region: set[str], extent: int, device: Device
 ) -> tuple[Step | Blocks, ...] | None:
     ends = {s.name for s in steps if s.name not in region and s.action.sources & region}
     inside: list[tuple[Step, str]] = []
@@ -169,7 +172,7 @@ def _assembled(
         if step.name in region or step.name in ends:
             if step.needs & waiting:
                 return None  # what sums the pairs needs another such sum first
-            axis = _along(step, region, extent)
+            axis = _along(step, region, extent, device)
             assert axis is not None
             assert isinstance(step.action, Entrywise)
             if step.name in ends:
@@ -185,24 +188,25 @@ def _assembled(
             after.append(step)
         else:
             before.append(step)
-    entries = {s.name: prod(_shape(s)) for s, _ in inside}
+    entries = {s.name: prod(_shape(s, device)) for s, _ in inside}
     if sum(entries[x] for x in region) <= sum(entries[x] for x, _ in joined):
         return None  # what comes out of it is no smaller
-    widest = max(prod(_shape(s)) // extent for s, _ in inside if s.name in region)
+    widest = max(prod(_shape(s, device)) // extent for s, _ in inside if s.name in region)
     down = any(entries[x] >= LONG for x in added)  # a block of one row has no columns to add up
-    rows = 1 if down else max(1, min(extent, BLOCK // widest))
+    rows = 1 if down else max(1, min(extent, device.block // widest))
     made = tuple(strip_mine(s, axis, region, rows, extent) for s, axis in inside)
     blocks = Blocks(made, extent, rows, tuple(added), tuple(joined))
     return (*before, blocks, *after)
 
 
 def row_by_row(
-    order: Sequence[Step | Blocks], output: Output, barriers: Collection[str]
+    order: Sequence[Step | Blocks], output: Output, barriers: Collection[str], device: Device
 ) -> tuple[Step | Blocks, ...]:
     """The steps, those that sum long rows in blocks of one row, with what is fused into them."""
     plain = [part for part in order if isinstance(part, Step)]
     found = [
-        _rows(part, plain, barriers) or part if isinstance(part, Step) else part for part in order
+        _rows(part, plain, barriers, device) or part if isinstance(part, Step) else part
+        for part in order
     ]
     if found == [*order]:
         return tuple(order)
@@ -215,7 +219,9 @@ def row_by_row(
     return tuple(reversed(kept))
 
 
-def _rows(step: Step, steps: Sequence[Step], barriers: Collection[str]) -> Blocks | None:
+def _rows(
+    step: Step, steps: Sequence[Step], barriers: Collection[str], device: Device
+) -> Blocks | None:
     """A step that sums over the first axis of what it reads, in blocks; None where it is none, or its rows are short."""
     action = step.action
     if not isinstance(action, Contract) or len(action.sums) != 1 or action.scatter_to:
@@ -227,7 +233,7 @@ def _rows(step: Step, steps: Sequence[Step], barriers: Collection[str]) -> Block
     if not any(_is_down(r, axis, action) for r in action.reads):
         return None
     domain = prod(action.extents.values())
-    shapes = {s.name: _shape(s) for s in steps}
+    shapes = {s.name: _shape(s, device) for s in steps}
     readers = Counter(x for s in steps for x in s.needs)
     behind = producers(steps, step.name, frozenset(x for x in barriers if readers[x] > 1))
     region = {s.name for s in behind if 2 * prod(shapes[s.name]) > domain}

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ..language.affine import Affine
+from ..language.depth import deep
 from ..language.function import Function
 from ..language.pairs import to_pairs
 from ..language.predicates import TRUE, Predicate, disj, exists_all, fresh
@@ -185,6 +186,7 @@ class Program:
     statements: tuple[Statement, ...]
     output: Output
 
+    @deep()
     def __str__(self) -> str:
         lines = [f"let {name} = {show(value)} in" for name, value in statement_terms(self)]
         variables = {s.name: Var(s.name, type_of(s.rhs)) for s in self.statements}

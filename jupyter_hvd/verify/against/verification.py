@@ -30,8 +30,7 @@ from ..exact.verification import (
     no_reference,
     said_of,
 )
-from ..verification import check_room
-from ..workspace import changed, state_beside
+from ..workspace import changed, check_room, state_beside
 from .faults import (
     BEFORE,
     BROADCAST,

@@ -67,8 +67,7 @@ def main() -> int:
         share_program,
     )
     from ..guard import Guard
-    from ..probe import ORDERS_VARIABLE, working_folder
-    from ..workspace import changed, state_within
+    from ..workspace import ORDERS_VARIABLE, changed, state_within, working_folder
     from .observer import Observer
     from .records import save
 

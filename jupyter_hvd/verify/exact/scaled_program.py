@@ -1,8 +1,9 @@
-"""Converts a program with `--batch scaled`, and checks the outcome."""
+"""Scales a program up, and checks the outcome."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ...as_it_is import common_variables, require_single_process
@@ -21,6 +22,7 @@ def verify_scaled(
     sizes: Sequence[int],
     *,
     options: Options,
+    part: Document | None = None,
     steps: int | None = None,
     timeout: float = 300.0,
     tolerance: float | None = None,
@@ -31,10 +33,12 @@ def verify_scaled(
 ) -> ExactVerification:
     """Check that N ranks give what the scaled program gives in one process, and that this is scaled as it should be.
 
-    Lines are those of the scaled program, which is called by its name with `_hvd`.
+    Lines are those of the scaled program, which is called by its name with `_hvd`. Its rate is N times that of one process from
+    the beginning, also where it is to grow in the first epochs.
 
     Args:
-        path: a notebook or script for one process; it is only read. document: what it holds. The rest: see `verify_exact`.
+        path: a notebook or script for one process; it is only read. document: what it holds.
+        part: what the user has made of it by leaving changes out; None for all changes. The rest: see `verify_exact`.
 
     Raises:
         UnusableInputError: it is not converted, or there is no room for the copies.
@@ -43,7 +47,7 @@ def verify_scaled(
     """
     require_single_process(path, document)
     with conversion_limit(path, conversion_seconds):
-        conversion, scaled = document.convert(options)
+        conversion, scaled = document.convert(replace(options, warmup_epochs=0))
     if conversion.status != "converted":
         said = next((f": {d.message}" for d in conversion.diagnostics), "")
         raise UnusableInputError(
@@ -51,7 +55,7 @@ def verify_scaled(
         )
     return verify_exact(
         path.with_stem(f"{path.stem}_hvd"),
-        scaled,
+        part or scaled,
         sizes,
         variables=common_variables(options, SEED),
         steps=steps,

@@ -24,9 +24,7 @@ from ...runtime.scaling import VIRTUAL_SIZE_VARIABLE
 from ...source.lines import origin_finder
 from .. import checks
 from ..checks import Check
-from ..probe import orders
-from ..verification import check_room
-from ..workspace import changed, state_beside
+from ..workspace import changed, check_room, orders, state_beside
 from .compare import (
     ASPECTS,
     BY_ENTRY,
@@ -176,7 +174,7 @@ class ExactVerification:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "batch": "scaled" if self.scaled else "global",
+            "batch": "per-rank" if self.scaled else "global",
             "verdict": self.verdict,
             "ranks": list(self.sizes),
             "steps": self.steps,
@@ -307,7 +305,7 @@ def verify_exact(
                 for c, (_, left) in zip(comparisons, judged, strict=True)
             )
             firsts += [first] if first is not None else []
-            tell(ranks_equal(job, size, noise, is_notebook(path)))
+            tell(ranks_equal(job, size, noise, is_notebook(path) or detailed))
             tell(work_shared(two, size))
             runner.forget(named(size, "training"))
         changes = [
@@ -404,7 +402,7 @@ def ranks_equal(job: Run, size: int, noise: Noise | None, quiet: bool) -> Check:
     """All ranks do what rank 0 does.
 
     Args:
-        quiet: ranks other than 0 show no values, as in a notebook.
+        quiet: ranks other than 0 show no values, as in a notebook, or print less, as in a converted program.
     """
     name = named(size, "ranks agree")
     if len(job.records) < 2:
@@ -475,7 +473,7 @@ class Runner:
         program = folder / f"{self.path.stem}{self.document.suffix}"
         write(program, self.document)
         try:
-            ordered = orders(folder, self.beside, ranks=ranks, seed=SEED, own=self.folder.path)
+            ordered = orders(folder, self.beside, ranks=ranks, own=self.folder.path)
         except OSError as error:
             raise UnusableInputError(
                 f"{self.beside}: cannot be copied ({error.strerror})"

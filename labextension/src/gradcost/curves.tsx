@@ -43,8 +43,8 @@ export function Curves({ report }: { report: IReport }): JSX.Element | null {
       ))}
       <ul className="jp-hvd-gc-legend" aria-label={trans.__('Legend')}>
         <li className="jp-hvd-gc-value">{trans.__('value')}</li>
-        <li className="jp-hvd-gc-forward">{trans.__('forward')}</li>
-        <li className="jp-hvd-gc-adjoint">{trans.__('adjoint')}</li>
+        <li className="jp-hvd-gc-forward">{trans.__('forward derivative')}</li>
+        <li className="jp-hvd-gc-adjoint">{trans.__('gradient')}</li>
         {curves.some(({ size }) => report.plain?.adjoint[size]?.length) && (
           <li className="jp-hvd-gc-jax">
             {report.plain?.against
@@ -63,8 +63,8 @@ function Operations(props: { curve: ICurve; plain: readonly Point[] }): JSX.Elem
   const { size, at } = curve;
   const names = {
     value: trans.__('value'),
-    forward: trans.__('forward'),
-    adjoint: trans.__('adjoint')
+    forward: trans.__('forward derivative'),
+    adjoint: trans.__('gradient')
   };
   const ours = (['value', 'forward', 'adjoint'] as const).map(kind => {
     const points = drawn(curve.sizes, curve[kind]);

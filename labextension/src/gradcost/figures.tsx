@@ -22,7 +22,7 @@ export function Figures({ report }: { report: IReport }): JSX.Element {
       />
       <Figure
         kind="forward"
-        title={trans.__('Forward')}
+        title={trans.__('Forward derivative')}
         figure={report.forward}
         ratio={report.forward_ratio}
         seconds={null}
@@ -30,7 +30,7 @@ export function Figures({ report }: { report: IReport }): JSX.Element {
       />
       <Figure
         kind="adjoint"
-        title={trans.__('Adjoint')}
+        title={trans.__('Gradient')}
         figure={report.adjoint}
         ratio={report.adjoint_ratio}
         seconds={measured?.adjoint ?? null}
@@ -72,14 +72,18 @@ function Figure(props: {
       </p>
       {ratio && <Gauge ratio={ratio} />}
       <dl>
-        <dt title={trans.__('Entries of all intermediate arrays, on their supports')}>
-          {trans.__('numbers kept')}
+        <dt
+          title={trans.__(
+            'Entries of all intermediate arrays that are not known to be zero'
+          )}
+        >
+          {trans.__('intermediate values')}
         </dt>
         <dd>{count(figure.entries)}</dd>
         {Boolean(figure.histories) && (
           <>
-            <dt title={trans.__('What loops keep from turn to turn')}>
-              {trans.__('of these, by loops')}
+            <dt title={trans.__('What loops keep between iterations')}>
+              {trans.__('of these, in loops')}
             </dt>
             <dd>{count(figure.histories)}</dd>
           </>
@@ -128,8 +132,12 @@ function Gauge({ ratio }: { ratio: IRatio }): JSX.Element {
       </div>
       <span>
         {ratio.interfaces
-          ? trans.__('%1 × value with inputs and outputs, bound %2', text, ratio.bound)
-          : trans.__('%1 × value, bound %2', text, ratio.bound)}
+          ? trans.__(
+              '%1 × the value with inputs and outputs, never above %2 ×',
+              text,
+              ratio.bound
+            )
+          : trans.__('%1 × the value, never above %2 ×', text, ratio.bound)}
       </span>
     </div>
   );

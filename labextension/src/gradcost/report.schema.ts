@@ -132,7 +132,7 @@ export interface Heat {
  * the rewriting, for who accepts it; -1 where there is none.
  */
 export interface Advice {
-  kind: 'outside' | 'factored' | 'reassociated' | 'guard' | 'shared' | 'jax' | 'measured';
+  kind: 'outside' | 'factored' | 'reassociated' | 'guard' | 'shared' | 'jax';
   message: string;
   place: Source | null;
   code: string;
@@ -159,8 +159,8 @@ export interface Plain {
 /**
  * Times in seconds and bytes at the sizes where they were measured, in numbers of type `dtype`.
  *
- * `jax_adjoint` is plain JAX's gradient, `paired_adjoint` this one, run in turn with it; `apart`
- * says that their quartiles do not overlap.
+ * Value, gradient and plain JAX's gradient (`jax_adjoint`) run in turn, `repeats` times: medians, quartiles of both gradients.
+ * `faster` is "noisy" where times vary too much to say, "neither" where they are alike, "unknown" without plain JAX's.
  */
 export interface Measured {
   sizes: {
@@ -172,6 +172,11 @@ export interface Measured {
   dtype: string;
   value: number;
   adjoint: number;
+  /**
+   * @minItems 2
+   * @maxItems 2
+   */
+  adjoint_spread: [number, number];
   value_bytes: number;
   adjoint_bytes: number;
   value_statements: {
@@ -180,9 +185,9 @@ export interface Measured {
   adjoint_statements: {
     [k: string]: number;
   };
-  paired_adjoint: number | null;
   jax_adjoint: number | null;
-  apart: boolean;
+  jax_spread: [number, number] | null;
+  faster: 'gradient' | 'jax.grad' | 'neither' | 'noisy' | 'unknown';
   note: string;
 }
 /**

@@ -8,6 +8,7 @@ export type {
   Growth as IGrowth,
   Heat as IHeat,
   History as IHistory,
+  Measured as IMeasured,
   Ratio as IRatio,
   Report as IReport,
   Row as IRow,

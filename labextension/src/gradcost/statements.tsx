@@ -15,7 +15,13 @@ export function Statements({ report }: { report: IReport }): JSX.Element {
   const show = (rows: IRow[]): IRow[] => rows.filter(row => all || row.operations);
   const values = useRef(new Map<string, HTMLTableRowElement>());
   return (
-    <section className="jp-hvd-gc-statements" aria-label={trans.__('Statements')}>
+    <details className="jp-hvd-gc-statements" open={report.value_rows.length <= OPEN}>
+      <summary>{trans.__('Compiled statements')}</summary>
+      <p className="jp-hvd-gc-notation">
+        {trans.__(
+          'Statements fill whole arrays: “⊞ i. e” has an entry e for each i, “Σ i. e” is their sum, “[p]” is 1 where p holds and else 0. A rule is a number in the paper’s derivation; point at it for its words.'
+        )}
+      </p>
       <div className="jp-hvd-gc-tables" onMouseLeave={() => setLit('')}>
         <Table
           title={trans.__('Value')}
@@ -45,12 +51,15 @@ export function Statements({ report }: { report: IReport }): JSX.Element {
             checked={all}
             onChange={event => setAll(event.target.checked)}
           />
-          {trans.__('Show the %1 statements that are free', free)}
+          {trans.__('Show the %1 statements that cost nothing', free)}
         </label>
       )}
-    </section>
+    </details>
   );
 }
+
+/** Programs of so few statements show them at once. */
+const OPEN = 12;
 
 function Table(props: {
   title: string;
@@ -72,8 +81,8 @@ function Table(props: {
         <thead>
           <tr>
             <th scope="col">{trans.__('statement')}</th>
-            <th scope="col" title={trans.__('points of its predicate')}>
-              {trans.__('support')}
+            <th scope="col" title={trans.__('How often the statement runs')}>
+              {trans.__('iterations')}
             </th>
             <th scope="col">{trans.__('operations')}</th>
             <th scope="col">{trans.__('share')}</th>
@@ -97,7 +106,7 @@ function Table(props: {
                 <Statement row={row} />
                 <Origin row={row} show={props.show} />
               </th>
-              <td title={trans.__('%1 points', count(row.points))}>{row.support}</td>
+              <td title={trans.__('%1 iterations', count(row.points))}>{row.support}</td>
               <td title={row.formula}>{count(row.operations)}</td>
               <td>
                 <Share share={row.share} />
@@ -107,7 +116,7 @@ function Table(props: {
           ))}
           {props.rows.length === 0 && (
             <tr>
-              <td colSpan={4}>{trans.__('Every statement is free.')}</td>
+              <td colSpan={4}>{trans.__('No statement costs anything.')}</td>
             </tr>
           )}
         </tbody>
@@ -135,7 +144,7 @@ function Origin(props: { row: IRow; show?: (name: string) => void }): JSX.Elemen
   const { place } = row;
   return (
     <span className="jp-hvd-gc-origin">
-      {row.rule && <span title={row.why}>({row.rule})</span>}
+      {row.rule && <span title={row.why}>{trans.__('rule %1', row.rule)}</span>}
       {show && row.source && (
         <button
           type="button"

@@ -1,20 +1,20 @@
 import { HTMLSelect } from '@jupyterlab/ui-components';
-import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { useSignal } from '../context';
+import { Advice } from './advice';
 import { Comparison } from './compare';
 import { usePanel } from './context';
 import { Curves } from './curves';
 import { Figures } from './figures';
-import { count, time } from './format';
-import { LinkState } from './link';
-import { IAdvice, IReport, isCurrent } from './report';
+import { count } from './format';
+import { IReport } from './report';
 import { Sliders } from './sliders';
 import { Statements } from './statements';
+import { sayState, Status } from './status';
 import { Views } from './views';
 
-/** The panel: figures, sizes, curves, advice, statements. */
+/** The panel: sizes, then what can be done, then figures, curves and statements. */
 export function View(): JSX.Element {
   const { model, trans } = usePanel();
   useSignal(model.changed);
@@ -36,14 +36,13 @@ export function View(): JSX.Element {
   return (
     <>
       <Header report={report} />
-      <Status report={report} />
-      <Figures report={report} />
       <Sliders report={report} />
       <Alert report={report} />
-      <div className="jp-hvd-gc-middle">
-        <Curves report={report} />
-        <Advice report={report} />
-      </div>
+      <Sentence report={report} />
+      <Advice report={report} />
+      <Status report={report} />
+      <Figures report={report} />
+      <Curves report={report} />
       <Comparison report={report} />
       <Statements report={report} />
       <Views report={report} />
@@ -63,7 +62,7 @@ function Header({ report }: { report: IReport }): JSX.Element {
   };
   const { progress } = model;
   return (
-    <header className="jp-hvd-gc-header">
+    <div className="jp-hvd-gc-header">
       <h2>{trans.__('Gradient cost')}</h2>
       {report.functions.length > 0 ? (
         <HTMLSelect
@@ -80,7 +79,7 @@ function Header({ report }: { report: IReport }): JSX.Element {
         <code>{report.function}</code>
       )}
       <fieldset className="jp-hvd-gc-wrt" disabled={!model.isLive}>
-        <legend>{trans.__('differentiated by')}</legend>
+        <legend>{trans.__('gradient with respect to')}</legend>
         {report.differentiable.map(name => (
           <label key={name} className="jp-hvd-gc-check">
             <input
@@ -108,58 +107,29 @@ function Header({ report }: { report: IReport }): JSX.Element {
           {progress ? trans.__('Cancel') : trans.__('Measure')}
         </button>
       </div>
-    </header>
+    </div>
   );
 }
 
-/** One line that is always there, so that nothing jumps. */
-function Status({ report }: { report: IReport }): JSX.Element {
-  const { model, trans } = usePanel();
-  const { measured } = report;
-  const words = [];
-  if (!model.isLive) {
-    words.push(sayState(model.link.state, trans));
-  }
-  if (model.isLate) {
-    words.push(trans.__('The kernel is busy: it answers when its cell has run.'));
-  }
-  words.push(report.note);
-  if (measured) {
-    const { at, device, dtype, repeats, value, adjoint } = measured;
-    words.push(
-      isCurrent(report)
-        ? trans.__(
-            'Measured on %1 in %2, median of %3: value %4, gradient %5.',
-            device,
-            dtype,
-            repeats,
-            time(value),
-            time(adjoint)
-          )
-        : trans.__(
-            'Measured at %1 on %2 in %3, median of %4: value %5, gradient %6.',
-            at,
-            device,
-            dtype,
-            repeats,
-            time(value),
-            time(adjoint)
-          )
-    );
-    if (measured.jax_adjoint !== null && measured.paired_adjoint !== null) {
-      words.push(
-        trans.__(
-          'Run in turn: gradient %1, jax.grad %2.',
-          time(measured.paired_adjoint),
-          time(measured.jax_adjoint)
-        )
-      );
-    }
-    words.push(measured.note);
-  }
+/** What the gradient costs, in one sentence. */
+function Sentence({ report }: { report: IReport }): JSX.Element {
+  const { trans } = usePanel();
+  const { ratio, bound } = report.adjoint_ratio;
+  const name = report.function;
+  const by = report.wrt.join(', ');
+  const operations = count(report.adjoint.total);
   return (
-    <p className="jp-hvd-gc-status" role="status">
-      {words.filter(Boolean).join(' ') || '\u00a0'}
+    <p className="jp-hvd-gc-sentence">
+      {ratio === null
+        ? trans.__('The gradient of %1 by %2: %3 operations.', name, by, operations)
+        : trans.__(
+            'The gradient of %1 by %2: %3 operations, %4 × the value (never above %5 ×).',
+            name,
+            by,
+            operations,
+            ratio.toFixed(2),
+            bound
+          )}
     </p>
   );
 }
@@ -170,94 +140,5 @@ function Alert({ report }: { report: IReport }): JSX.Element {
   const error = model.error || report.error;
   return (
     <div className="jp-hvd-gc-alert">{error && <pre role="alert">{error}</pre>}</div>
-  );
-}
-
-function sayState(state: LinkState, trans: TranslationBundle): string {
-  return {
-    live: '',
-    connecting: trans.__('Waiting for the kernel…'),
-    none: trans.__('These are the saved figures: the notebook has no kernel.'),
-    gone: trans.__('The kernel was restarted. Run the cell again to continue.')
-  }[state];
-}
-
-function Advice({ report }: { report: IReport }): JSX.Element | null {
-  const { trans } = usePanel();
-  if (report.advice.length === 0) {
-    return null;
-  }
-  return (
-    <section className="jp-hvd-gc-advice" aria-label={trans.__('Advice')}>
-      <h3>{trans.__('Advice')}</h3>
-      <ul>
-        {report.advice.map((advice, i) => (
-          <Item key={i} advice={advice} />
-        ))}
-      </ul>
-    </section>
-  );
-}
-
-function Item({ advice }: { advice: IAdvice }): JSX.Element {
-  const { reveal, trans } = usePanel();
-  const { place } = advice;
-  return (
-    <li>
-      {advice.message}{' '}
-      {place && (
-        <button type="button" title={place.text.trim()} onClick={() => reveal(place)}>
-          {trans.__('line %1', place.line)}
-        </button>
-      )}
-      {advice.before && (
-        <p>
-          {advice.before} → <b>{advice.after}</b>
-        </p>
-      )}
-      {advice.code && <pre tabIndex={0}>{advice.code}</pre>}
-      {/* Reports of before have none. */}
-      {(advice.way ?? -1) >= 0 && <Taking advice={advice} />}
-    </li>
-  );
-}
-
-/** Accept advice: the kernel compares both programs, and the line is in its cell. */
-function Taking({ advice }: { advice: IAdvice }): JSX.Element {
-  const { model, trans } = usePanel();
-  const isChecked = model.accepting === advice.way;
-  const taken = model.taken?.way === advice.way ? model.taken.change : null;
-  return (
-    <div className="jp-hvd-gc-take">
-      <button
-        type="button"
-        className={`jp-mod-styled ${isChecked ? 'jp-mod-warn' : 'jp-mod-accept'}`}
-        title={trans.__(
-          'Put it into the cell, where both programs give the same on random values'
-        )}
-        disabled={!model.isLive || (model.accepting !== null && !isChecked)}
-        onClick={() => (isChecked ? model.cancel() : model.accept(advice.way))}
-      >
-        {isChecked ? trans.__('Cancel') : trans.__('Accept')}
-      </button>
-      <p role="status">
-        {isChecked && trans.__('Both programs are run on random values…')}
-        {taken &&
-          trans.__(
-            'In the cell now, equal on %1 random inputs (to %2 of the largest entry): value %3 → %4, gradient %5 → %6 operations. Run the cell to go on with it; undo takes it back.',
-            taken.draws,
-            taken.difference.toExponential(0),
-            count(taken.value[0]),
-            count(taken.value[1]),
-            count(taken.gradient[0]),
-            count(taken.gradient[1])
-          )}
-      </p>
-      {taken && (
-        <button type="button" onClick={() => model.takeBack()}>
-          {trans.__('Undo')}
-        </button>
-      )}
-    </div>
   );
 }

@@ -17,7 +17,9 @@ from .reductions import halved, prefixes, total_of
 from .table import (
     FEW,
     MODULES,
+    ON_HOST,
     Form,
+    Method,
     attribute_of,
     build,
     form_named,
@@ -29,7 +31,9 @@ from .table import (
 __all__ = [
     "FEW",
     "MODULES",
+    "ON_HOST",
     "Form",
+    "Method",
     "attribute_of",
     "build",
     "form_named",

@@ -224,6 +224,8 @@ def bincount(t: Any, x: Any, weights: Any = None, minlength: Any = None, length:
     bins = minlength if length is None else length
     data = t.is_index_array(x)
     dims = x.dims if data else t.dims(t.whole(x))
+    if bins is None and (most := t.on_host(x, "max")) is not None:
+        bins = t.binary(t.here, "+", most, 1)
     if (not data and t.numbers_of(x) != "int") or len(dims) != 1 or bins is None:
         raise t.error(
             "how many bins there are is data",

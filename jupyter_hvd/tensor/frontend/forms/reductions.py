@@ -345,9 +345,14 @@ def median(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def quantile(
     t: Any, x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
 ) -> Any:
-    """Between the entries of two ranks, in proportion."""
-    if not isinstance(q, int | float) or not 0 <= q <= 1 or method != "linear":
-        raise t.error("`quantile` takes one constant, and goes between entries in proportion")
+    """Between the entries of two ranks, in proportion; of several q one row for each."""
+    levels = t.listed(q)
+    if isinstance(levels, tuple | list):
+        return t.stacked([quantile(t, x, level, axis, keepdims, method) for level in levels], 0)
+    if method != "linear" or (isinstance(q, int | float) and not 0 <= q <= 1):
+        raise t.error("`quantile` takes q from 0 to 1, and goes between entries in proportion")
+    if not isinstance(q, int | float):
+        return _between_entries(t, x, q, axis, keepdims)
 
     def in_proportion(low: Any, high: Any, part: float) -> Any:
         low = t.once(low, "low")
@@ -386,13 +391,70 @@ def percentile(
     t: Any, x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
 ) -> Any:
     """`quantile(x, q/100)`."""
-    if not isinstance(q, int | float):
-        raise t.error("`percentile` takes one constant", "call it for each")
-    return quantile(t, x, q / 100, axis, keepdims, method)
+    levels = t.listed(q)
+    if isinstance(levels, tuple | list):
+        return quantile(
+            t, x, [t.binary(t.here, "/", level, 100) for level in levels], axis, keepdims, method
+        )
+    return quantile(t, x, t.binary(t.here, "/", q, 100), axis, keepdims, method)
+
+
+def _between_entries(t: Any, x: Any, q: Any, axis: Any, keepdims: bool) -> Any:
+    """A quantile whose q is data, a number or several: between two of the entries in order."""
+    kept = len(t.dims(t.whole(x))) if axis is None else 0
+    x, axis = along_one(t, x, axis)
+    n = t.number(t.dims(x)[axis])
+    place = t.once(t.computed("*", q, n - 1), "place")
+    low = build(t, "clip", t.counted(t.mapped("floor", place)), 0, max(0, n - 2))
+    ordered = t.once(sort(t, x, axis), "ordered")
+    lead = [slice(None)] * axis
+    first = t.once(t.subscript(ordered, (*lead, low)), "low")
+    second = t.subscript(ordered, (*lead, t.binary(t.here, "+", low, 1) if n > 1 else low))
+    made = t.computed(
+        "+", first, t.computed("*", t.computed("-", place, low), t.computed("-", second, first))
+    )
+    if not keepdims:
+        return made
+    return build(t, "reshape", made, *[1] * kept) if kept else build(t, "expand_dims", made, axis)
+
+
+@form("unique", method=False)
+def unique(t: Any, x: Any, size: Any = None, fill_value: Any = None) -> Any:
+    """The `size` smallest of the numbers that there are, in order; behind those that there are, `fill_value` or the smallest."""
+    if size is None:
+        raise t.error(
+            "how many numbers `unique` finds is what data decide",
+            "say how many there may be, as in JAX: `np.unique(x, size=k)`; or pass integers, of which it finds out itself",
+        )
+    ordered = t.once(sort(t, x, None), "ordered")
+    (n,) = t.dims(ordered)
+    numbers = t.numbers_of(x)
+
+    def is_first(i: Affine) -> Any:
+        before = t.under(
+            compare("<", 0, i), lambda: t._compare("!=", t.read(ordered, i), t.read(ordered, i - 1))
+        )
+        return t.plus_of(before, t.truth_of(compare("=", i, 0)))
+
+    first = t.once(t.build([n], is_first, ordered), "first")
+    place = t.once(cumsum(t, first), "place")
+
+    def entry(k: Affine) -> Any:
+        def term(i: Affine) -> Any:
+            here = t.computed(
+                "*", t.read(first, i), t._compare("==", t.read(place, i), t.ramp(k + 1))
+            )
+            return t.chosen(here, t.read(ordered, i), t.whole(0))
+
+        there = t._compare("<", t.ramp(k), t.read(place, n - 1))
+        rest = t.read(ordered, Affine.of(0)) if fill_value is None else fill_value
+        return t.chosen(there, t.total([n], term, ordered, first, place), rest)
+
+    return t.of_numbers(t.build([t.size_of(size)], entry, ordered, first, place), numbers)
 
 
 @form(
-    *("unique", "nonzero", "partition", "argpartition", "lexsort", "flatnonzero", "nanmedian"),
+    *("nonzero", "partition", "argpartition", "lexsort", "flatnonzero", "nanmedian"),
     *("argwhere", "nanargmax", "nanargmin"),
     method=True,
 )

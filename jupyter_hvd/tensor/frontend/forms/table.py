@@ -47,6 +47,10 @@ class Form:
         named = {x: v for x, v in named.items() if x not in IGNORED}
         if (self.method or self.name in OF_ARRAYS) and arguments and t.is_several(arguments[0]):
             arguments = [t.several(arguments[0]), *arguments[1:]]
+        if self.name in ON_HOST and arguments and not (arguments[1:] and self.name == "where"):
+            made = t.on_host(arguments[0], self.name, *arguments[1:], **named)
+            if made is not None:
+                return made
         try:
             self.signature.bind(t, *arguments, **named)
         except TypeError as error:
@@ -86,6 +90,8 @@ REDUCING = (
     *("nansum", "nanmean", "nanmax", "nanmin", "nanvar", "nanstd"),
 )
 UNUSED = ("out", "overwrite_input")
+#: What gives as many entries as data say, or how many something has: of integers and conditions that are data, before a call.
+ON_HOST = ("unique", "nonzero", "flatnonzero", "argwhere", "where", "max", "amax", "min", "amin")
 #: What gives a view: an array that shares its entries with the one that it is made from.
 VIEWS = (
     *("transpose", "permute_dims", "swapaxes", "moveaxis", "reshape", "ravel", "squeeze"),

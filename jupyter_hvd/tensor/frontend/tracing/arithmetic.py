@@ -13,7 +13,7 @@ from ...language.errors import TensorError
 from ...language.function import named
 from ...language.predicates import TRUE, conj
 from ...language.terms import Add, Call, Const, Guard, Mul, Term
-from ..tracers import Condition, Divided, Index, IndexEntry, Nature, Piecewise, Value
+from ..tracers import Condition, Data, Divided, Index, IndexEntry, Nature, Piecewise, Value
 from .conditions import is_index_array
 from .loops import Loops
 from .packing import guarded
@@ -59,6 +59,8 @@ class Arithmetic(Loops):
             if made is not None:
                 return made
         left, right = self._divided_out(left), self._divided_out(right)
+        if op in "+*" and any(isinstance(x, Data) and x.lists for x in (left, right)):
+            left, right = (self._as_list(x) for x in (left, right))
         if op == "+" and is_index_array(right):
             left, right = right, left
         if op in ("+", "-") and is_index_array(left) and isinstance(right, int | Index):
@@ -97,6 +99,12 @@ class Arithmetic(Loops):
             within = _moved(op, range_of(left), range_of(right)) if kept == "int" else None
             made.of_nature(replace(made.nature, numbers=kept, within=within))
         return made
+
+    def _as_list(self, value: Any) -> Any:
+        """A list of integers that is an argument as one of numbers."""
+        if not isinstance(value, Data) or not value.lists:
+            return value
+        return self.whole(value).of_nature(Nature(value.lists, "int"))
 
     def joined_lists(self, left: Any, right: Any) -> Any:
         """`a + b` of Python's lists: one after the other."""

@@ -34,6 +34,7 @@ from ...language.terms import (
     substitute,
 )
 from ...language.types import (
+    REAL,
     Array,
     IndexArray,
     Integer,
@@ -42,11 +43,15 @@ from ...language.types import (
     Relation,
     TupleSet,
     array,
+    size_names,
 )
 from .. import forms
 from ..helpers import helper_of
 from ..outside import (
+    ARGUMENTS,
     ArrayMet,
+    Computed,
+    OnHost,
     OutsideMethod,
     OutsideObject,
     Reference,
@@ -65,7 +70,7 @@ from .packing import is_rounded
 from .recurrences import LONG, Appended
 from .selections import Selections
 from .subscripts import Changed
-from .wholes import lists_of, numbers_of, range_of
+from .wholes import lists_of, nature_of, numbers_of, range_of
 
 if TYPE_CHECKING:
     from ..rewrite import Rewritten
@@ -123,6 +128,12 @@ class Tracer(Selections):
         """A function of entries that a condition chooses."""
         if function is builtins.len:
             return self.how_many(arguments[0])
+        if function in (builtins.list, builtins.tuple):
+            return arguments[0]
+        if function in (builtins.max, builtins.min) and len(arguments) == 1 and not named:
+            return self.of_selected(function.__name__, arguments, {})
+        if function in _ITERATING:
+            return _BUILTINS[function](self, *arguments, **named)
         if function is builtins.sum and len(arguments) == 1 and not named:
             return self.of_selected("sum", arguments, {"axis": 0})
         form = forms.form_of(function)
@@ -135,6 +146,8 @@ class Tracer(Selections):
 
     def form_of_selected(self, form: forms.Form, arguments: Any, named: dict[str, Any]) -> Any:
         """A function of NumPy's of entries that a condition chooses."""
+        if form.name in ("array", "asarray"):
+            return arguments[0]
         if not form.entrywise:
             return self.of_selected(form.name, arguments, named)
         return self.selected(lambda *xs: form.call(self, xs, named), True, *arguments)
@@ -167,6 +180,8 @@ class Tracer(Selections):
             message = f"`{np.dtype(dtype)}` is a type that JAX does not have"
             raise self.error(message, "leave the type out, or write `float`")
         name = str(getattr(dtype, "__name__", dtype))
+        if name.startswith(("str", "object", "bytes", "datetime")):
+            raise self.error(f"`{name}` is no type of numbers", "leave it out")
         if name.startswith("bool"):
             return as_truth(value if exact or numbers_of(value) == "bool" else self._nonzero(value))
         if name.startswith(("int", "uint")) and (exact or numbers_of(value)):
@@ -413,7 +428,7 @@ class Tracer(Selections):
         if first is not None and second is not None:
             return self.written_out([*first, *second])
         made = forms.build(self, "concatenate", [left, right])
-        return made.of_nature(Nature(lists_of(left)))
+        return made.of_nature(replace(nature_of([left, right]), lists=lists_of(left)))
 
     def repeated_list(self, value: Any, times: Any) -> Any:
         entries = self._entries(value)
@@ -426,7 +441,33 @@ class Tracer(Selections):
                 Nature(lists_of(value))
             )
         made = forms.build(self, "tile", value, self.number(self.size_of(times)))
-        return made.of_nature(Nature(lists_of(value)))
+        return made.of_nature(replace(nature_of([value]), lists=lists_of(value)))
+
+    def in_order_of_size(self, values: Any, descending: Any = False) -> Any:
+        lists = lists_of(values) or not self.is_array(values)
+        values = self.listed_from(values)
+        values = list(values) if isinstance(values, dict) else values
+        if isinstance(values, tuple | list) and self._are_plain(values):
+            return sorted(values, reverse=bool(descending))
+        made = forms.form_named("sort").call(self, (values,), {"descending": bool(descending)})
+        made = self.counted(made) if numbers_of(values) == "int" else made
+        return made.of_nature(replace(made.nature, lists=1)) if lists else made
+
+    def sorted_list(self, values: Any, /, *, key: Any = None, reverse: Any = False) -> Any:
+        """`sorted(values)`, a list."""
+        if key is not None:
+            raise self.error(
+                "`sorted` by a key",
+                "take the order of an array: `order = np.argsort(x)`, `y[order]`",
+            )
+        made = self.in_order_of_size(values, reverse)
+        return made.of_nature(replace(made.nature, lists=1)) if isinstance(made, Value) else made
+
+    def rows_in_a_row(self, array: Value, axes: int) -> Value:
+        inner = self.dims(array)[axes + 1 :]
+        shape = (-1, *(Index(self, n) for n in inner))
+        made = forms.build(self, "reshape", array, *shape)
+        return cast("Value", made.of_nature(array.nature))
 
     @staticmethod
     def _entries(value: Any) -> list[Any] | None:
@@ -480,6 +521,8 @@ class Tracer(Selections):
         if isinstance(value, Data) and not isinstance(value.type, Relation):
             if name == "T" and not isinstance(value.type, TupleSet):
                 return value.transposed
+            if isinstance(value.type, IndexArray) and name in forms.ON_HOST:
+                return forms.Method(forms.form_named(name), value)
             if isinstance(value.type, IndexArray):
                 return forms.attribute_of(self, self.as_numbers(value), name)
             raise TensorError(f"`{value.name}` has no `.{name}`", data_help(value))
@@ -504,17 +547,21 @@ class Tracer(Selections):
         if isinstance(value, tuple | list | dict):
             return len(value)
         if isinstance(value, Data):
-            return Index(self, value.dims[0])
+            table = self.table_of(value) if isinstance(value.type, TupleSet) else value
+            return Index(self, table.dims[0])
         if isinstance(value, Value) and isinstance(value.type, Array):
             return Index(self, value.type.size)
         raise self.error(f"{kind(value)} has no length", "only arrays have")
 
     def extreme(self, name: str, values: tuple[Any, ...]) -> Any:
         """`max(a, b, …)` and `min(a, b, …)` of scalars."""
+        if len(values) == 1 and isinstance(values[0], list | tuple) and not values[0]:
+            raise self.error("the largest or smallest of nothing has no value", "give it an entry")
         if all(isinstance(value, int | float) for value in values):
             return max(values) if name == "maximum" else min(values)
         if len(values) == 1:
-            return forms.build(self, {"maximum": "max", "minimum": "min"}[name], values[0])
+            form = forms.form_named({"maximum": "max", "minimum": "min"}[name])
+            return form.call(self, values, {})
         integer = self.extreme_integer(name, values)
         if integer is not None:
             return integer
@@ -550,9 +597,73 @@ class Tracer(Selections):
 
     def _argument_outside(self, reference: Reference, arguments: dict[str, Any]) -> Any:
         """What an array from outside is in a call of a derivative."""
-        if reference.surroundings is None and isinstance(arguments[reference.name], Data):
-            return self.as_numbers(arguments[reference.name])
+        argument = arguments.get(reference.name) if reference.surroundings is None else None
+        if isinstance(argument, Data):
+            return self.as_numbers(argument)
         return self.from_outside(reference, reference.value(arguments))
+
+    def count_before_call(self, value: Value) -> Affine | None:
+        if numbers_of(value) != "int" or value.type != REAL:
+            return None
+        term = value.unchecked
+        for scope in reversed(self.scopes):
+            for name, bound in reversed(scope.bindings):
+                if name in term.variables:
+                    term = substitute(term, {name: bound})
+        read = [p for p in self.parameters if p.name in term.variables]
+        names = term.names | term.variables
+        sized = [p for p in self.parameters if size_names(p.type) & names]
+        of_sizes = {own_name(p.name) for p in self.parameters if isinstance(p.type, Integer)}
+        known = frozenset[str]().union(*(size_names(p.type) for p in self.parameters), of_sizes)
+        scalars = {p.name for p in read if p.type == REAL}
+        if term.variables != scalars or not term.names - term.variables <= known:
+            return None
+        integers = [
+            p for p in self.parameters if own_name(p.name) in names and isinstance(p.type, Integer)
+        ]
+        given = tuple(dict.fromkeys([*read, *sized, *integers]))
+        if any(p.name not in self.argument_values for p in given):
+            return None
+        reference = Reference(None, ARGUMENTS).entry(Computed(term, given))
+        made = self._array_from_outside(reference, reference.value(self.argument_values))
+        return cast("Index", made).affine
+
+    def on_host(self, data: Any, function: str, *given: Any, **named: Any) -> Any:
+        """What a function of NumPy's makes of integers or conditions that are data, computed before each call: for how many
+        entries it has is data, too. None where they are none, or not known before a call.
+        """
+        plain = all(x is None or isinstance(x, int | str) for x in (*given, *named.values()))
+        if not isinstance(data, Data) or data.steps is None or not plain:
+            return None
+        if isinstance(data.type, TupleSet) or (
+            isinstance(data.type, Relation) and function in ("max", "min")
+        ):
+            return None
+        return self._on_host(data, OnHost(function, given, tuple(named.items())))
+
+    def table_of(self, tuples: Data) -> Data:
+        return cast("Data", self._on_host(tuples, OnHost("sorted")))
+
+    def _on_host(self, data: Data, step: OnHost) -> Any:
+        assert data.steps is not None
+        reference = self._reference_of(data)
+        for one in (*data.steps, step):
+            reference = reference.entry(one)
+        if reference.surroundings is None and reference.name not in self.argument_values:
+            raise self.error(
+                f"how many entries `{step}` gives is data", "call the function once, with the data"
+            )
+        return self._made_on_host(reference, reference.value(self.argument_values))
+
+    def _made_on_host(self, reference: Reference, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(self._made_on_host(reference.entry(k), x) for k, x in enumerate(value))
+        return self._array_from_outside(reference, value)
+
+    def _reference_of(self, data: Data) -> Reference:
+        """Where the whole of an array of data comes from."""
+        own = next((r for r, name in self.outside.items() if name == data.name), None)
+        return own or Reference(None, data.name)
 
     def named_outside(self, surroundings: Surroundings, name: str, value: Any) -> Any:
         """What a name from outside means."""
@@ -591,8 +702,7 @@ class Tracer(Selections):
 
     def as_numbers(self, data: Data) -> Value:
         """An array of integers as one of numbers to compute with: a parameter of its own, by which nothing is differentiated."""
-        own = next((r for r, name in self.outside.items() if name == data.name), None)
-        reference = (own or Reference(None, data.name)).as_floats
+        reference = self._reference_of(data).as_floats
         name = self._name_outside(reference)
         if name not in self.arguments:
             assert isinstance(data.type, IndexArray)
@@ -854,12 +964,14 @@ def in_the_language(function: Callable[..., Any]) -> Rewritten:
 RECURRENCES = 200  # how often functions may call themselves, each written out
 _MODULES = ("math", *forms.MODULES)
 DICT = ("items", "keys", "values")
+_ITERATING = (builtins.zip, builtins.enumerate, builtins.reversed, builtins.map)
 _BUILTINS: dict[Any, Callable[..., Any]] = {
     builtins.len: Tracer.length,
     builtins.sum: forms.total_of,
     builtins.zip: lambda t, *xs, **_: t.zipped(*xs),
     builtins.enumerate: Tracer.enumerated,
     builtins.reversed: Tracer.backwards,
+    builtins.sorted: Tracer.sorted_list,
     builtins.range: Tracer.ranged,
     builtins.map: Tracer.mapped_over,
     dataclasses.replace: Tracer.replaced,
@@ -879,5 +991,7 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
     builtins.max: lambda t, *xs: t.extreme("maximum", xs),
     builtins.min: lambda t, *xs: t.extreme("minimum", xs),
     builtins.int: lambda t, x: int(x) if isinstance(x, int | float) else t.whole_number(x),
-    builtins.float: lambda t, x: Value(t, t.scalar(x, "`float`")),
+    builtins.float: lambda t, x: (
+        float(x) if isinstance(x, str) else Value(t, t.scalar(x, "`float`"))
+    ),
 }

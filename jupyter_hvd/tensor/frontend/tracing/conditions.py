@@ -66,6 +66,7 @@ class Conditions(Wholes):
     def and_then(self, k: int, left: Any, right: Callable[[], Any]) -> Any:
         """`left and right`: what is on the right is read only where the left holds."""
         self.at(k)
+        left = self.as_condition(left)
         if (known := known_truth(left)) is not None:
             return right() if known else left
         p = TRUE if self.is_array(left) else self._index_part(left)
@@ -74,6 +75,7 @@ class Conditions(Wholes):
     def or_else(self, k: int, left: Any, right: Callable[[], Any]) -> Any:
         """`left or right`: what is on the right is read only where the left does not hold."""
         self.at(k)
+        left = self.as_condition(left)
         if (known := known_truth(left)) is not None:
             return left if known else right()
         if self.is_array(left) or self._on_data(left):
@@ -81,6 +83,11 @@ class Conditions(Wholes):
         p = self._negation(self.condition(left))
         value = self._within_condition(k, p, right)
         return self._either_of(left, self.conditioned(p, value) if self._on_data(value) else value)
+
+    def as_condition(self, value: Any) -> Any:
+        """A whole number that data decide is true in Python where it is not 0; anything else as it is."""
+        is_number = isinstance(value, Value) and value.type == REAL and numbers_of(value) == "int"
+        return self._compare("!=", value, 0) if is_number else value
 
     def _index_part(self, truth: Any) -> Predicate:
         """What of a truth value indices decide."""
@@ -135,6 +142,7 @@ class Conditions(Wholes):
     def negated(self, k: int, value: Any) -> Any:
         """`not value`, `~value`; of arrays entry by entry."""
         self.at(k)
+        value = self.as_condition(value)
         known = known_truth(value)
         return self._negated(value) if known is None else not known
 
@@ -452,6 +460,7 @@ class Conditions(Wholes):
     def choose(self, k: int, test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
         """`a if p else b` is `[p]·a + [¬p]·b`."""
         self.at(k)
+        test = self.as_condition(test)
         if (known := known_truth(test)) is not None:
             return then() if known else other()
         if self._on_data(test):

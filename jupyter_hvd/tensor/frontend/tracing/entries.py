@@ -10,6 +10,7 @@ from ...language.affine import Affine
 from ...language.predicates import Predicate, Related, compare, conj, disj
 from ...language.terms import Add, At, Binder, Const, Gen, Guard, Pair, Proj, Term, sums
 from ...language.types import REAL, Array, IndexArray, Product, Relation, TupleSet
+from ..outside import OnHost
 from ..tracers import (
     Condition,
     Crossed,
@@ -299,7 +300,8 @@ class Entries(Subscripts):
             raise self.error("a set of tuples has no entries", f"test `(i, j) in {data.name}`")
         a = self.from_start(place, data.dims[0])
         if len(data.dims) > 1:
-            return data.part(data.dims[1:], lambda at: (a, *at))
+            step = OnHost("getitem", (a.constant,)) if a.is_constant else None
+            return data.part(data.dims[1:], lambda at: (a, *at), step)
         arguments = data.places((a,))
         if isinstance(data.type, Relation):
             related = Related(data.name, arguments)

@@ -12,8 +12,20 @@ from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists, own_name
 from ...language.terms import Binder, Gen, Sum, Term, guard, lets
-from ...language.types import REAL, Array
-from ..tracers import Barred, Condition, Data, Index, IndexEntry, Piecewise, Value, is_tuple, kind
+from ...language.types import REAL, Array, TupleSet
+from ..tracers import (
+    Barred,
+    Condition,
+    Data,
+    Index,
+    IndexEntry,
+    Nature,
+    Piecewise,
+    Selected,
+    Value,
+    is_tuple,
+    kind,
+)
 from .packing import guarded
 from .piecewise import PiecewiseIntegers
 from .wholes import SizesMet, at_most, beyond, lists_of, nature_of, numbers_written
@@ -33,12 +45,13 @@ Pattern = str | tuple[Any, ...]  # the names of a loop, `i` or `(i, (a, b))`
 @dataclass(frozen=True)
 class Iteration:
     """What a loop runs over: `item` of each index below `length`; or `fixed`, items that are written
-    out.
+    out. Where data choose the items, `taken` says of which indices, 1 or 0.
     """
 
     length: Affine
     item: Callable[[Affine], Any]
     fixed: tuple[Any, ...] | None = None
+    taken: Callable[[Affine], Value] | None = None
 
 
 class Loops(PiecewiseIntegers):
@@ -55,21 +68,56 @@ class Loops(PiecewiseIntegers):
             return value
         if is_tuple(value):
             value = self.structured(value)
-        if isinstance(value, dict | list | tuple):
+        if isinstance(value, dict | list | tuple | str):
             return Iteration(Affine.of(len(value)), self._nowhere, tuple(value))
         if (written := numbers_written(value)) is not None:
             return Iteration(Affine.of(len(written)), self._nowhere, tuple(written))
         if isinstance(value, Data):
+            value = self.table_of(value) if isinstance(value.type, TupleSet) else value
             dims = value.dims
             return Iteration(dims[0], lambda a: self.entry_at(value, a))
         if isinstance(value, Value) and isinstance(value.type, Array):
             array = cast("Value", self._bind("items", value))
             return Iteration(value.type.size, lambda a: self.entry_within(array, a))
+        if isinstance(value, Selected) and value.length is None and not value.pairs:
+            return self._over_chosen(value)
         if isinstance(value, Barred):
             raise self.error(value.message, value.help)
         raise self.error(
             f"{kind(value)} has no entries to loop over", "loop over `range(n)`, or an array"
         )
+
+    def _over_chosen(self, value: Selected) -> Iteration:
+        """Over the entries that a condition chooses: over all, of which each is taken or not."""
+        axes = len(self.dims(value.mask)) - 1
+        array, mask = value.array, value.mask
+        if axes:
+            array, mask = self.rows_in_a_row(array, axes), self.rows_in_a_row(mask, axes)
+        array, mask = self.named(array, "items"), self.named(mask, "taken")
+        truth = Nature(numbers="bool")
+        return Iteration(
+            self.dims(mask)[0],
+            lambda a: self.entry_within(array, a),
+            None,
+            lambda a: self.entry_within(mask, a).of_nature(truth),
+        )
+
+    def rows_in_a_row(self, array: Value, axes: int) -> Value:
+        """An array whose first axes, one more than this, are one."""
+        raise NotImplementedError
+
+    def only_taken(self, over: Iteration) -> Iteration:
+        """An iteration all of whose items are taken; TensorError where data choose."""
+        if over.taken is not None:
+            raise self.error(
+                "entries that a condition chooses, beside others or in an order",
+                "loop over all, and choose in the turn: `if x[i] > 0: …`",
+            )
+        return over
+
+    def table_of(self, tuples: Data) -> Data:
+        """A set of tuples of integers as an array of integers, a row each, in order."""
+        raise NotImplementedError
 
     def _nowhere(self, _: Affine) -> Any:
         raise self.error("a tuple's part is chosen by a constant", "write `t[0]` or unpack it")
@@ -84,7 +132,7 @@ class Loops(PiecewiseIntegers):
 
     def zipped(self, *values: Any) -> Iteration:
         """`zip` of iterations, as long as the shortest."""
-        each = [self.iteration(value) for value in values]
+        each = [self.only_taken(self.iteration(value)) for value in values]
         fixed = [one.fixed for one in each if one.fixed is not None]
         length = reduce(self._shorter, (one.length for one in each))
         if not fixed:
@@ -103,7 +151,7 @@ class Loops(PiecewiseIntegers):
 
     def enumerated(self, value: Any, start: Any = 0) -> Iteration:
         """`enumerate(value, start)`."""
-        one, first = self.iteration(value), self.affine(start, "`enumerate`")
+        one, first = self.only_taken(self.iteration(value)), self.affine(start, "`enumerate`")
         if one.fixed is not None:
             numbered = tuple((start + j, item) for j, item in enumerate(one.fixed))
             return Iteration(one.length, self._nowhere, numbered)
@@ -114,7 +162,13 @@ class Loops(PiecewiseIntegers):
         one = self.iteration(value)
         if one.fixed is not None:
             return Iteration(one.length, self._nowhere, one.fixed[::-1])
-        return Iteration(one.length, lambda a: one.item(one.length - 1 - a))
+        taken = one.taken
+        return Iteration(
+            one.length,
+            lambda a: one.item(one.length - 1 - a),
+            None,
+            None if taken is None else lambda a: taken(one.length - 1 - a),
+        )
 
     def ranged(self, *bounds: Any) -> Iteration:
         """`range` where it is a value."""
@@ -200,7 +254,8 @@ class Loops(PiecewiseIntegers):
         if not 1 <= len(bounds) <= 3:
             raise self.error("`range` takes one to three integers")
         for bound in bounds[:2]:
-            if isinstance(bound, Value | IndexEntry):
+            known = isinstance(bound, Value) and self.count_before_call(bound) is not None
+            if isinstance(bound, Value | IndexEntry) and not known:
                 raise self.error(
                     "data decide how often this loop runs",
                     "loop to a size or an `int` parameter, and choose in the turn: "
@@ -330,6 +385,8 @@ class Loops(PiecewiseIntegers):
         )
 
     def _generated(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Value:
+        if isinstance(bounds, Iteration):
+            self.only_taken(bounds)
         index, size, item, _ = self.turn(pattern, bounds, ragged=False)
         self.no_fewer_than_none(size)
         with self.scope(Binder(index, size)) as scope:
@@ -342,6 +399,20 @@ class Loops(PiecewiseIntegers):
         nature = nature_of([entry])
         within = beyond(nature.within, index, size)
         return made.of_nature(replace(nature, lists=1 + lists_of(entry), within=within))
+
+    def dictionary(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
+        """`{key: value for pattern in bounds}`, of keys that are written out."""
+        self.at(k)
+        if isinstance(bounds, Iteration) and bounds.fixed is not None:
+            turns = [self.fitted(pattern, item) for item in bounds.fixed]
+        else:
+            turns = self.constant_turns(pattern, bounds) or []
+        pairs = [pair for pair in (body(*items) for items in turns) if pair is not None]
+        if not turns or not all(isinstance(key, str | int) for key, _ in pairs):
+            raise self.error(
+                "a dictionary of as many parts as data say", "use arrays, indexed by `range`"
+            )
+        return self._bind("part", dict(pairs))
 
     def or_spelt_out(
         self,
@@ -412,6 +483,13 @@ class Loops(PiecewiseIntegers):
     def sum(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
         """`sum(body(…) for pattern in bounds)`: `Σ`, of scalars or of arrays of one shape."""
         self.at(k)
+        if isinstance(bounds, Iteration) and (taken := bounds.taken) is not None:
+            pairs = Iteration(bounds.length, lambda a: (taken(a), bounds.item(a)))
+
+            def chosen(test: Any, *items: Any) -> Any:
+                return self.given(k, test, lambda: body(*items))
+
+            return self.sum(k, ("taken", pattern), pairs, chosen)
         if isinstance(bounds, Iteration) and bounds.fixed is not None:
             terms = [body(*self.fitted(pattern, item)) for item in bounds.fixed]
             return self.added_up(terms)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -10,7 +11,7 @@ from typing import Any
 
 from ...language.affine import Affine
 from ...language.errors import Place, TensorError
-from ...language.function import named
+from ...language.function import Function, named
 from ...language.pairs import Laid, to_pairs
 from ...language.predicates import FALSE, TRUE, Predicate, conj, fresh, own_name
 from ...language.terms import (
@@ -29,7 +30,7 @@ from ...language.terms import (
     strip_guards,
     substitute,
 )
-from ...language.types import REAL, IndexArray, Layout
+from ...language.types import REAL, IndexArray, Layout, Parameter
 from ..outside import Reference
 from ..tracers import (
     Barred,
@@ -82,6 +83,9 @@ class Packing:
             False  # whether a function of NumPy's is traced that is written in the language
         )
         self.holding: list[Callable[[], Value]] = []  # and expressions, too
+        self.numbers_where: dict[
+            Term, Term
+        ] = {}  # what these test for being a number, and the test
         self.sizing: frozenset[str] = frozenset()  # indices of loops that are like sizes in them
         self.conditions: list[Predicate] = []
         self.places_of: dict[Term, Place] = {}
@@ -100,6 +104,8 @@ class Packing:
         self.memory = Memory()
         self.arguments: dict[str, Any] = {}  # the stand-ins of parameters
         self.outside: dict[Reference, str] = {}  # the parameters that arrays from outside are
+        self.parameters: tuple[Parameter, ...] = ()
+        self.argument_values: Mapping[str, Any] = {}  # the arguments of the call that is traced for
 
     def error(self, message: str, help_: str = "") -> TensorError:
         """What is wrong at the place that is being traced, and what to do about it."""
@@ -170,10 +176,35 @@ class Packing:
         scope would mean nothing outside.
         """
         self.holding.append(mask)
+        before = self.numbers_where
+        tested = set(self._tested_for_numbers(mask().term))
+        test = mask().term if tested else None
+        self.numbers_where = before | {e: test for e in tested if test is not None}
         try:
             yield
         finally:
             self.holding.pop()
+            self.numbers_where = before
+
+    def _tested_for_numbers(self, truth: Term) -> Iterator[Term]:
+        """The scalars of which a condition on data says whether they are numbers, or finite."""
+        match truth:
+            case Var(name) if name in self.truths or self._meaning(truth) is not truth:
+                yield from self._tested_for_numbers(self.truths.get(name, self._meaning(truth)))
+            case Call(Function(name="equal"), (a, b)) if a is b:
+                yield self._meaning(a)
+            case Call(Function(name="less"), (Call(Function(name="abs"), (a,)), Const(math.inf))):
+                yield self._meaning(a)
+            case Call() | Mul() | Guard():
+                for child in truth.children:
+                    yield from self._tested_for_numbers(child)
+
+    def as_number(self, e: Term) -> Term:
+        """A term, but 0 where a condition around has it that it is no number: its derivative would multiply zero by that."""
+        if not self.numbers_where or not isinstance(e, Var | At) or e.type != REAL:
+            return e
+        test = self.numbers_where.get(self._meaning(e))
+        return e if test is None else Call(named("kept"), (test, e))
 
     def name(self, stem: str) -> str:
         """A name that is not used yet, like `stem`, nor by an index around."""
@@ -322,10 +353,16 @@ class Packing:
                 )
         if is_numpy_scalar(value) and isinstance(value.item(), int):
             return Affine.of(value.item())
+        if isinstance(value, Value) and (count := self.count_before_call(value)) is not None:
+            return count
         raise self.error(
             f"{what} takes an affine expression of indices and sizes, not {kind(value)}",
             "use i, n, constants, +, - and multiples: `x[2*i + 1]`; for data, an index array",
         )
+
+    def count_before_call(self, value: Value) -> Affine | None:
+        """A whole number that scalars and sizes decide, as a size that is computed before each call; None for any other."""
+        raise NotImplementedError
 
     def as_numbers(self, data: Data) -> Value:
         """An array of integers as one of numbers."""

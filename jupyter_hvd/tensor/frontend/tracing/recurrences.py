@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from ...language.affine import Affine
 from ...language.errors import TensorError
@@ -41,12 +41,12 @@ from .loops import RAGGED, Iteration, Pattern
 from .loops import WRITTEN_OUT as WRITTEN_OUT
 from .memory import arrays
 from .packing import guarded
-from .wholes import Range, SizesMet, beyond, joined_ranges, nature_of, range_of
+from .wholes import Range, SizesMet, beyond, joined_ranges, nature_of, numbers_of, range_of
 
 _NOTHING: frozenset[str] = frozenset()
-UNSET = Barred(
-    "this name has no value yet", "give it one before: `s = 0`, `y = []`, `y = np.zeros(n)`"
-)
+_NO_VALUE = "this name has no value yet", "give it one before: `s = 0`, `y = []`, `y = np.zeros(n)`"
+UNSET = Barred(*_NO_VALUE)
+LOCAL = Barred(*_NO_VALUE)  # of a name that occurs in one loop only, which leaves no value there
 
 
 @dataclass
@@ -63,6 +63,10 @@ class Change:
     at: tuple[Affine, ...] = ()
     anew: bool = False
     under: Predicate = TRUE  # of its conditions those on which it happens
+    masks: tuple[Value, ...] = ()  # conditions on data on which something is appended
+    chosen: Term | None = None  # which entries of a block are appended, 1 or 0; None where all are
+    axes: int = 0  # of a block that an inner loop appends, one entry after the other
+    entry: Value | None = None  # what is appended, with what is known of it
 
 
 class InOrder(TensorError):  # noqa: N818 - another loop may do
@@ -117,9 +121,10 @@ class Carried(Barred):
 
 
 class Appended(Barred):
-    """A list that a loop which carries values appends to, while it is traced: `first` is the array of
-    its entries before, if any, and `value` what the turn appends. `index` counts the turns. The loop carries `lasts`, the last
-    entries that a turn reads, the very last first.
+    """A list that a loop which carries values appends to, while it is traced: `first` is the array of its entries before, if
+    any, and `value` what the turn appends. Where conditions decide whether it does, or it appends several, that is a block of
+    `axes` axes, of which entries are appended where `chosen` is 1. `index` counts the turns. The loop carries `lasts`, the
+    last entries that a turn reads, the very last first.
     """
 
     def __init__(
@@ -134,7 +139,10 @@ class Appended(Barred):
         self.depth = depth
         self.masked = masked
         self.index = index
+        self.changes: list[Change] = []
         self.value: Value | None = None
+        self.chosen: Appended | None = None
+        self.axes = 0
         self.lasts: list[State] = []
 
     def from_the_end(self, place: Any) -> int | None:
@@ -186,6 +194,7 @@ class Recurrences(Entries):
 
     def __init__(self) -> None:
         super().__init__()
+        self.open: list[Carried | Appended] = []  # whose changes branches collect
         self.borrowed: set[str] = set()  # what a loop carries that begins as the caller's
         self.every_index: set[str] = set()  # of loops whose turns change sizes
         self.lists: dict[str, Appended] = {}  # what a loop carries that begins as a written list
@@ -259,13 +268,15 @@ class Recurrences(Entries):
         ranges: Sequence[Range | None] = (),
         filled: frozenset[str] = _NOTHING,
         steps: Mapping[str, Steps] = {},
+        kinds: Sequence[str] = (),
     ) -> tuple[Any, ...]:
         """A loop that carries values. `ranges` tells between which sizes
-        whole numbers lie that it carries; how they begin, where nothing is said. Lists that are `filled` are not appended to.
-        `steps` says of what changes its size by how much.
+        whole numbers lie that it carries, and `kinds` which of them are whole numbers or conditions; how they begin, where
+        nothing is said. Lists that are `filled` are not appended to. `steps` says of what changes its size by how much.
         """
         self.at(k)
         so_far, again = self.so_far(), bool(ranges)
+        kinds = kinds or [numbers_of(value) for value in values]
         ranges = list(ranges) or [
             value.nature.within if isinstance(value, Value) else None for value in values
         ]
@@ -279,7 +290,13 @@ class Recurrences(Entries):
             raise self.error(*RAGGED)
         before = dict(self.memory.changes)
         with self.scope(Binder(index, size), within) as scope, self.counting_as_size(index, steps):
-            left = body(*item(), *map(self._during, begun, ranges))
+            around, self.open = self.open, [*self.lists.values(), *filter(_is_appended, begun)]
+            try:
+                left = body(*item(), *map(self._during, begun, ranges, kinds))
+            finally:
+                self.open = around
+            for list_ in filter(_is_appended, left):
+                self._settled(list_)
             if steps:
                 left = self._all_at_their_longest(begun, left)
         self.at(k)
@@ -287,7 +304,14 @@ class Recurrences(Entries):
         if fixed:
             self.back_to(so_far)
             fixed |= filled
-            return self._carrying(k, pattern, bounds, names, values, body, (), fixed, steps)
+            return self._carrying(k, pattern, bounds, names, values, body, (), fixed, steps, kinds)
+        after_turn = [numbers_of(value) for value in left]
+        kept_kinds = [x if x == y else "" for x, y in zip(kinds, after_turn, strict=False)]
+        if kept_kinds != kinds:
+            self.back_to(so_far)
+            return self._carrying(
+                k, pattern, bounds, names, values, body, (), filled, steps, kept_kinds
+            )
         wider = [
             range_ and joined_ranges([range_, beyond(range_of(value), index, size)])
             for range_, value in zip(ranges, left, strict=False)
@@ -295,21 +319,28 @@ class Recurrences(Entries):
         if wider != ranges:  # once more, with what holds after a turn; then without
             self.back_to(so_far)
             wider = [None] * len(wider) if again else wider
-            return self._carrying(k, pattern, bounds, names, values, body, wider, filled, steps)
+            return self._carrying(
+                k, pattern, bounds, names, values, body, wider, filled, steps, kinds
+            )
         # What a turn gives beyond what it carries is a list that begins with the loop.
         count = len(left)
+        left = (*left, *(x.chosen for x in left if isinstance(x, Appended) and x.chosen))
         begun = (*begun, *left[len(begun) :])
         names = (*names, *(x.name for x in left[len(names) :]))
         for list_ in [x for x in left if isinstance(x, Appended)]:
-            older = [self._during(one, None) for one in list_.lasts[:-1]]
+            older = [self._during(one, None, "") for one in list_.lasts[:-1]]
             left = (*left, *[list_.value, *older][: len(list_.lasts)])
             begun, names = (*begun, *list_.lasts), (*names, *(x.name for x in list_.lasts))
         ranges += [None] * (len(left) - len(ranges))
+        kinds = [*kinds, *[""] * (len(left) - len(kinds))]
         outer = (*values, *[None] * (len(left) - len(values)))
         changed = {a for a, at in self.memory.changes.items() if before.get(a) != at}
         ends = within == TRUE and size.is_constant and size.constant > 0
         if ends:
             begun = tuple(map(self._begun_within, names, begun, left))
+            for j, (old, value) in enumerate(zip(outer, left, strict=True)):
+                if old is UNSET:
+                    kinds[j], ranges[j] = numbers_of(value), beyond(range_of(value), index, size)
         made = [self._carried_on(one, value) for one, value in zip(begun, left, strict=True)]
         read = _NOTHING.union(*(e.variables for _, e in scope.bindings))
         read = read.union(*(e.variables for _, e in filter(None, made)))
@@ -337,16 +368,50 @@ class Recurrences(Entries):
         each = dict(zip(parts, components(history, len(parts)), strict=True))
         each |= {x: each[twin.parts[0].name] for x, twin in twins.items()}
         after = tuple(
-            self._after(found[0], each, size, self._nature_after(value, range_, index, size), twins)
+            self._after(
+                found[0], each, size, self._nature_after(value, range_, kind, index, size), twins
+            )
             if found
             else Index(self, value.affine.substitute({index: size - 1}))
             if ends and old is UNSET and isinstance(value, Index)
             else gone(name)
-            for name, found, value, range_, old in zip(
-                names, carried, left, ranges, outer, strict=True
+            for name, found, value, range_, kind, old in zip(
+                names, carried, left, ranges, kinds, outer, strict=True
             )
         )
-        return after[:count]
+        each_after: dict[int, Any] = {id(x): made for x, made in zip(left, after, strict=True)}
+        return tuple(
+            self._appended_to(name, value.first, made, each_after.get(id(value.chosen)), value.axes)
+            if isinstance(value, Appended)
+            and isinstance(made, Value)
+            and (value.chosen or value.axes)
+            else made
+            for name, value, made in zip(names, left, after[:count], strict=False)
+        )
+
+    def _settled(self, list_: Appended) -> None:
+        """Work out what a turn appends to a list."""
+        if list_.value is not None and len(list_.changes) < 2:
+            return
+        block = self.block_of(list_.name, list_.changes)
+        if block is not None:
+            value, chosen, list_.axes = block
+            list_.value = self.once(value, "entry")
+            if chosen is not None:
+                list_.chosen = Appended(f"{list_.name}_chosen", None, list_.depth, list_.masked)
+                list_.chosen.value = self.once(chosen, "chosen")
+
+    def block_of(
+        self, name: str, changes: Sequence[Change]
+    ) -> tuple[Value, Value | None, int] | None:
+        """What one turn appends, which of it as 1 or 0, None where all of it, and how many axes there are of entries."""
+        raise NotImplementedError
+
+    def _appended_to(
+        self, name: str, first: Any, made: Value, chosen: Value | None, axes: int
+    ) -> Any:
+        """A list after a loop whose turns append blocks."""
+        raise NotImplementedError
 
     @contextmanager
     def counting_as_size(self, index: str, steps: Mapping[str, Steps]) -> Iterator[None]:
@@ -441,7 +506,9 @@ class Recurrences(Entries):
         for j in range(len(list_.lasts), back):
             state = self._state(list_.name, *self.pack(written[-1 - j]))
             list_.lasts.append(replace(state, name=f"{list_.name}[{-1 - j}]"))
-        return self._during(list_.lasts[back - 1], None)
+        entry = self._during(list_.lasts[back - 1], None, "")
+        numbers = nature_of(written or ()).numbers  # of what is an index, all are
+        return entry.of_nature(Nature(numbers=numbers)) if numbers == "int" else entry
 
     def _changed_by_one_name(
         self,
@@ -534,6 +601,11 @@ class Recurrences(Entries):
         depths = len(self.conditions) + 1, len(self.masks), index
         if isinstance(value, list) and not value:
             return Appended(name, None, *depths)
+        if isinstance(value, Appended):
+            raise self.error(
+                f"`{name}` is appended to in a loop that carries values, in another that does",
+                "make a list of its own in the inner loop, and append what you need of it",
+            )
         if value is UNSET or (isinstance(value, Barred) and not isinstance(value, Carried)):
             return value
         if isinstance(value, Value) and (array := self.memory.outdated(value)):
@@ -577,7 +649,7 @@ class Recurrences(Entries):
         parts = tuple([Var(x, part.type) for x, part in zip(names, each, strict=True)])
         return State(name, start, parts, layout)
 
-    def _during(self, one: State | Appended | Any, within: Range | None) -> Any:
+    def _during(self, one: State | Appended | Any, within: Range | None, kind: str) -> Any:
         """What the name means in a turn."""
         if not isinstance(one, State):
             return one
@@ -586,14 +658,16 @@ class Recurrences(Entries):
             each = zip(parts, one.lengths, strict=True)
             parts = [self._cut_to(part, own.now) for part, own in each]
         made = Value(self, one.made_of(parts), one.layout)
-        return made.of_nature(Nature(numbers="int", within=within)) if within else made
+        return made.of_nature(Nature(numbers=kind, within=within)) if kind else made
 
-    def _nature_after(self, value: Any, within: Range | None, index: str, size: Affine) -> Nature:
+    def _nature_after(
+        self, value: Any, within: Range | None, kind: str, index: str, size: Affine
+    ) -> Nature:
         """What is known of what is carried, after the loop, which may have no turn; or of a list's entries."""
         if isinstance(value, Appended):
             nature = nature_of([value.value])
             return replace(nature, within=beyond(nature.within, index, size))
-        return Nature(numbers="int" if within else "", within=within, shares=self.memory.now(value))
+        return Nature(numbers=kind, within=within, shares=self.memory.now(value))
 
     def _carried_on(self, one: State | Appended | Any, value: Any) -> tuple[State, Term] | None:
         """What is carried, and what a turn leaves there."""
@@ -639,7 +713,11 @@ class Recurrences(Entries):
             listed = (
                 Value(self, history)
                 if twin and self._begins_with(state.list, twin)
-                else self._listed(state.list.first, history, size)
+                else self._listed(
+                    None if state.list.axes or state.list.chosen else state.list.first,
+                    history,
+                    size,
+                )
             )
             first = [state.list.first] if state.list.first is not None else []
             within = joined_ranges([nature.within, *map(range_of, first)])
@@ -657,7 +735,6 @@ class Recurrences(Entries):
         if state.lengths:
             ends = [self._cut_to(e, own.after) for e, own in zip(ends, state.lengths, strict=True)]
         last = state.made_of(ends)
-        nature = nature if nature.within else Nature(shares=nature.shares)
         return self._bind(state.name, Value(self, last, state.layout).of_nature(nature))
 
     def _begins_with(self, list_: Appended, twin: State) -> bool:
@@ -717,6 +794,10 @@ def steps_of(before: Sequence[Term], after: Sequence[Term]) -> Steps:
     steps = [steps_between(a, b) for a, b in sizes]
     known = tuple(step for step in steps if step is not None)
     return known if len(known) == len(steps) and any(map(any, known)) else ()
+
+
+def _is_appended(value: Any) -> TypeGuard[Appended]:
+    return isinstance(value, Appended)
 
 
 def zero_of(e: Term) -> Term:

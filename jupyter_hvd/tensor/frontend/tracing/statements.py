@@ -8,6 +8,7 @@ an `iterate` of the language.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -47,6 +48,7 @@ from ...polyhedral import sets
 from ..tracers import (
     Barred,
     Condition,
+    Crossed,
     Data,
     Divided,
     Index,
@@ -58,11 +60,12 @@ from ..tracers import (
     is_tuple,
     kind,
 )
-from .conditions import is_index_array, known_truth
-from .loops import Iteration, Pattern
+from .conditions import as_truth, is_index_array, known_truth
+from .loops import Iteration, Pattern, flat
 from .memory import arrays
-from .packing import guarded
+from .packing import Scope, guarded
 from .recurrences import (
+    LOCAL,
     LONG,
     UNSET,
     WRITTEN_OUT,
@@ -75,7 +78,7 @@ from .recurrences import (
     left_there,
     undefined,
 )
-from .wholes import lists_of, numbers_of
+from .wholes import lists_of, nature_of, numbers_of, range_of
 
 AT_MOST = "say how often it runs at most: `while p and k < 100:` with `k += 1`, or `while p:  # at most 100`"
 ITERATIONS = 1000  # of a `while` loop, which are written out
@@ -90,7 +93,6 @@ class Statements(Recurrences):
 
     def __init__(self) -> None:
         super().__init__()
-        self.open: list[Carried] = []
 
     def so_far(self) -> tuple[Any, ...]:
         changes = [(c, len(c.changes)) for c in self.open]
@@ -103,12 +105,12 @@ class Statements(Recurrences):
         for carried, end in changes:
             del carried.changes[end:]
 
-    def current(self, get: Callable[[], Any]) -> Any:
-        """What a name means, or nothing yet."""
+    def current(self, get: Callable[[], Any], local: bool = False) -> Any:
+        """What a name means, or nothing yet; `local` where it occurs in one loop only."""
         try:
             return get()
         except NameError:
-            return UNSET
+            return LOCAL if local else UNSET
 
     # if
 
@@ -123,6 +125,7 @@ class Statements(Recurrences):
     ) -> tuple[Any, ...]:
         """What names mean after an `if` statement."""
         self.at(k)
+        test = self.as_condition(test)
         if (known := known_truth(test)) is not None:
             return tuple((then if known else other)(*values))
         if self._on_data(test):
@@ -135,18 +138,22 @@ class Statements(Recurrences):
                 return self.branch(k, Condition(self, p), names, values, inner, other)
             return self._masked(k, test, names, values, then, other)
         p = self.condition(test)
-        found = []
+        found, ends = [], list[list[int]]()
         with self.memory.branches() as ways:
             for condition, run in ((p, then), (self._negation(p), other)):
                 before = [len(c.changes) for c in self.open]
+                ends.append(before)
                 with ways.one(), self.scope(condition=condition) as scope:
                     results = run(*values)
                     for carried, old in zip(self.open, before, strict=True):
                         for change in carried.changes[old:]:
-                            change.term = lets(scope.bindings, change.term)
+                            self._leave_scope(change, len(self.masks) - carried.masked, scope)
                 found.append((condition, scope.bindings, results))
         self.at(k)
         (_, first, a), (q, second, b) = found
+        self._append_either_way(
+            ends, p, lambda x, y: self._either([(p, x.term, None), (q, y.term, None)])
+        )
         with self.memory.as_it_was():
             return tuple(
                 self._joined(name, (p, first, x), (q, second, y))
@@ -196,22 +203,58 @@ class Statements(Recurrences):
     ) -> tuple[Any, ...]:
         not_test = self.once(self._negated(test), "not_test")
         test = self.once(test, "test")
-        found = []
+        found, ends = [], list[list[int]]()
         with self.memory.branches() as ways:
             for mask, run in ((test, then), (not_test, other)):
+                ends.append([len(c.changes) for c in self.open])
                 self.masks.append(mask)
                 with ways.one(), self.where(lambda mask=mask: mask):  # type: ignore[misc]
                     found.append(run(*values))
                 self.masks.pop()
         self.at(k)
+        self._append_either_way(ends, test, lambda x, y: self.chosen(test, x, y))
         with self.memory.as_it_was():
             return self._joined_by(test, names, found)
+
+    def _leave_scope(self, change: Change, masks: int, scope: Scope) -> None:
+        """Close a change of a branch, whose masks beyond so many are conditions within it."""
+        change.term = lets(scope.bindings, change.term)
+        inner = (Value(self, lets(scope.bindings, m.unchecked)) for m in change.masks[masks:])
+        change.masks = (*change.masks[:masks], *inner)
+        if change.chosen is not None:
+            change.chosen = lets(scope.bindings, change.chosen)
+
+    def _append_either_way(
+        self,
+        ends: Sequence[Sequence[int]],
+        test: Predicate | Value,
+        join: Callable[[Value, Value], Value],
+    ) -> None:
+        """Where both branches append one entry, and nothing else decides whether they do, one of two is appended."""
+        for c, begin, middle in zip(self.open, *ends, strict=True):
+            one, two = c.changes[begin:middle], c.changes[middle:]
+            under = conj(*self.conditions[c.depth :])
+            masks = tuple(self.masks[c.masked :])
+            p = conj(under, test) if not isinstance(test, Value) else under
+            own = (*masks, test) if isinstance(test, Value) else masks
+            alike = len(one) == len(two) == 1 and one[0].op == two[0].op == "append"
+            if not alike or one[0].axes or two[0].axes or one[0].under != p or one[0].masks != own:
+                continue
+            if len(two[0].masks) != len(own) or (isinstance(test, Value) and two[0].under != under):
+                continue
+            entries = [Value(self, x.term) if x.entry is None else x.entry for x in (*one, *two)]
+            made = join(*(Value(self, x.term) for x in (*one, *two)))
+            made.of_nature(self.nature_of_one(*entries))
+            merged = Change("append", made.term, under, under=under, masks=masks, entry=made)
+            c.changes[begin:] = [merged]
 
     def _joined_by(self, test: Value, names: tuple[str, ...], found: list[Any]) -> tuple[Any, ...]:
         joined = []
         for name, x, y in zip(names, *found, strict=True):
             if x is y:
                 joined.append(x)
+            elif (list_ := self._one_list(test, x, y)) is not None:
+                joined.append(list_)
             elif isinstance(x, Appended | list) or isinstance(y, Appended | list):
                 raise self.error(f"`{name}` is a list in one branch only")
             elif isinstance(x, Barred) or isinstance(y, Barred):
@@ -219,6 +262,42 @@ class Statements(Recurrences):
             else:
                 joined.append(self._bind(name, self.one_of_two(test, x, y)))
         return tuple(joined)
+
+    def _one_list(self, test: Value, one: Any, two: Any) -> Any:
+        """A list that is one of two where data say so, of which one is the other with more entries; None where neither is."""
+        for before, after in ((one, two), (two, one)):
+            grown = after.grown if isinstance(after, Selected) else None
+            if grown is not None and grown[0] is before:
+                test = test if after is one else self._negated(test)
+                return self._more_chosen(*grown[:2], self.spread((grown[2], test), self.product))
+        if not isinstance(one, list) or not isinstance(two, list):
+            return None
+        if len(one) == len(two):
+            return [
+                a if a is b else self.one_of_two(test, a, b) for a, b in zip(one, two, strict=True)
+            ]
+        before, after = sorted((one, two), key=len)
+        if any(a is not b for a, b in zip(before, after, strict=False)):
+            return None
+        more = self.whole(self.written_out(after[len(before) :]))
+        test = test if after is one else self._negated(test)
+        flags = self.build(self.dims(more)[:1], lambda *_: test, test)
+        if not before:
+            return self._appended_to("listed", [], more, flags, 0)
+        first = self.written_out(before)
+        return self._appended_to("listed", first, more, flags, 0)
+
+    def _more_chosen(self, value: Selected, more: Value, flags: Value) -> Selected:
+        """Entries that a condition chooses, and more of which others are chosen."""
+        nature = replace(value.array.nature, lists=1)
+        array = self.joined_lists(value.array.of_nature(nature), more.of_nature(nature))
+        mask = self.joined_lists(
+            Value(self, value.mask.term).of_nature(Nature(1)), flags.of_nature(Nature(1))
+        )
+        mask = as_truth(self.once(mask, "chosen"))
+        made = Selected(self, self.once(array, "listed").of_nature(nature), mask, mask.term)
+        made.grown = value, more, flags
+        return made
 
     def returned(self, k: int, test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
         """`if p: return a`, and what comes after it; where `raise` is on one way, sizes that decide are numbers."""
@@ -268,6 +347,19 @@ class Statements(Recurrences):
     ) -> tuple[Any, ...]:
         """What names mean after a `for` statement. `plain` are those that it assigns anew."""
         self.at(k)
+        if isinstance(bounds, Iteration) and (taken := bounds.taken) is not None:
+            pairs = Iteration(bounds.length, lambda a: (taken(a), bounds.item(a)))
+            count = len(flat(pattern))
+
+            def chosen(test: Any, *both: Any) -> tuple[Any, ...]:
+                items, values = both[:count], both[count:]
+
+                def run(*values: Any) -> tuple[Any, ...]:
+                    return tuple(body(*items, *values))
+
+                return self.branch(k, test, names, values, run, lambda *values: values)
+
+            return self.repeat(k, ("taken", pattern), pairs, names, plain, values, chosen)
         turns = self._written_out(pattern, bounds, any(plain))
         if turns is not None and isinstance(bounds, Iteration):
             return self._one_after_the_other(turns, values, body)
@@ -436,7 +528,8 @@ class Statements(Recurrences):
         before = self.so_far()
         with suppress(TensorError):
             after = self.one_by_one(k, pattern, bounds, names, values, body)
-            if not any(isinstance(value, Barred) for value in after):
+            pairs = zip(values, after, strict=True)
+            if all(old is LOCAL or not isinstance(new, Barred) for old, new in pairs):
                 return after
         self.at(k)
         self.back_to(before)
@@ -488,11 +581,13 @@ class Statements(Recurrences):
             if not _in_any_order(c.changes):
                 raise self.error(c.message, c.help)
             result = c.start
+            if any(change.op == "append" for change in c.changes):
+                results.append(
+                    self._appended_in_all(c, index, size, within, scope.bindings, bindings)
+                )
+                continue
             for change in c.changes:
-                if bindings is None:
-                    change.term = lets(scope.bindings, change.term)
-                else:
-                    change.term = substitute(change.term, bindings)
+                change.term = _closed(change.term, scope.bindings, bindings)
                 result = self._applied(c, result, change, index, size, within)
             results.append(self._in_place(c.start, result) if c.in_place else result)
         return tuple(results)
@@ -548,21 +643,6 @@ class Statements(Recurrences):
         """A name's value after all turns of one change."""
         p = conj(within, change.condition)
         match change.op:
-            case "append":
-                if isinstance(start, Carried):
-                    message = "`append` in two loops makes a flat list, whose index is not affine"
-                    raise self.error(
-                        message, "nest the lists: `[[… for j in range(m)] for i in range(n)]`"
-                    )
-                known = start == [] or lists_of(start)
-                if not known or len(c.changes) > 1 or change.condition != TRUE or within != TRUE:
-                    raise self.error(
-                        f"the size of `{c.name}` depends on more than the loop",
-                        "append once a turn, to a list that begins empty: `y = []`",
-                    )
-                self.no_fewer_than_none(size)
-                added = Value(self, Gen(index, size, change.term)).of_nature(Nature(1))
-                return self._bind(c.name, added if start == [] else self.joined_lists(start, added))
             case "+":
                 total = self.summed(index, size, guarded(p, change.term))
                 return self._augmented("+", start, total, c.name, change.anew)
@@ -574,6 +654,113 @@ class Statements(Recurrences):
                 total = self.folded("prod", array)
                 return self._augmented("*", start, total, c.name, change.anew)
         return self._filled(c, start, change, index, size, p)
+
+    def _appended_in_all(
+        self,
+        c: Carried,
+        index: str,
+        size: Affine,
+        within: Predicate,
+        bindings: Sequence[tuple[str, Term]],
+        arrays: dict[str, Term] | None,
+    ) -> Any:
+        """A list after all turns of a loop that appends to it."""
+        known = isinstance(c.start, Carried | Appended | Selected) or c.start == []
+        if not known and not lists_of(c.start):
+            raise self.error(f"`append` to {kind(c.start)}", "begin with an empty list: `y = []`")
+        if within == TRUE:
+            self.no_fewer_than_none(size)
+        with self.scope(Binder(index, size), within) as scope:
+            block = self.block_of(c.name, c.changes)
+        assert block is not None
+        value, chosen, axes = block
+        if within != TRUE and chosen is None:
+            chosen = self._ones(self.dims(value)[:axes])
+
+        def in_all(value: Value) -> Value:
+            inner = _closed(lets(scope.bindings, value.term), bindings, arrays)
+            inner = guarded(within, inner)
+            return Value(self, Gen(index, size, inner)).of_nature(value.nature)
+
+        made, flags = in_all(value), None if chosen is None else in_all(chosen)
+        if isinstance(c.start, Carried | Appended):
+            made = self.once(made, c.name)
+            flags = None if flags is None else self.once(flags, "chosen")
+            change = Change(
+                "append", made.term, chosen=None if flags is None else flags.term, axes=axes + 1
+            )
+            change.entry = made
+            self._record(c.start, change)
+            return c.start
+        return self._appended_to(c.name, c.start, made, flags, axes)
+
+    def _ones(self, dims: Sequence[Affine]) -> Value:
+        return self.build(dims, lambda *_: self.whole(1))
+
+    def block_of(
+        self, name: str, changes: Sequence[Change]
+    ) -> tuple[Value, Value | None, int] | None:
+        if not changes:
+            return None
+        for change in changes:
+            if change.op != "append" or (change.axes and len(changes) > 1):
+                raise self.error(
+                    f"`{name}` is appended to in several loops of one turn, or changed otherwise, too",
+                    "append to a list of its own in each, and join them: `a + b`",
+                )
+        values = [Value(self, guarded(x.condition, x.term)) for x in changes]
+        entries = [
+            value if x.entry is None else x.entry for x, value in zip(changes, values, strict=True)
+        ]
+        flags = [self._happens(change) for change in changes]
+        chosen = None
+        if any(flag is not None for flag in flags):
+            each = [self.whole(1) if flag is None else flag for flag in flags]
+            chosen = self.whole(self.written_out(each)) if each[1:] else each[0]
+        if len(values) == 1:
+            return values[0].of_nature(nature_of(entries)), chosen, changes[0].axes
+        made = self.written_out(values)
+        if isinstance(made, list):
+            raise self.error("a list's entries have one shape", "append what is like its first")
+        return made.of_nature(nature_of(entries)), chosen, 1
+
+    def _happens(self, change: Change) -> Value | None:
+        """Whether a turn appends, as 1 or 0, of every entry of a block; None where it always does."""
+        if change.condition == TRUE and not change.masks and change.chosen is None:
+            return None
+        flag = self.truth_of(change.condition)
+        for mask in change.masks:
+            flag = self.product(flag, mask)
+        if not change.axes:
+            return flag
+        flag = self.once(flag, "chosen")
+        block = Value(self, change.term)
+        inner = self._ones(self.dims(block)[: change.axes])
+        inner = inner if change.chosen is None else Value(self, change.chosen)
+        return self.spread((flag, inner), self.product)
+
+    def _appended_to(
+        self, name: str, first: Any, made: Value, chosen: Value | None, axes: int
+    ) -> Any:
+        nature = replace(made.nature, lists=1)
+        begins_empty = first is None or first == []
+        if axes and (chosen is None or not begins_empty):
+            made = self.rows_in_a_row(made, axes)
+            chosen = None if chosen is None else self.rows_in_a_row(chosen, axes)
+        if isinstance(first, Selected):
+            return self._more_chosen(
+                first, made, self._ones(self.dims(made)[:1]) if chosen is None else chosen
+            )
+        if not begins_empty:
+            first = self._bind(name, first)
+            made = self.joined_lists(first, made.of_nature(nature))
+            if chosen is not None:
+                before = self._ones(self.dims(self.whole(first))[:1]).of_nature(Nature(1))
+                chosen = self.joined_lists(before, chosen.of_nature(Nature(1)))
+        if chosen is None:
+            return self._bind(name, made.of_nature(nature))
+        chosen = as_truth(self.once(chosen, "chosen"))
+        return Selected(self, self.once(made, name).of_nature(nature), chosen, chosen.term)
 
     def folded(self, name: str, array: Value) -> Value:
         """A form that reduces an array, by name: `prod`."""
@@ -648,6 +835,9 @@ class Statements(Recurrences):
     def augment(self, k: int, op: str, name: str, target: Any, value: Any) -> Any:
         """`s += e` and the like."""
         self.at(k)
+        list_ = self._growing(target)
+        if op == "+" and list_ is not None and getattr(value, "written", None):
+            return self._extended(list_, value)
         if lists_of(target) and op == "+" and not isinstance(target, Carried):
             return self._bind(name, self._in_place(target, self.joined_lists(target, value)))
         made = self._augmented(op, target, value, name)
@@ -663,12 +853,12 @@ class Statements(Recurrences):
     def _augmented(self, op: str, target: Any, value: Any, name: str, anew: bool = False) -> Any:
         """`target op value`; in a loop it is recorded, and worked out at the loop's end."""
         if not isinstance(target, Carried):
-            if target is UNSET:
+            if target is UNSET or target is LOCAL:
                 raise self.error(f"`{name}` has no value yet", f"begin with `{name} = 0`")
-            if all(isinstance(x, int | Index) for x in (target, value)):
+            if all(numbers_of(x) == "int" for x in (target, value)):
                 return self.binary(self.here, op, target, value)  # a place, or a size
             return self.computed(op, target, value)
-        if op == "+" and lists_of(target.begun):
+        if op == "+" and (lists_of(target.begun) or isinstance(target.begun, Appended)):
             return self._extended(target, value)
         if op == "-":
             op, value = "+", self.negative(value)
@@ -679,34 +869,62 @@ class Statements(Recurrences):
         self._record(target, Change(op, self.whole(value).term, anew=anew))
         return target
 
-    def _extended(self, target: Carried, value: Any) -> Any:
-        """`y += [e]` in a loop, as `y.append(e)`."""
+    def _extended(self, target: Any, value: Any) -> Any:
+        """`y += [a, b]` in a loop, as `y.append(a)` and `y.append(b)`."""
         entries = value if isinstance(value, list) else getattr(value, "written", None)
-        if entries is None or len(entries) != 1:
+        if entries is None:
             raise self.error(
-                f"`{target.name}` grows by a list in each turn",
-                f"append one entry a turn: `{target.name}.append(e)`",
+                f"`{target.name}` grows by a list in each turn that is not written out",
+                f"append its entries in a loop: `for e in a: {target.name}.append(e)`",
             )
-        return self.append(self.here, target, entries[0])
+        for entry in entries:
+            target = self.append(self.here, target, entry)
+        return target
 
-    def _record(self, c: Carried, change: Change) -> None:
+    def _record(self, c: Carried | Appended, change: Change) -> None:
         change.under = conj(*self.conditions[c.depth :])
         change.condition = conj(change.under, change.condition)
-        for mask in self.masks[c.masked :] if change.op != "=" else ():
-            change.term = self._under(mask, change)
+        masks = self.masks[c.masked :]
+        if change.op == "append":
+            change.masks = tuple(masks)
+        elif change.op != "=":
+            for mask in masks:
+                change.term = self._under(mask, change)
         c.changes.append(change)
 
     def _under(self, mask: Value, change: Change) -> Term:
-        if change.op == "append":
-            raise self.error(
-                "data decide whether this happens", "append either way: `y.append(a if p else b)`"
-            )
         value = Value(self, change.term)
         if change.op == "*":
             return self.chosen(mask, value, 1).term
         if value.type == REAL:
             return Call(named("kept"), (mask.term, change.term))
         return self.chosen(mask, value, 0).term
+
+    def append_all(
+        self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any], begun: Any
+    ) -> Any:
+        """What a loop of a comprehension makes of a list."""
+
+        def turn(*values: Any) -> tuple[Any, ...]:
+            return (body(*values),)
+
+        (made,) = self.repeat(k, pattern, bounds, ("listed",), (False,), (begun,), turn)
+        return made
+
+    def append_if(self, k: int, test: Any, body: Callable[..., Any], begun: Any) -> Any:
+        """What a condition of a comprehension makes of a list."""
+
+        def turn(value: Any) -> tuple[Any, ...]:
+            return (body(value),)
+
+        (made,) = self.branch(k, test, ("listed",), (begun,), turn, lambda value: (value,))
+        return made
+
+    def _growing(self, target: Any) -> Appended | None:
+        """The list that a loop which carries values appends to, where a name is one."""
+        if isinstance(target, Value) and isinstance(target.term, Var):
+            return self.lists.get(target.term.name)
+        return target if isinstance(target, Appended) else None
 
     def append(self, k: int, target: Any, value: Any) -> Any:
         """`y.append(e)`."""
@@ -715,23 +933,26 @@ class Statements(Recurrences):
             term, layout = self.pack(value)
             if layout is not None:
                 raise self.error("a list of tuples", "append to a list for each part")
-            self._record(target, Change("append", term))
+            entry = Value(self, term).of_nature(nature_of([value]))
+            self._record(target, Change("append", term, entry=entry))
             return target
-        if isinstance(target, Value) and isinstance(target.term, Var):
-            target = self.lists.get(target.term.name, target)
+        target = self._growing(target) or target
         if isinstance(target, Appended):
-            always = conj(*self.conditions[target.depth :]) == TRUE
-            if target.value is not None or not always or len(self.masks) > target.masked:
-                raise self.error(
-                    f"`{target.name}` is appended to more or less than once a turn",
-                    "append once a turn, `y.append(a if p else b)`",
-                )
-            target.value = self.once(self.whole(value), "entry")
-            if is_tuple(target.value):
+            entry = self.once(self.whole(value), "entry")
+            if is_tuple(entry):
                 raise self.error("a list of tuples", "append to a list for each part")
+            if numbers_of(value) == "int":
+                entry.of_nature(replace(entry.nature, numbers="int", within=range_of(value)))
+            self._record(target, Change("append", entry.term, entry=entry))
+            (*before, last) = target.changes
+            if not before and last.condition == TRUE and not last.masks:
+                target.value = entry
             return target
         if isinstance(target, list):
             return [*target, self._bind("entry", value)]
+        if isinstance(target, Selected) and len(self.dims(target.mask)) == 1:
+            entry = self.written_out([self._bind("entry", value)])
+            return self._more_chosen(target, entry, self.written_out([self.whole(1)]))
         if isinstance(target, Value) and target.written is not None:
             return self._bind("entries", self._in_place(target, self.joined_lists(target, [value])))
         raise self.error(f"`append` to {kind(target)}", "begin with an empty list: `y = []`")
@@ -753,12 +974,16 @@ class Statements(Recurrences):
         root = self._structure(root)
         if isinstance(root, dict | list) and not isinstance(target, Carried):
             return self._part_replaced(k, op, name, root, places, value)
-        if root is UNSET:
+        if root is UNSET or root is LOCAL:
             raise self.error(f"`{name}` has no value yet", f"begin with `{name} = np.zeros(n)`")
         self._may_change(name, root)
+        if any(isinstance(place, Crossed) for place in places):
+            return self._stored_crossed(k, op, name, target, places, value)
         if any(isinstance(place, Selected) for place in places):
             places = self._as_condition(self.whole(root), places, value)
         if len(places) == 1 and numbers_of(places[0]) == "bool" and self.is_array(places[0]):
+            if isinstance(target, Carried):  # which may be what an earlier iteration has left
+                raise self.in_order(target.message, target.help)
             value, places = self._where_it_holds(places[0], root, value, op), (...,)
             op = ""
         if not isinstance(target, Carried):
@@ -767,6 +992,28 @@ class Statements(Recurrences):
             made = change(self.whole(root), places, value, op)
             return self._bind(name, self._in_place(root, made))
         return self._stored_in_loop(target, self.whole(root), places, value, op)
+
+    def _stored_crossed(
+        self, k: int, op: str, name: str, target: Any, places: tuple[Any, ...], value: Any
+    ) -> Any:
+        """`A[np.ix_(i, j)] += v` of lists that are written out: each place that they name once."""
+        each = [
+            p.places.written if isinstance(p, Crossed) and isinstance(p.places, Value) else None
+            for p in places
+        ]
+        if any(written is None for written in each):
+            raise self.error(
+                "`np.ix_` of arrays, where something is stored",
+                "loop over one of them: `for p in range(len(i)): A[i[p], j] += v[p]`",
+            )
+        value = self.once(self.whole(value), "new")
+        dims = [Affine.of(len(written or ())) for written in each]
+        self._fits_into(value, dims)
+        for at in itertools.product(*(range(len(written or ())) for written in each)):
+            here = tuple(list_[j] for list_, j in zip(each, at, strict=True) if list_ is not None)
+            part = self._aligned(value, [Affine.of(j) for j in at])
+            target = self.store(k, op, name, target, here, part)
+        return target
 
     def _stored_by_cases(
         self,
@@ -802,9 +1049,13 @@ class Statements(Recurrences):
     def changed(self, k: int, how: str, name: str, target: Any, *given: Any) -> Any:
         """`y.fill(e)`, `np.copyto(y, e)`, `np.fill_diagonal(y, e)`; `np.add.at(y, k, e)` adds each time a place is named."""
         self.at(k)
+        if how in ("reverse", "sort"):
+            return self._reordered(how, name, target, *given)
         *where, value = given
         if how in ("fill", "copyto"):
             return self.store(k, "", name, target, (...,), value)
+        if how == "extend":
+            return self.augment(k, "+", name, target, value)
         root = target
         while isinstance(root, Carried):
             root = root.start
@@ -829,6 +1080,27 @@ class Statements(Recurrences):
         value = self.negative(self.whole(value)) if op == "-" else value
         made = self.stored(self.whole(root), places, value, "+")
         return self._bind(name, self._in_place(root, made))
+
+    def _reordered(self, how: str, name: str, target: Any, descending: Any = False) -> Any:
+        """`y.reverse()`, `y.sort()`."""
+        list_ = self._growing(target) or target
+        if isinstance(list_, Barred):
+            raise self.in_order(list_.message, list_.help)
+        if not isinstance(target, list):
+            self._may_change(name, target)
+        if how == "sort":
+            made = self.in_order_of_size(target, descending)
+        elif isinstance(target, list):
+            made = target[::-1]
+        elif target.written is not None:
+            made = self.written_out(target.written[::-1])
+        else:
+            made = self.subscript(target, (slice(None, None, -1),))
+        return self._bind(name, self._in_place(target, made))
+
+    def in_order_of_size(self, values: Any, descending: Any = False) -> Any:
+        """`sorted(values)`, as a list where it is one."""
+        raise NotImplementedError
 
     def _may_change(self, name: str, root: Any) -> None:
         of = arrays(self.memory.of(root))
@@ -1011,6 +1283,11 @@ class Statements(Recurrences):
         change = Change("=" if not op else "+=", term, conj(*taken), names, tuple(at))
         self._record(target, change)
         return target
+
+
+def _closed(e: Term, bindings: Sequence[tuple[str, Term]], arrays: dict[str, Term] | None) -> Term:
+    """A term with what names in it mean, by lets or by entries of arrays over all turns."""
+    return lets(bindings, e) if arrays is None else substitute(e, arrays)
 
 
 def _in_any_order(changes: Sequence[Change]) -> bool:

@@ -12,6 +12,7 @@ from ...language.function import named as named_
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists, negate
 from ...language.terms import Binder, Call, Const, Gen, Var
 from ...language.types import REAL, IndexArray
+from ..outside import OnHost
 from ..tracers import Data, Divided, Index, IndexEntry, Nature, Selected, Value, kind
 from .conditions import is_index_array
 from .places import Found, Places
@@ -325,11 +326,8 @@ class Subscripts(Places):
             if place is None:
                 out.append(Affine.of(1))
                 continue
-            if isinstance(place, Data | IndexEntry) or self.is_array(place):
-                raise self.error(
-                    "an index array at places that data decide",
-                    "compute it outside, and pass the integers as an index array",
-                )
+            if isinstance(place, Data | IndexEntry | Value):
+                return self.subscript(self.as_numbers(data), places)
             axis = self._axis(place, own[len(axes)], Value(self, Var(data.name, REAL)), len(axes))
             axes.append((axis, len(out)))
             if axis.length is not None:
@@ -338,7 +336,7 @@ class Subscripts(Places):
         def places_of(at: Sequence[Affine]) -> list[Affine]:
             return [a.start if a.length is None else a.place(at[k]) for a, k in axes]
 
-        part = data.part(out, places_of)
+        part = data.part(out, places_of, _step_of(places))
         return part if out else self._looked_up(part, ())
 
     def _spelt_out(self, places: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
@@ -885,6 +883,14 @@ def _before(one: Sequence[Affine], other: Sequence[Affine]) -> Predicate:
         for k in range(len(one))
     ]
     return disj(*cases)
+
+
+def _step_of(places: tuple[Any, ...]) -> OnHost | None:
+    """What takes a part of an array before a call, where the brackets hold constants."""
+    parts = [(p.start, p.stop, p.step) if isinstance(p, slice) else p for p in places]
+    inner = [x for p in parts for x in (p if isinstance(p, tuple) else (p,))]
+    known = all(x is None or x is ... or isinstance(x, int) for x in inner)
+    return OnHost("getitem", tuple(parts)) if known else None
 
 
 def _from_start(j: int, size: Affine) -> Affine:

@@ -37,7 +37,7 @@ from ...language.terms import (
 )
 from ...language.types import Array, IndexArray, Product, Relation, dimensions
 from ...polyhedral import sets
-from ..tracers import Condition, Data, Divided, Index, Nature, Piecewise, Value, kind
+from ..tracers import Condition, Data, Divided, Index, IndexEntry, Nature, Piecewise, Value, kind
 from .packing import Packing, guarded
 from .traced import Access
 
@@ -363,6 +363,8 @@ def lists_of(value: Any) -> int:
     """How many levels of Python's lists a value is."""
     if isinstance(value, Value):
         return value.nature.lists
+    if isinstance(value, Data):
+        return value.lists
     return 1 if isinstance(value, list) else 0
 
 
@@ -378,7 +380,7 @@ def numbers_of(value: Any) -> str:
         return "bool" if isinstance(value.type, Relation) else "int"
     if isinstance(value, Condition | bool):
         return "bool"
-    if isinstance(value, int | Index | Divided | Piecewise):
+    if isinstance(value, int | Index | IndexEntry | Divided | Piecewise):
         return "int"
     return value.nature.numbers if isinstance(value, Value) else ""
 

@@ -1,0 +1,123 @@
+"""Values that other processes read and set too, and that stay in their unit: the kernel's, where cells run on ranks.
+
+A number with a name in one cell is used in others, here and in the kernel. So `BATCH = 32` is not edited: `BATCH` is 32
+everywhere, and what reads it on the ranks converts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from functools import cached_property
+
+import libcst as cst
+
+from .index import Binding
+from .library import Kind
+from .syntax import names_in, nodes_in
+from .values import ValueAnalysis
+
+#: Functions that compute numbers of numbers, or hold them.
+_COMPUTING = frozenset(
+    {
+        *(f"builtins.{n}" for n in "abs bool dict float int len list max min round tuple".split()),
+        *(f"{module}.{name}" for module in ("math", "numpy") for name in ("ceil", "floor")),
+    }
+)
+
+
+class KeptValues:
+    """The plain values that have names in a module, and that only what computes them of plain values sets."""
+
+    def __init__(self, values: ValueAnalysis) -> None:
+        self._values, self._module = values, values.module
+
+    def is_in_definition(self, node: cst.CSTNode) -> bool:
+        """Whether an expression stands in what defines such a value."""
+        return self._module.enclosing(node, cst.Assign) in self._definitions
+
+    @cached_property
+    def reads(self) -> tuple[cst.BaseExpression, ...]:
+        """Where such values, and names that nothing here defines, are read other than to define more of them."""
+        return tuple(
+            self._entry_of(name)
+            for name in names_in(self._module.tree)
+            if not self.is_in_definition(name) and (self._is_kept(name) or self.is_undefined(name))
+        )
+
+    def is_undefined(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a variable that nothing here defines, so that its value comes from elsewhere."""
+        if not isinstance(node, cst.Name) or self._values.definitions.assignments(node):
+            return False
+        match self._module.parent(node):
+            case cst.Attribute(attr=name) | cst.Arg(keyword=name) if name is node:
+                return False
+            case (
+                cst.BaseExpression()
+                | cst.Arg()
+                | cst.ComparisonTarget()
+                | cst.Index()
+                | cst.Slice()
+            ):
+                return Kind.LIBRARY not in self._values.kinds(node)
+        return False
+
+    def _is_kept(self, name: cst.Name) -> bool:
+        if name.value not in self._names:
+            return False
+        reaching = self._values.definitions.reaching(name)
+        return bool(reaching) and all(
+            self._statement(each) in self._definitions for each in reaching
+        )
+
+    def _entry_of(self, name: cst.Name) -> cst.BaseExpression:
+        """The entry of a dictionary that is read by a name: `settings["data"]["batch"]`."""
+        node: cst.BaseExpression = name
+        while isinstance(around := self._module.parent(node), cst.Subscript):
+            if around.value is not node:
+                break
+            node = around
+        return node
+
+    # Definitions
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(name.value for each in self._definitions for name in _targets(each))
+
+    @cached_property
+    def _definitions(self) -> Set[cst.Assign]:
+        """The assignments that define such values."""
+        found: set[cst.Assign] = set(filter(self._computes, self._values.index.assigns))
+        while others := {each for each in found if not self._is_alone(each, found)}:
+            found -= others
+        return found
+
+    def _computes(self, assign: cst.Assign) -> bool:
+        """Whether a statement of the module gives names values that are computed of others."""
+        within = (cst.FunctionDef, cst.ClassDef, cst.For, cst.While)
+        inner = [node for target in assign.targets for node in nodes_in(target.target)]
+        calls = [node for node in nodes_in(assign.value) if isinstance(node, cst.Call)]
+        return (
+            self._module.enclosing(assign, within) is None
+            and not any(isinstance(n, (cst.Attribute, cst.Subscript)) for n in inner)
+            and not any(isinstance(n, (cst.Lambda, cst.BaseComp)) for n in nodes_in(assign.value))
+            and all(self._values.qualified(call.func) in _COMPUTING for call in calls)
+        )
+
+    def _is_alone(self, assign: cst.Assign, found: Set[cst.Assign]) -> bool:
+        """Whether nothing but some statements sets what a statement does."""
+        return all(
+            self._statement(each) in found
+            for name in _targets(assign)
+            for each in self._values.definitions.of(name)
+        )
+
+    def _statement(self, definition: object) -> cst.Assign | None:
+        """The assignment of a definition; None where it is of another kind."""
+        if not isinstance(definition, Binding) or definition.target is None or definition.adds:
+            return None
+        return self._module.enclosing(definition.target, cst.Assign)
+
+
+def _targets(assign: cst.Assign) -> Iterator[cst.Name]:
+    return (name for target in assign.targets for name in names_in(target.target))

@@ -1,0 +1,40 @@
+"""Which decision of the user's a change belongs to, so that a panel shows some decisions in place of hundreds of lines."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+#: What a reader of a conversion decides on. A program is right with all of `rate`, `batch`, `steps` and `data`, or none of them.
+Decision = Literal["start", "averaging", "rate", "batch", "steps", "data", "output"]
+DECISIONS: tuple[Decision, ...] = get_args(Decision)
+
+#: By a rule's code, or the beginning of codes; the longest that matches counts.
+_BY_CODE: dict[str, Decision] = {
+    "HVD1": "start",
+    "HVD2": "rate",
+    "HVD202": "averaging",
+    "HVD203": "steps",
+    "HVD207": "averaging",
+    "HVD208": "steps",
+    "HVD3": "averaging",
+    "HVD4": "averaging",
+    "HVD402": "output",
+    "HVD403": "output",
+    "HVD5": "data",
+    "HVD501": "steps",
+    "HVD6": "output",
+    "HVD7": "start",
+    "HVD8": "batch",
+    "HVD803": "rate",
+    "HVD804": "steps",
+    "HVD9": "start",
+}
+
+
+def decision_of(code: str) -> Decision:
+    """The decision that the changes of a rule belong to.
+
+    Raises:
+        KeyError: there is no rule with this code.
+    """
+    return _BY_CODE.get(code) or _BY_CODE[code[:4]]

@@ -1,0 +1,182 @@
+"""What optimizers have updated in a cell, compared on all ranks when the cell has ended."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import zlib
+from collections.abc import MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+
+@dataclass
+class Trained:
+    """The variables of one optimizer.
+
+    Attributes:
+        number: of the optimizer, in the order in which optimizers first updated anything.
+        before: how many updates it had made when the cell began.
+    """
+
+    number: int
+    variables: list[Any]
+    before: int
+
+
+_trained: MutableMapping[Any, Trained] = WeakKeyDictionary()
+_watches = False
+
+
+def watch_cell() -> None:
+    """Count anew what is trained; who keeps the ranks asks for `training_digest` and calls `meet` when the cell has ended.
+
+    Raises:
+        RuntimeError: ranks have other versions of what computes.
+    """
+    import horovod.tensorflow as hvd
+
+    if hvd.size() == 1:
+        return
+    if not _watches:
+        _watch_optimizers()
+    for optimizer, trained in list(_trained.items()):
+        trained.before = int(optimizer.iterations.numpy())
+
+
+def _watch_optimizers() -> None:
+    """Let every optimizer note what it updates."""
+    global _watches
+    import horovod.tensorflow as hvd
+    import numpy as np
+    import tensorflow as tf
+
+    used = f"TensorFlow {tf.__version__} with NumPy {np.__version__}"
+    versions = hvd.allgather_object(used, name="guard.versions")
+    if len(set(versions)) > 1:
+        told = ", ".join(f"rank {rank} has {version}" for rank, version in enumerate(versions))
+        raise RuntimeError(
+            f"The ranks would compute different things: {told}. Install one on all hosts."
+        )
+    _watches = True
+    kinds = [tf.keras.optimizers.Optimizer]
+    if not hasattr(kinds[0], "apply") and hasattr(tf.keras.optimizers, "legacy"):
+        kinds.append(tf.keras.optimizers.legacy.Optimizer)
+    for kind in kinds:
+        _note_updates_of(kind)
+
+
+def _note_updates_of(kind: Any) -> None:
+    name = "apply" if hasattr(kind, "apply") else "apply_gradients"  # Keras 3, Keras 2
+    original = getattr(kind, name)
+
+    @functools.wraps(original)
+    def update(own: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
+        given = list(given)
+        result = original(own, given, *args, **kwargs)
+        known = getattr(own, "_trainable_variables", ())  # of Keras 3; there is no public way
+        _note(own, list(known) if name == "apply" else [variable for _, variable in given])
+        return result
+
+    setattr(kind, name, update)
+
+
+def _note(optimizer: Any, variables: Sequence[Any]) -> None:
+    """Note what an optimizer updates; of a compiled step, when it is compiled."""
+    if optimizer not in _trained:
+        _trained[optimizer] = Trained(len(_trained), [], -1)
+    known = _trained[optimizer].variables
+    ids = {id(variable) for variable in known}
+    known += [variable for variable in variables if id(variable) not in ids]
+
+
+def _updated() -> dict[str, Any]:
+    """What was updated since the cell began, by names that are the same on all ranks."""
+    return {
+        f"{getattr(variable, 'path', variable.name)} ({trained.number}.{place})": variable
+        for optimizer, trained in list(_trained.items())
+        if int(optimizer.iterations.numpy()) != trained.before
+        for place, variable in enumerate(trained.variables)
+    }
+
+
+def _checksum(variable: Any) -> int:
+    import numpy as np
+
+    return zlib.crc32(np.asarray(variable.numpy()).tobytes())
+
+
+def training_digest() -> str:
+    """A digest of what was trained since `watch_cell`; '' where nothing was.
+
+    It is equal on ranks that have trained the same; where it is not, `meet` tells how they differ.
+    """
+    import horovod.tensorflow as hvd
+    import numpy as np
+
+    updated = _updated() if _watches else {}
+    if not updated:
+        return ""
+    finite = all(np.isfinite(np.sum(v.numpy(), dtype=float)) for v in updated.values())
+    own = "" if finite else f"rank {hvd.rank()} is to tell"
+    sums = {name: _checksum(variable) for name, variable in updated.items()}
+    return hashlib.sha256(f"{sums} {own}".encode()).hexdigest()
+
+
+def meet() -> str:
+    """What tells the ranks apart in what was trained since `watch_cell`, or ''. All ranks must call it, none of which trains."""
+    import sys
+
+    import horovod.tensorflow as hvd
+    import numpy as np
+
+    updated = _updated() if _watches else {}
+    sums = {name: _checksum(variable) for name, variable in updated.items()}
+    found = hvd.allgather_object(sums, name="guard.compare")
+    lost = [n for n, v in updated.items() if not np.isfinite(np.sum(v.numpy(), dtype=float))]
+    if lost and hvd.rank() == 0:
+        print(f"jupyter_hvd: {lost[0]} is not finite any more", file=sys.stderr, flush=True)
+    # A model that nobody holds any more is there on some ranks and gone on others: what all have is compared.
+    everywhere = sorted(set.intersection(*(set(each) for each in found)))
+    return next(filter(None, (_difference(n, found, updated[n]) for n in everywhere)), "")
+
+
+def _difference(name: str, found: Sequence[dict[str, int]], variable: Any) -> str:
+    """How a variable differs from rank 0's, on the first rank on which it does more than rounding explains; '' where on none."""
+    import horovod.tensorflow as hvd
+    import numpy as np
+    import tensorflow as tf
+
+    others = [rank for rank, sums in enumerate(found) if sums[name] != found[0][name]]
+    if not others:
+        return ""
+    value = np.asarray(variable.numpy())
+    own = value.astype(np.float64)
+    zero = np.asarray(hvd.broadcast_object(own, root_rank=0, name="guard.value"))
+    apart = float(np.max(np.abs(own - zero), initial=0.0)) if own.shape == zero.shape else np.inf
+    apart = max(hvd.allgather_object(apart, name="guard.apart"))
+    # Adding up in parallel, GPUs round in no fixed order: there, equal means equal but for that, to half the digits.
+    loose = bool(tf.config.list_physical_devices("GPU"))
+    rounding = float(np.spacing(value.dtype.type(1))) * hvd.size()
+    if apart <= (np.sqrt(rounding) * float(np.max(np.abs(zero), initial=0.0)) if loose else 0.0):
+        return ""
+    return (
+        f"After training {name} of rank {others[0]} differs from rank 0's, by up to {apart:.3g}: the ranks train models of "
+        "their own."
+    )
+
+
+def join_ranks() -> int:
+    """Answer for this rank where others go on, until all have come here; the last rank that has.
+
+    TensorFlow takes Horovod's operation for a constant and keeps its first answer, with which a second `hvd.join()` returns at
+    once, while others train: in a function of its own it is asked anew.
+    """
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+    from horovod.tensorflow import mpi_ops
+
+    if hvd.size() == 1:
+        return 0
+    return int(tf.compat.v1.wrap_function(mpi_ops.join, [])())

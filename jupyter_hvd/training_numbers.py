@@ -1,0 +1,157 @@
+"""Batch size, learning rate and epochs of a training, as far as its source alone tells.
+
+A number that the source gives twice, and differently, is not told: a wrong one is worse than none.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import Any, TypedDict
+
+from .frameworks.tensorflow.tf_api import OPTIMIZERS
+from .parameters import UnknownSizeError, bindings, called, literal
+from .source.cells import JoinedCells
+from .source.parsing import UnparsableError, deep_recursion, parse_python
+
+#: The batch size of Keras' `fit` for arrays.
+DEFAULT_BATCH = 32
+
+
+class TrainingNumbers(TypedDict):
+    """What one process trains with; null where the source does not tell.
+
+    Attributes:
+        batch: examples a step.
+        rate: the learning rate.
+        epochs: passes over the data.
+        rows_of: the name of the array, or dataset, that has the examples.
+    """
+
+    batch: int | None
+    rate: float | None
+    epochs: int | None
+    rows_of: str | None
+
+
+def training_numbers(sources: Sequence[str]) -> TrainingNumbers:
+    """The numbers of the training in some cells."""
+    unknown = TrainingNumbers(batch=None, rate=None, epochs=None, rows_of=None)
+    try:
+        tree = parse_python(JoinedCells.of(sources).python)
+        with deep_recursion():
+            constants = _constants(tree)
+            calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    except (UnparsableError, RecursionError):
+        return unknown
+    return TrainingNumbers(
+        batch=_only([_whole(n, constants) for n in _batches(calls)]),
+        rate=_only([_number(n, constants) for n in _rates(calls)]),
+        epochs=_only([_whole(n, constants) for n in _epochs(tree, calls)]),
+        rows_of=_only(list(_names_of_data(calls))),
+    )
+
+
+def _constants(tree: ast.Module) -> dict[str, Any]:
+    """Names that are bound once at the top level, to numbers."""
+    constants: dict[str, Any] = {}
+    rebound: set[str] = set()
+    for name, value in bindings(tree):
+        if name in constants:
+            rebound.add(name)
+        try:
+            constants[name] = literal(value, constants)
+        except UnknownSizeError:
+            rebound.add(name)
+    return {name: value for name, value in constants.items() if name not in rebound}
+
+
+def _only(values: list[Any]) -> Any:
+    """The value of all; None where there is none, or they differ."""
+    return values[0] if values and all(value == values[0] for value in values) else None
+
+
+def _number(node: ast.expr, constants: dict[str, Any]) -> float | None:
+    try:
+        value = literal(node, constants)
+    except UnknownSizeError:
+        return None
+    return value if type(value) in (int, float) and value > 0 else None
+
+
+def _whole(node: ast.expr, constants: dict[str, Any]) -> int | None:
+    value = _number(node, constants)
+    return value if isinstance(value, int) else None
+
+
+def _argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    given = call.args if position is not None else []
+    return given[position] if position is not None and position < len(given) else None
+
+
+def _fits(calls: list[ast.Call]) -> Iterator[ast.Call]:
+    return (
+        call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "fit"
+    )
+
+
+def _batches(calls: list[ast.Call]) -> Iterator[ast.expr]:
+    """The sizes of batches; validation data are usually given the same."""
+    for call in calls:
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "batch":
+            size = _argument(call, "batch_size", 0)
+            if size is not None:
+                yield size
+    for fit in _fits(calls):
+        size = _argument(fit, "batch_size", 2)
+        if size is not None:
+            yield size
+        elif _argument(fit, "y", 1) is not None:
+            yield ast.Constant(DEFAULT_BATCH)
+
+
+def _rates(calls: list[ast.Call]) -> Iterator[ast.expr]:
+    """The rates of optimizers that are made, by their classes or, in `compile`, by their names."""
+    for call in calls:
+        known = OPTIMIZERS.get(called(call).lower())
+        if known is not None and called(call) == known.name:
+            rate = _argument(call, "learning_rate", 0) or _argument(call, "lr")
+            yield rate if rate is not None else ast.Constant(known.learning_rate)
+        named = _argument(call, "optimizer", 0) if called(call) == "compile" else None
+        if isinstance(named, ast.Constant) and isinstance(named.value, str):
+            of_name = OPTIMIZERS.get(named.value.lower())
+            yield ast.Constant(of_name.learning_rate if of_name else None)
+
+
+def _epochs(tree: ast.Module, calls: list[ast.Call]) -> Iterator[ast.expr]:
+    """What `fit` is given, or how often a loop with an `epoch` runs."""
+    for fit in _fits(calls):
+        yield _argument(fit, "epochs", 3) or ast.Constant(1)
+    for node in ast.walk(tree):
+        match node:
+            case ast.For(
+                target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=[count])
+            ) if "epoch" in name:
+                yield count
+
+
+def _names_of_data(calls: list[ast.Call]) -> Iterator[str | None]:
+    """The names of the arrays that `fit`, or a dataset, is made of."""
+    for call in calls:
+        if called(call) == "from_tensor_slices" and call.args:
+            yield _first_name(call.args[0])
+    for fit in _fits(calls):
+        if _argument(fit, "y", 1) is not None:
+            yield _first_name(_argument(fit, "x", 0))
+
+
+def _first_name(node: ast.expr | None) -> str | None:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Tuple(elts=[first, *_]) | ast.List(elts=[first, *_]):
+            return _first_name(first)
+    return None

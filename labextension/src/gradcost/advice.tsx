@@ -1,0 +1,86 @@
+import React from 'react';
+
+import { usePanel } from './context';
+import { count } from './format';
+import { IAdvice, IReport } from './report';
+
+/** What can be done about the cost, each with a button where the kernel can do it. */
+export function Advice({ report }: { report: IReport }): JSX.Element | null {
+  const { trans } = usePanel();
+  if (report.advice.length === 0) {
+    return null;
+  }
+  return (
+    <section className="jp-hvd-gc-advice" aria-label={trans.__('Advice')}>
+      <h3>{trans.__('Advice')}</h3>
+      <ul>
+        {report.advice.map((advice, i) => (
+          <Item key={i} advice={advice} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Item({ advice }: { advice: IAdvice }): JSX.Element {
+  const { reveal, trans } = usePanel();
+  const { place } = advice;
+  return (
+    <li>
+      {advice.message}{' '}
+      {place && (
+        <button type="button" title={place.text.trim()} onClick={() => reveal(place)}>
+          {trans.__('line %1', place.line)}
+        </button>
+      )}
+      {advice.before && (
+        <p>
+          {advice.before} → <b>{advice.after}</b>
+        </p>
+      )}
+      {advice.code && <pre tabIndex={0}>{advice.code}</pre>}
+      {/* Reports of before have none. */}
+      {(advice.way ?? -1) >= 0 && <Taking advice={advice} />}
+    </li>
+  );
+}
+
+/** Accept advice: the kernel compares both programs, and the line is in its cell. */
+function Taking({ advice }: { advice: IAdvice }): JSX.Element {
+  const { model, trans } = usePanel();
+  const isChecked = model.accepting === advice.way;
+  const taken = model.taken?.way === advice.way ? model.taken.change : null;
+  return (
+    <div className="jp-hvd-gc-take">
+      <button
+        type="button"
+        className={`jp-mod-styled ${isChecked ? 'jp-mod-warn' : 'jp-mod-accept'}`}
+        title={trans.__(
+          'Put it into the cell, where both programs give the same on random values'
+        )}
+        disabled={!model.isLive || (model.accepting !== null && !isChecked)}
+        onClick={() => (isChecked ? model.cancel() : model.accept(advice.way))}
+      >
+        {isChecked ? trans.__('Cancel') : trans.__('Accept')}
+      </button>
+      <p role="status">
+        {isChecked && trans.__('Both programs are run on random values…')}
+        {taken &&
+          trans.__(
+            'In the cell now, equal on %1 random inputs (to %2 of the largest entry): value %3 → %4, gradient %5 → %6 operations. Run the cell to go on with it; undo takes it back.',
+            taken.draws,
+            taken.difference.toExponential(0),
+            count(taken.value[0]),
+            count(taken.value[1]),
+            count(taken.gradient[0]),
+            count(taken.gradient[1])
+          )}
+      </p>
+      {taken && (
+        <button type="button" onClick={() => model.takeBack()}>
+          {trans.__('Undo')}
+        </button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,69 @@
+import React from 'react';
+
+import { Point } from './axes';
+import { useView } from './context';
+import { curve, ICostInput, ILimit, MAX_WORKERS } from './cost';
+import { Plot } from './plot';
+
+/** Estimated speed-up over the number of workers, beside the ideal one. */
+export function SpeedupChart(props: {
+  input: ICostInput;
+  workers: number;
+  limit: ILimit | null;
+}): JSX.Element {
+  const { trans } = useView();
+  const { input, workers, limit } = props;
+  const points = curve(input);
+  const label = trans.__('Speed-up');
+  return (
+    <figure className="jp-hvd-charts">
+      <figcaption>{label}</figcaption>
+      <Plot
+        x={{
+          label: trans.__('workers'),
+          domain: [1, MAX_WORKERS],
+          ticks: [1, 16, 32, 48, MAX_WORKERS],
+          text: String
+        }}
+        y={{
+          label,
+          domain: [0, MAX_WORKERS],
+          ticks: [0, 16, 32, 48, MAX_WORKERS],
+          text: String
+        }}
+        series={[
+          {
+            className: 'jp-hvd-ideal',
+            points: [
+              [1, 1],
+              [MAX_WORKERS, MAX_WORKERS]
+            ]
+          },
+          {
+            className: 'jp-hvd-estimated',
+            points: points.map((point): Point => [point.workers, point.speedup]),
+            marks: points.map(point => ({
+              at: [point.workers, point.speedup],
+              radius: 4,
+              title: trans.__(
+                '%1 workers: speed-up %2, efficiency %3 %',
+                point.workers,
+                point.speedup.toFixed(2),
+                Math.round(100 * point.efficiency)
+              ),
+              className: point.workers === workers ? 'jp-hvd-mod-here' : ''
+            }))
+          }
+        ]}
+        rule={limit?.workers ?? null}
+        height={140}
+        label={trans.__(
+          'Estimated speed-up over 1 to %1 workers; %2 on %3',
+          MAX_WORKERS,
+          points[workers - 1].speedup.toFixed(1),
+          workers
+        )}
+      />
+    </figure>
+  );
+}

@@ -1,0 +1,148 @@
+import { expect } from '@playwright/test';
+
+import { test } from './fixtures';
+import { Lab, notebook, picture } from './lab';
+import { CLASSIFIER, FITTED, IMPORTS } from './notebooks';
+
+test('the mode is chosen in sight, and says what it means for batch, rate and steps', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(page, request, 'mode.ipynb', CLASSIFIER);
+  await lab.convert();
+  const modes = lab.diff.getByRole('group', { name: 'Mode' });
+  const global = modes.getByRole('radio', { name: 'Same result (global)' });
+  const perRank = modes.getByRole('radio', { name: 'Larger batch (per-rank)' });
+  await expect(perRank).toBeChecked();
+  await expect(perRank).toHaveAccessibleDescription(/Batch\s*16 → 32/);
+  await expect(perRank).toHaveAccessibleDescription(/Learning rate\s*0\.001 → 0\.002/);
+  await expect(perRank).toHaveAccessibleDescription(/Steps per epoch\s*÷ 2/);
+  await expect(global).toHaveAccessibleDescription(/the result of one process/);
+  await picture(page, 'modes');
+
+  await global.check();
+  await lab.shows(2, 'start_shared()');
+  await expect(global).toBeChecked();
+  const asked = page.waitForRequest('**/jupyter-hvd/verify*');
+  await lab.diff.getByRole('button', { name: 'Verify on 2 workers' }).click();
+  expect((await asked).postDataJSON().options).toEqual({ batch: 'global' });
+  await lab.diff.getByRole('button', { name: 'Cancel' }).click();
+  await page.getByRole('button', { name: 'Apply to Notebook' }).click();
+  await expect(lab.diff.getByText(/with the same result:$/)).toBeVisible();
+});
+
+test('options of workers with batches of their own go where they share them', async ({
+  page,
+  request
+}) => {
+  const metadata = { ...FITTED.metadata, jupyter_hvd: { options: { warmup_epochs: 3 } } };
+  const lab = await Lab.open(page, request, 'switch.ipynb', { ...FITTED, metadata });
+  await lab.convert();
+  await expect(lab.diff.getByLabel('Warm-up epochs')).toHaveValue('3');
+  await lab.diff.getByRole('radio', { name: 'Same result (global)' }).check();
+  await lab.shows(1, 'start_shared()');
+  await expect(lab.diff.getByRole('alert')).toHaveCount(0);
+  await expect(lab.diff.getByLabel('Warm-up epochs')).toHaveCount(0);
+});
+
+test('rate, batch and steps are one decision; without the start there is nothing', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(page, request, 'decisions.ipynb', CLASSIFIER);
+  await lab.convert();
+  const tree = lab.diff.locator('.jp-hvd-decisions');
+  const box = (name: string) => tree.getByRole('checkbox', { name, exact: true });
+  await expect(box('Start the workers')).toBeChecked();
+  await box('Learning rate').uncheck();
+  await expect(box('Divide the data')).not.toBeChecked();
+  await expect(box('Train on larger batches')).not.toBeChecked();
+  await expect(box('Average gradients')).toBeChecked();
+  await expect((await lab.cell(6)).getByText('hvd.size()')).toHaveCount(0);
+  await picture(page, 'decisions');
+
+  await (
+    await lab.cell(4)
+  )
+    .getByRole('checkbox', { name: /^Accept HVD/ })
+    .first()
+    .check();
+  await expect(box('Learning rate'), 'by one of its changes, too').toBeChecked();
+
+  await box('Start the workers').uncheck();
+  await expect(lab.diff.getByText(/, 0 accepted$/)).toBeVisible();
+  await box('Average gradients').check();
+  await expect(box('Start the workers')).toBeChecked();
+});
+
+test('480 changes of 300 cells are some decisions, filtered by text, cell and rule', async ({
+  page,
+  request
+}) => {
+  const steps = Array.from(
+    { length: 290 },
+    (_, i) => `result_${i} = ${i}\nprint("step ${i}", result_${i})`
+  );
+  const content = notebook(
+    IMPORTS,
+    ...FITTED.cells.slice(1).map(c => c.source),
+    ...steps
+  );
+  const lab = await Lab.open(page, request, 'many.ipynb', content);
+  await lab.convert();
+  const tree = lab.diff.locator('.jp-hvd-decisions');
+  const output = tree.getByRole('checkbox', { name: 'Output once', exact: true });
+  await expect(output).toBeChecked();
+  expect(await tree.getByRole('listitem').count()).toBeLessThan(12);
+
+  const filter = tree.getByRole('searchbox', { name: 'Filter the changes' });
+  await filter.fill('HVD601 cell 100');
+  await expect(tree.getByText('1 change matches.')).toBeVisible();
+  await filter.fill('print("step 1');
+  await expect(tree.getByText('111 changes match.')).toBeVisible();
+  await output.uncheck();
+  await filter.fill('');
+  await expect(output).toHaveJSProperty('indeterminate', true);
+  await picture(page, 'decisions-many');
+  const slow = await page.evaluate(async () => {
+    const box = document.querySelectorAll<HTMLInputElement>(
+      '.jp-hvd-decisions input[type=checkbox]'
+    );
+    const start = performance.now();
+    box[box.length - 1].click();
+    await new Promise(resolve => requestAnimationFrame(() => setTimeout(resolve)));
+    return performance.now() - start;
+  });
+  console.log(`interaction to next paint, 290 changes: ${slow.toFixed(0)} ms`);
+});
+
+test('the table answers for both modes; a training has only so many examples', async ({
+  page,
+  request
+}) => {
+  const rows = FITTED.cells.map(cell =>
+    cell.source.replaceAll('256', '1200').replace('.batch(16)', '.batch(32)')
+  );
+  const lab = await Lab.open(page, request, 'scaling.ipynb', notebook(...rows));
+  await lab.convert();
+  const cost = lab.diff.locator('.jp-hvd-cost');
+  await expect(cost.getByLabel('Batch size')).toHaveValue('32');
+  await expect(cost.getByLabel('Epochs')).toHaveValue('4');
+  await cost.getByLabel('Examples').fill('1200');
+  await cost.getByLabel('Step time, ms').fill('500');
+  await cost.getByLabel('Where').selectOption('NVLink 4');
+  await expect(cost.locator('.jp-hvd-hint')).toContainText(
+    'Worth it. On 2 workers your 4 epochs take 38 s instead of 76 s (estimated).'
+  );
+  await expect(
+    cost.getByText('1200 examples at batch 32 are enough for 37 workers.')
+  ).toBeVisible();
+  const table = cost.getByRole('table');
+  await expect(table.getByRole('row', { name: /^4 .*128 0\.004 10$/ })).toBeVisible();
+  await expect(table.getByRole('row', { name: /^4 .*32 0\.001 38$/ })).toBeVisible();
+  await cost.getByRole('slider', { name: 'Workers' }).fill('64');
+  await expect(cost.locator('.jp-hvd-hint')).toContainText(
+    'On 64 workers, some would have no example'
+  );
+  await picture(page, 'scaling');
+});
