@@ -39,11 +39,11 @@ from jupyter_hvd.launchers.reaper import private_folder
 from jupyter_hvd.rules.base import Batch
 
 ONE, CONVERTED, BY_HAND, STRATEGY = "one process", "per-rank", "by hand", "MultiWorkerMirrored"
-GLOBAL, SCALED = "batch global", "batch scaled"
-WAYS = (ONE, CONVERTED, GLOBAL, SCALED, BY_HAND, STRATEGY)
+GLOBAL = "global"
+WAYS = (ONE, GLOBAL, CONVERTED, BY_HAND, STRATEGY)
 #: What ranks share, and the batch option by which.
-SHARED: Mapping[str, Batch] = {GLOBAL: "global", SCALED: "scaled"}
-RATIOS = ((CONVERTED, BY_HAND), (CONVERTED, STRATEGY), (SCALED, STRATEGY))
+SHARED: Mapping[str, Batch] = {GLOBAL: "global", CONVERTED: "per-rank"}
+RATIOS = ((CONVERTED, BY_HAND), (CONVERTED, STRATEGY))
 #: The batch that programs are written with, and their epochs, which grow with it: there are as many steps.
 BATCH, EPOCHS = 64, 3
 TIMEOUT = 240.0
@@ -192,7 +192,6 @@ def programs(model: Model, keras: int) -> Mapping[str, str]:
     hand += [SOURCES] if keras == 3 else []
     return {
         ONE: text,
-        CONVERTED: converted(text, Options()),
         **{way: converted(text, Options(batch=batch)) for way, batch in SHARED.items()},
         BY_HAND: changed(text, tuple(hand)),
         STRATEGY: changed(text, MIRRORED),
@@ -218,7 +217,7 @@ Times = tuple[float, float]
 def step_times(way: str, path: Path, size: int) -> Times | str:
     """The medians of rank 0's steps, or how it failed."""
     printed: list[str] = []
-    if way in (CONVERTED, *SHARED, BY_HAND):
+    if way in (*SHARED, BY_HAND):
         program, environment = Program(path, path), {}
         if way in SHARED:
             program, environment = Program(path, path, module=RANK_MODULE), common_variables(Options(), 1)  # fmt: skip
@@ -391,7 +390,7 @@ def measure(
             texts = programs(MODELS[0], keras)
             for way in (CONVERTED, STRATEGY):
                 path = Path(name) / f"{way}.py"
-                path.write_text(texts[way])
+                path.write_text(texts[ONE if way == CONVERTED else way])  # `run` converts it
                 killed[way] = after_a_kill(way, path)
                 print(way, killed[way], file=sys.stderr, flush=True)
     return {
@@ -419,7 +418,7 @@ def table(stacks: list[dict]) -> str:
         lines = stack["rows"][0]["lines"]
         out.append(
             f"\nLines changed: by hand {lines[BY_HAND]}, for the strategy {lines[STRATEGY]},"
-            f" by the conversion {lines[CONVERTED]} (per-rank), {lines[GLOBAL]} (global), {lines[SCALED]} (scaled)."
+            f" by the conversion {lines[GLOBAL]} (global), {lines[CONVERTED]} (per-rank)."
         )
         out += [f"\nA worker killed, {way}: {what}" for way, what in stack["killed"].items()]
     return "\n".join(out)
