@@ -208,15 +208,9 @@ export interface Options {
    */
   batch?: 'per-rank' | 'global';
   /**
-<<<<<<< HEAD
-   * Whether every rank reads all data, or rank 0 reads datasets for all ranks.
-   */
-  data?: 'each' | 'rank0';
-=======
    * Whether every rank reads all data, or rank 0 reads datasets for all ranks, or each rank draws the random numbers of a dataset's maps for its own rows only.
    */
   data?: 'each' | 'rank0' | 'augment';
->>>>>>> r3
   /**
    * After so many epochs `fit` reaches the multiplied learning rate.
    */
