@@ -75,7 +75,7 @@ test('rate, batch and steps are one decision; without the start there is nothing
 
   await box('Start the workers').uncheck();
   await expect(lab.diff.getByText(/, 0 accepted$/)).toBeVisible();
-  await box('Average gradients').check();
+  await box('Output once').check();
   await expect(box('Start the workers')).toBeChecked();
 });
 

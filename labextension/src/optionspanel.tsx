@@ -1,5 +1,5 @@
 import { HTMLSelect } from '@jupyterlab/ui-components';
-import React, { useState } from 'react';
+import React, { useEffect, useState } from 'react';
 
 import { useSignal, useView } from './context';
 import { Options } from './conversion';
@@ -93,6 +93,7 @@ function Whole(props: {
 }): JSX.Element {
   const { trans } = useView();
   const [typed, setTyped] = useState<string | null>(null);
+  useEffect(() => setTyped(null), [props.value]);
   const entered = typed === null || typed === '' ? undefined : Number(typed);
   const isValid =
     entered === undefined || (Number.isInteger(entered) && entered >= props.least);
