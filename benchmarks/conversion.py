@@ -1,24 +1,23 @@
 """Conversion against what LibCST alone needs to parse, resolve the same metadata, and print.
 
-    python benchmarks/conversion.py [FILE …]      the programs of tests/programs if none is given
+    python benchmarks/conversion.py [--batch scaled] [--pairs 5] [FILE …]    the programs of tests/programs if none is given
 
-Each file is measured in turn, ours and LibCST's in pairs; the medians of the pairs and of their ratio are printed.
+Each file is measured in turn, ours and LibCST's in pairs of CPU times; the medians of the pairs and of their ratio are printed.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider, ScopeProvider
 
-from jupyter_hvd import convert_source
-
-PAIRS = 5
+from jupyter_hvd import Options, convert_source
 
 
 def libcst_alone(source: str) -> None:
@@ -28,25 +27,29 @@ def libcst_alone(source: str) -> None:
 
 
 def seconds(work: Callable[[str], object], source: str) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     work(source)
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("--batch", default="per-rank")
+    parser.add_argument("--pairs", type=int, default=5)
+    given = parser.parse_args()
     here = Path(__file__).parents[1] / "tests" / "programs"
-    sources = [Path(name).read_text() for name in sys.argv[1:]] or [
-        p.read_text() for p in sorted(here.glob("*.py"))
-    ]
+    sources = [path.read_text() for path in given.files or sorted(here.glob("*.py"))]
+    convert = partial(convert_source, options=Options(batch=given.batch))
     ours, theirs = [], []
     for source in sources:
         pairs = [
-            (seconds(convert_source, source), seconds(libcst_alone, source)) for _ in range(PAIRS)
+            (seconds(convert, source), seconds(libcst_alone, source)) for _ in range(given.pairs)
         ]
         ours.append(median(a for a, _ in pairs))
         theirs.append(median(b for _, b in pairs))
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
-    print(f"{len(sources)} files, median of {PAIRS} pairs each")
+    print(f"{len(sources)} files, median of {given.pairs} pairs each")
     print(f"conversion   {median(ours) * 1e3:6.1f} ms a file")
     print(f"LibCST alone {median(theirs) * 1e3:6.1f} ms a file")
     print(

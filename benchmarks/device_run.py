@@ -24,17 +24,20 @@ import json
 import math
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-COMPILING = 16.0  # seconds
+COMPILING = 40.0  # seconds
+ROUND = 9.0  # seconds, after which what has been compiled is timed
 ENOUGH = 8.0  # seconds, after which no further kernel of a program is compiled
 BEFORE = "as on a CPU"  # the kernel without a profile of the device
 LAUNCHES = 10  # that JAX's gradient takes at least
@@ -53,6 +56,9 @@ class Job:
     part: str
     name: str
     size: int | None = None
+
+
+BEGINNING = Job("", "a process that begins")
 
 
 @dataclass(frozen=True)
@@ -264,6 +270,9 @@ def work(connection: Any, folder: str) -> None:
         try:
             match message:
                 case "begin":
+                    import peer_programs  # noqa: F401
+                    import tensor_table  # noqa: F401
+
                     answer = {"device": jax.devices()[0].device_kind}
                 case "profile":
                     answer = _profile()
@@ -299,12 +308,12 @@ def _profile() -> dict[str, Any]:
 
 @dataclass
 class Worker:
-    """A process, what it is asked to do at the moment, and since when."""
+    """A process, what it prepares at the moment, and the seconds that it has spent on it."""
 
     process: Any
     connection: Any
     job: Job | None = None
-    began: float = 0.0
+    spent: float = 0.0
 
     @staticmethod
     def started(folder: Path) -> Worker:
@@ -417,36 +426,59 @@ def measure(
     folder: Path,
     results: Results,
 ) -> None:
-    """Round by round: each worker prepares a program, then one after the other times it."""
+    """Round by round: each worker prepares a program; then, one after the other, those that have are timed, while the rest is
+    suspended.
+    """
     left = list(due)
-    while left and time.monotonic() < ends - 5:
-        deadline = min(time.monotonic() + compiling, ends - 3)
-        busy, fresh = [], []
-        for worker in workers:
-            if left:
+    while time.monotonic() < ends - 5 and (left or any(worker.job for worker in workers)):
+        for k, worker in enumerate(workers):
+            if worker.job is None and not worker.process.is_alive():
+                workers[k] = Worker.started(folder)
+                workers[k].job = BEGINNING
+            elif worker.job is None and left:
                 worker.job = left.pop(0)
+                worker.spent = 0.0
                 worker.connection.send(("prepare", worker.job, launch))
-                busy.append(worker)
-        for worker in busy:
-            answer = worker.answered(deadline - time.monotonic())
-            if "why" not in answer:
-                continue
-            assert worker.job is not None
-            results.keep(worker.job.part, worker.job.name, answer, worker.job.size)
-            worker.job = None
-            if answer["why"].startswith(("took", "its process")):
+        began = time.monotonic()
+        ready: list[tuple[Worker, dict[str, Any]]] = []
+        waiting = [worker for worker in workers if worker.job is not None]
+        while waiting and time.monotonic() < min(began + ROUND, ends - 3):
+            connections = [worker.connection for worker in waiting]
+            for connection in wait(connections, 0.2):
+                worker = next(worker for worker in waiting if worker.connection is connection)
+                ready.append((worker, worker.answered(0)))
+                waiting.remove(worker)
+        for worker in waiting:
+            worker.spent += time.monotonic() - began
+            os.kill(worker.process.pid, signal.SIGSTOP)
+        for worker, answer in ready:
+            if time.monotonic() < ends:
+                _timed_alone(worker, answer, launch, ends, results)
+        for worker in waiting:
+            os.kill(worker.process.pid, signal.SIGCONT)
+            if worker.spent > compiling and worker.job is not None:
+                why = {"why": f"did not compile in {worker.spent:.0f} s"}
+                results.keep(worker.job.part, worker.job.name, why, worker.job.size)
                 worker.ended()
-                fresh.append(Worker.started(folder))
-                workers[workers.index(worker)] = fresh[-1]
-        for worker in busy:
-            if worker.job is not None and time.monotonic() < ends:
-                answer = worker.asked(
-                    "time", worker.job, launch, min(20.0, ends - time.monotonic())
-                )
-                results.keep(worker.job.part, worker.job.name, answer, worker.job.size)
-                worker.job = None
-        for worker in fresh:
-            worker.answered(min(30.0, ends - time.monotonic()))
+                workers[workers.index(worker)] = fresh = Worker.started(folder)
+                fresh.job = BEGINNING
+    for worker in workers:
+        if worker.job not in (None, BEGINNING):
+            why = {"why": "the time was over before it was compiled"}
+            results.keep(worker.job.part, worker.job.name, why, worker.job.size)
+
+
+def _timed_alone(
+    worker: Worker, answer: dict[str, Any], launch: float, ends: float, results: Results
+) -> None:
+    """Time what a worker has prepared, and keep the result."""
+    job, worker.job = worker.job, None
+    assert job is not None
+    if job is BEGINNING:
+        return
+    if "why" not in answer:
+        answer = worker.asked("time", job, launch, min(20.0, ends - time.monotonic()))
+    results.keep(job.part, job.name, answer, job.size)
 
 
 def _processes() -> int:
@@ -469,8 +501,12 @@ def run_all(options: argparse.Namespace) -> None:
         found = run_tests(folder, options.testing * seconds, len(workers))
         results.keep("tests", "tensor", found)
     os.environ["JUPYTER_HVD_TUNE"] = "never"
-    wanted = (job for job in jobs() if any(part in job.name for part in options.only))
-    due = [job for job in wanted if job.part not in skip]
+    due = [
+        job
+        for job in jobs()
+        if job.part not in skip and any(part in job.name for part in options.only)
+    ]
+    due.sort(key=lambda job: next(k for k, part in enumerate(options.only) if part in job.name))
     launch = profile.get("launch", 7e-5)
     measure(due, workers, launch, ends, options.compiling, folder, results)
     for worker in workers:
@@ -482,7 +518,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=420.0)
     parser.add_argument("--out", type=Path, help="folder for the results")
     parser.add_argument(
-        "--only", nargs="*", default=("",), help="programs with one of these in their name"
+        "--only",
+        nargs="*",
+        default=("",),
+        help="programs with one of these in their name, the first ones first",
     )
     parser.add_argument(
         "--skip", nargs="*", default=(), help="profile, tests, peers, growth, table"

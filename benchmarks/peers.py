@@ -1,17 +1,19 @@
 """A training step on two ranks beside its peers, and what becomes of each when a worker is killed.
 
-    python benchmarks/peers.py [--turns 5] [--batches 64 512] [--ranks 1 2] [--python OTHER/bin/python …] [--write docs/peers.md]
+    python benchmarks/peers.py [--turns 5] [--batches 64 512] [--ranks 1 2] [--models 3] [--python OTHER/bin/python …]
+        [--write docs/peers.md]
 
-Three models, each as the program of one process, as `jupyter hvd convert` makes it, as it is with `--batch global`, written for
-Horovod by hand, and with `tf.distribute.MultiWorkerMirroredStrategy`. A step is on one batch in one process and with
-`--batch global`, whose ranks share it, and on one for each rank with the others. The ways of one model are run in turn; each
-prints the medians of its own steps, in seconds and in seconds of CPU. Medians over the turns, and of the ratios within a turn,
-are printed, for this Python's TensorFlow and for that of each other Python.
+Three models, each as the program of one process, as `jupyter hvd convert` makes it for each `--batch`, written for Horovod by
+hand, and with `tf.distribute.MultiWorkerMirroredStrategy`. A step is on one batch in one process and with `--batch global`,
+whose ranks share it, and on one for each rank with the others. The programs of one model run one after another; each prints the
+medians of its own steps, in seconds and in seconds of CPU. Medians over the turns, and of the ratios within a turn, are printed,
+for this Python's TensorFlow and for that of each other Python.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import itertools
 import json
@@ -34,10 +36,14 @@ from jupyter_hvd.convert import Options
 from jupyter_hvd.launchers.job import Program, run_job
 from jupyter_hvd.launchers.places import place
 from jupyter_hvd.launchers.reaper import private_folder
+from jupyter_hvd.rules.base import Batch
 
-ONE, CONVERTED, BY_HAND, STRATEGY = "one process", "converted", "by hand", "MultiWorkerMirrored"
-GLOBAL = "batch global"
-WAYS = (ONE, CONVERTED, GLOBAL, BY_HAND, STRATEGY)
+ONE, CONVERTED, BY_HAND, STRATEGY = "one process", "per-rank", "by hand", "MultiWorkerMirrored"
+GLOBAL = "global"
+WAYS = (ONE, GLOBAL, CONVERTED, BY_HAND, STRATEGY)
+#: What ranks share, and the batch option by which.
+SHARED: Mapping[str, Batch] = {GLOBAL: "global", CONVERTED: "per-rank"}
+RATIOS = ((CONVERTED, BY_HAND), (CONVERTED, STRATEGY))
 #: The batch that programs are written with, and their epochs, which grow with it: there are as many steps.
 BATCH, EPOCHS = 64, 3
 TIMEOUT = 240.0
@@ -181,18 +187,21 @@ def with_batch(text: str, batch: int) -> str:
 def programs(model: Model, keras: int) -> Mapping[str, str]:
     """The program of each way."""
     text = original(model)
-    conversion = convert_source(text)
-    assert conversion.status == "converted", conversion.diagnostics
     weights, slots = VARIABLES[keras]
     hand = [(a, b.replace("{model}", weights).replace("{optimizer}", slots)) for a, b in HAND]
     hand += [SOURCES] if keras == 3 else []
     return {
         ONE: text,
-        CONVERTED: conversion.code,
-        GLOBAL: text,
+        **{way: converted(text, Options(batch=batch)) for way, batch in SHARED.items()},
         BY_HAND: changed(text, tuple(hand)),
         STRATEGY: changed(text, MIRRORED),
     }
+
+
+def converted(text: str, options: Options) -> str:
+    conversion = convert_source(text, options=options)
+    assert conversion.status == "converted", conversion.diagnostics
+    return conversion.code
 
 
 def lines_changed(before: str, after: str) -> int:
@@ -208,9 +217,9 @@ Times = tuple[float, float]
 def step_times(way: str, path: Path, size: int) -> Times | str:
     """The medians of rank 0's steps, or how it failed."""
     printed: list[str] = []
-    if way in (CONVERTED, GLOBAL, BY_HAND):
+    if way in (*SHARED, BY_HAND):
         program, environment = Program(path, path), {}
-        if way == GLOBAL:
+        if way in SHARED:
             program, environment = Program(path, path, module=RANK_MODULE), common_variables(Options(), 1)  # fmt: skip
         with private_folder() as folder:
             heard = lambda rank, _, line: printed.append(line) if rank == 0 else None  # noqa: E731
@@ -343,7 +352,9 @@ def rank_of(pid: int) -> int | None:
     return int(found[0].partition(b"=")[2]) if found else None
 
 
-def measure(turns: int, batches: list[int], ranks: list[int], kill: bool) -> dict[str, object]:
+def measure(
+    models: int, turns: int, batches: list[int], ranks: list[int], kill: bool
+) -> dict[str, object]:
     """All figures of this Python's stack."""
     from importlib.metadata import PackageNotFoundError, version
 
@@ -353,9 +364,10 @@ def measure(turns: int, batches: list[int], ranks: list[int], kill: bool) -> dic
     except PackageNotFoundError:
         tensorflow = version("tensorflow")
     rows, killed = [], {}
-    with tempfile.TemporaryDirectory() as name:
+    # Ranks that share a program work on copies of the folder.
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
         paths = {way: Path(name) / f"{way.replace(' ', '_')}.py" for way in WAYS}
-        for model, batch, size in itertools.product(MODELS, batches, ranks):
+        for model, batch, size in itertools.product(MODELS[:models], batches, ranks):
             texts = programs(model, keras)
             for way, path in paths.items():
                 path.write_text(with_batch(texts[way], batch))
@@ -378,7 +390,7 @@ def measure(turns: int, batches: list[int], ranks: list[int], kill: bool) -> dic
             texts = programs(MODELS[0], keras)
             for way in (CONVERTED, STRATEGY):
                 path = Path(name) / f"{way}.py"
-                path.write_text(texts[way])
+                path.write_text(texts[ONE if way == CONVERTED else way])  # `run` converts it
                 killed[way] = after_a_kill(way, path)
                 print(way, killed[way], file=sys.stderr, flush=True)
     return {
@@ -394,19 +406,19 @@ def table(stacks: list[dict]) -> str:
         out.append(f"\n## {stack['stack']}\n")
         out.append("Milliseconds of a step, and of CPU of one rank in it.\n")
         out.append(
-            f"| model | batch | ranks | {' | '.join(WAYS)} | converted / by hand | converted / strategy |"
+            f"| model | batch | ranks | {' | '.join([*WAYS, *(f'{a} / {b}' for a, b in RATIOS)])} |"
         )
-        out.append("|---|---:|---:|" + "---:|" * (len(WAYS) + 2))
+        out.append("|---|---:|---:|" + "---:|" * (len(WAYS) + len(RATIOS)))
         for row in stack["rows"]:
             times = row["times"]
             cells = [shown(times[way]) for way in WAYS]
-            ratios = [ratio(times[CONVERTED], times[way]) for way in (BY_HAND, STRATEGY)]
+            ratios = [ratio(times[a], times[b]) for a, b in RATIOS]
             first = (row["model"], str(row["batch"]), str(row["ranks"]))
             out.append(f"| {' | '.join([*first, *cells, *ratios])} |")
         lines = stack["rows"][0]["lines"]
         out.append(
             f"\nLines changed: by hand {lines[BY_HAND]}, for the strategy {lines[STRATEGY]},"
-            f" by the conversion {lines[CONVERTED]}, for batch global {lines[GLOBAL]}."
+            f" by the conversion {lines[GLOBAL]} (global), {lines[CONVERTED]} (per-rank)."
         )
         out += [f"\nA worker killed, {way}: {what}" for way, what in stack["killed"].items()]
     return "\n".join(out)
@@ -428,6 +440,7 @@ def ratio(ours: list[Times | str], theirs: list[Times | str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--models", type=int, default=3, help="the first so many")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--batches", type=int, nargs="+", default=[64, 512])
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
@@ -437,14 +450,15 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     if arguments.json:
-        given = (arguments.turns, arguments.batches, arguments.ranks)
+        given = (arguments.models, arguments.turns, arguments.batches, arguments.ranks)
         print(json.dumps(measure(*given, not arguments.no_kill)))
         return
     stacks = []
     for python in (sys.executable, *arguments.python):
         more = ["--no-kill"] if arguments.no_kill else []
         more += ["--batches", *map(str, arguments.batches), "--ranks", *map(str, arguments.ranks)]
-        command = [python, __file__, "--json", "--turns", str(arguments.turns), *more]
+        counts = ["--turns", str(arguments.turns), "--models", str(arguments.models)]
+        command = [python, __file__, "--json", *counts, *more]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         stacks.append(json.loads(done.stdout.splitlines()[-1]))
     print(table(stacks))

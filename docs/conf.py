@@ -27,6 +27,7 @@ PAGES = {
         ("What programs import", "docs/runtime"),
     ],
     "Differentiate": [
+        ("What you can write", "docs/writing"),
         ("The tensor language", "docs/tensor-language"),
         ("NumPy in it", "docs/numpy"),
         ("Loops that carry values", "docs/recurrences"),

@@ -47,8 +47,9 @@ def distribute_parser() -> MagicParser:
     add_batch(parser)
     parser.add_argument(
         "--data",
-        choices=("each", "rank0"),
-        help="for this cell: every rank reads all data, or rank 0 reads datasets for all ranks",
+        choices=("each", "rank0", "augment"),
+        help="for this cell: every rank reads all data, rank 0 reads datasets for all ranks, or each rank draws the random "
+        "numbers of a dataset's maps for its own rows only",
     )
     parser.add_argument("--show", action="store_true", help="show what the conversion changes, too")
     parser.add_argument(

@@ -66,7 +66,7 @@ test('the diff by keyboard alone: open, leave, read a rule, choose, apply, undo'
   const lab = await Lab.open(page, request, 'keys-diff.ipynb', CLASSIFIER);
   const before = await lab.sources();
   await byPalette(page, 'Convert Notebook to Horovod');
-  await expect(lab.diff.getByText('jhvd.start()')).toBeVisible();
+  await expect(lab.diff.getByText('jhvd.start_shared()')).toBeVisible();
 
   await page.keyboard.press('Alt+ArrowDown');
   const first = lab.diff.locator('.jp-hvd-accept:enabled').first();
@@ -81,11 +81,10 @@ test('the diff by keyboard alone: open, leave, read a rule, choose, apply, undo'
   await page.keyboard.press('Escape');
   await expect(page.getByRole('dialog')).toHaveCount(0);
 
-  await tabTo(page, lab.diff.getByLabel('Compression'));
+  await tabTo(page, lab.diff.getByLabel('Guard'));
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('ArrowDown');
-  await expect(lab.diff.getByLabel('Compression')).toHaveValue('fp16');
-  await expect(lab.diff.getByText(/Compression\.fp16/).first()).toBeAttached();
+  await expect(lab.diff.getByLabel('Guard')).toHaveValue('false');
   expect(await unreached(page, lab.diff)).toEqual([]);
 
   await page.keyboard.press('Shift+Tab'); // the last Tab has left the diff

@@ -18,7 +18,11 @@ test('the mode is chosen in sight, and says what it means for batch, rate and st
   await expect(perRank).toHaveAccessibleDescription(/Learning rate\s*0\.001 → 0\.002/);
   await expect(perRank).toHaveAccessibleDescription(/Steps per epoch\s*÷ 2/);
   await expect(global).toHaveAccessibleDescription(/the result of one process/);
-  await picture(page, 'modes');
+  for (const width of [1024, 1440, 1920]) {
+    await page.setViewportSize({ width, height: 900 });
+    await picture(page, `modes-${width}`);
+  }
+  await page.setViewportSize({ width: 1440, height: 900 });
 
   await global.check();
   await lab.shows(2, 'start_shared()');
@@ -55,7 +59,7 @@ test('rate, batch and steps are one decision; without the start there is nothing
   const box = (name: string) => tree.getByRole('checkbox', { name, exact: true });
   await expect(box('Start the workers')).toBeChecked();
   await box('Learning rate').uncheck();
-  await expect(box('Divide the data')).not.toBeChecked();
+  await expect(box('Batch size')).not.toBeChecked();
   await expect(box('Train on larger batches')).not.toBeChecked();
   await expect(box('Average gradients')).toBeChecked();
   await expect((await lab.cell(6)).getByText('hvd.size()')).toHaveCount(0);
@@ -71,7 +75,7 @@ test('rate, batch and steps are one decision; without the start there is nothing
 
   await box('Start the workers').uncheck();
   await expect(lab.diff.getByText(/, 0 accepted$/)).toBeVisible();
-  await box('Average gradients').check();
+  await box('Output once').check();
   await expect(box('Start the workers')).toBeChecked();
 });
 
@@ -123,9 +127,18 @@ test('the table answers for both modes; a training has only so many examples', a
   const rows = FITTED.cells.map(cell =>
     cell.source.replaceAll('256', '1200').replace('.batch(16)', '.batch(32)')
   );
-  const lab = await Lab.open(page, request, 'scaling.ipynb', notebook(...rows));
+  const content = notebook(...rows);
+  const text = '38/38 ━━━━━━━ 1s 12ms/step - loss: 2.3\n';
+  Object.assign(content.cells[3], {
+    outputs: [{ output_type: 'stream', name: 'stdout', text }]
+  });
+  const lab = await Lab.open(page, request, 'scaling.ipynb', content);
   await lab.convert();
   const cost = lab.diff.locator('.jp-hvd-cost');
+  await expect(cost.getByText('printed by Keras in cell 4')).toBeVisible();
+  await expect(
+    cost.getByRole('row', { name: /^1 12 ms measured/ }).first()
+  ).toBeVisible();
   await expect(cost.getByLabel('Batch size')).toHaveValue('32');
   await expect(cost.getByLabel('Epochs')).toHaveValue('4');
   await cost.getByLabel('Examples').fill('1200');

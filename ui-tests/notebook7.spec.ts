@@ -13,14 +13,14 @@ test('Notebook 7: the toolbar’s button opens the diff below the notebook', asy
   });
   const button = page.getByRole('button', { name: /Show, side by side/ });
   await button.click();
-  await expect(lab.diff.getByText('jhvd.start()')).toBeVisible();
+  await expect(lab.diff.getByText('jhvd.start_shared()')).toBeVisible();
   await picture(page, 'notebook7-diff');
   const { height } = (await lab.diff.boundingBox())!;
   expect(height, 'there is room to read it').toBeGreaterThan(250);
 
   await page.getByRole('button', { name: 'Apply to Notebook' }).click();
   await expect(lab.diff.getByText('The changes are in the notebook.')).toBeVisible();
-  expect((await lab.sources())[1]).toContain('jhvd.start()');
+  expect((await lab.sources())[1]).toContain('jhvd.start_shared()');
   await page
     .getByRole('tab', { name: /→ Horovod/ })
     .locator('.lm-TabBar-tabCloseIcon')

@@ -130,7 +130,7 @@ test(
     const body = (await asked).postDataJSON();
     expect(body.left).toHaveLength(1);
     const text = JSON.stringify(body.converted);
-    expect(text).toContain('jhvd.start()');
+    expect(text).toContain('jhvd.start_shared()');
     expect(text, 'what is verified is what would be applied').not.toContain(
       'if hvd.rank()'
     );

@@ -22,6 +22,10 @@ def edit_around(
         period = coercion.modulus
         scaled = f"max(1, {period} // {size})" if period.isdecimal() else period
         return inner[0], f"{inner[1]} // {size} % {scaled}"
+    if coercion.kind == "rest":
+        power = size if coercion.power == 1 else f"({size} ** {_number(coercion.power)})"
+        before, after = f"(1 - (1 - {inner[0]}", f"{inner[1]}) ** {power})"
+        return before, after
     if coercion.kind == "repeated":
         power = size if coercion.power == 1 else f"({size} ** {_number(coercion.power)})"
         before, after = inner[0], f"{inner[1]} ** {power}"

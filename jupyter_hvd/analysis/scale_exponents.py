@@ -7,7 +7,7 @@ edited, and so must an operand or an argument whose exponent is not the one that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -18,19 +18,20 @@ import libcst as cst
 from .exponents import ONE, ZERO, Equation, Exponent, Solution, Unknown, exponent_of
 from .kept_values import KeptValues
 from .library import Kind
-from .scale_findings import Agreement, Constant, Found, Rank, Repeated, Sink, number_of
+from .scale_findings import Agreement, Constant, Found, Opaque, Rank, Repeated, Sink, number_of
 from .scale_inference import ADDS, PASSES, SETS, ScaleInference
 from .scale_signatures import ScaleLibrary
 from .values import ValueAnalysis
 
 #: Reasons that only say that a value is handed on.
 HANDED_ON = (SETS, PASSES, "calls it")
-CoercionKind = Literal["sink", "operand", "constant", "remainder", "repeated", "read"]
+CoercionKind = Literal["sink", "operand", "constant", "remainder", "repeated", "rest", "read"]
 
 
 @dataclass(frozen=True)
 class Coercion:
-    """An expression to multiply by N ** power; of a factor that is `repeated`, to raise to the power N ** power.
+    """An expression to multiply by N ** power; of a factor that is `repeated`, to raise to the power N ** power; of the `rest`
+    of such a factor, the difference to 1.
 
     What is `read` holds the value of one process on any number of ranks.
 
@@ -154,6 +155,7 @@ class ScaleAnalysis:
         for coercion in (
             *self._of_sinks(),
             *self._of_operands(),
+            *self._of_lookups(),
             *self._of_constants(),
             *self._of_repeated(),
         ):
@@ -195,21 +197,26 @@ class ScaleAnalysis:
         reason: str,
         modulus: str = "",
     ) -> Coercion:
-        return Coercion(node, power, kind, self._inference.is_whole(node), reason, modulus)
+        return Coercion(node, power, kind, self._inference.whole.is_whole(node), reason, modulus)
 
     def _of_sinks(self) -> Iterator[Coercion]:
         for sink, power in self._solved.sinks:
             reason = f"line {self._line(sink.node)} {sink.reason}"
             coercion = self._coercion(sink.node, power, "sink", reason)
-            counts = sink.expected == Exponent(
-                Fraction(-1)
-            )  # which libraries take as whole numbers
+            # A library that takes a number of steps takes a whole number.
+            counts = self._solved.solution.resolve(sink.expected) == -ONE
             yield replace(coercion, is_whole=coercion.is_whole or counts)
 
     def _of_operands(self) -> Iterator[Coercion]:
         for agreement, node, power in self._solved.operands:
             reason = f"line {self._line(agreement.place)} needs both sides in one unit"
             yield self._coercion(node, power, "operand", reason)
+
+    def _of_lookups(self) -> Iterator[Coercion]:
+        """Steps by which an entry of a table is looked up that has as many on any number of ranks."""
+        for lookup in self._solved.lookups:
+            reason = f"line {self._line(lookup.node)} {lookup.reason}"
+            yield self._coercion(lookup.node, Fraction(1), "sink", reason)
 
     def _of_constants(self) -> Iterator[Coercion]:
         for constant, power, causes in self._solved.scaled:
@@ -250,9 +257,10 @@ class ScaleAnalysis:
 
     def _of_repeated(self) -> Iterator[Coercion]:
         for repeated, power in self._solved.repeated:
-            if not repeated.averages:
+            if repeated.weight != "open":
+                kind: CoercionKind = "repeated" if repeated.weight == "factor" else "rest"
                 reason = f"line {self._line(repeated.node)} multiplies by it once a step"
-                yield self._coercion(repeated.node, -power, "repeated", reason)
+                yield self._coercion(repeated.node, -power, kind, reason)
 
     @cached_property
     def unscaled(self) -> tuple[Unscaled, ...]:
@@ -262,7 +270,7 @@ class ScaleAnalysis:
     def _unscaled(self) -> Iterator[Unscaled]:
         text = self.module.text
         for repeated, _ in self._solved.repeated:
-            if repeated.averages:
+            if repeated.weight == "open":
                 yield Unscaled(
                     repeated.node,
                     f"`{text(repeated.node)}` weights an average over steps, which N ranks take an N-th of",
@@ -288,12 +296,6 @@ class ScaleAnalysis:
                 loop,
                 "nothing tells how many steps this loop takes, so N ranks may take as many, on N times the examples",
                 "divide by the number of ranks what decides how long the program trains",
-            )
-        for lookup in self._solved.lookups:
-            yield Unscaled(
-                lookup.node,
-                f"`{text(lookup.node)}` counts steps, and looks up one of as many entries on any number of ranks",
-                f"look up every N-th entry, by `{text(lookup.node)}` times the number of ranks",
             )
         for node in self._solved.contradictory:
             yield Unscaled(
@@ -340,6 +342,7 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
     for equation in found.facts:
         solution.add(equation)
     unmet = [demand for demand in found.demands if not solution.add(demand)]
+    _fix_calls(solution, found.calls)
     clashing = set(conflicted)
     for equation in found.flows:
         target = _only(equation.left)
@@ -352,16 +355,18 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
     for equation in found.ramps:
         solution.add(equation)
     operands, disagreeing = _agree(solution, found.agreements)
+    _fix_opaque(solution, [o for o in found.opaque if isinstance(o.node, cst.Call)])
     ranked = sorted(found.constants, key=lambda constant: constant.rank)
     for constant in ranked:
         if constant.rank < Rank.UNSEEN:
             solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
+    in_ratios = {constant.unknown for constant in ranked if constant.rank == Rank.IN_RATIO}
     sinks = []
     waiting = list(found.sinks)
     for directly in (True, False):
         later: list[Sink] = []
         for sink in waiting:
-            if directly and not _is_direct(solution, sink):
+            if directly and not _is_direct(solution, sink, in_ratios):
                 later.append(sink)
                 continue
             if not solution.add(Equation(sink.actual, sink.expected, sink.node, sink.reason)):
@@ -371,28 +376,29 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
         for constant in ranked:
             if directly and constant.rank < Rank.INCREMENT:
                 solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
-    for opaque in found.opaque:
-        if all(
-            solution.resolve(a) == ZERO or not solution.resolve(a).is_known
-            for a in opaque.arguments
-        ):
-            solution.add(Equation(exponent_of(opaque.unknown), ZERO, opaque.node))
+    _fix_opaque(solution, found.opaque)
     for constant in ranked:
         solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
     _fix_counts(solution, found, trains=True)
     return _judged(found, solution, frozenset(clashing), sinks, operands, disagreeing, unmet)
 
 
-def _is_direct(solution: Solution, sink: Sink) -> bool:
-    """Whether a library takes a constant as it is, or a number of steps over a constant, so that the constant can be edited."""
+def _fix_opaque(solution: Solution, opaque: Sequence[Opaque]) -> None:
+    """Take what unknown functions give to be the same on any number of ranks, as far as what they are given is."""
+    for each in opaque:
+        given = [solution.resolve(argument) for argument in each.arguments]
+        if all(exponent == ZERO or not exponent.is_known for exponent in given):
+            solution.add(Equation(exponent_of(each.unknown), ZERO, each.node))
+
+
+def _is_direct(solution: Solution, sink: Sink, in_ratios: Collection[Unknown]) -> bool:
+    """Whether a library takes a constant as it is, or a ratio of steps and a constant, so that the constant can be edited."""
     actual = solution.resolve(sink.actual)
-    match [*actual.terms.values()]:
-        case [1] if not actual.constant:
+    match [*actual.terms.items()]:
+        case [(_, -1)]:
             return True
-        case [-1]:
-            return isinstance(sink.node, cst.BinaryOperation) and isinstance(
-                sink.node.operator, cst.FloorDivide
-            )
+        case [(unknown, 1)]:
+            return not actual.constant or unknown in in_ratios
     return False
 
 
@@ -409,6 +415,30 @@ def _fix_loops(solution: Solution, found: Found) -> None:
         unknown = [length for length in lengths if not solution.resolve(length).is_known]
         for length in unknown[:-1]:
             solution.add(Equation(length, ZERO, step))
+
+
+def _fix_calls(solution: Solution, functions: list[list[Equation]]) -> None:
+    """Let functions run as often as the calls of them that run the most often; the calls follow from nothing in the function."""
+    waiting, moves = list(functions), True
+    while moves:
+        known = [
+            calls for calls in waiting if any(_frequency(solution, c) is not None for c in calls)
+        ]
+        moves = bool(known)
+        for calls in known:
+            most = min(
+                (c for c in calls if _frequency(solution, c) is not None),
+                key=lambda c: _frequency(solution, c) or 0,
+            )
+            solution.add(most)
+        waiting = [calls for calls in waiting if calls not in known]
+    for calls in waiting:
+        solution.add(calls[0])
+
+
+def _frequency(solution: Solution, call: Equation) -> Fraction | None:
+    frequency = solution.resolve(call.right)
+    return frequency.constant if frequency.is_known else None
 
 
 def _fix_counts(solution: Solution, found: Found, trains: bool) -> None:
@@ -436,7 +466,8 @@ def _agree(
         equation = Equation(left, right, agreement.place, _reason(agreement))
         result = left
         sides = solution.resolve(left), solution.resolve(right)
-        if agreement.is_position and ONE in sides:
+        counts_rows = ONE in sides and ZERO in sides and agreement.kind in ("comparison", "bound")
+        if (agreement.is_position and ONE in sides) or counts_rows:
             result = sides[1] if sides[0] == ONE else sides[0]
         elif not solution.add(equation):
             one, other = solution.resolve(left), solution.resolve(right)
@@ -487,8 +518,11 @@ def _judged(
         frequency = solution.resolve(each.frequency)
         if frequency.is_known and frequency.constant:
             repeated.append((each, frequency.constant))
+    counted = {_only(e.left) for e in found.facts if e.reason == ADDS}
     assumed = []
     for opaque in found.opaque:
+        if opaque.unknown in counted:
+            continue
         exponent = solution.resolve(exponent_of(opaque.unknown))
         if exponent.is_known and exponent.constant:
             assumed.append((opaque.node, exponent.constant))

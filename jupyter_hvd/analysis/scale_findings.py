@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Literal
 
 import libcst as cst
 
-from .exponents import Equation, Exponent, Unknown
+from .definitions import Definition
+from .exponents import Equation, Exponent, Unknown, exponent_of
 from .index import ELEMENT, Path
 
+#: The definitions that a name may hold.
+Reaching = Callable[[cst.Name], list[Definition]]
 #: What must agree: two summands, two sides of a comparison, a number and its modulus, several bounds.
 Agreeing = Literal["sum", "comparison", "modulus", "bound"]
 
@@ -25,9 +29,10 @@ class Rank(IntEnum):
     FACTOR = 1
     WHOLE_FACTOR = 2
     UNSEEN = 3
-    COUNT = 4
-    NAMED = 5
-    INCREMENT = 6
+    IN_RATIO = 4
+    COUNT = 5
+    NAMED = 6
+    INCREMENT = 7
 
 
 @dataclass(frozen=True)
@@ -104,13 +109,36 @@ class Sink:
     reason: str
 
 
+#: What a factor `c` becomes where N steps are one: `c ** N`, `1 - (1 - c) ** N`, or what cannot be told.
+Weight = Literal["factor", "rest", "open"]
+
+
 @dataclass(frozen=True)
 class Repeated:
-    """A factor by which a number is multiplied again and again, and how often that is."""
+    """A factor by which a number is multiplied again and again, and how often that is.
+
+    Attributes:
+        weight: of a moving average, `factor` is the weight of what it was before, `rest` that of what comes in; `open` where the
+            two are not seen to sum to 1.
+    """
 
     node: cst.BaseExpression
     frequency: Exponent
-    averages: bool = False
+    weight: Weight = "factor"
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """How an assignment makes a variable of what it was before.
+
+    Attributes:
+        operator: `+`, `-`, `*`, `/`, `~` for a moving average, or `?`. operand: what it is applied to.
+        weights: of a moving average.
+    """
+
+    operator: str
+    operand: cst.BaseExpression
+    weights: tuple[tuple[cst.BaseExpression, Weight], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,6 +167,7 @@ class Found:
     Attributes:
         facts: equations that hold. demands: how often training steps must run. uncounted: loops of which nothing tells how often
             they iterate. flows: equations of values that are handed on, not all of which may hold.
+        calls: how often functions run that do not train, by each of their calls.
         loops: how often the loops around each training step iterate, the outermost first.
         lookups: entries of sequences by a number, with the exponent of the length.
         ramps: what is taken for the same on any number of ranks, as fractions are added to it.
@@ -148,6 +177,7 @@ class Found:
     facts: list[Equation] = field(default_factory=list)
     demands: list[Equation] = field(default_factory=list)
     uncounted: list[cst.CSTNode] = field(default_factory=list)
+    calls: list[list[Equation]] = field(default_factory=list)
     flows: list[Equation] = field(default_factory=list)
     agreements: list[Agreement] = field(default_factory=list)
     sinks: list[Sink] = field(default_factory=list)
@@ -159,6 +189,10 @@ class Found:
     loops: list[tuple[cst.Call, list[Exponent]]] = field(default_factory=list)
     counts: list[tuple[Unknown, bool]] = field(default_factory=list)
     assignments: list[Assignment] = field(default_factory=list)
+
+
+def unknown_scale(node: cst.CSTNode) -> Scale:
+    return Scale(exponent_of(Unknown(node)))
 
 
 def is_constant(node: cst.BaseExpression) -> bool:

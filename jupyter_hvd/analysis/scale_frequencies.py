@@ -20,8 +20,9 @@ class Frequencies:
     """The frequencies of one module's statements.
 
     Attributes:
-        facts: the equations between a function and its calls. counts: how often functions are called and loops iterate, and
-            whether training runs in them.
+        facts: the equations between a function that trains and its calls.
+        calls: those between another function and each of its calls, one of which may be made at each step, another once.
+        counts: how often functions are called and loops iterate, and whether training runs in them.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Frequencies:
         self._functions: dict[cst.CSTNode, Exponent] = {}
         self._loops: dict[cst.CSTNode, Exponent] = {}
         self.facts: list[Equation] = []
+        self.calls: list[list[Equation]] = []
         self.counts: list[tuple[Unknown, bool]] = []
         steps = library.steps(values)
         self._trained = frozenset({*steps, *library.step_sites(values)})
@@ -154,18 +156,26 @@ class Frequencies:
         if found is None:
             entry = self.entry_point(function)
             sites = self._sites(function)
-            found = self._counted(function, "calls")
+            found = self._counted(function, "calls", last=bool(sites))
             self._functions[function] = found
             if entry is not None and entry.frequency is not None:
                 known = Exponent(entry.frequency)
                 self.facts.append(Equation(found, known, function, entry.reason))
-            for site in sites:
-                self.facts.append(Equation(found, self.of(site), site, "calls it"))
+            calls = [Equation(found, self.of(site), site, "calls it") for site in sites]
+            if any(map(self.trains_at, sites)):
+                self.facts += calls
+            elif calls:
+                self.calls.append(calls)
         return found
 
-    def _counted(self, node: cst.CSTNode, label: str) -> Exponent:
+    def _counted(self, node: cst.CSTNode, label: str, last: bool = False) -> Exponent:
+        """An unknown frequency, which is 0 where nothing determines it.
+
+        Args:
+            last: other equations may determine it to the end.
+        """
         unknown = Unknown(node, label)
-        self.counts.append((unknown, self.trains_in(node)))
+        self.counts.append((unknown, last or self.trains_in(node)))
         return exponent_of(unknown)
 
     def _sites(self, function: Function) -> list[cst.Call]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
 
 import libcst as cst
 
 from .definitions import Definition
 from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
-from .flow import is_iteration, is_property, positional
+from .flow import is_iteration, is_property
 from .index import ELEMENT, FILLING, Binding
 from .library import Kind
+from .scale_averages import step_of_average
+from .scale_builtins import BUILTINS
+from .scale_calls import apply_signature, signature_result
+from .scale_constants import Constants
 from .scale_findings import (
     Agreeing,
     Agreement,
@@ -22,17 +25,20 @@ from .scale_findings import (
     Found,
     Opaque,
     Rank,
+    Recurrence,
     Repeated,
     Scale,
     Sink,
     is_constant,
-    is_plain,
     number_of,
+    unknown_scale,
 )
 from .scale_frequencies import Frequencies
-from .scale_signatures import Edited, ScaleLibrary, Signature
+from .scale_recurrences import AUGMENTED, CONVERTING, Recurrences
+from .scale_signatures import Edited, ScaleLibrary
 from .syntax import Function, argument, method, parameters
 from .values import ValueAnalysis
+from .whole_numbers import WholeNumbers
 
 #: Reasons of equations that only hand a value on.
 SETS, PASSES = "sets it", "passes it"
@@ -59,10 +65,12 @@ class ScaleInference:
         self.edited = library.edited(values)
         self._reached: dict[cst.Name, list[Definition]] = {}
         self._entered: dict[tuple[object, str], Scale] = {}
-        self._whole: dict[cst.CSTNode, bool] = {}
+        self.whole = WholeNumbers(values, library, self._reaching)
+        self._recurrences = Recurrences(values, self._reaching)
+        self._constants = Constants(values)
         self.found = Found()
         self.frequencies = Frequencies(
-            values, library, self._length_of, lambda e: self.scale(e).value, self.is_whole
+            values, library, self._length_of, lambda e: self.scale(e).value, self.whole.is_whole
         )
 
     def collect(self) -> Found:
@@ -79,6 +87,7 @@ class ScaleInference:
             found.loops.append((step, self.frequencies.loops_around(step)))
         self._visit()
         found.flows[:0] = self.frequencies.facts
+        found.calls += self.frequencies.calls
         found.constants.sort(key=lambda constant: self._module.span(constant.node).start)
         found.counts += self.frequencies.counts
         return found
@@ -106,7 +115,7 @@ class ScaleInference:
         if isinstance(place, cst.Attribute) and not binding.path and not binding.adds:
             expected = self._library.attribute(self._values, place)
             if expected is not None and expected.result is not None:
-                self._sink(binding.value, expected.result.at({}), f"`{name}` takes it")
+                self.sink(binding.value, expected.result.at({}), f"`{name}` takes it")
 
     # Expressions
 
@@ -114,7 +123,7 @@ class ScaleInference:
         """How an expression scales."""
         found = self._known.get(node)
         if found is None:
-            self._known[node] = self._unknown(node)  # for what depends on itself
+            self._known[node] = unknown_scale(node)  # for what depends on itself
             found = self._scale(node)
             if (edited := self.edited.get(node)) is not None:
                 found = self._after(edited, found, node)
@@ -123,7 +132,7 @@ class ScaleInference:
 
     def _after(self, edited: Edited, scale: Scale, node: cst.BaseExpression) -> Scale:
         """How an expression scales that another edit changes; a constant is the same on any number of ranks before that."""
-        if is_constant(node):
+        if is_constant(node) or self.is_external(node):
             self.found.facts.append(Equation(scale.value, ZERO, node))
         if edited.value:
             told = exponent_of(Unknown(node, "edited"))
@@ -139,9 +148,6 @@ class ScaleInference:
             rows += Exponent(Fraction(edited.of_element))
             scale = replace(scale, element=replace(element, length=rows))
         return scale
-
-    def _unknown(self, node: cst.CSTNode) -> Scale:
-        return Scale(exponent_of(Unknown(node)))
 
     def _scale(self, node: cst.BaseExpression) -> Scale:
         if is_constant(node) and not isinstance(node, cst.UnaryOperation):
@@ -176,51 +182,14 @@ class ScaleInference:
                 return Scale(element.value, self._length_of(loop.iter), element)
             case cst.Subscript():
                 return self._of_subscript(node)
-        return self._unknown(node)
+        return unknown_scale(node)
 
     def _constant(self, node: cst.BaseExpression) -> Scale:
         """A number that is written down: of any exponent where it is 0, and where it shifts a count by one."""
         unknown = Unknown(node)
-        if number_of(node) != 0 and not self._shifts_count(node):
-            self.found.constants.append(Constant(node, unknown, self._rank(node)))
+        if number_of(node) != 0 and not self._constants.shifts_count(node):
+            self.found.constants.append(Constant(node, unknown, self._constants.rank(node)))
         return Scale(exponent_of(unknown))
-
-    def _rank(self, node: cst.BaseExpression) -> Rank:
-        parent = self._module.parent(node)
-        number = number_of(node)
-        whole = number is None or (float(number).is_integer() and number not in (1, -1))
-        match parent:
-            case cst.BinaryOperation(operator=cst.Multiply() | cst.Divide()):
-                return Rank.WHOLE_FACTOR if whole else Rank.FACTOR
-            case cst.AugAssign():
-                return Rank.RATIO if isinstance(node, cst.Integer) else Rank.INCREMENT
-            case cst.Arg() if self._qualified_call(parent).startswith("builtins."):
-                pass
-            case cst.Assign() | cst.AnnAssign() | cst.Param() | cst.Arg() | cst.DictElement():
-                return Rank.NAMED if whole or isinstance(node, cst.Integer) else Rank.FACTOR
-        return Rank.COUNT if whole else Rank.RATIO
-
-    def _qualified_call(self, arg: cst.CSTNode) -> str:
-        call = self._module.parent(arg)
-        return self._qualified(call) if isinstance(call, cst.Call) else ""
-
-    def _shifts_count(self, node: cst.BaseExpression) -> bool:
-        """Whether a number is the 1 of `step + 1` or `step >= 1`, one step in any unit."""
-        if number_of(node) not in (1, -1) or not isinstance(node, cst.Integer | cst.UnaryOperation):
-            return False
-        match self._module.parent(node):
-            case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Subtract(), right=right):
-                return is_plain(right if left is node else left)
-            case cst.Comparison(left=left):
-                return is_plain(left) or left is node
-            case cst.ComparisonTarget() as target:
-                around = self._module.parent(target)
-                return isinstance(around, cst.Comparison) and is_plain(around.left)
-            case cst.Arg() as arg:
-                call = self._module.parent(arg)
-                if isinstance(call, cst.Call) and self._qualified(call) in _BOUNDS:
-                    return all(is_plain(a.value) for a in call.args if a is not arg)
-        return False
 
     # Names
 
@@ -241,11 +210,11 @@ class ScaleInference:
 
     def _join_definitions(self, definitions: Sequence[object], node: cst.CSTNode) -> Scale:
         if not definitions:
-            return self._unknown(node)
+            return unknown_scale(node)
         key = frozenset(map(id, definitions))
         found = self._joined.get(key)
         if found is None:
-            self._joined[key] = self._unknown(node)
+            self._joined[key] = unknown_scale(node)
             scales = [self._of_definition(each) for each in definitions]
             self._joined[key] = found = self._join(scales, node)
         return found
@@ -257,7 +226,7 @@ class ScaleInference:
             case cst.Param():
                 return self._of_parameter(definition)
             case cst.CSTNode():
-                return self._unknown(definition)
+                return unknown_scale(definition)
         raise TypeError(definition)
 
     def _join(self, scales: Sequence[Scale], node: cst.CSTNode) -> Scale:
@@ -291,13 +260,12 @@ class ScaleInference:
         return found
 
     def _bind(self, binding: Binding, place: cst.CSTNode, value: Exponent) -> Scale:
-        recurrence = self._recurrence(binding, place)
+        recurrence = self._recurrences.of(binding, place)
         if recurrence is not None:
-            operator, operand = recurrence
             previous = self._previous(binding, place)
             if previous is not None:
                 self._flow(value, previous.value, place)
-            self._recur(place, value, operator, operand, self._starts(binding, place))
+            self._recur(place, value, recurrence, self._starts(binding, place))
             return Scale(value)
         source = self.scale(binding.value).part(binding.path)
         if source is None:
@@ -318,49 +286,18 @@ class ScaleInference:
             return scale
         for call in calls:
             assert isinstance(call.func, cst.Attribute)
-            if method(call) == "append" and self._is_same(call.func.value, place):
+            if method(call) == "append" and self._recurrences.is_same(call.func.value, place):
                 often = self.frequencies.since(call, self._starts(binding, place, itself=True))
                 if (limit := self._limit(binding.value)) is not None:
-                    self._sink(limit, often, "holds so many of the last")
+                    self.sink(limit, often, "holds so many of the last")
                 return Scale(scale.value, often, self.scale(call.args[0].value))
         return scale
 
     def _limit(self, value: cst.BaseExpression) -> cst.BaseExpression | None:
         """The `n` of `deque(maxlen=n)`."""
-        if isinstance(value, cst.Call) and self._qualified(value) == "collections.deque":
+        if isinstance(value, cst.Call) and self.qualified(value) == "collections.deque":
             limit = argument(value, "maxlen", 1)
             return limit.value if limit is not None else None
-        return None
-
-    def _recurrence(
-        self, binding: Binding, place: cst.CSTNode
-    ) -> tuple[str, cst.BaseExpression] | None:
-        """The operator and operand of `x += c`, of `x = max(low, x * c)`; None where a variable is not made of itself."""
-        if binding.adds:
-            statement = self._module.parent(place)
-            if isinstance(statement, cst.AugAssign):
-                return _AUGMENTED.get(type(statement.operator), "?"), binding.value
-            return None
-        if binding.path or not isinstance(place, cst.BaseExpression):
-            return None
-        value = self._within_bounds(binding.value, place)
-        match value:
-            case cst.BinaryOperation(left=left, operator=operator, right=right):
-                sign = _OPERATORS.get(type(operator), "?")
-                if self._is_itself(left, place, binding):
-                    return sign, right
-                if self._is_itself(right, place, binding) and sign in "+*":
-                    return sign, left
-                if sign == "+":
-                    for term in (left, right):
-                        match term:
-                            case cst.BinaryOperation(
-                                left=one, operator=cst.Multiply(), right=other
-                            ):
-                                if self._is_itself(one, place, binding):
-                                    return "~", other
-                                if self._is_itself(other, place, binding):
-                                    return "~", one
         return None
 
     def _of_recurrence(self, node: cst.BinaryOperation) -> Scale | None:
@@ -375,52 +312,9 @@ class ScaleInference:
             named = place.attr.value if isinstance(place, cst.Attribute) else ""
             bindings = self._index.attribute_bindings.get(named, ())
             bound = next((b for b in bindings if b.place is place), None)
-        if bound is None or self._within_bounds(bound.value, place) is not node:
+        if bound is None or self._recurrences.within_bounds(bound.value, place) is not node:
             return None
-        return self._of_binding(bound) if self._recurrence(bound, place) is not None else None
-
-    def _within_bounds(
-        self, value: cst.BaseExpression, place: cst.BaseExpression
-    ) -> cst.BaseExpression:
-        """`x * c` of `max(low, x * c)`, whose bounds scale as the variable does."""
-        while True:
-            match value:
-                case cst.IfExp(body=one, orelse=other):
-                    inside = [one, other]
-                case cst.Call() if self._qualified(value) in (*_BOUNDS, *_CONVERTING):
-                    inside = positional(value)
-                case _:
-                    break
-            inner = next((each for each in inside if self._reads(each, place)), None)
-            if inner is None:
-                break
-            value = inner
-        return value
-
-    def _reads(self, node: cst.CSTNode, place: cst.BaseExpression) -> bool:
-        if isinstance(node, cst.Name | cst.Attribute) and self._is_same(node, place):
-            return True
-        return any(self._reads(child, place) for child in self._module.children(node))
-
-    def _is_same(self, node: cst.BaseExpression, place: cst.BaseExpression) -> bool:
-        identity = self._values.definitions.identity
-        if isinstance(node, cst.Name) and isinstance(place, cst.Name):
-            return node.value == place.value and identity(node) == identity(place)
-        if isinstance(node, cst.Attribute | cst.Subscript):
-            return self._module.text(node) == self._module.text(place)
-        return False
-
-    def _is_itself(
-        self, node: cst.BaseExpression, place: cst.BaseExpression, binding: Binding
-    ) -> bool:
-        """Whether an operand is the variable as the same statement left it before."""
-        while isinstance(node, cst.Call) and self._qualified(node) in _CONVERTING and node.args:
-            node = node.args[0].value
-        if not self._is_same(node, place):
-            return False
-        if isinstance(node, cst.Name):
-            return any(d is binding for d in self._reaching(node))
-        return True
+        return self._of_binding(bound) if self._recurrences.of(bound, place) is not None else None
 
     def _previous(self, binding: Binding, place: cst.CSTNode) -> Scale | None:
         """What the variable holds before the statement."""
@@ -428,7 +322,7 @@ class ScaleInference:
         if isinstance(place, cst.Name):
             others = [d for d in self._reaching(place) if d is not binding]
         elif isinstance(place, cst.Attribute):
-            others = [b for b in self._attribute_bindings(place) if b is not binding]
+            others = [b for b in self._values.attribute_bindings(place) if b is not binding]
         return self._join_definitions(others, place) if others else None
 
     def _starts(
@@ -440,28 +334,28 @@ class ScaleInference:
             few = self._has_few(place)
             bindings = self._values.definitions.of(place) if few else ()
         elif isinstance(place, cst.Attribute):
-            bindings = self._attribute_bindings(place)
+            bindings = self._values.attribute_bindings(place)
         return [
             self._statement(other.place)
             for other in bindings
             if isinstance(other, Binding)
             and (itself or other is not binding)
             and other.place is not None
-            and self._recurrence(other, other.place) is None
+            and self._recurrences.of(other, other.place) is None
         ]
 
     def _recur(
         self,
         place: cst.CSTNode,
         value: Exponent,
-        operator: str,
-        operand: cst.BaseExpression,
+        recurrence: Recurrence,
         starts: Sequence[cst.CSTNode],
     ) -> None:
         """`x += c` at a statement of frequency D gives x the exponent of c plus D; `x *= c` raises c to the number of times."""
         if self._is_step(place):
             return
         frequency = self.frequencies.since(self._statement(place), starts)
+        operator, operand = recurrence.operator, recurrence.operand
         if operator in "+-":
             counts = number_of(operand) in (1, -1)
             increment = ZERO if counts else self.scale(operand).value
@@ -469,9 +363,10 @@ class ScaleInference:
             self.found.facts.append(Equation(value, increment + frequency, place, reason))
             if is_constant(operand) and not isinstance(number_of(operand), int):
                 self.found.ramps.append(Equation(value, ZERO, place, reason))
-        elif operator in "*/~":
-            repeated = Repeated(operand, frequency, averages=operator == "~")
-            self.found.repeated.append(repeated)
+        elif operator in "*/":
+            self.found.repeated.append(Repeated(operand, frequency))
+        for weight, kind in recurrence.weights:
+            self.found.repeated.append(Repeated(weight, frequency, kind))
 
     def _is_step(self, place: cst.CSTNode) -> bool:
         """Whether an assignment is a training step by hand."""
@@ -513,17 +408,11 @@ class ScaleInference:
 
     # Attributes and subscripts
 
-    def _attribute_bindings(self, node: cst.Attribute) -> list[Binding]:
-        flow, values = self._values.flow, self._values
-        owners = [v.node for v in values.of(node.value) if isinstance(v.node, cst.ClassDef)]
-        of_class = [b for o in owners for b in values.classes.attributes(o, node.attr.value)]
-        return [*flow.bindings_of(node), *of_class]
-
     def _of_attribute(self, node: cst.Attribute) -> Scale:
         known = self._library.attribute(self._values, node)
         if known is not None:
-            return self._result(known, {}, self.scale(node.value), node)
-        bindings = self._attribute_bindings(node)
+            return signature_result(self, known, {}, self.scale(node.value), node)
+        bindings = self._values.attribute_bindings(node)
         if bindings:
             return self._join_definitions(bindings, node)
         properties = [m for m in self._values.flow.methods(node) if is_property(m)]
@@ -532,19 +421,33 @@ class ScaleInference:
         if node.attr.value == "shape":
             length = self.scale(node.value).length
             return Scale(ZERO, items=(Scale(length),)) if length is not None else Scale(ZERO)
-        return self._outside(node)
+        return self.outside(node)
 
-    def _outside(self, node: cst.BaseExpression) -> Scale:
+    def outside(self, node: cst.BaseExpression) -> Scale:
         """A number that comes from outside the program; of an expression of which nothing is known, an unknown."""
         unknown = Unknown(node)
         if name := self._values.qualified(node):  # a constant, such as `math.pi`
             is_infinite = name.rpartition(".")[2] in ("inf", "nan", "Inf", "infty")
             return Scale(exponent_of(unknown) if is_infinite else ZERO)
-        if self._is_external(node):
+        if self.is_external(node):
             self.found.constants.append(Constant(node, unknown, Rank.NAMED))
-        else:
-            self.found.opaque.append(Opaque(node, unknown, ()))
-        return Scale(exponent_of(unknown))
+            return Scale(exponent_of(unknown))
+        key = self._attribute_of(node)
+        if key is not None and key in self._entered:
+            return self._entered[key]
+        self.found.opaque.append(Opaque(node, unknown, ()))
+        found = Scale(exponent_of(unknown))
+        if key is not None:
+            self._entered[key] = found
+        return found
+
+    def _attribute_of(self, node: cst.BaseExpression) -> tuple[object, str] | None:
+        """What tells an attribute of which nothing is known apart from others: the variable it is of, and its text."""
+        match node:
+            case cst.Attribute(value=cst.Name() as owner) if owner.value != "self":
+                identity = self._values.definitions.identity(owner)
+                return (identity, node.attr.value) if identity is not None else None
+        return None
 
     def _of_subscript(self, node: cst.Subscript) -> Scale:
         container = self.scale(node.value)
@@ -562,11 +465,14 @@ class ScaleInference:
                 chosen = self.scale(index)
                 if chosen.length is not None:
                     return replace(container, length=chosen.length, items=())
-                if container.length is not None and number is None:
+                if container.length is not None and number is None and not self._is_set(node):
                     lookup = Sink(index, chosen.value, container.length, "looks up an entry by it")
                     self.found.lookups.append(lookup)
                 return found or Scale(container.value)
         return Scale(container.value)
+
+    def _is_set(self, node: cst.Subscript) -> bool:
+        return isinstance(self._module.parent(node), cst.AssignTarget | cst.AugAssign)
 
     def _slice_length(
         self,
@@ -578,7 +484,7 @@ class ScaleInference:
         if upper is None:
             match lower:
                 case cst.UnaryOperation(operator=cst.Minus(), expression=window) if whole:
-                    self._sink(window, whole, "takes so many of the last")
+                    self.sink(window, whole, "takes so many of the last")
                     return whole
             return whole
         text = self._module.text
@@ -601,7 +507,7 @@ class ScaleInference:
         """`cfg["steps"]`: what the entry of a dictionary of the program is set to, and what is added to it."""
         entries = list(self._entries(node.value, key))
         if not entries:
-            return self._outside(node)
+            return self.outside(node)
         identity = self._values.definitions.identity(node.value)
         of = identity if isinstance(identity, frozenset) else self._module.text(node.value)
         if (of, key) not in self._entered:
@@ -610,7 +516,7 @@ class ScaleInference:
             starts = [self._statement(place) for place, _, operator in entries if not operator]
             for place, source, operator in entries:
                 if operator:
-                    self._recur(place, value, operator, source, starts)
+                    self._recur(place, value, Recurrence(operator, source), starts)
                 else:
                     self._flow(value, self.scale(source).value, place)
         return self._entered[of, key]
@@ -634,10 +540,10 @@ class ScaleInference:
                 entry = self._module.parent(there)
                 if isinstance(entry, cst.Subscript) and not part and _has_key(entry, key):
                     statement = self._module.parent(entry)
-                    if self._is_same(there, container):
+                    if self._recurrences.is_same(there, container):
                         operator = ""
                         if isinstance(statement, cst.AugAssign):
-                            operator = _AUGMENTED.get(type(statement.operator), "?")
+                            operator = AUGMENTED.get(type(statement.operator), "?")
                         yield entry, value, operator
 
     def _sources(self, node: cst.BaseExpression) -> list[cst.CSTNode]:
@@ -647,14 +553,14 @@ class ScaleInference:
 
     def _of_operation(self, node: cst.BinaryOperation) -> Scale:
         if _is_string_literal(node.left) or _is_string_literal(node.right):
-            return self._unknown(node)
+            return unknown_scale(node)
         left, right = self.scale(node.left), self.scale(node.right)
         sized = left if left.length is not None else right
         match node.operator:
             case cst.Add() | cst.Subtract() if (itself := self._of_recurrence(node)) is not None:
                 value = itself.value
             case cst.Add() | cst.Subtract():
-                value = self._agree("sum", node, node.left, node.right)
+                value = self.agree("sum", node, node.left, node.right)
             case cst.Multiply():
                 value = left.value + right.value
                 if isinstance(node.left, cst.List):
@@ -665,20 +571,20 @@ class ScaleInference:
                 if self.frequencies.counts_accumulation(node):
                     value = left.value
                 else:
-                    value = self._agree("modulus", node, node.left, node.right)
+                    value = self.agree("modulus", node, node.left, node.right)
             case cst.Power():
                 number = number_of(node.right)
                 if number is not None:
                     value = left.value * Fraction(number).limit_denominator(1000)
                 else:
                     reason = "takes it as an exponent"
-                    self._sink(node.right, ZERO, reason)
+                    self.sink(node.right, ZERO, reason)
                     value = left.value
             case _:
-                return self._unknown(node)
+                return unknown_scale(node)
         return replace(sized, value=value, items=())
 
-    def _agree(
+    def agree(
         self,
         kind: Agreeing,
         place: cst.BaseExpression,
@@ -694,7 +600,7 @@ class ScaleInference:
             if number_of(node) is not None and not self._is_scaled(node):
                 return other
         result = exponent_of(Unknown(place, "result"))
-        whole = kind == "sum" and self.is_whole(left) and self.is_whole(right)
+        whole = kind == "sum" and self.whole.is_whole(left) and self.whole.is_whole(right)
         agreement = Agreement(kind, place, left, right, exponents, result, whole)
         self.found.agreements.append(agreement)
         return result
@@ -705,7 +611,7 @@ class ScaleInference:
 
     def _is_scaled(self, node: cst.BaseExpression) -> bool:
         """Whether a constant is one whose exponent counts, neither 0 nor the 1 of `step + 1`."""
-        return number_of(node) != 0 and not self._shifts_count(node)
+        return number_of(node) != 0 and not self._constants.shifts_count(node)
 
     def _compare(
         self, node: cst.Comparison, left: cst.BaseExpression, target: cst.ComparisonTarget
@@ -714,28 +620,28 @@ class ScaleInference:
         if isinstance(target.operator, cst.In | cst.NotIn):
             if isinstance(right, cst.Tuple | cst.List | cst.Set):
                 for element in right.elements:
-                    self._agree("comparison", node, left, element.value)
+                    self.agree("comparison", node, left, element.value)
         elif not isinstance(target.operator, cst.Is | cst.IsNot) and not (
             _is_string_literal(left) or _is_string_literal(right)
         ):
-            self._agree("comparison", node, left, right)
+            self.agree("comparison", node, left, right)
 
     # Calls
 
-    def _qualified(self, call: cst.Call) -> str:
+    def qualified(self, call: cst.Call) -> str:
         return self._values.qualified(call.func)
 
     def _of_call(self, call: cst.Call) -> Scale:
         self._accumulate(call)
-        name = self._qualified(call)
-        special = _BUILTINS.get(name)
+        name = self.qualified(call)
+        special = BUILTINS.get(name)
         if special is not None:
             return special(self, call)
         if is_iteration(name) and call.args:
             return self.scale(call.args[0].value)
         known = self._library.called(self._values, call)
         if known is not None:
-            return self._apply(call, known)
+            return apply_signature(self, call, known)
         direct = self._values.calls.direct(call)
         functions = [
             value.node
@@ -744,7 +650,7 @@ class ScaleInference:
         ]
         if functions:
             return self._join([self._called(f, call) for f in functions], call)
-        return self._opaque(call)
+        return self.opaque(call)
 
     def _called(self, function: Function, call: cst.Call) -> Scale:
         if function in self._index.generators:
@@ -756,10 +662,10 @@ class ScaleInference:
             return Scale(ZERO, length, element)
         returned = self._index.returns[function]
         if not returned:
-            return self._unknown(call)
+            return unknown_scale(call)
         found = self._known.get(function)
         if found is None:
-            self._known[function] = self._unknown(function)
+            self._known[function] = unknown_scale(function)
             found = self._join([self.scale(value) for value in returned], function)
             self._known[function] = found
         return found
@@ -771,13 +677,13 @@ class ScaleInference:
             elif not isinstance(child, Function):
                 yield from self._yields(child)
 
-    def _opaque(self, call: cst.Call) -> Scale:
+    def opaque(self, call: cst.Call) -> Scale:
         """What an unknown function gives: of its arguments, if these are the same on any number of ranks, so is the result."""
-        if self._is_external(call):
-            return self._outside(call)
+        if self.is_external(call):
+            return self.outside(call)
         args = [self.scale(arg.value) for arg in call.args]
         if method(call) in FILLING:
-            return self._unknown(call)
+            return unknown_scale(call)
         if isinstance(call.func, cst.Attribute):
             args.append(self.scale(call.func.value))
         unknown = Unknown(call)
@@ -786,62 +692,7 @@ class ScaleInference:
         length = next((a.length for a in rows if a.length is not None), None)
         return Scale(exponent_of(unknown), length)
 
-    def _apply(self, call: cst.Call, signature: Signature) -> Scale:
-        receiver: Scale | None = None
-        if isinstance(call.func, cst.Attribute) and not self._qualified(call):
-            receiver = self.scale(call.func.value)
-        letters: dict[str, Exponent] = {}
-        first: Scale | None = None
-        for place, (name, term) in enumerate(signature.parameters):
-            arg = argument(call, name, place)
-            if arg is None:
-                continue
-            scale = self.scale(arg.value)
-            first = first or scale
-            if term is None:
-                continue
-            if term.letter is not None and term.letter not in letters:
-                letters[term.letter] = scale.value
-                if scale.length is not None and len(signature.parameters) == 1:
-                    letters.setdefault("l", scale.length)
-                continue
-            reason = f"takes it as `{name}`"
-            expected = term.at(letters)
-            if isinstance(arg.value, cst.List | cst.Tuple):
-                for element in arg.value.elements:
-                    self._sink(element.value, expected, reason)
-            else:
-                self._sink(arg.value, expected, reason)
-        return self._result(signature, letters, receiver or first, call)
-
-    def _result(
-        self,
-        signature: Signature,
-        letters: dict[str, Exponent],
-        receiver: Scale | None,
-        node: cst.BaseExpression,
-    ) -> Scale:
-        unknown = Unknown(node, "length")
-        letters.setdefault("u", exponent_of(unknown))
-        self.found.counts.append((unknown, True))
-        if receiver is not None:
-            letters.setdefault("v", receiver.value)
-            if receiver.length is not None:
-                letters.setdefault("l", receiver.length)
-            if receiver.element is not None and receiver.element.length is not None:
-                letters.setdefault("m", receiver.element.length)
-        lengths = signature.lengths
-        if lengths and lengths[0].letter == "l" and "l" not in letters:
-            lengths = ()
-        value = signature.result.at(letters) if signature.result else exponent_of(Unknown(node))
-        inner = receiver.element if receiver is not None and len(lengths) == 1 else None
-        element = inner or Scale(value, is_record=True)
-        scale: Scale | None = None
-        for term in reversed(lengths):
-            scale = Scale(value, term.at(letters), scale or element, is_record=True)
-        return replace(scale, is_record=False) if scale is not None else Scale(value)
-
-    def _sink(self, node: cst.BaseExpression, expected: Exponent, reason: str) -> None:
+    def sink(self, node: cst.BaseExpression, expected: Exponent, reason: str) -> None:
         actual = self.scale(node).value
         self.found.sinks.append(Sink(node, actual, expected, reason))
 
@@ -853,105 +704,26 @@ class ScaleInference:
         operator, operand = accumulated
         receiver = call.func.value
         value = self.scale(receiver).value
-        scaled = self._multiplied(operand, receiver) if operator == "=" else None
-        if scaled is not None:
-            self._recur(call, value, "*", scaled, ())
-        elif operator == "=":
-            self._flow(value, self.scale(operand).value, call)
+        itself = lambda node: self._recurrences.is_same(node, receiver)  # noqa: E731
+        if operator == "=":
+            recurrence = self._recurrences.made_of(operand, itself)
         else:
-            self._recur(call, value, operator, operand, ())
+            weights = step_of_average(operand, operator, itself)
+            recurrence = Recurrence("~" if weights else operator, operand, weights)
+        # Of `x.assign(x + c)` nothing is known of c's unit; of a factor or weights, that they are constants.
+        if recurrence is not None and (operator != "=" or recurrence.operator in "*~"):
+            self._recur(call, value, recurrence, ())
+        else:
+            self._flow(value, self.scale(operand).value, call)
         often = self.frequencies.of(call)
         name = self._module.text(receiver)
         self.found.assignments.append(Assignment(name, call, value, often))
 
-    def _multiplied(
-        self, value: cst.BaseExpression, receiver: cst.BaseExpression
-    ) -> cst.BaseExpression | None:
-        """The constant `c` of `x.assign(x * c)`."""
-        match value:
-            case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
-                for itself, other in ((left, right), (right, left)):
-                    if self._is_same(itself, receiver) and is_constant(other):
-                        return other
-        return None
-
-    # Built-in functions
-
-    def _range(self, call: cst.Call) -> Scale:
-        args = positional(call)
-        if not args:
-            return self._unknown(call)
-        last = args[1] if len(args) > 1 else args[0]
-        value = self.scale(last).value
-        if len(args) > 1 and number_of(args[0]) != 0:
-            value = self._agree("bound", call, args[0], last)
-        length = value
-        if len(args) > 2 and number_of(args[2]) not in (1, -1):
-            length = value - self.scale(args[2]).value
-        return Scale(value, length, Scale(value))
-
-    def _enumerate(self, call: cst.Call) -> Scale:
-        over = self.scale(call.args[0].value) if call.args else self._unknown(call)
-        length = over.length if over.length is not None else exponent_of(Unknown(call, "length"))
-        element = over.element or self._unknown(call)
-        return Scale(ZERO, length, Scale(ZERO, items=(Scale(length), element)))
-
-    def _zip(self, call: cst.Call) -> Scale:
-        scales = [self.scale(arg) for arg in positional(call)]
-        sized = [
-            (arg, scale.length)
-            for arg, scale in zip(positional(call), scales, strict=True)
-            if scale.length is not None
-        ]
-        for (one, length), (other, its) in pairwise(sized):
-            result = exponent_of(Unknown(call))
-            pair = length, its
-            self.found.agreements.append(Agreement("bound", call, one, other, pair, result))
-        length = sized[0][1] if sized else exponent_of(Unknown(call, "length"))
-        elements = tuple(scale.element or self._unknown(call) for scale in scales)
-        return Scale(ZERO, length, Scale(ZERO, items=elements))
-
-    def _len(self, call: cst.Call) -> Scale:
-        scale = self._first(call)
-        return Scale(scale.length) if scale.length is not None else self._opaque(call)
-
-    def _sum(self, call: cst.Call) -> Scale:
-        scale = self._first(call)
-        if scale.length is None:
-            return self._opaque(call)
-        value = scale.element.value if scale.element is not None else scale.value
-        return Scale(value + scale.length)
-
-    def _bounds(self, call: cst.Call) -> Scale:
-        args = positional(call)
-        if len(args) == 1:
-            scale = self._first(call)
-            return scale.element or Scale(scale.value)
-        value = self.scale(args[0]).value if args else ZERO
-        for one, other in pairwise(args):
-            value = self._agree("bound", call, one, other)
-        return Scale(value)
-
-    def _converted(self, call: cst.Call) -> Scale:
-        scale = self._first(call)
-        if self._is_external(call):
-            return self._outside(call)
-        return Scale(scale.value, scale.length, scale.element)
-
-    def _is_external(self, node: cst.BaseExpression) -> bool:
+    def is_external(self, node: cst.BaseExpression) -> bool:
         """Whether a number comes from outside the program, as text perhaps: `int(sys.argv[1])`."""
-        if isinstance(node, cst.Call) and self._qualified(node) in _CONVERTING and node.args:
-            return self._is_external(node.args[0].value)
+        if isinstance(node, cst.Call) and self.qualified(node) in CONVERTING and node.args:
+            return self.is_external(node.args[0].value)
         return self._library.is_external(self._values, node)
-
-    def _next(self, call: cst.Call) -> Scale:
-        return self._first(call).element or self._unknown(call)
-
-    def _same(self, call: cst.Call) -> Scale:
-        return self._first(call)
-
-    def _first(self, call: cst.Call) -> Scale:
-        return self.scale(call.args[0].value) if call.args else self._unknown(call)
 
     def _length_of(self, iterable: cst.BaseExpression) -> Exponent:
         scale = self.scale(iterable)
@@ -963,88 +735,6 @@ class ScaleInference:
             self._known[iterable] = scale
         assert scale.length is not None
         return scale.length
-
-    # Whole numbers
-
-    def is_whole(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression is a whole number, as counts are."""
-        found = self._whole.get(node)
-        if found is None:
-            self._whole[node] = True  # for what depends on itself
-            self._whole[node] = found = self._is_whole(node)
-        return found
-
-    def _is_whole(self, node: cst.BaseExpression) -> bool:
-        match node:
-            case cst.Integer():
-                return True
-            case cst.Tuple(elements=elements) | cst.List(elements=elements):
-                return all(self.is_whole(element.value) for element in elements)
-            case cst.UnaryOperation(operator=cst.Minus() | cst.Plus(), expression=inner):
-                return self.is_whole(inner)
-            case cst.BinaryOperation(
-                left=left,
-                operator=cst.Add()
-                | cst.Subtract()
-                | cst.Multiply()
-                | cst.FloorDivide()
-                | cst.Modulo(),
-                right=right,
-            ):
-                return self.is_whole(left) and self.is_whole(right)
-            case cst.IfExp(body=one, orelse=other) | cst.BooleanOperation(left=one, right=other):
-                return self.is_whole(one) and self.is_whole(other)
-            case cst.Name():
-                definitions = self._reaching(node)
-                return bool(definitions) and all(map(self._sets_whole, definitions))
-            case cst.Attribute():
-                if bindings := self._attribute_bindings(node):
-                    return all(map(self._sets_whole, bindings))
-                return self._library.is_whole(self._values, node)
-            case cst.Call():
-                return self._gives_whole(node)
-            case cst.Subscript():
-                held = self._values.of(node)
-                return bool(held) and all(isinstance(value.node, cst.Integer) for value in held)
-        return False
-
-    def _sets_whole(self, definition: object) -> bool:
-        match definition:
-            case Binding(value=value, path=()):
-                return self.is_whole(value)
-            case Binding(value=cst.Call() as call, path=path):
-                name = self._qualified(call)
-                return (name == "builtins.enumerate" and path[1:] == (0,)) or (
-                    name == "builtins.range" and path == (ELEMENT,)
-                )
-            case cst.Param():
-                function = self._module.owner(definition)
-                entry = self.frequencies.entry_point(function) if function is not None else None
-                if entry is not None:
-                    return True
-                passed = self._values.flow.passed(definition)
-                if definition.default is not None:
-                    passed = [*passed, definition.default]
-                return bool(passed) and all(map(self.is_whole, passed))
-        return False
-
-    def _gives_whole(self, call: cst.Call) -> bool:
-        name = self._qualified(call)
-        if name in ("builtins.int", "builtins.len") or (
-            name == "builtins.round" and len(call.args) == 1
-        ):
-            return True
-        if name in _BOUNDS or name in ("builtins.abs", "builtins.sum"):
-            return all(self.is_whole(arg.value) for arg in call.args)
-        if self._library.is_whole(self._values, call):
-            return True
-        functions = [v.node for v in self._values.of(call.func) if v.kind is Kind.FUNCTION]
-        returned = [r for f in functions if f is not None for r in self._index.returns[f]]
-        if returned:
-            return all(map(self.is_whole, returned))
-        if isinstance(call.func, cst.Attribute) and method(call) in ("numpy", "item", "value"):
-            return self.is_whole(call.func.value)
-        return False
 
     # Positions
 
@@ -1081,32 +771,3 @@ def _has_key(entry: cst.Subscript, key: str) -> bool:
     return any(
         isinstance(e.slice, cst.Index) and _is_string(e.slice.value, key) for e in entry.slice
     )
-
-
-_AUGMENTED: dict[type[cst.CSTNode], str] = {
-    cst.AddAssign: "+",
-    cst.SubtractAssign: "-",
-    cst.MultiplyAssign: "*",
-    cst.DivideAssign: "/",
-}
-_OPERATORS: dict[type[cst.CSTNode], str] = {
-    cst.Add: "+",
-    cst.Subtract: "-",
-    cst.Multiply: "*",
-    cst.Divide: "/",
-}
-_BOUNDS = ("builtins.max", "builtins.min")
-_CONVERTING = ("builtins.int", "builtins.float", "builtins.round", "builtins.abs")
-_BUILTINS: dict[str, Callable[[ScaleInference, cst.Call], Scale]] = {
-    "builtins.range": ScaleInference._range,
-    "builtins.enumerate": ScaleInference._enumerate,
-    "builtins.zip": ScaleInference._zip,
-    "builtins.len": ScaleInference._len,
-    "builtins.sum": ScaleInference._sum,
-    **dict.fromkeys(_BOUNDS, ScaleInference._bounds),
-    **dict.fromkeys(_CONVERTING, ScaleInference._converted),
-    "builtins.next": ScaleInference._next,
-    "builtins.iter": ScaleInference._same,
-    "builtins.reversed": ScaleInference._same,
-    "builtins.sorted": ScaleInference._same,
-}

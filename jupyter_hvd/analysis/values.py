@@ -21,7 +21,7 @@ from .calls import CallGraph
 from .classes import ClassHierarchy
 from .definitions import Definitions, Identity
 from .flow import Source, ValueFlow, is_iteration, is_property, positional
-from .index import Index, Path
+from .index import Binding, Index, Path
 from .library import UNKNOWN, Kind, Library, Value
 from .module import Module
 from .syntax import is_decorated, parameters
@@ -112,6 +112,12 @@ class ValueAnalysis:
 
     def may_be(self, expression: cst.CSTNode, kind: Enum) -> bool:
         return kind in self.kinds(expression)
+
+    def attribute_bindings(self, node: cst.Attribute) -> list[Binding]:
+        """What an attribute is set to, in objects and in the body of a class."""
+        owners = [v.node for v in self.of(node.value) if isinstance(v.node, cst.ClassDef)]
+        of_class = [b for o in owners for b in self.classes.attributes(o, node.attr.value)]
+        return [*self.flow.bindings_of(node), *of_class]
 
     def qualified(self, expression: cst.CSTNode) -> str:
         """The canonical name of a library's module, class or function that the expression means, or ''."""

@@ -36,8 +36,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--data",
-        choices=("each", "rank0"),
-        help="each: every rank reads all data (default); rank0: rank 0 reads datasets for all ranks",
+        choices=("each", "rank0", "augment"),
+        help="each: every rank reads all data (default); rank0: rank 0 reads datasets for all ranks; augment: each rank draws "
+        "the random numbers of a dataset's maps for its own rows only",
     )
     add_limit(parser)
 

@@ -95,6 +95,11 @@ def run_verify(arguments: argparse.Namespace) -> int:
         refuse_conversion_options(arguments)
     if arguments.tolerance is not None and not 0 < arguments.tolerance < 1:
         raise UnusableInputError("--tolerance: must be between 0 and 1")
+    if options.data == "augment":
+        raise UnusableInputError(
+            "--data augment: the maps draw other random numbers than in one process, so there is nothing to compare with; "
+            "verify with --data each: all else is the same"
+        )
     run: Callable[..., Any] = run_scaled_checks
     if arguments.against is not None:
         run = run_other_checks

@@ -11,17 +11,10 @@ DECISIONS: tuple[Decision, ...] = get_args(Decision)
 #: By a rule's code, or the beginning of codes; the longest that matches counts.
 _BY_CODE: dict[str, Decision] = {
     "HVD1": "start",
-    "HVD2": "rate",
-    "HVD202": "averaging",
-    "HVD203": "steps",
-    "HVD207": "averaging",
-    "HVD208": "steps",
+    "HVD2": "averaging",
     "HVD3": "averaging",
     "HVD4": "averaging",
-    "HVD402": "output",
     "HVD403": "output",
-    "HVD5": "data",
-    "HVD501": "steps",
     "HVD6": "output",
     "HVD7": "start",
     "HVD8": "batch",

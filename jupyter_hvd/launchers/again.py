@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +25,7 @@ from .allocation import current_allocation
 from .hosts import Host, LaunchError, hosts_for, is_local, parse_hosts
 from .job import TIMED_OUT, JobResult, Program, run_job
 from .places import Place
+from .processes import end_processes
 from .reaper import PrivateFolder
 
 #: Names the folder in which a program keeps what it goes on from when it is started again.
@@ -36,6 +38,8 @@ COOLING = 60.0
 LOOK, ANSWER = 5.0, 8.0
 #: Seconds to wait for as many places as there must be.
 PATIENCE = 600.0
+#: Seconds that a program has to end by itself for more ranks, and seconds of computing that it may lose where it does not.
+GRACE, LOST = 30.0, 180.0
 #: So many faults in a row, between which nothing new was kept, are enough.
 FAULTS = 3
 
@@ -56,8 +60,14 @@ class Policy(Protocol):
         """
         ...
 
-    def watching(self, ranks: Place, state: Path) -> AbstractContextManager[None]:
-        """Looks after a start of the job for as long as it runs."""
+    def watching(
+        self, ranks: Place, state: Path, end: Callable[[], None]
+    ) -> AbstractContextManager[threading.Event]:
+        """Looks after a start of the job for as long as it runs; gives whether it was ended for more ranks.
+
+        Args:
+            end: ends this start of the job.
+        """
         ...
 
 
@@ -72,8 +82,10 @@ class Restarts:
         self._left -= 1
         return ranks if self._left >= 0 else None
 
-    def watching(self, ranks: Place, state: Path) -> AbstractContextManager[None]:
-        return nullcontext()
+    def watching(
+        self, ranks: Place, state: Path, end: Callable[[], None]
+    ) -> AbstractContextManager[threading.Event]:
+        return nullcontext(threading.Event())
 
 
 class Elastic:
@@ -81,7 +93,7 @@ class Elastic:
 
     A place is one of a host's slots. Where a rank was lost one is left out for a while, unless there are too few without it; a
     host that does not answer has none. When places come, or come back, the job is started again with more ranks as soon as
-    its program has kept what it goes on from.
+    its program has kept what it goes on from. A program that keeps nothing is ended for them, where it loses little.
     """
 
     def __init__(
@@ -117,7 +129,10 @@ class Elastic:
 
     def after(self, result: JobResult, ranks: Place) -> Place | None:
         kept, self._kept = self._kept, last_kept(self._state)
-        self._faults = self._faults + 1 if self._kept == kept and result.code != RESIZED else 0
+        if self._kept != kept:
+            self._faults = 0
+        elif result.code != RESIZED:
+            self._faults += 1
         if self._faults >= FAULTS:
             return None
         if result.code != RESIZED and result.rank is not None:
@@ -157,25 +172,44 @@ class Elastic:
         return Counter(name for name, _ in self._lost)
 
     @contextmanager
-    def watching(self, ranks: Place, state: Path) -> Iterator[None]:
+    def watching(
+        self, ranks: Place, state: Path, end: Callable[[], None]
+    ) -> Iterator[threading.Event]:
         self._state = state
         (state / RESIZE).unlink(missing_ok=True)
-        over = threading.Event()
+        over, ended, began = threading.Event(), threading.Event(), time.time()
 
         def look() -> None:
             while not over.wait(LOOK):
                 found = answering_hosts(self._hosts, ranks.launcher.reach)
                 room = sum(host.slots for host in without(found, self._left_out()))
-                if min(room, self._most) > ranks.size:
+                if min(room, self._most) <= ranks.size:
+                    continue
+                if not (state / RESIZE).exists():
                     (state / RESIZE).touch()
+                elif is_worth_ending(state, began):
+                    ended.set()
+                    end()
+                    return
 
         watcher = threading.Thread(target=look, name="hvd-elastic", daemon=True)
         if ranks.size < self._most:
             watcher.start()
         try:
-            yield
+            yield ended
         finally:
             over.set()
+
+
+def is_worth_ending(state: Path, began: float) -> bool:
+    """Whether a program that was asked to end for more ranks has not done so in time, and would lose little.
+
+    Args:
+        began: when this start of it did, in seconds.
+    """
+    now = time.time()
+    lost = now - max(began, last_kept(state) / 1e9)
+    return now - (state / RESIZE).stat().st_mtime > GRACE and lost < LOST
 
 
 def candidates(asked: Place, most: int) -> tuple[Host, ...]:
@@ -262,10 +296,12 @@ def run_job_again(
     began, raised, ranks = time.monotonic(), "", policy.first
     while True:
         left = None if timeout is None else max(1.0, timeout - (time.monotonic() - began))
-        with policy.watching(ranks, state):
+        with policy.watching(ranks, state, partial(end_processes, folder.job)) as ended:
             result = run_job(
                 program, ranks, folder, timeout=left, environment=environment, **options
             )
+        if result.code not in (0, TIMED_OUT) and ended.is_set():
+            result = JobResult(RESIZED)
         before, raised = raised, error_in(result.report)
         if result.code in (0, TIMED_OUT) or (raised and raised == before):
             return result

@@ -134,7 +134,7 @@ class Beginning:
         rates: the learning rates of optimizers, by paths that lead to these.
         seeds: what layers draw from, such as those that drop, by paths that lead to these or their models.
         guard: whether the ranks compare their data.
-        data: `rank0` where rank 0 reads datasets for all ranks.
+        data: see `jupyter_hvd.runtime.start_shared`.
     """
 
     drawn: tuple[RandomState | None, ...]
@@ -158,7 +158,7 @@ def begin_shared(beginning: Beginning) -> None:
     from ..runtime.sharing.context import sharing
 
     sharing.guarded = beginning.guard
-    sharing.rank_zero_reads = beginning.data == "rank0"
+    sharing.data = beginning.data
     _drawn.clear()
     _drawn.extend(beginning.drawn)
     shell: Any = get_ipython()

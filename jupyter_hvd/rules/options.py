@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from ..settings import OptionError, settings_near
 from .base import BATCHES, CODES, Batch
 
-Data = Literal["each", "rank0"]
+Data = Literal["each", "rank0", "augment"]
 #: The code of what is no Python; it belongs to no rule.
 SYNTAX = "HVD001"
 
@@ -30,7 +30,8 @@ class Options:
         batch: `per-rank`, the ranks share batches N times as large as those of one process, at N times the learning rate;
             `global`, they share the batches of one process, with its result.
         warmup_epochs: where batches grow, `fit` reaches the multiplied learning rate after so many epochs; 0 for at once.
-        data: `each`, every rank reads all data; `rank0`, rank 0 reads datasets for all ranks.
+        data: `each`, every rank reads all data; `rank0`, rank 0 reads datasets for all ranks; `augment`, each rank draws the
+            random numbers of a dataset's maps for its own rows only.
 
     Raises:
         OptionError: a value is of another kind, or names a rule that there is none of.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -183,6 +183,63 @@ def is_applying(optimizer: Any) -> bool:
     return bool(vars(optimizer).get(APPLYING))
 
 
+class ScaledConfig(dict[str, Any]):
+    """The configuration of an optimizer that is scaled: one that is made of it is scaled as well.
+
+    Attributes:
+        factor: what the rate is multiplied by.
+    """
+
+    factor = 1
+
+    def copy(self) -> ScaledConfig:
+        return scaled_config(self, self.factor)
+
+
+def scaled_config(config: Mapping[str, Any], factor: int) -> ScaledConfig:
+    found = ScaledConfig(config)
+    found.factor = factor
+    return found
+
+
+def install_copies(kind: type, replace: Callable[[Any, str, Any], None]) -> None:
+    """Let copies of the optimizers of a class be scaled as these are: by `from_config(get_config())`, and so by `deepcopy`.
+
+    Args:
+        replace: sets an attribute.
+    """
+    get_config, from_config = kind.get_config, kind.from_config.__func__  # type: ignore[attr-defined]
+
+    def get(optimizer: Any) -> Any:
+        config, factor = get_config(optimizer), rate_factor(optimizer)
+        return config if factor == 1 else scaled_config(config, factor)
+
+    def make(cls: type, config: Any, *args: Any, **options: Any) -> Any:
+        optimizer = from_config(cls, config, *args, **options)
+        factor = getattr(config, "factor", 1)
+        if factor != 1:
+            vars(optimizer)[FACTOR] = factor
+        return optimizer
+
+    def reduce(optimizer: Any) -> Any:
+        made, arguments, *state = reduce_own(optimizer)
+        return rebuilt, (rate_factor(optimizer), made, *arguments), *state
+
+    replace(kind, "get_config", get)
+    replace(kind, "from_config", classmethod(make))
+    reduce_own: Any = kind.__reduce__
+    if reduce_own is not object.__reduce__:  # Keras 3 saves an optimizer to copy it
+        replace(kind, "__reduce__", reduce)
+
+
+def rebuilt(factor: int, make: Callable[..., Any], *arguments: Any) -> Any:
+    """A copy of an optimizer whose rate is multiplied by a factor."""
+    optimizer = make(*arguments)
+    if factor != 1:
+        vars(optimizer)[FACTOR] = factor
+    return optimizer
+
+
 @contextmanager
 def applying(optimizer: Any) -> Iterator[None]:
     """The block sees the rate by which an optimizer updates weights."""
@@ -211,7 +268,7 @@ def join_batches(batches: Any) -> Any:
     size = hvd.size()
     if size == 1:
         return batches
-    if isinstance(batches, np.ndarray | tf.Tensor):
+    if isinstance(batches, np.ndarray | tf.Tensor | dict) or hasattr(batches, "iloc"):
         from .sharing.report import tell
 
         tell(

@@ -75,13 +75,9 @@ export function Assumptions(props: {
         </p>
       )}
       <p className="jp-hvd-help">
-        {mode === 'global'
-          ? trans.__(
-              'Communication per step: 2(N−1)/N · bytes / bandwidth + 3(N−1) · latency. The workers share each batch: outputs are gathered, then all gradients averaged. Losses, the optimizer and batch normalization are not counted.'
-            )
-          : trans.__(
-              'Communication per step: 2(N−1)/N · bytes / bandwidth + 2(N−1) · latency. All gradients are sent together, after the backward pass.'
-            )}
+        {trans.__(
+          'Communication per step: 2(N−1)/N · bytes / bandwidth + 3(N−1) · latency. The workers share each batch: outputs are gathered, then all gradients averaged. Losses, the optimizer and batch normalization are not counted.'
+        )}
       </p>
     </details>
   );

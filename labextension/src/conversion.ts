@@ -28,9 +28,9 @@ export interface Conversion {
    */
   models?: ModelSize[];
   /**
-   * Whether the ranks share each batch, or train on as many times as large ones; from the server only.
+   * The mode of this conversion; from the server only.
    */
-  batch?: 'per-rank' | 'global' | 'scaled';
+  batch?: 'per-rank' | 'global';
   training?: TrainingNumbers;
 }
 /**
@@ -204,31 +204,23 @@ export interface Options {
    */
   select?: string[];
   /**
-   * Whether each rank trains on batches of its own, or the ranks share each batch, with the result of one process, or one N times as large.
+   * Whether the ranks share batches N times as large as those of one process, at N times the learning rate, or the batches of one process, with its result.
    */
-  batch?: 'per-rank' | 'global' | 'scaled';
+  batch?: 'per-rank' | 'global';
   /**
-   * With batch global, whether every rank reads all data, or rank 0 reads datasets for all ranks.
+   * Whether every rank reads all data, or rank 0 reads datasets for all ranks, or each rank draws the random numbers of a dataset's maps for its own rows only.
    */
-  data?: 'each' | 'rank0';
-  /**
-   * Whether gradients are sent in half precision.
-   */
-  compression?: 'none' | 'fp16';
+  data?: 'each' | 'rank0' | 'augment';
   /**
    * After so many epochs `fit` reaches the multiplied learning rate.
    */
   warmup_epochs?: number;
   /**
-   * The gradients of so many batches are averaged at once by `fit`.
-   */
-  backward_passes_per_step?: number;
-  /**
-   * Whether what the program needs of jupyter_hvd.runtime is written into it.
+   * Whether what the program needs of jupyter_hvd.runtime is a file beside it; the server writes none, and refuses it.
    */
   standalone?: boolean;
   /**
-   * Whether the ranks are compared while they train, and stopped where they part.
+   * Whether the data of the ranks are compared while they train, and the ranks stopped where these differ.
    */
   guard?: boolean;
   /**

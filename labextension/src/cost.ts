@@ -54,11 +54,11 @@ export function allreduceTime(workers: number, bytes: number, network: INetwork)
 /**
  * The time that the messages of a step take, see `session/network.py`.
  *
- * Mode global: the outputs of the model are gathered before the gradients are averaged, in N−1 messages. Their bytes are
+ * The outputs of the model are gathered before the gradients are averaged, in N−1 messages. Their bytes are
  * left out: they are few beside the gradients unless a row is large, and then losses are shared, and they are not gathered.
  */
 export function messageTime(workers: number, input: ICostInput): number {
-  const gathering = input.mode === 'global' ? (workers - 1) * input.network.latency : 0;
+  const gathering = (workers - 1) * input.network.latency;
   return gathering + allreduceTime(workers, input.bytes, input.network);
 }
 

@@ -31,11 +31,13 @@ export function CostPanel(): JSX.Element {
   const offers = offersOf(session.kernelModels, session.model?.models ?? []);
   const offer = offers.find(each => keyOf(each) === chosen) ?? largest(offers);
   const bytes = parameters !== null ? parameters * FLOAT_BYTES : (offer?.bytes ?? null);
-  const measured = verification.measured;
+  const { measured } = verification;
+  const printed = session.printedStep;
   const network: INetwork = where === null || where === 'here' ? NETWORKS[0] : where;
   const known: IKnown = {
     training: trainingOf(session.model?.conversion.training, session.kernelRows, entered),
-    step: seconds ?? measured?.step.seconds ?? null,
+    step: seconds ?? measured?.step.seconds ?? printed?.seconds ?? null,
+    isStepMeasured: seconds === null,
     bytes,
     measured,
     where: where ?? (measured ? 'here' : NETWORKS[0])
@@ -85,10 +87,12 @@ export function CostPanel(): JSX.Element {
         label={trans.__('Step time, ms')}
         help={
           known.step === null
-            ? trans.__('Time per step on one worker. Verify measures it.')
+            ? trans.__('Of one worker; a cell in which Keras trains prints it.')
             : seconds !== null
               ? trans.__('as you entered')
-              : trans.__('measured on one worker by the verification')
+              : measured
+                ? trans.__('measured on one worker by the verification')
+                : trans.__('printed by Keras in cell %1', printed!.cell + 1)
         }
       >
         <NumberInput

@@ -19,7 +19,7 @@ export function ModeChoice(): JSX.Element {
       'The workers share each batch, and the training gives the result of one process.'
     ),
     'per-rank': trans.__(
-      'Each worker trains on a batch of its own: fewer, larger steps, and another result.'
+      'Each step trains on as many batches as there are workers: fewer steps, and another result.'
     )
   };
   return (

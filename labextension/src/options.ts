@@ -5,13 +5,7 @@ import { Mode } from './training';
 export const METADATA = 'jupyter_hvd';
 
 /** The options of a conversion that are chosen beside it. */
-export type OptionName =
-  | 'batch'
-  | 'compression'
-  | 'warmup_epochs'
-  | 'backward_passes_per_step'
-  | 'standalone'
-  | 'guard';
+export type OptionName = 'batch' | 'warmup_epochs' | 'guard';
 
 /**
  * What a notebook's metadata say about its conversion.
@@ -35,13 +29,8 @@ export function withOptions(
   return Object.keys(kept).length > 0 ? kept : undefined;
 }
 
-/** Options that say how each worker trains on a batch of its own. */
-const PER_RANK = [
-  'compression',
-  'warmup_epochs',
-  'backward_passes_per_step',
-  'standalone'
-] as const;
+/** Options of larger batches. */
+const PER_RANK = ['warmup_epochs'] as const;
 
 /** Options with a mode chosen, without those that do not go with it. */
 export function inMode(options: Options, mode: Mode): Options {

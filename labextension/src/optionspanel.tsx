@@ -1,5 +1,5 @@
 import { HTMLSelect } from '@jupyterlab/ui-components';
-import React, { useState } from 'react';
+import React, { useEffect, useState } from 'react';
 
 import { useSignal, useView } from './context';
 import { Options } from './conversion';
@@ -14,7 +14,14 @@ export function OptionsPanel(): JSX.Element {
     session.setOwnOptions(choosing(ownOptions, name, value));
   return (
     <div className="jp-hvd-options">
-      {mode === 'per-rank' && <PerRank choose={choose} />}
+      {mode === 'per-rank' && (
+        <Whole
+          label={trans.__('Warm-up epochs')}
+          least={0}
+          value={ownOptions.warmup_epochs}
+          onChange={value => choose('warmup_epochs', value)}
+        />
+      )}
       <Choice
         label={trans.__('Guard')}
         value={ownOptions.guard}
@@ -36,53 +43,6 @@ export function OptionsPanel(): JSX.Element {
         </button>
       )}
     </div>
-  );
-}
-
-/** Options of workers that train on batches of their own. */
-function PerRank(props: {
-  choose: <K extends OptionName>(name: K, value: Options[K] | undefined) => void;
-}): JSX.Element {
-  const { session, trans } = useView();
-  const { choose } = props;
-  const { ownOptions } = session;
-  return (
-    <>
-      <Choice
-        label={trans.__('Compression')}
-        value={ownOptions.compression}
-        choices={[
-          ['none', trans.__('none')],
-          ['fp16', trans.__('half precision')]
-        ]}
-        onChange={value =>
-          choose('compression', (value || undefined) as Options['compression'])
-        }
-      />
-      <Whole
-        label={trans.__('Warm-up epochs')}
-        least={0}
-        value={ownOptions.warmup_epochs}
-        onChange={value => choose('warmup_epochs', value)}
-      />
-      <Whole
-        label={trans.__('Batches per step')}
-        least={1}
-        value={ownOptions.backward_passes_per_step}
-        onChange={value => choose('backward_passes_per_step', value)}
-      />
-      <Choice
-        label={trans.__('Stand-alone')}
-        value={ownOptions.standalone}
-        choices={yesNo(trans.__('yes'), trans.__('no'))}
-        onChange={value => choose('standalone', flag(value))}
-      />
-      <p className="jp-hvd-help">
-        {trans.__(
-          'Batches per step: fit averages the gradients of so many batches at once. Stand-alone: the program runs without jupyter_hvd.'
-        )}
-      </p>
-    </>
   );
 }
 
@@ -133,6 +93,7 @@ function Whole(props: {
 }): JSX.Element {
   const { trans } = useView();
   const [typed, setTyped] = useState<string | null>(null);
+  useEffect(() => setTyped(null), [props.value]);
   const entered = typed === null || typed === '' ? undefined : Number(typed);
   const isValid =
     entered === undefined || (Number.isInteger(entered) && entered >= props.least);

@@ -10,6 +10,8 @@ export interface IKnown {
   training: ITraining;
   /** A step of one process; null where nobody has said it. */
   step: number | null;
+  /** Whether that was measured, not entered. */
+  isStepMeasured: boolean;
   /** What is averaged at each step; null where nobody has said it. */
   bytes: number | null;
   /** A step on some workers of this machine, and the mode in which it was measured. */
@@ -56,7 +58,7 @@ function secondsOf(
 ): [seconds: number | null, isMeasured: boolean] {
   const { step, bytes, measured, where } = known;
   if (workers === 1) {
-    return [step, measured !== null && measured.step.seconds === step];
+    return [step, known.isStepMeasured];
   }
   if (where === 'here') {
     if (measured === null || measured.mode !== mode) {

@@ -1,6 +1,6 @@
 import type { IMapChange, YNotebook } from '@jupyter/ydoc';
 import { PathExt } from '@jupyterlab/coreutils';
-import { INotebookContent } from '@jupyterlab/nbformat';
+import { ICell as ICellContent, INotebookContent, IOutput } from '@jupyterlab/nbformat';
 import { NotebookPanel } from '@jupyterlab/notebook';
 import { Contents } from '@jupyterlab/services';
 import { IDisposable } from '@lumino/disposable';
@@ -12,6 +12,7 @@ import { hashOf } from './hash';
 import { heldByKernel, IHeld, Measured, networkInKernel } from './kernel';
 import { ConversionModel, ICell, sameProgram } from './model';
 import { inMode, METADATA, optionsOf, withOptions } from './options';
+import { IPrintedStep, printedStep } from './printedstep';
 import { HvdApi } from './request';
 import { Reviews } from './review';
 import { Mode, modeOf } from './training';
@@ -99,6 +100,11 @@ export class ConversionSession implements IDisposable {
     return this._held.rows;
   }
 
+  /** The time of a step that the notebook's own training has printed. */
+  get printedStep(): IPrintedStep | null {
+    return this._printedStep;
+  }
+
   /** On how many workers the notebook is verified, run and estimated. */
   get workers(): number {
     return this._workers;
@@ -109,9 +115,9 @@ export class ConversionSession implements IDisposable {
     this._changed.emit();
   }
 
-  /** The mode of the conversion; before there is one, the mode that is chosen. */
+  /** The mode that is chosen, here or in the project, whose choice the conversion tells. */
   get mode(): Mode {
-    return modeOf(this._model?.conversion.batch ?? this.chosenOptions.batch);
+    return modeOf(this.chosenOptions.batch ?? this._model?.conversion.batch);
   }
 
   /** Keep a mode in the notebook, which is then converted in it. */
@@ -163,6 +169,7 @@ export class ConversionSession implements IDisposable {
         const { left, visited } = this._model ?? { left: this._left };
         this._model = new ConversionModel(cells, conversion, left, visited);
         this._model.changed.connect(this._keepReview, this);
+        this._printedStep = printedStep(this._content().cells.map(outputsOf));
         this._set('ready', notice);
         void this._onKernelStatus();
       }
@@ -405,6 +412,7 @@ export class ConversionSession implements IDisposable {
   private async _onKernelStatus(): Promise<void> {
     const kernel = this.notebook.sessionContext.session?.kernel;
     if (kernel?.status === 'idle' && !this._asking) {
+      this._printedStep = printedStep(this._content().cells.map(outputsOf));
       this._asking = true;
       const array = this._model?.conversion.training?.rows_of ?? null;
       this._held = await heldByKernel(kernel, array).catch(() => this._held);
@@ -445,6 +453,7 @@ export class ConversionSession implements IDisposable {
   private _notice: Notice = 'none';
   private _error = '';
   private _held: IHeld = { models: [], rows: null };
+  private _printedStep: IPrintedStep | null = null;
   private _asking = false;
   private _requests = 0;
   private _asked: readonly ICell[] | null = null;
@@ -456,6 +465,10 @@ export class ConversionSession implements IDisposable {
   private _changed = new Signal<this, void>(this);
   private _revealed = new Signal<this, IPlace>(this);
   private _disposed = new Signal<this, void>(this);
+}
+
+function outputsOf(cell: ICellContent): IOutput[] {
+  return (cell.outputs as IOutput[] | undefined) ?? [];
 }
 
 /** A notebook without its outputs, which the server does not need. */

@@ -41,9 +41,6 @@ export class Settings {
         chosen[name] = codes;
       }
     }
-    if (this._settings?.composite.standalone) {
-      chosen.standalone = true;
-    }
     if (this._settings?.composite.guard === false) {
       chosen.guard = false;
     }

@@ -34,11 +34,9 @@ export function Worth(props: {
     return (
       <p className="jp-hvd-hint" role="status">
         {known.where === 'here'
-          ? trans.__(
-              'To see whether it is worth it, verify in this mode: that measures it.'
-            )
+          ? trans.__('Not measured on this machine in this mode: choose where below.')
           : trans.__(
-              'To see whether it is worth it, verify, which measures a step, or enter its time.'
+              'To see whether it is worth it, enter the time of a step, or run the cell that trains.'
             )}
       </p>
     );

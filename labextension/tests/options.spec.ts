@@ -4,8 +4,8 @@ describe('the options that a notebook keeps', () => {
   it('are those in its metadata, none where there are none', () => {
     expect(optionsOf(undefined)).toEqual({});
     expect(optionsOf({ options: 3 })).toEqual({});
-    expect(optionsOf({ options: { compression: 'fp16' } })).toEqual({
-      compression: 'fp16'
+    expect(optionsOf({ options: { warmup_epochs: 3 } })).toEqual({
+      warmup_epochs: 3
     });
   });
 

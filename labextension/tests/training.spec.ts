@@ -48,6 +48,7 @@ describe('a row of the scaling table', () => {
   const known = {
     training,
     step: 0.1,
+    isStepMeasured: true,
     bytes: null,
     measured: { step, mode: 'per-rank' as const },
     where: 'here' as const

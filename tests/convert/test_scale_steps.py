@@ -311,11 +311,48 @@ def test_options_of_the_program_are_divided():
     assert edits(source) == ["if i % max(1, args.every // hvd.size()) == 0:"]
 
 
-def test_moving_average_is_reported():
-    """Two weights that sum to 1 are not edited one by one."""
-    source = steps("mean = 0.9 * mean + 0.1 * float(loss)", before="mean = 0.0")
+AVERAGES = {
+    "numbers": ("v = 0.9 * v + 0.1 * p", "v = (0.9 ** hvd.size()) * v + (1 - (1 - 0.1) ** hvd.size()) * p"),
+    "a name": ("v = d * v + (1 - d) * p", "v = (d ** hvd.size()) * v + (1 - (d ** hvd.size())) * p"),
+    "the other way": ("v = (1 - d) * v + d * p", "v = ((1 - d) ** hvd.size()) * v + (1 - (1 - d) ** hvd.size()) * p"),
+    "a step": ("v += 0.1 * (p - v)", "v += (1 - (1 - 0.1) ** hvd.size()) * (p - v)"),
+    "a step down": ("v = v - (1 - d) * (v - p)", "v = v - (1 - (d ** hvd.size())) * (v - p)"),
+    "a variable": ("v.assign(d * v + (1 - d) * p)", "v.assign((d ** hvd.size()) * v + (1 - (d ** hvd.size())) * p)"),
+    "a variable's step": ("v.assign_sub((1 - d) * (v - p))", "v.assign_sub((1 - (d ** hvd.size())) * (v - p))"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "scaled"), AVERAGES.values(), ids=AVERAGES)
+def test_moving_averages_forget_by_examples(line: str, scaled: str):
+    source = steps(line, before="d = 0.99\nv = tf.Variable(0.0)")
+    assert scaled in [
+        each.strip() for each in convert_source(source, options=OPTIONS).code.splitlines()
+    ]
+    assert notes(source) == []
+
+
+def test_average_once_an_epoch_stays():
+    assert edits(steps("pass", before="v = 0.0", after="v = 0.9 * v + 0.1 * float(loss)")) == []
+
+
+def test_sum_that_forgets_is_reported():
+    """Of momentum it is not seen what the weight of a new value is."""
+    source = steps("v = 0.9 * v + float(loss)", before="v = 0.0")
     assert edits(source) == []
     assert any("average over steps" in note for note in notes(source))
+
+
+def test_tables_are_looked_up_by_the_step_of_one_process():
+    source = steps(
+        "o.learning_rate = rates[s]", "s += 1", before="s, rates = 0, np.linspace(0.1, 0.01, 500)"
+    )
+    assert edits(source) == ["o.learning_rate = rates[s * hvd.size()]"]
+    assert notes(source) == []
+
+
+def test_tables_that_are_filled_stay():
+    source = steps("seen[s] = float(loss)", "s += 1", before="s, seen = 0, np.zeros(500)")
+    assert edits(source) == []
 
 
 def test_explanation_names_the_line():
@@ -344,3 +381,48 @@ def test_explain_on_the_command_line(hvd, tmp_path):
     )
     script.write_text("if")
     assert hvd("explain", script).returncode == 2
+
+
+def test_functions_called_at_steps_and_elsewhere_bind_no_other_loop():
+    """What each step calls, and a loop over a depth, says nothing of the depth, nor of loops that only evaluate."""
+    source = (
+        steps("report(a)", before="def report(a):\n    return m(a)")
+        + "depth = 4\nfor k in range(depth):\n    report(x)\nfor k in range(20):\n    report(x)\n"
+    )
+    assert edits(source) == []
+
+
+def test_an_attribute_that_counts_steps_is_read_as_it_is_added_to():
+    source = steps(
+        "c.step.assign_add(1)",
+        "if int(c.step) % 10 == 0:",
+        "    print(1)",
+        before="c = tf.train.Checkpoint(step=tf.Variable(1))",
+    )
+    assert edits(source) == ["if int(c.step) % max(1, 10 // hvd.size()) == 0:"]
+    assert notes(source) == []
+
+
+@pytest.mark.parametrize(
+    ("formula", "scaled"),
+    [
+        (
+            "0.05 * s / 6 if s < 9 else 0.05 * 8 / s",
+            "0.05 * s / max(1, 6 // hvd.size()) if s < max(1, 9 // hvd.size()) else ((0.05 * 8) / hvd.size()) / s",
+        ),
+        ("0.05 * s / 500", "0.05 * s / max(1, 500 // hvd.size())"),
+    ],
+)
+def test_a_number_in_a_ratio_has_the_unit_of_the_other(formula: str, scaled: str):
+    source = steps(f"rate = {formula}", "o.learning_rate = rate", "s += 1", before="s = 0")
+    code = convert_source(source, options=OPTIONS).code
+    made = next(line.strip() for line in code.splitlines() if "rate = 0" in line)
+    assert made == f"rate = {scaled}"
+
+
+def test_rows_compared_with_a_batch_stay():
+    """A number of rows, and how many a batch has, are both rows."""
+    source = (
+        FIT + "BATCH = 16\nif len(x) >= BATCH:\n    m.fit(x, y, batch_size=min(BATCH, len(x)))\n"
+    )
+    assert edits(source) == []

@@ -81,6 +81,19 @@ BATCHES = {
         "args = parser.parse_args()\nmodel.fit(x, y, batch_size=args.size)",
         ["model.fit(x, y, batch_size=args.size * hvd.size())"],
     ),
+    "an option that other lines go by": (
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--size', type=int)\n"
+        "args = parser.parse_args()\nprint(args.size)\nif len(x) >= args.size:\n"
+        "    model.fit(x, y, batch_size=args.size)\n    model.evaluate(x, y, batch_size=args.size)",
+        [
+            "if len(x) >= args.size * hvd.size():",
+            "model.fit(x, y, batch_size=args.size * hvd.size())",
+        ],
+    ),
+    "arrays by name": (
+        "model.fit({'one': x, 'other': y})",
+        ["model.fit({'one': x, 'other': y}, batch_size=32 * hvd.size())"],
+    ),
     "a dictionary": (
         "config = dict(size=8, epochs=2)\nmodel.fit(x, y, batch_size=config['size'], epochs=config['epochs'])",
         ["config = dict(size=8 * hvd.size(), epochs=2)"],
@@ -89,6 +102,10 @@ BATCHES = {
         "def make(x, y, size):\n    return tf.data.Dataset.from_tensor_slices((x, y)).batch(size)\n"
         "model.fit(make(x, y, 8), validation_data=make(x, y, 4))",
         ["model.fit(make(x, y, 8 * hvd.size()), validation_data=make(x, y, 4))"],
+    ),
+    "a size by its position in a generator of images": (
+        "SIZE = 8\nimages = keras.preprocessing.image.ImageDataGenerator().flow(x, y, SIZE)\nmodel.fit(images)",
+        ["SIZE = 8 * hvd.size()"],
     ),
     "images of a folder": (
         "model.fit(keras.utils.image_dataset_from_directory('photos'))",
@@ -138,6 +155,11 @@ BATCHES = {
             "model.train_on_batch(x[i * 8 * hvd.size() : (i + 1) * 8 * hvd.size()], "
             "y[8 * hvd.size() * i : 8 * hvd.size() * (i + 1)])",
         ],
+    ),
+    "numbers of batches, with names for the bounds": (
+        "SIZE = 8\nfor i in range(len(x) // SIZE):\n    start = i * SIZE\n    end = (i + 1) * SIZE\n"
+        "    model.train_on_batch(x[start:end], y[start:end])",
+        ["SIZE = 8 * hvd.size()"],
     ),
     "numbers that are drawn": (
         "for _ in range(9):\n    rows = np.random.choice(len(x), 8)\n    model.train_on_batch(x[rows], y[rows])",
@@ -227,11 +249,11 @@ for i in range(0, len(x), 6):
 """
 
 
-def test_of_a_descent_by_hand_the_rate_is_multiplied_and_no_moment() -> None:
+def test_of_a_descent_by_hand_rate_and_decay_are_scaled_and_no_moment() -> None:
     assert changed(MOMENTS) == [
         "for i in range(0, len(x), 6 * hvd.size()):",
         "loss = tf.reduce_mean(layer(x[i : i + 6 * hvd.size()]) ** 2)",
-        "v.assign(v * (1 - 1e-3) - 0.05 * hvd.size() * m)",
+        "v.assign(v * ((1 - 1e-3) ** hvd.size()) - 0.05 * hvd.size() * m)",
     ]
 
 
@@ -260,6 +282,12 @@ TOLD = {
 @pytest.mark.parametrize(("training", "finding"), TOLD.values(), ids=TOLD)
 def test_what_cannot_be_scaled_is_told(training: str, finding: tuple[str, str]) -> None:
     assert finding in told(f"{MODEL}{training}\n")
+
+
+def test_an_optimizer_that_another_module_makes_is_told() -> None:
+    program = "from other import build\nmodel = build()\nmodel.fit(x, y, epochs=3, batch_size=8)\n"
+    assert changed(program) == ["model.fit(x, y, epochs=3, batch_size=8 * hvd.size())"]
+    assert told(program) == {("HVD803", "warning")}
 
 
 WHOLE = (

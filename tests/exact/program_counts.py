@@ -1,7 +1,9 @@
 """Every program of the suites, unchanged, under `jupyter hvd verify --batch global`: how many give one process's numbers.
 
-`python -m tests.exact.program_counts [--sizes 2,3] [--steps N] [--into FILE] [NAME …]` prints a line for each program, and
-then the counts. It takes the programs of `tests/programs` and of `tests/exact/programs`; NAMEs are names or parts of them.
+`python -m tests.exact.program_counts [--sizes 2,3] [--steps N] [--every N] [--into FILE] [NAME …]` prints a line for each
+program, and then the counts. It takes the programs of `tests/programs` and of `tests/exact/programs`, with `--every 3` each
+third of them; NAMEs are names or parts of them. Other stacks run it with their own Python:
+`TF_USE_LEGACY_KERAS=1 .venv-tf218/bin/python -m …` is tf_keras.
 """
 
 from __future__ import annotations
@@ -192,6 +194,7 @@ def arguments(description: str | None, sizes: Sequence[int]) -> argparse.Argumen
 def main() -> int:
     parser = arguments(__doc__, SIZES)
     parser.add_argument("names", nargs="*")
+    parser.add_argument("--every", type=int, default=1, help="take the first of so many programs")
     given = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as named,
@@ -200,7 +203,7 @@ def main() -> int:
     ):
         files = data.write(Path(named))
         read = [file.name for file in files.iterdir()]
-        texts = {path: path.read_text() for path in programs(given.names)}
+        texts = {path: path.read_text() for path in programs(given.names)[:: given.every]}
         cases = [
             Case(
                 path.stem, path, files if any(f'"{name}' in text for name in read) else Path(empty)

@@ -148,12 +148,16 @@ def rows_by_rank(rank: int) -> Iterator[None]:
     """Rows come back rank after rank."""
     import tensorflow as tf
 
-    original = tf.transpose
+    from jupyter_hvd.runtime.sharing import split_gather
+    from jupyter_hvd.runtime.sharing.context import sharing
 
-    def unmoved(x: Any, order: Any = None) -> Any:
-        return x if order is not None and list(order)[:2] == [1, 0] else original(x, order)
+    original = split_gather.gather_values
 
-    with blind(), mock.patch(f"{FOLDER}.split_gather.tf.transpose", unmoved):
+    def unordered(y: Any, rows: Any, checksum: Any = None) -> Any:
+        order = tf.concat([tf.range(first, rows, sharing.size) for first in range(sharing.size)], 0)
+        return tf.gather(original(y, rows, checksum), order)
+
+    with blind(), mock.patch.object(split_gather, "gather_values", unordered):
         yield
 
 
@@ -594,7 +598,7 @@ PLANTED = """\
 import os, sys
 sys.path.insert(0, {folder!r})
 rank = int(os.environ.get("HOROVOD_RANK", "0"))
-os.urandom = lambda count: bytes((37 * rank + 101 * number) % 251 for number in range(count))
+os.urandom = lambda count, rank=rank: bytes((37 * rank + 101 * number) % 251 for number in range(count))
 if "HOROVOD_RANK" in os.environ:
     import sharing_mutants
     fault = sharing_mutants.MUTANTS[{name!r}](rank)

@@ -298,6 +298,26 @@ def test_rounding_in_one_run_is_a_sample() -> None:
     assert judged(two, noise(rounded=kernel(1 + 0.6 * TOLERANCE)), WEIGHTS).status == "unknown"
 
 
+def test_more_samples_of_rounding_show_more_of_it() -> None:
+    def trained(first: float, second: float) -> Record:
+        values = {"first": first, "second": second}
+        variables = tuple(Variable(n, True, np.full(3, v)) for n, v in values.items())
+        return replace(training(), variables=variables)
+
+    one, two = trained(1, 1), trained(1, 1 + 1.1 * TOLERANCE)
+    comparison = next(c for c in compare(one, two) if c.aspect == WEIGHTS)
+    sampled = measure_noise(one, one, trained(1 + 0.6 * TOLERANCE, 1), TOLERANCE)
+    assert judge(comparison, sampled, 2)[0].status == "fail"
+    assert sampled.needs_samples
+    assert not measure_noise(one, one, one, TOLERANCE).needs_samples
+    again = sampled.with_sample(one, trained(1, 1 + 0.6 * TOLERANCE), TOLERANCE)
+    check, left = judge(comparison, again, 2)
+    assert (check.status, left) == ("pass", ())
+    assert "within what rounding alone does to this program" in check.detail
+    assert again.needs_samples
+    assert not again.with_sample(one, one, TOLERANCE).needs_samples
+
+
 def test_what_holds() -> None:
     passed, unknown = (Check("2 ranks: losses", s, "") for s in ("pass", "unknown"))
     assert ExactVerification((passed,), (2,)).holds

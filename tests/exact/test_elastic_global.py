@@ -5,27 +5,47 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from jupyter_hvd.as_it_is import common_variables
+from jupyter_hvd.cli.global_batch import RANK_MODULE, program_as_it_is
+from jupyter_hvd.convert import Options
+from jupyter_hvd.launchers import again
+from jupyter_hvd.launchers.again import RESIZED, Elastic, run_job_again
+from jupyter_hvd.launchers.job import Program
+from jupyter_hvd.launchers.places import place
+from jupyter_hvd.runtime.sharing.program import RESUME_VARIABLE
+
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exact")]
 
 #: Kills rank 2 at a random step of an epoch after the first, once; and what both trainings begin with.
 START = """\
-import os, random, signal, threading, time
+import contextlib, os, random, signal, threading, time
 import numpy as np
 import tensorflow as tf
 
 SIZE = int(os.environ.get("HOROVOD_SIZE", "1"))
+STATE = os.environ.get("JUPYTER_HVD_STATE", "")
+
+
+def note_training():
+    # The place of the lost rank is free from now on.
+    if SIZE == 2:
+        open(STATE + "-training", "w").close()
 
 
 def kill_once():
-    while not any(name.startswith("fit-") for name in os.listdir(os.environ["JUPYTER_HVD_STATE"])):
+    while not any(name.startswith("fit-") for name in os.listdir(STATE)):
         time.sleep(0.01)
     time.sleep(random.SystemRandom().uniform(0, 1))
-    os.kill(os.getpid(), signal.SIGKILL)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(STATE + "-killed")
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 if SIZE == 3 and os.environ["HOROVOD_RANK"] == "2":
@@ -33,7 +53,7 @@ if SIZE == 3 and os.environ["HOROVOD_RANK"] == "2":
 keras = tf.keras
 keras.utils.set_random_seed(3)
 x = np.random.rand(60, 6).astype("float32")
-y = (x.sum(1, keepdims=True) > 3).astype("float32") + 0.1 * np.random.rand(60, 1)
+y = ((x.sum(1, keepdims=True) > 3) + 0.1 * np.random.rand(60, 1)).astype("float32")
 layers = [keras.layers.Dense(8, use_bias=False), keras.layers.BatchNormalization(), keras.layers.Dropout(0.2)]
 model = keras.Sequential([keras.Input((6,)), *layers, keras.layers.Dense(1)])
 """
@@ -45,6 +65,7 @@ def slowly(*row):
 
 model.compile(keras.optimizers.Adam(0.01), "mse", metrics=["mae"])
 first = model.fit(x, y, epochs=1, batch_size=7, verbose=0)
+note_training()
 data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(60).map(slowly).batch(7)
 stopping = keras.callbacks.EarlyStopping("val_loss", patience=9, restore_best_weights=True)
 callbacks = [keras.callbacks.ReduceLROnPlateau("loss", patience=1, min_delta=0.01), stopping]
@@ -69,6 +90,7 @@ for epoch in range(30):
     for start in range(0, 60, 10):
         curves[0].append(float(step(x[start:start + 10], y[start:start + 10])))
         time.sleep(0.01)
+    note_training()
 """
 END = """
 np.savez("end.npz", *model.get_weights(), *map(np.array, curves), np.random.rand(3), tf.random.normal([3]))
@@ -79,6 +101,21 @@ print("ended on", SIZE, "ranks")
 def results(folder: Path) -> list[np.ndarray]:
     with np.load(folder / "end.npz") as found:
         return [found[name] for name in found.files]
+
+
+def write_program(folder: Path, training: str) -> list[np.ndarray]:
+    """Write `train.py`; what it comes to in one process."""
+    alone = folder / "alone"
+    alone.mkdir()
+    for each in (alone, folder):
+        (each / "train.py").write_text(START + training + END)
+    subprocess.run([sys.executable, "train.py"], cwd=alone, check=True, capture_output=True)
+    return results(alone)
+
+
+def assert_equal_results(one: list[np.ndarray], ranks: list[np.ndarray]) -> None:
+    for number, (expected, found) in enumerate(zip(one, ranks, strict=True)):
+        assert np.abs(expected - found).max() < 1e-4, number
 
 
 @pytest.mark.parametrize(
@@ -109,6 +146,52 @@ def test_a_rank_that_is_killed_changes_no_result(
     assert done.returncode == 0, done.stderr
     assert said in done.stderr
     assert "ended on 2 ranks" in done.stdout
-    one, ranks = results(alone), results(tmp_path)
-    for number, (expected, found) in enumerate(zip(one, ranks, strict=True)):
-        assert np.abs(expected - found).max() < 1e-4, number
+    assert_equal_results(results(alone), results(tmp_path))
+
+
+def test_a_program_that_keeps_nothing_is_ended_where_it_loses_little(tmp_path: Path) -> None:
+    now = time.time()
+
+    def written(name: str, seconds: float) -> None:
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (now - seconds, now - seconds))
+
+    written("resize", again.GRACE + 10)
+    assert again.is_worth_ending(tmp_path, began=now - again.LOST + 60)
+    assert not again.is_worth_ending(tmp_path, began=now - again.LOST - 60)
+    written("fit-0.pickle", again.LOST - 60)
+    assert again.is_worth_ending(tmp_path, began=now - again.LOST - 60)
+    written("resize", again.GRACE - 10)
+    assert not again.is_worth_ending(tmp_path, began=now - again.LOST - 60)
+
+
+class FreedInTraining(Elastic):
+    """The place where a rank was lost is left out until the program on the other ranks trains."""
+
+    def _left_out(self) -> Counter[str]:
+        is_training = Path(f"{self._state}-training").exists()
+        return Counter() if is_training else super()._left_out()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("training", [pytest.param(FIT, id="fit"), pytest.param(TAPE, id="tape")])
+def test_a_rank_that_comes_back_changes_no_result(tmp_path: Path, monkeypatch, training: str) -> None:  # fmt: skip
+    """One of three ranks is killed; the job goes on with two, and takes a third when its place is free again."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(again, "LOOK", 0.1)
+    monkeypatch.setattr(again, "GRACE", 0.5)
+    one = write_program(tmp_path, training)
+    starts, lines = [], []
+    with program_as_it_is(tmp_path / "train.py") as (copy, folder, _):
+        result = run_job_again(
+            Program(copy, tmp_path / "train.py", module=RANK_MODULE),
+            folder,
+            policy=FreedInTraining(place(3), 2, 3),
+            told=lambda ended, following: starts.append((ended.code == RESIZED, following.size)),
+            listener=lambda rank, _, text: lines.append(text) if rank == 0 else None,
+            environment={**common_variables(Options(batch="global")), RESUME_VARIABLE: "1"},
+        )
+    assert result.code == 0, result.report
+    assert starts == [(False, 2), (True, 3)]
+    assert "ended on 3 ranks" in lines
+    assert_equal_results(one, results(tmp_path))

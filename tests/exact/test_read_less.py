@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -180,6 +182,52 @@ print("the end")
 """
 
 
+AUGMENTED = """\
+import numpy as np
+import tensorflow as tf
+from jupyter_hvd.runtime.sharing import read_less
+
+read_less.WORTHWHILE, read_less.SHORT, read_less.COMPARED = 1e9, 0.0, 1
+
+def augment(i):
+    return i, tf.random.uniform(()), tf.image.random_brightness(tf.zeros((1, 1, 1)), 0.5, seed=3)
+
+def count(i):
+    return tf.random.uniform(()) + tf.cast(counter.assign_add(1), tf.float32)
+
+counter = tf.Variable(0)
+data = tf.data.Dataset.range(400).map(augment).batch(7).prefetch(1)
+assert type(iter(data)) is read_less.ShardedIterator
+read = [tuple(t.numpy().ravel() for t in batch) for batch in data]
+assert [len(i) for i, *_ in read] == 57 * [7] + [1]
+order, *drawn = map(np.concatenate, zip(*read))
+assert order.tolist() == list(range(400))
+for numbers in drawn:
+    # Rows, and with them ranks, draw independent numbers.
+    assert len({*numbers}) > 398
+    assert abs(np.corrcoef(numbers[::2], numbers[1::2])[0, 1]) < 0.3
+assert np.abs(np.quantile(drawn[0], [0.1, 0.5, 0.9]) - [0.1, 0.5, 0.9]).max() < 0.1
+assert type(iter(tf.data.Dataset.range(8).map(count).batch(4))) is not read_less.ShardedIterator
+print("next", tf.random.uniform(()).numpy())
+"""
+
+
+def test_own_rows_are_augmented(hvd, tmp_path: Path) -> None:
+    """Each rank draws for its own rows; what the program draws elsewhere is what one process draws."""
+    path = tmp_path / "train.py"
+    path.write_text("import tensorflow as tf\ntf.random.set_seed(3)\n" + AUGMENTED)
+    done = hvd("run", path, "-n", 2, "--batch", "global", "--data", "augment", "--no-log")
+    assert done.returncode == 0, done.stderr
+    said = "`augment` draws other random numbers than in one process, from the same distribution"
+    assert done.stderr.count(said) == 1
+    alone = "import tensorflow as tf\ntf.random.set_seed(3)\nprint('next', tf.random.uniform(()).numpy())\n"
+    path.write_text(alone)
+    one = subprocess.run([sys.executable, path], capture_output=True, text=True, check=True)
+    assert done.stdout == one.stdout
+    refused = hvd("verify", path, "--batch", "global", "--data", "augment")
+    assert (refused.returncode, "there is nothing to compare with" in refused.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("variant", ["quick", pytest.param("thorough", marks=pytest.mark.thorough)])
 def test_sharded_pipelines_give_the_same_batches(
     hvd, tmp_path: Path, monkeypatch, variant: str
@@ -191,5 +239,7 @@ def test_sharded_pipelines_give_the_same_batches(
     done = hvd("run", path, "-n", 2, "--batch", "global", "--no-log")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["the end"]
-    assert done.stderr.count("`noisy`, because it draws random numbers") == 1
+    assert (
+        done.stderr.count("`noisy`, because it draws random numbers; with --data augment each") == 1
+    )
     assert done.stderr.count("`in_python`, because it calls Python") == 1

@@ -91,15 +91,102 @@ def test_epochs_stay_as_many(epochs: int, status: str) -> None:
     assert checks(original, scaled)["epochs"] == status
 
 
+def evaluated(steps: int, period: int) -> Record:
+    """Of steps on four rows, with an evaluation of two batches after each few of them."""
+    sites = (Site("batch", LINE, ("row",)), Site("update", LINE, ("w",)))
+    step = (Event(0, 4.0, np.zeros(0)), Event(1, 0.1, np.zeros(0)))
+    events = [
+        event
+        for number in range(steps)
+        for event in (*step, *(2 * [step[0]] if (number + 1) % period == 0 else []))
+    ]
+    return Record(sites=sites, events=tuple(events))
+
+
+@pytest.mark.parametrize(
+    ("scaled", "status"),
+    [
+        (evaluated(6, 2), "pass"),
+        (evaluated(6, 4), "fail"),
+        (evaluated(6, 1), "fail"),
+        (evaluated(4, 2), "unknown"),
+    ],
+)
+def test_evaluations_stay_as_many(scaled: Record, status: str) -> None:
+    assert checks(evaluated(12, 4), scaled)["evaluations"] == status
+
+
+def test_calls_that_each_step_needs_are_no_evaluations() -> None:
+    assert "evaluations" not in checks(ORIGINAL, RIGHT)
+
+
+def test_rates_that_begin_at_0() -> None:
+    """A warm-up: the largest rate tells the factor."""
+    original, right, unscaled = (
+        record([rate * n for n in range(steps)], [rows] * steps)
+        for rate, steps, rows in ((0.01, 8, 4), (0.04, 4, 8), (0.02, 4, 8))
+    )
+    assert checks(original, right)["rates"] == "pass"
+    late = record([0.0] * 8 + [0.1] * 8, [4] * 16), record([0.0] * 4 + [0.1] * 4, [8] * 8)
+    assert checks(*late)["rates"] == "fail"
+    assert "not scaled" in detail(*late, "rates")
+    assert "2 times too late" in detail(original, unscaled, "rates")
+
+
 def test_batches_of_all_rows_stay_with_their_rate() -> None:
     original = record([0.1] * 6, [24] * 6)
     assert set(checks(original, original).values()) == {"pass"}
 
 
-def test_a_schedule_that_goes_by_the_steps_of_many_ranks_is_told() -> None:
-    late = record([0.2 * 0.9**n for n in range(6)], [8, 2] * 3)
-    assert checks(ORIGINAL, late)["rates"] == "unknown"
-    assert "from step" in detail(ORIGINAL, late, "rates")
+#: Rates of an original, those of two ranks, and what is said of these.
+LATER = {
+    "a schedule by its own steps": (FALLING, [0.2 * 0.9**n for n in range(5)], "fail", "2 times too late"),
+    "a schedule by steps that are multiplied twice": (
+        [0.1 * 0.9**n for n in range(16)],
+        [0.2 * 0.9 ** (4 * n) for n in range(4)],
+        "fail",
+        "2 times too early",
+    ),
+    "a warm-up whose comparison is not scaled": (
+        [0.01, 0.02, 0.03, 0.04, 0.04, 0.04, 0.04, 0.04],
+        [0.02, 0.06, 0.10, 0.14],
+        "fail",
+        "up to 0.14, where 0.08 is the most",
+    ),
+    "a floor that is not scaled": (
+        [0.1, 0.1, 0.03, 0.03, 0.01, 0.01, 0.01, 0.01],
+        [0.2, 0.06, 0.02, 0.01],
+        "fail",
+        "a bound is not scaled",
+    ),
+    "a warm-up that begins with a step": (
+        [0.01, 0.02, 0.03, 0.04, 0.04, 0.04, 0.04, 0.04],
+        [0.04, 0.08, 0.08, 0.08],
+        "pass",
+        "0.01 → 0.04",
+    ),
+    "a rate that follows the loss": (
+        [0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05],
+        [0.2, 0.2, 0.2, 0.2],
+        "unknown",
+        "from step",
+    ),
+    "a rate that follows the loss further": (
+        [0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05],
+        [0.2, 0.2, 0.1, 0.05],
+        "unknown",
+        "from step",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "many", "status", "words"), LATER.values(), ids=LATER)
+def test_rates_that_differ_later(
+    one: list[float], many: list[float], status: str, words: str
+) -> None:
+    original, scaled = record(one, [4] * len(one)), record(many, [8] * len(many))
+    assert checks(original, scaled)["rates"] == status
+    assert words in detail(original, scaled, "rates")
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ working_copy.LARGEST, working_copy.ENTRIES = 100, 3
 source, target = map(Path, sys.argv[1:3])
 working_copy.copy_folder(source, target, source / "job")
 os.chdir(target)
-assert Path("large.bin").is_symlink() and Path("full").is_symlink()
+assert all(Path(name).is_symlink() for name in ("large.bin", "full", ".venv-3.12"))
 working_copy.Unlinker(target)
 exec(sys.argv[3])
 """
@@ -36,6 +36,8 @@ def source(tmp_path: Path) -> Path:
     folder = tmp_path / "user"
     (folder / "full").mkdir(parents=True)
     (folder / "job").mkdir()
+    (folder / ".venv-3.12").mkdir()
+    (folder / ".venv-3.12" / "pyvenv.cfg").write_text("home = /usr/bin")
     (folder / "small.txt").write_text("small")
     (folder / "large.bin").write_bytes(b"l" * 200)
     (folder / "model.h5").write_bytes(b"m" * 200)

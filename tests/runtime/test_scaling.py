@@ -13,7 +13,7 @@ from ..stacks import KERAS_2, LEGACY, OWN, Stack
 
 #: Each optimizer beside one whose numbers are multiplied by hand: weights after six steps, and the rate that the program reads.
 OPTIMIZERS = """
-import json, os, sys
+import copy, json, os, sys
 os.environ["JUPYTER_HVD_VIRTUAL_SIZE"] = "3"
 import jupyter_hvd.runtime as jhvd
 jhvd.start_shared()
@@ -38,6 +38,11 @@ def train(optimizer, callbacks=(), fits=(2,)):
     for epochs in fits:
         model.fit(x, x[:, :1], batch_size=4, epochs=epochs, verbose=0, shuffle=False, callbacks=callbacks)
     return [float(w) for v in model.get_weights() for w in v.ravel()]
+
+
+def dict_with(config, **changed):
+    config.update(changed)
+    return config
 
 
 def read(optimizer):
@@ -65,6 +70,13 @@ if not is_keras_3:
         "Nadam of old": (lambda: L.Nadam(0.01), lambda: L.Nadam(0.03)),
     }
 found = {}
+ways = {
+    "from_config": lambda o: type(o).from_config(o.get_config()),
+    "a changed config": lambda o: type(o).from_config(dict_with(o.get_config().copy(), name="other")),
+    "deepcopy": copy.deepcopy,
+}
+for name, copied in ways.items():
+    found[f"a copy by {name}"] = [train(copied(jhvd.scale_rate(O.SGD(0.01)))), train(O.SGD(0.03)), 0.01]
 for name, (own, by_hand) in pairs.items():
     scaled = jhvd.scale_rate(jhvd.scale_rate(own()))
     found[name] = [train(scaled), train(by_hand()), read(scaled)]

@@ -703,3 +703,24 @@ def assigned_last(p):
 
 def test_what_a_loop_assigns_last_stays_an_index():
     check(assigned_last, (np.array([1.1, 0.35, 0.7]),))
+
+
+def checked(p):
+    if p[0] <= 0:
+        raise ValueError("no scale")
+    rate = float("nan")
+    gaps = np.full(4, np.nan)
+    for i in range(1, len(SEEN)):
+        gaps[i] = (SEEN[i] - SEEN[i - 1]) * p[1]
+    for v in SEEN:
+        if v < 0.55:
+            rate = v * p[2]
+            break
+    return rate / p[0] + np.nansum(gaps**2)
+
+
+def test_what_raises_where_data_decide_is_not_a_number_and_numbers_may_be_none():
+    f = check(checked, (np.array([1.1, 0.35, 0.7]),))
+    assert np.isnan(f(np.array([-1.0, 0.35, 0.7])))
+    with pytest.raises(ValueError, match="no scale"):
+        f.debug(np.array([-1.0, 0.35, 0.7]))

@@ -29,8 +29,16 @@ _LOADERS = (
     (re.compile(r"\.timeseries_dataset_from_array$"), 128),
     (re.compile(r"\.\w+_dataset_from_\w+$"), 32),
 )
-#: Methods of Keras' generators of images, and the size of their batches.
-_FLOWS = frozenset({"flow", "flow_from_directory", "flow_from_dataframe"})
+#: Methods of Keras' generators of images, with the position of the size of their batches.
+_FLOWS = {"flow": 2, "flow_from_directory": 5, "flow_from_dataframe": 9}
+#: That position in functions which load data.
+_SIZE_POSITIONS = {
+    "image_dataset_from_directory": 5,
+    "text_dataset_from_directory": 4,
+    "audio_dataset_from_directory": 4,
+    "timeseries_dataset_from_array": 5,
+    **_FLOWS,
+}
 DEFAULT = 32
 #: What draws so many rows, or numbers of rows, by the name of the method: the place and the name of the count.
 _DRAWS: Mapping[str, tuple[int, str]] = {
@@ -161,7 +169,39 @@ class BatchSizes:
             if any(p is not size and not self._may_grow(p, set(sizes)) for p in defined):
                 defined = [size]
             found.update(dict.fromkeys(defined))
+        for point in [p for p in found if isinstance(p, (cst.Attribute, cst.Subscript))]:
+            found.update(dict.fromkeys(self._reads_of(point)))
         return [point for point in found if not self._is_computed_from(point, found)]
+
+    def _reads_of(self, size: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """All reads of a size that comes from outside the program, `args.batch_size`, but for what is evaluated or printed."""
+        text, owner = self.module.text(size), next(names_in(size), None)
+        if owner is None:
+            return
+        identity = self.values.definitions.identity(owner)
+        for name in self._names.get(owner.value, ()):
+            read = self._whole_read(name, type(size))
+            if read is None or self.module.text(read) != text:
+                continue
+            same = self.values.definitions.identity(name) == identity
+            if same and not self._is_of_evaluation(read) and not self._is_shown(read):
+                yield read
+
+    def _whole_read(self, name: cst.Name, kind: type[cst.CSTNode]) -> cst.BaseExpression | None:
+        """The `args.batch_size` that a name `args` begins, where it is read."""
+        node, parent = name, self.module.parent(name)
+        while isinstance(parent, (cst.Attribute, cst.Subscript)) and parent.value is node:
+            node, parent = parent, self.module.parent(parent)  # type: ignore[assignment]
+        is_target = isinstance(parent, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign))
+        return node if isinstance(node, kind) and not is_target else None
+
+    def _is_shown(self, number: cst.BaseExpression) -> bool:
+        """Whether a number stands in a text or a call of `print`."""
+        return any(
+            isinstance(around, cst.FormattedString)
+            or (isinstance(around, cst.Call) and self.module.text(around.func) == "print")
+            for around in self.module.ancestors(number)
+        )
 
     def follow(self, number: cst.BaseExpression) -> bool:
         """Whether a number is computed from a size that is multiplied, and so is multiplied with it."""
@@ -335,9 +375,9 @@ class BatchSizes:
             found.setdefault(name.value, []).append(name)
         return found
 
-    def _is_of_evaluation(self, name: cst.Name) -> bool:
+    def _is_of_evaluation(self, size: cst.BaseExpression) -> bool:
         """Whether a use says how large the batches are that a model is evaluated on."""
-        arg = self.module.parent(name)
+        arg = self.module.parent(size)
         call = self.module.parent(arg) if isinstance(arg, cst.Arg) else None
         if not isinstance(call, cst.Call):
             return False
@@ -367,8 +407,15 @@ class BatchSizes:
                 self.values.kinds(size.value) != {Kind.NONE}
             ):  # Keras takes one for arrays alone
                 yield self._of_size(call, size.value)
-            elif (given := fit_argument(call, "x")) is not None:
+            elif (given := fit_argument(call, "x")) is not None and self._is_dictionary(given):
+                yield self._of_arrays(call, None)
+            elif given is not None:
                 yield self._of_source(call, given.value)
+
+    def _is_dictionary(self, given: cst.Arg) -> bool:
+        """Whether `fit` is given arrays by name."""
+        held = [value.node for value in self.values.of(given.value)]
+        return bool(held) and all(isinstance(node, cst.Dict) for node in held)
 
     def _is_stateful(self, fit: cst.Call) -> bool:
         """Whether a layer of the model goes on, row by row, from one batch to the next."""
@@ -432,7 +479,7 @@ class BatchSizes:
 
     def _of_loader(self, training: cst.Call, loader: cst.Call, default: int) -> Batches | None:
         """The batches of what loads data and is told how large they are."""
-        size = argument(loader, "batch_size")
+        size = argument(loader, "batch_size", _SIZE_POSITIONS.get(name_of(loader)))
         if size is None:
             return Batches(training, missing=(MissingSize(loader, default),))
         if self.values.kinds(size.value) == {Kind.NONE}:
@@ -554,7 +601,17 @@ class BatchSizes:
     def _cut_between(
         self, lower: cst.BaseExpression, upper: cst.BaseExpression
     ) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+        lower, upper = self._bound_of(lower), self._bound_of(upper)
         return self._numbered(lower, list(self._sizes_between(lower, upper)))
+
+    def _bound_of(self, bound: cst.BaseExpression) -> cst.BaseExpression:
+        """The `(i + 1) * size` that a bound of a slice is called `end` for."""
+        if not isinstance(bound, cst.Name):
+            return bound
+        match self.values.definitions.reaching(bound):
+            case [Binding(value=cst.BinaryOperation() as value, path=(), adds=False)]:
+                return value
+        return bound
 
     def _numbered(
         self, lower: cst.BaseExpression, sizes: list[cst.BaseExpression]
@@ -688,6 +745,14 @@ def merged(training: cst.Call, found: list[Batches]) -> Batches:
         tuple(j for each in growing for j in each.joined),
         None if growing else whole,
     )
+
+
+def name_of(call: cst.Call) -> str:
+    """The last part of the name of what is called."""
+    match call.func:
+        case cst.Name(value=name) | cst.Attribute(attr=cst.Name(value=name)):
+            return name
+    return ""
 
 
 def shapes_given(call: cst.Call) -> Iterator[cst.BaseExpression]:

@@ -88,6 +88,11 @@ def converted(text: str, coercion: Coercion) -> str:
     """Why a number is converted."""
     if coercion.kind == "repeated":
         return f"{text} → {text} ** ranks: {coercion.reason}, and a step of {RANKS} ranks stands for {RANKS} steps"
+    if coercion.kind == "rest":
+        return (
+            f"{text} → 1 - (1 - {text}) ** ranks: {coercion.reason}, "
+            f"and a step of {RANKS} ranks stands for {RANKS} steps of the average"
+        )
     if coercion.power == -1:
         steps = f"{text} → {text} / ranks"
         if text.isdecimal() and int(text) % RANKS:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from fractions import Fraction
 
 import libcst as cst
 
 from ...analysis.library import Kind
-from ...analysis.syntax import argument, has_star, nodes_in
+from ...analysis.scale_edits import edit_around
+from ...analysis.scale_exponents import Coercion
+from ...analysis.syntax import argument, has_star, method, nodes_in
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.roles import Role
 from ...frameworks.tensorflow.updates import Update
@@ -308,6 +311,17 @@ class ScaleRate(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         if not context.batch_sizes.grown:
             return
+        found = list(self._of_optimizers(context))
+        yield from found
+        if not found:
+            yield Problem(
+                min(context.batch_sizes.grown, key=lambda call: context.module.span(call).start),
+                "no optimizer is seen here, so its rate is not multiplied by the number of ranks, as the batch is",
+                f"multiply the learning rate by {context.backend.size} where it is given",
+                "warning",
+            )
+
+    def _of_optimizers(self, context: Context) -> Iterator[Finding]:
         kept = kept_rates(context)
         warmup = context.options.warmup_epochs
         touched = context.keeps_values or warmup > 0 or touches_rates(context)
@@ -393,6 +407,8 @@ class ScaleRate(Rule):
             rates = list(rates_of(context, update, moments))
             for rate in rates:
                 yield Fix(rate, times_size(context, rate), multiplied(context, rate))
+            for decay in decays_of(context, update):
+                yield raised(context, decay)
             if not rates:
                 yield Problem(
                     update.call,
@@ -558,6 +574,37 @@ def rates_of(
             number = context.values.kinds(rate)
             if is_step and number and number <= {Kind.CONSTANT}:
                 yield rate
+
+
+def decays_of(context: Context, update: Update) -> Iterator[cst.BaseExpression]:
+    """What the weight itself is multiplied by in an assignment, `1 - 1e-3` of `w.assign(w * (1 - 1e-3) - 0.01 * g)`."""
+    text = context.module.text
+    if method(update.call) != "assign" or not update.call.args:
+        return
+    for summand in summands(update.call.args[0].value):
+        match summand:
+            case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
+                for weight, factor in ((left, right), (right, left)):
+                    if text(weight) == text(update.variables[0]):
+                        yield factor
+
+
+def summands(value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    match value:
+        case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Subtract(), right=right):
+            yield from summands(left)
+            yield from summands(right)
+        case _:
+            yield value
+
+
+def raised(context: Context, decay: cst.BaseExpression) -> Fix:
+    """A decay of weights at each step, raised to the power of the number of ranks."""
+    text = context.module.text(decay)
+    why = f"{text} → {text} ** ranks: weights decay by it at each step, and a step of {RANKS} ranks stands for {RANKS} steps"
+    coercion = Coercion(decay, Fraction(1), "repeated", False, why)
+    before, after = edit_around(decay, context.module.parent(decay), coercion, context.backend.size)
+    return Fix(decay, context.wrap(decay, before, after), why)
 
 
 RULES: tuple[type[Rule], ...] = (ScaleBatch, JoinBatches, ScaleRate)

@@ -46,6 +46,13 @@ class Region:
         """Whether the number of rows is known while Python runs."""
         return isinstance(self.rows, int)
 
+    def whole_size(self, size: int | None) -> int | None:
+        """The first dimension that a tensor has for all rows, where it has this one for own rows; None where it is not known."""
+        if not self.is_static or not size or size % self.own:
+            return size
+        whole: int = size // self.own * self.rows
+        return whole
+
     def refuse(self, reason: str) -> None:
         """
         Raises:
@@ -61,7 +68,7 @@ class Sharing:
     Attributes:
         active: the program is shared by more than one rank.
         guarded: ranks compare checksums of their data.
-        rank_zero_reads: rank 0 reads datasets for all ranks.
+        data: see `jupyter_hvd.runtime.start_shared`.
         reads_alone: this is rank 0, which reads for the others now.
         has_shared: a call was shared; before that, gradients are the same on all ranks.
         region: the call that is being shared now. whole: depth of calls that run whole.
@@ -74,7 +81,7 @@ class Sharing:
     def __init__(self) -> None:
         self.active = False
         self.guarded = True
-        self.rank_zero_reads = False
+        self.data = "each"
         self.reads_alone = False
         self.rank = 0
         self.size = 1
@@ -91,6 +98,16 @@ class Sharing:
         """Share from now on what the calling thread does."""
         self.rank, self.size, self.active = rank, size, size > 1
         self._threads = {threading.get_ident()}
+
+    @property
+    def rank_zero_reads(self) -> bool:
+        """Whether rank 0 reads datasets for all ranks."""
+        return self.data == "rank0"
+
+    @property
+    def augments_own_rows(self) -> bool:
+        """Whether each rank draws the random numbers of a dataset's maps for its own rows only."""
+        return self.data == "augment"
 
     @property
     def in_charge(self) -> bool:

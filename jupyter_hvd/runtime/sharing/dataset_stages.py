@@ -6,11 +6,15 @@ the versions that `keras_versions` lists. A dataset of another kind has no stage
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.framework import op_def_registry
+
+from . import keras_versions
 
 MAPS = ("Map", "ParallelMap")
 BATCHES = ("Batch", "ParallelBatch")
@@ -27,6 +31,12 @@ COUNTS = {
 PURE = (
     *("Assert", "If", "While", "StatefulPartitionedCall", "LookupTableFindV2"),
     *("RangeDataset", "TensorDataset", "TensorSliceDataset", "TFRecordDataset", "TFRecordDatasetV2", "TextLineDataset"),
+)  # fmt: skip
+#: Operations that draw random numbers from the seeds that they were traced with.
+RANDOM = (
+    *("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal", "ParameterizedTruncatedNormal"),
+    *("RandomShuffle", "Multinomial", "RandomGamma", "RandomPoisson", "RandomPoissonV2", "RandomCrop"),
+    *("SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2"),
 )  # fmt: skip
 
 
@@ -67,26 +77,29 @@ def all_stages(dataset: Any) -> Iterator[Any]:
         yield from all_stages(read)
 
 
-def impure_operation(function: Any) -> str:
-    """The first operation of a compiled function that may return something else for the same values; "" for none.
+def impure_operations(function: Any) -> set[str]:
+    """The operations of a compiled function that may return something else for the same values.
 
     These draw random numbers, read variables, print, or call Python.
     """
     graph = function.graph.as_graph_def()
     own = {f.signature.name for f in graph.library.function}
     nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
-    for node in nodes:
-        if node.op in own or node.op in PURE:
-            continue
-        definition = op_def_registry.get(node.op)
-        if definition is None or definition.is_stateful:
-            return str(node.op)
-    return ""
+    others = {str(node.op) for node in nodes} - own - {*PURE}
+    definitions = {name: op_def_registry.get(name) for name in others}
+    return {n for n, found in definitions.items() if found is None or found.is_stateful}
 
 
 def is_pure(dataset: Any) -> bool:
     """Whether all functions of a stage return the same for the same values."""
-    return not any(impure_operation(f.function) for f in dataset._functions())
+    return not any(impure_operations(f.function) for f in dataset._functions())
+
+
+def function_drawn_apart(dataset: Any, number: int) -> Any:
+    """The compiled function of a `Map`, traced again so that it draws other random numbers for each number."""
+    (before,) = inputs_of(dataset)
+    with keras_versions.other_seed(number), contextlib.redirect_stdout(io.StringIO()):
+        return function_of(before.map(dataset._map_func._func))
 
 
 def repeat_stage(stage: Any, dataset: Any) -> Any:

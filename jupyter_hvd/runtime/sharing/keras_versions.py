@@ -6,7 +6,8 @@ import contextlib
 import functools
 import importlib
 import inspect
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -93,8 +94,8 @@ class Keras:
         """The methods and properties from which Keras takes how many steps an epoch has, each with its class."""
         raise NotImplementedError
 
-    def settle_shapes(self, layer: Any) -> None:
-        """Let parts of the layer that go by the size of their first batch take batches of any size."""
+    def install_sequential(self, replace: Replace) -> None:
+        """Let models that go by the size of their batches go by that of the whole batch."""
 
     def install_recurrent(self, replace: Replace) -> None:
         """Let recurrent layers compute own rows in a compiled step."""
@@ -196,6 +197,7 @@ class Keras3(Keras):
             return scaling.multiplied(rate, optimizer) if scaling.is_applying(optimizer) else rate
 
         replace(kind, "_get_current_learning_rate", scaled)
+        scaling.install_copies(kind, replace)
 
     def bind_update(self, grads: Any, trainable_variables: Any = None) -> Any:
         given = None if trainable_variables is None else list(trainable_variables)
@@ -236,13 +238,22 @@ class Keras2(Keras):
     def step_counts(self) -> list[tuple[Any, str]]:
         return [(self._get("engine.data_adapter", "DataHandler"), "_infer_steps")]
 
-    def settle_shapes(self, layer: Any) -> None:
-        """Make the graphs of each `Sequential` anew, which it would do itself at the first batch of another size."""
-        for part in self.layers_of(layer):
-            shape = getattr(part, "_inferred_input_shape", None)
-            if shape is not None:
-                with sharing.run_whole():
-                    part._build_graph_network_for_inferred_shape((None, *shape[1:]))
+    def install_sequential(self, replace: Replace) -> None:
+        """A `Sequential` without an input layer makes its graph at the first batch, and again for one of another size."""
+        kind = self._get("engine.sequential", "Sequential")
+        make = kind._build_graph_network_for_inferred_shape
+
+        @functools.wraps(make)
+        def made(model: Any, input_shape: Any, input_dtype: Any = None) -> None:
+            region = sharing.region
+            if sharing.checking and model._graph_initialized:
+                return
+            if region is not None:
+                input_shape = (region.whole_size(input_shape[0]), *input_shape[1:])
+            with sharing.run_whole():
+                make(model, input_shape, input_dtype)
+
+        replace(kind, "_build_graph_network_for_inferred_shape", made)
 
     def install_recurrent(self, replace: Replace) -> None:
         """A compiled LSTM or GRU chooses among two `tf.function`s, by device; own rows are computed by the plain one."""
@@ -360,6 +371,7 @@ class Keras2(Keras):
 
         replace(kind, "_compute_current_learning_rate", computed)
         replace(kind, "learning_rate", rate_of.getter(scaled))
+        scaling.install_copies(kind, replace)
 
     def _scale_legacy(self, replace: Callable[[Any, str, Any], None], schedule: Any) -> None:
         """Those before, whose `decay` counts steps as well."""
@@ -388,6 +400,7 @@ class Keras2(Keras):
 
         replace(kind, "_get_hyper", scaled)
         replace(kind, "_decayed_lr", decayed_scaled)
+        scaling.install_copies(kind, replace)
 
     def bind_update(self, grads_and_vars: Any, *args: Any, **options: Any) -> Any:
         pairs = list(grads_and_vars)
@@ -499,6 +512,19 @@ def eager_seed() -> int | None:
 
     seed: int | None = context.context()._seed
     return seed
+
+
+@contextlib.contextmanager
+def other_seed(number: int) -> Iterator[None]:
+    """Let functions that are traced within the block draw other random numbers for each number."""
+    from tensorflow.python.eager import context
+
+    known = context.context()._seed
+    context.context()._seed = zlib.crc32(f"{known} {number}".encode()) >> 1
+    try:
+        yield
+    finally:
+        context.context()._seed = known
 
 
 def global_generator() -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 SEED_VARIABLE = "JUPYTER_HVD_SEED"
 #: "0" where ranks do not compare their data.
 GUARD_VARIABLE = "JUPYTER_HVD_GUARD"
-#: "rank0" where rank 0 reads datasets for all ranks.
+#: Which rank reads what: see `start_shared`.
 DATA_VARIABLE = "JUPYTER_HVD_DATA"
 #: Which batch the ranks of a notebook share, where they share what cells compute.
 BATCH_VARIABLE = "JUPYTER_HVD_BATCH"
@@ -108,7 +108,7 @@ def start_sharing() -> None:
     start()
     require_equal_starts()
     sharing.guarded = os.environ.get(GUARD_VARIABLE, "1") != "0"
-    sharing.rank_zero_reads = os.environ.get(DATA_VARIABLE) == "rank0"
+    sharing.data = os.environ.get(DATA_VARIABLE, "each")
     sharing.begin(hvd.rank(), hvd.size())
     if sharing.active:
         install(tf.keras)
@@ -233,6 +233,7 @@ def install_keras(module: Any) -> None:
     rank_zero_data.install_keras(keras, replace)
     keras.install_batch_norm(replace)
     keras.install_recurrent(replace)
+    keras.install_sequential(replace)
     for name in ("save", "export"):
         if hasattr(module.Model, name):
             replace(module.Model, name, saving_whole(getattr(module.Model, name)))

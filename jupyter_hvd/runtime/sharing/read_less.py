@@ -6,6 +6,8 @@ the same batches as in one process. A checksum of the source's rows is sent with
 
 A pipeline is sharded where its maps are pure functions of a row and only maps stand between them and `batch`. The first batches
 are computed both ways. Where they differ, or where sharding takes no less CPU time, every rank computes all rows.
+
+With `--data augment` maps may draw random numbers. Each rank draws others, from the same distribution, for its own rows.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import time
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import horovod.tensorflow as hvd
@@ -54,13 +56,14 @@ class Mapped:
     Attributes:
         function: from the source's tensors to those of the dataset; None where nothing is computed.
         calls: how many rows are computed at a time; None for one after another.
-        codes: of the Python functions.
+        codes: of the Python functions. random: those of them that draw random numbers.
     """
 
     source: Any
     function: RowFunction | None = None
     calls: Any = None
     codes: tuple[Any, ...] = ()
+    random: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -210,16 +213,19 @@ def mapped_rows(dataset: Any) -> Mapped:
         if rows.function is None:
             return Mapped(dataset)
         source = stages.repeat_stage(dataset, rows.source)
-        return Mapped(source, rows.function, rows.calls, rows.codes)
+        return replace(rows, source=source)
     if kind == "Zip":
         return zipped_rows(dataset)
     if kind not in stages.MAPS:
         return Mapped(dataset)
     function = stages.function_of(dataset)
-    operation = stages.impure_operation(function)
-    if operation:
-        report_impure(stages.code_of(dataset), operation)
+    code, operations = stages.code_of(dataset), stages.impure_operations(function)
+    draws = bool(operations) and operations <= {*stages.RANDOM} and sharing.augments_own_rows
+    if operations and not draws:
+        report_impure(code, operations)
         return Mapped(dataset)
+    if draws:
+        function = stages.function_drawn_apart(dataset, sharing.rank)
     (before,) = stages.inputs_of(dataset)
     rows = mapped_rows(before)
 
@@ -228,7 +234,8 @@ def mapped_rows(dataset: Any) -> Mapped:
         return list(tf.nest.flatten(found, expand_composites=True))
 
     calls = most_calls([rows.calls, getattr(dataset, "_num_parallel_calls", None)])
-    return Mapped(rows.source, computed, calls, (*rows.codes, stages.code_of(dataset)))
+    random = (*rows.random, code) if draws else rows.random
+    return Mapped(rows.source, computed, calls, (*rows.codes, code), random)
 
 
 def zipped_rows(dataset: Any) -> Mapped:
@@ -246,8 +253,11 @@ def zipped_rows(dataset: Any) -> Mapped:
         return found
 
     source = tf.data.Dataset.zip(tuple(part.source for part in parts))
-    codes = tuple(code for part in parts for code in part.codes)
-    return Mapped(source, computed, most_calls([part.calls for part in parts]), codes)
+    codes, random = (
+        tuple(code for part in parts for code in found)
+        for found in ([part.codes for part in parts], [part.random for part in parts])
+    )
+    return Mapped(source, computed, most_calls([part.calls for part in parts]), codes, random)
 
 
 def most_calls(calls: list[Any]) -> Any:
@@ -297,7 +307,8 @@ def pays(pipeline: Pipeline, sample: Any) -> bool:
         return False
     own = pipeline.own_batches(sample).with_options(options)
     own_seconds, own_batches = read_all(ShardedDataset(own, plain.element_spec).iterate())
-    own_seconds, different = mean_of_ranks(own_seconds, not same_batches(batches, own_batches))
+    same = bool(pipeline.rows.random) or same_batches(batches, own_batches)
+    own_seconds, different = mean_of_ranks(own_seconds, not same)
     if different:
         report.tell(
             f"the dataset that is read at {site}: every rank computes all rows, because "
@@ -310,6 +321,10 @@ def pays(pipeline: Pipeline, sample: Any) -> bool:
         f"the dataset that is read at {site}: each rank computes only its own rows of {names_of(pipeline.rows.codes)} "
         f"({1000 * own_seconds:.0f} ms of CPU a batch, {1000 * seconds:.0f} ms before)."
     )
+    if pipeline.rows.random:
+        report.tell_once(
+            f"{names_of(pipeline.rows.random)} draws other random numbers than in one process, from the same distribution."
+        )
     return True
 
 
@@ -347,13 +362,17 @@ def mean_of_ranks(*numbers: float) -> list[float]:
     return list(map(float, every))
 
 
-def report_impure(code: Any, operation: str) -> None:
+def report_impure(code: Any, operations: set[str]) -> None:
     """Say once of a map why it stays whole, where it draws random numbers or calls Python."""
-    kinds = {"Random": "draws random numbers", "PyFunc": "calls Python"}
-    for kind, reason in kinds.items():
-        if kind in operation:
-            name = names_of((code,))
-            report.tell_once(f"every rank computes all rows of {name}, because it {reason}.")
+    name = names_of((code,))
+    if any("PyFunc" in operation for operation in operations):
+        report.tell_once(f"every rank computes all rows of {name}, because it calls Python.")
+    elif operations & {*stages.RANDOM}:
+        only = operations <= {*stages.RANDOM}
+        option = "; with --data augment each rank draws for its own rows" if only else ""
+        report.tell_once(
+            f"every rank computes all rows of {name}, because it draws random numbers{option}."
+        )
 
 
 def names_of(codes: tuple[Any, ...]) -> str:

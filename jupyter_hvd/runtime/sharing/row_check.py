@@ -84,8 +84,6 @@ def verdict(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options
                 return reason  # this time
         if not reason and sharing.guarded and isinstance(owner, keras.Layer):
             require_equal_weights(owner)
-        if isinstance(owner, keras.Layer):
-            keras.settle_shapes(owner)
         found = Verdict(reason) if reason else check(call, owner, keras, batch, args, options)
         known[batch.key, switches(owner, keras)] = found  # it may have been built since
     elif not found.reason and tf.executing_eagerly():

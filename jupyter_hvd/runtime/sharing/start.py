@@ -24,7 +24,8 @@ def start_shared(guard: bool = True, data: str = "each") -> None:
 
     Args:
         guard: compare the data of the ranks, and stop them where these differ.
-        data: `each`, every rank reads all data; `rank0`, rank 0 reads datasets and sends what it reads to the others.
+        data: `each`, every rank reads all data; `rank0`, rank 0 reads datasets and sends what it reads to the others;
+            `augment`, as `each`, but each rank draws the random numbers of a dataset's maps for its own rows only.
     """
     from ..scaling import pretend_ranks
     from . import program

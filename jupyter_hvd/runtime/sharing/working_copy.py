@@ -20,7 +20,9 @@ LARGEST, TOTAL, ENTRIES = 10_000_000, 300_000_000, 1000
 LARGEST_MODEL, ALL_MODELS = 1_000_000_000, 4_000_000_000
 MODELS = (".h5", ".hdf5", ".keras", ".pb", ".index", ".ckpt", ".tflite")
 #: Folders that no training writes to.
-LINKED = (".git", ".venv", "venv", "node_modules", "__pycache__", ".ipynb_checkpoints")
+LINKED = (".git", "node_modules", "__pycache__", ".ipynb_checkpoints")
+#: What marks others: environments of Python's and conda's, caches of tools.
+MARKS = ("pyvenv.cfg", "conda-meta", "CACHEDIR.TAG")
 #: Flags of `open` that write.
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 #: Audit events of functions that change what lies in a folder, with the number of paths that they begin with.
@@ -111,7 +113,10 @@ def is_same_file(path: Path, copy: Path) -> bool:
 
 def is_linked(folder: Path) -> bool:
     """Whether a folder stays one that all ranks have together."""
-    return folder.name in LINKED or sum(1 for _ in os.scandir(folder)) > ENTRIES
+    if folder.name in LINKED:
+        return True
+    inside = [entry.name for entry in os.scandir(folder)]
+    return len(inside) > ENTRIES or any(mark in inside for mark in MARKS)
 
 
 def is_saved_model(name: str) -> bool:

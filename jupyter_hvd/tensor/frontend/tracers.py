@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeGuard
 
 from ..language.affine import Affine
 from ..language.errors import Place, TensorError
-from ..language.predicates import Predicate, Related
+from ..language.predicates import TRUE, Predicate, Related
 from ..language.terms import Term
 from ..language.types import (
     Array,
@@ -152,12 +152,29 @@ class Crossed:
     places: Any
 
 
-class Index:
+#: Where an integer is an affine expression, and which.
+Case = tuple[Predicate, Affine]
+
+
+class WholeNumber:
+    """A stand-in for an integer that a program computes with beside its numbers: where indices and sizes decide it, `cases`
+    says what it is where, and exactly one of them holds.
+    """
+
+    tracer: Tracing
+    cases: tuple[Case, ...] | None = None
+
+    def __bool__(self) -> bool:
+        raise self.tracer.error("an integer is no condition", "compare it: `i == 0`")
+
+
+class Index(WholeNumber):
     """A stand-in for an integer: an index, a size, or an affine expression of them."""
 
     def __init__(self, tracer: Tracing, affine: Affine) -> None:
         self.tracer = tracer
         self.affine = affine
+        self.cases = ((TRUE, affine),)
 
     def __index__(self) -> int:
         raise self.tracer.error(
@@ -167,15 +184,8 @@ class Index:
     __int__ = __index__
     __float__ = __index__
 
-    def __bool__(self) -> bool:
-        raise self.tracer.error("an integer is no condition", "compare it: `i == 0`")
 
-
-#: Where an integer is an affine expression, and which.
-Case = tuple[Predicate, Affine]
-
-
-class Piecewise:
+class Piecewise(WholeNumber):
     """A stand-in for an integer that is affine on each of several cases, of which exactly one holds; where it is the largest
     or smallest of `ends`, `extreme` is "maximum" or "minimum".
     """
@@ -188,15 +198,12 @@ class Piecewise:
         ends: Sequence[Affine] = (),
     ) -> None:
         self.tracer = tracer
-        self.cases = cases
+        self.cases: tuple[Case, ...] = cases
         self.extreme = extreme
         self.ends = tuple(ends)
 
-    def __bool__(self) -> bool:
-        raise self.tracer.error("an integer is no condition", "compare it: `i == 0`")
 
-
-class IndexEntry:
+class IndexEntry(WholeNumber):
     """A stand-in for an entry of an index array, `src[e]`, plus an offset."""
 
     def __init__(
@@ -211,7 +218,7 @@ class IndexEntry:
         return Related(self.relation, (*self.arguments, a - self.offset))
 
 
-class Divided:
+class Divided(WholeNumber):
     """A stand-in for `a % n` or `a // n` of an index."""
 
     def __init__(self, tracer: Tracing, op: str, affine: Affine, divisor: Affine) -> None:
@@ -356,10 +363,10 @@ def kind(value: Any) -> str:
             return describe(value.type, value.tracer.spelt)
         case Condition():
             return "a condition"
-        case Index() | Divided() | Piecewise():
-            return "an index"
         case IndexEntry():
             return "an entry of an index array"
+        case WholeNumber():
+            return "an index"
         case Data():
             return f"`{value.name}`"
         case Selected():

@@ -30,6 +30,7 @@ from ..lowering.strategy import (
     Swept,
     Unrolled,
     choose,
+    is_covered,
     pairing,
     without_numbers,
 )
@@ -63,9 +64,9 @@ def _summed(step: Contract, values: Values) -> Any:
             return _boxed(step, windows, values)
         case Unrolled(axis, _):
             return _unrolled(step, axis, values)
-        case Multiplied(_, _, masks):
+        case Multiplied(_, _, masks, fuses):
             space, operands = _operands(step, masks, values)
-            return _einsum(operands, step.axes, space)
+            return _einsum(operands, step.axes, space, fuses)
         case Running() as running:
             return _running(step, running, values)
         case Reduced(coupling, masks):
@@ -191,7 +192,7 @@ def _covered(operand: Aligned, m: Aligned) -> Aligned:
     return jnp.where(align((some, shared), axes), array, jnp.zeros((), array.dtype)), axes
 
 
-def _einsum(operands: Sequence[Aligned], out: Axes, space: Space) -> Any:
+def _einsum(operands: Sequence[Aligned], out: Axes, space: Space, fuses: bool = False) -> Any:
     scalars = [array for array, axes in operands if not axes]
     factors = [operand for operand in operands if operand[1]]
     used = {axis for _, axes in factors for axis in axes}
@@ -202,6 +203,9 @@ def _einsum(operands: Sequence[Aligned], out: Axes, space: Space) -> Any:
             total = scalars.pop()
         case [factor]:
             total = align(_alone(factor, present), present)
+        case _ if fuses and len(factors) > 1 and is_covered([frozenset(f[1]) for f in factors]):
+            axes = max((axes for _, axes in factors), key=len)
+            total = align(_alone((_multiplied(factors, [], axes), axes), present), present)
         case [left, right]:
             total = _pair(left, right, present)
         case _:

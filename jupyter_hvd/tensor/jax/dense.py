@@ -65,7 +65,7 @@ from ..language.types import REAL, Array, IndexArray, ParameterType, dimensions
 from ..language.whole_functions import whole_function
 from ..lowering.ordered import FEW
 from ..lowering.picked import index_array_of
-from ..lowering.strategy import Pairing, pairing
+from ..lowering.strategy import Pairing, is_covered, pairing
 from ..polyhedral.points import Aligned
 from . import sorting
 from .access import Space, align
@@ -91,6 +91,7 @@ class Dense:
     relations: Mapping[str, tuple[ParameterType, Any]]
     dtype: Any = None
     strict: bool = False
+    fuses: bool = False  # products of a matrix and a vector are fused with what makes the matrix
     picked: Mapping[str, int] = field(default_factory=dict)  # what places are below, by their array
     turns: Mapping[str, Aligned] = field(default_factory=dict)  # of loops around it that are scans
     rows: Mapping[Row, Any] = field(default_factory=dict)  # what these read of arrays in this turn
@@ -349,14 +350,14 @@ class Dense:
             factors = [
                 self.scalar(factor, values, inner, _covering(inside, factor)) for factor in plain
             ]
-            array, axes = _contracted(factors, summed, inner)
+            array, axes = _contracted(factors, summed, inner, self.fuses)
             seen = frozenset(a for _, has in factors for a in has)
         elif place is None and inside is None and (masks := self.hosted(plain, p, inner)):
             factors = [
                 _kept(self.scalar(factor, values, inner, m), m, 0, inner)
                 for factor, m in zip(plain, masks, strict=True)
             ]
-            array, axes = _contracted(factors, summed, inner)
+            array, axes = _contracted(factors, summed, inner, self.fuses)
             seen = frozenset(a for _, has in factors for a in has)
         else:
             whole = self.product(p, plain, values, inner, inside)
@@ -833,19 +834,23 @@ def _segments(
     return align((total, (index, *rest)), order), order
 
 
-def _contracted(factors: Sequence[Aligned], summed: Sequence[str], space: Space) -> Aligned:
+def _contracted(
+    factors: Sequence[Aligned], summed: Sequence[str], space: Space, fuses: bool
+) -> Aligned:
     """The sum of a product, of two factors as `lowering.strategy` has it: a product of matrices where there is one. Numbers are
     multiplied last.
     """
     numbers = [f for f in factors if not f[1]]
     if numbers and len(numbers) < len(factors):
-        array, axes = _contracted([f for f in factors if f[1]], summed, space)
+        array, axes = _contracted([f for f in factors if f[1]], summed, space, fuses)
         return reduce(mul, (array, *(number for number, _ in numbers))), axes
     first, *others = factors
     if all({*axes} == {*first[1]} for _, axes in others):
         # No product of matrices, which is not fused with what makes its operands.
         if len(factors) == 2 and first[0] is others[0][0] and first[1] == others[0][1]:
             return _summed((jnp.square(first[0]), first[1]), summed)
+        return _summed(_joined(lambda *xs: reduce(mul, xs), factors, space), summed)
+    if fuses and is_covered([{*axes} for _, axes in factors]):
         return _summed(_joined(lambda *xs: reduce(mul, xs), factors, space), summed)
     if len(factors) == 2:
         here, there = {*first[1]}, {*others[0][1]}

@@ -247,7 +247,7 @@ class Kernel:
             plain = self.plain
             folds = plain is not None and plain.unrolled == 0 and plain.has_folds
             dense = self.takes_whole_functions(arrays) or (folds and self.is_dense(arrays))
-            if not dense and self.device.dense_first:
+            if not dense and self.device.many_cores:
                 dense = self.saves_little(arrays)
             self.models[key] = DENSE if dense else MODEL
         return self.models[key]

@@ -132,7 +132,14 @@ class Plain:
         values = started(plan, arrays)
         given = jax.tree_util.tree_map(lambda x: jnp.asarray(x, plan.dtype), values.arguments)
         picked = self._body_and_places[1]
-        dense = Dense(self.sizes, values.data, plan.dtype, strict=True, picked=picked)
+        dense = Dense(
+            self.sizes,
+            values.data,
+            plan.dtype,
+            strict=True,
+            fuses=plan.device.many_cores,
+            picked=picked,
+        )
 
         def value(moved: Mapping[str, Any]) -> Any:
             found = dense.block(self.body, {**given, **moved})

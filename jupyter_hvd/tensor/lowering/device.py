@@ -35,7 +35,7 @@ class Device:
         unroll: iterations of a loop that are compiled as one.
         windows: whether a correlation is a convolution, or slices that are added.
         by_value: whether arrays lie as it suits a few cores (columns, parts, rows).
-        dense_first: whether dense arrays and JAX's own derivative are preferred, unless structure saves half the bytes.
+        many_cores: whether dense arrays and JAX's own derivative are preferred, unless structure saves half the bytes.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Device:
     unroll: int
     windows: bool
     by_value: bool
-    dense_first: bool
+    many_cores: bool
 
     def __hash__(self) -> int:
         return hash(self.name)

@@ -44,7 +44,7 @@ def linear_solution(body: Plan, count: int, device: Device) -> Solution:
     """The places of what a loop carries, each behind those that it depends on, with the form in which it depends on itself; ()
     where one is not linear, or where it is faster to run the iterations one after the other.
     """
-    if count < SHORT or not device.dense_first:
+    if count < SHORT or not device.many_cores:
         return ()
     forms = _output_forms(body)
     order: list[int] = []

@@ -132,7 +132,7 @@ def _contraction_work(action: Contract, plan: Plan) -> Work:
             return kernel + Work(
                 running=summed, kernels=SCAN_KERNELS - 1, operations=points // max(1, made)
             )
-        case Multiplied(operands, _, _) as strategy if "dot_general" in str(strategy):
+        case Multiplied(operands) as strategy if "dot_general" in str(strategy):
             read = sum(prod(action.extents[i] for i in axes) for axes in operands)
             return kernel + Work(stored=read, products=2 * points)
     return kernel + Work(operations=points * len(action.reads))

@@ -110,16 +110,20 @@ Masks = tuple[tuple[Predicate, tuple[int, ...]], ...]
 class Multiplied:
     """Operands multiplied and summed. Of `masks`, each conjunct is taken by the operands with the
     given numbers; where there are none it is one itself, a matrix of zeros and ones, behind the
-    others. `operands` has the axes of all.
+    others. `operands` has the axes of all. `fuses` says that a product that has no more terms than
+    its largest operand has entries, of a matrix and a vector, is fused with what makes the operand.
     """
 
     operands: tuple[frozenset[str], ...]
     out: tuple[str, ...]
     masks: Masks
+    fuses: bool = False
 
     def __str__(self) -> str:
         factors = [axes for axes in self.operands if axes]
         kept = frozenset[str]().union(*factors) & frozenset(self.out)
+        if self.fuses and len(factors) > 1 and is_covered(factors):
+            return Pairing.FUSED.value
         match len(factors):
             case 0:
                 return "scaled"
@@ -212,7 +216,7 @@ def choose(action: Contract, device: Device) -> Strategy:
             coupling.append(q)
     if coupling:
         return Reduced(tuple(coupling), tuple(masks))
-    return Multiplied(tuple(operands), action.axes, tuple(masks))
+    return Multiplied(tuple(operands), action.axes, tuple(masks), device.many_cores)
 
 
 def is_running(action: Contract, device: Device) -> bool:
@@ -226,7 +230,7 @@ def _is_masked_faster(action: Contract, running: Running, device: Device) -> boo
     """Whether terms of which some are masked take less than running sums of them, which are several kernels one after the other
     on a device with many cores.
     """
-    if not device.dense_first:
+    if not device.many_cores:
         return False
     extents = action.extents
     summed = prod(extents[i] for i in (running.axis, *running.kept))
@@ -286,6 +290,11 @@ class Pairing(Enum):
     FUSED = "fused multiply and sum"
     APART = "sums, multiplied"
     DOT = "dot_general"
+
+
+def is_covered(operands: Sequence[AbstractSet[str]]) -> bool:
+    """Whether one of the operands has the axes of all: their product then has no more terms than that one has entries."""
+    return any(has >= frozenset[str]().union(*operands) for has in operands)
 
 
 def pairing(left: AbstractSet[str], right: AbstractSet[str], out: AbstractSet[str]) -> Pairing:

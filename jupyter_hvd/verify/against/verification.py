@@ -410,7 +410,7 @@ def judge(
 def run_again(alone: Runner, steps: int | None, most: int) -> tuple[Process, ...]:
     """Two more runs of the original: one just the same, and one that rounds otherwise; none where they fail."""
     found = []
-    for name, rounding in (("one process again", False), ("one process, rounded otherwise", True)):
+    for name, rounding in (("one process again", 0), ("one process, rounded otherwise", 1)):
         record = alone.alone(name, limits(steps, rounding=rounding, details=True), most).first
         alone.forget(name)
         if record is None:

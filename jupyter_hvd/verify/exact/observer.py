@@ -75,7 +75,8 @@ class Observer:
 
     Args:
         steps: the program ends, in order, after so many training steps. seconds: or after this time.
-        rounding: gradients are changed in their last bit, which shows what rounding makes of the training.
+        rounding: gradients are changed in their last bit, for each number above 0 in another pattern, which shows what
+            rounding makes of the training.
         details: observe the rows of each batch, too, the gradients that each update is given, and variables before it.
         report: a file that gets the number of steps.
     """
@@ -84,7 +85,7 @@ class Observer:
         self,
         steps: int = sys.maxsize,
         seconds: float = float("inf"),
-        rounding: bool = False,
+        rounding: int = 0,
         details: bool = False,
         report: Path | None = None,
     ) -> None:
@@ -213,7 +214,7 @@ class Observer:
             found = gradient(tape, target, sources, *args, **options)
             gradients = tf.nest.flatten(found)
             if self._rounding:
-                gradients = rounded_otherwise(gradients)
+                gradients = rounded_otherwise(gradients, self._rounding)
                 found = tf.nest.pack_sequence_as(found, gradients)
             names = tuple(map(name_of, flat))
             self._note("gradient", names, total(target), gradients)
@@ -590,8 +591,12 @@ def measures(tensor: Any) -> list[Any]:
     ]
 
 
-def rounded_otherwise(gradients: list[Any]) -> list[Any]:
-    """Gradients with other last bits; what is exactly zero stays so."""
+def rounded_otherwise(gradients: list[Any], pattern: int = 1) -> list[Any]:
+    """Gradients with other last bits; what is exactly zero stays so.
+
+    Args:
+        pattern: chooses which entries become larger, and which smaller.
+    """
     import tensorflow as tf
 
     floats = [getattr(g, "values", g) for g in gradients if g is not None]
@@ -606,7 +611,7 @@ def rounded_otherwise(gradients: list[Any]) -> list[Any]:
         if isinstance(g, tf.IndexedSlices):
             return tf.IndexedSlices(rounded(g.values), g.indices, g.dense_shape)
         places = tf.reshape(tf.range(tf.size(g)), tf.shape(g))
-        sign = tf.sign(tf.cos(2.1 * tf.cast(places, tf.float32) + 0.3))
+        sign = tf.sign(tf.cos((1.7 + 0.4 * pattern) * tf.cast(places, tf.float32) + 0.3))
         moved = g + tf.cast(LAST_BIT * largest * sign, g.dtype)
         return tf.where(tf.equal(g, 0), g, moved)
 

@@ -29,7 +29,7 @@ FAILING_SECONDS = 10.0
 def limits(
     steps: int | None = None,
     seconds: float = 0.0,
-    rounding: bool = False,
+    rounding: int = 0,
     details: bool = False,
 ) -> Mapping[str, str]:
     """The variables that tell an observed process when to end.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from ..checks import Check
 from .records import Record
@@ -15,6 +15,8 @@ DETAILS = ("batch", "before", "applied")
 CLOSE = 1e-3
 #: By how much the numbers of examples may differ that both are trained on: a last batch is left out, or is smaller.
 EXAMPLES = 0.25
+#: A schedule that goes by steps is told by so many different rates; a rate that fell once may have gone by the loss.
+FEW = 3
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ def check_scaling(original: Record, scaled: Record, size: int) -> list[Check]:
         check_rates(pairs, size),
         check_examples(pairs, size),
         *check_epochs(original, scaled, size),
+        *check_evaluations(original, scaled, size),
     ]
 
 
@@ -110,41 +113,69 @@ def are_kept(before: Sequence[ScaledStep], after: Sequence[ScaledStep]) -> bool:
 
 
 def check_rates(pairs: Pairs, size: int) -> Check:
-    """The rate of the first step, and of later ones at as many examples seen."""
-    name, told = named(size, "rates"), []
+    """The rate of the first step, and of later ones at as many examples seen; of rates that begin at 0, the largest."""
+    name, told, agree = named(size, "rates"), list[str](), True
     for before, after in pairs:
         if are_kept(before, after):
             told.append(f"{before[0].rate:.6g}, as before")
             continue
-        one, many = before[0].rate, after[0].rate
-        if not one:
-            return Check(name, "unknown", f"the first rate is 0: {after[0].line}")
-        said = f"{one:.6g} → {many:.6g}"
-        if abs(many / one - size) > CLOSE * size:
-            return Check(
-                name, "fail", f"{said}, {factor_in_words(many / one, size)}: {after[0].line}"
-            )
+        begins = before[0].rate != 0
+        one, many = (s[0].rate if begins else max(step.rate for step in s) for s in (before, after))
+        said = f"{one:.6g} → {many:.6g}" if begins else f"0 at first, up to {one:.6g} → {many:.6g}"
         place = first_other_rate(before, after, size)
+        # The first of N steps may have the rate of the N-th step of one process, as in a warm-up by `(step + 1) / warm`.
+        if place is not None and begins and abs(many / one - size) > CLOSE * size:
+            wrong = f"{said}, {factor_in_words(many / one, size)}: {after[0].line}"
+            return Check(name, "fail", wrong)
         if place is not None:
-            told.append(
-                f"{said} at first; from step {place + 1} on ({after[place].line}) they do not go together"
-            )
-            return Check(name, "unknown", "; ".join(told))
+            factor = factor_in_words(many / one, size) if one else ""
+            if not begins and factor in factor_names(size).values():
+                return Check(name, "fail", f"{said}, {factor}: {after[0].line}")
+            first = f"{said} at first" if begins else said
+            line = f"from step {place + 1} on ({after[place].line})"
+            fault = rate_fault(before, after, size)
+            if fault:
+                return Check(name, "fail", f"{first}; {line} {fault}")
+            told.append(f"{first}; {line} they do not go together")
+            agree = False
+            continue
         told.append(f"{said}, and so on to the end" if len(after) > 1 else said)
-    return Check(name, "pass", "; ".join(dict.fromkeys(told)))
+    return Check(name, "pass" if agree else "unknown", "; ".join(dict.fromkeys(told)))
 
 
 def first_other_rate(
     before: Sequence[ScaledStep], after: Sequence[ScaledStep], size: int
 ) -> int | None:
-    """The first step whose rate is not the multiple of one between those that one process has at as many examples seen."""
+    """The first step whose rate is not the multiple of one between those that one process has at as many examples seen.
+
+    A program that sets the rate of the next step sets it a step ahead, which is `size` steps of one process.
+    """
     for place, step in enumerate(after):
         near = max((n for n, own in enumerate(before) if own.seen <= step.seen), default=0)
-        rates = [own.rate * size for own in before[max(0, near - 1) : near + 2]]
+        rates = [own.rate * size for own in before[max(0, near - size) : near + size + 1]]
         slack = CLOSE * max(map(abs, rates))
         if not min(rates) - slack <= step.rate <= max(rates) + slack:
             return place
     return None
+
+
+def rate_fault(before: Sequence[ScaledStep], after: Sequence[ScaledStep], size: int) -> str:
+    """What is wrong with rates that differ later, however the loss goes; "" where they may go by it."""
+    changes = len({round(step.rate, 9) for step in after}) >= FEW
+    for factor, words in ((size, "late"), (1 / size, "early")) if changes else ():
+        moved = [replace(step, seen=int(step.seen / factor)) for step in after]
+        if first_other_rate(before, moved, size) is None:
+            return f"they change {size} times too {words}: steps are not counted in one unit"
+    own = [step.rate for step in before]
+    change = max((abs(b - a) for a, b in pairwise(own)), default=0.0)
+    lowest, highest = (bound(step.rate for step in after) / size for bound in (min, max))
+    if highest > max(own) + max(change, CLOSE * max(own)):
+        return f"they are up to {highest * size:.6g}, where {max(own) * size:.6g} is the most"
+    divided = factor_in_words(lowest / min(own), size) if min(own) > 0 else ""
+    falls = {round(b / a, 3) for a, b in pairwise(own) if a and b < a}
+    if divided == f"divided by {size}" and round(1 / size, 3) not in falls:
+        return f"the least is {divided}: a bound is not scaled"
+    return ""
 
 
 def check_examples(pairs: Pairs, size: int) -> Check:
@@ -159,10 +190,10 @@ def check_examples(pairs: Pairs, size: int) -> Check:
     said = f"{one} → {many} in {steps} steps"
     if abs(many / one - 1) <= EXAMPLES:
         return Check(name, "pass", said)
-    if abs(many / one - size) <= EXAMPLES:
-        return Check(
-            name, "fail", f"{said}, {size} times as many: a number of steps is not divided"
-        )
+    as_many_steps = all(len(before) == len(after) for before, after in pairs)
+    if abs(many / one - size) <= EXAMPLES or as_many_steps:
+        words = f"{size} times as many" if not as_many_steps else "as many steps on larger batches"
+        return Check(name, "fail", f"{said}, {words}: a number of steps is not divided")
     return Check(name, "unknown", said)
 
 
@@ -186,16 +217,53 @@ def check_epochs(original: Record, scaled: Record, size: int) -> list[Check]:
     ]
 
 
+def check_evaluations(original: Record, scaled: Record, size: int) -> list[Check]:
+    """How often models are called between two steps, beside the calls that the steps need; none where they never are.
+
+    What is evaluated each few steps, or each epoch, is evaluated as often on any number of ranks.
+    """
+    one, many = map(count_evaluations, (original, scaled))
+    if not one and not many:
+        return []
+    name, said = named(size, "evaluations"), f"{one} → {many}"
+    if one == many:
+        return [Check(name, "pass", said)]
+    if one and many in (one * size, one // size):
+        words = factor_in_words(many / one, size) if one % size == 0 else f"divided by {size}"
+        wrong = f"{said}, {words}: a period or a patience is not counted in its unit"
+        return [Check(name, "fail", wrong)]
+    return [
+        Check(name, "unknown", f"{said}: another exit, as it may be where that goes by the loss")
+    ]
+
+
+def count_evaluations(record: Record) -> int:
+    """The updates before which models are called more often than before others at the same place, and calls at the end."""
+    calls, before = 0, dict[int, list[int]]()
+    for event in record.events:
+        kind = record.sites[event.site].kind
+        if kind == "batch":
+            calls += 1
+        elif kind == "update":
+            before.setdefault(event.site, []).append(calls)
+            calls = 0
+    extra = sum(count > min(counts) for counts in before.values() for count in counts)
+    return extra + bool(calls)
+
+
 def factor_in_words(factor: float, size: int) -> str:
     """A factor as people name it who have multiplied by the number of ranks never, twice, or by its root."""
-    names = {
+    for value, name in factor_names(size).items():
+        if abs(factor - value) <= CLOSE * value:
+            return name
+    return f"{factor:.4g} times"
+
+
+def factor_names(size: int) -> dict[float, str]:
+    return {
         1.0: "not scaled",
         float(size): f"{size} times",
         float(size**2): f"scaled twice, {size**2} times",
         1 / size: f"divided by {size}",
         size**0.5: f"scaled by √{size}",
     }
-    for value, name in names.items():
-        if abs(factor - value) <= CLOSE * value:
-            return name
-    return f"{factor:.4g} times"

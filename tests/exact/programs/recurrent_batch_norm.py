@@ -1,4 +1,4 @@
-"""What Keras 2 has code of its own for: recurrent layers, batch normalisation of rows and of images, generators of layers."""
+"""What Keras 2 has code of its own for: recurrent layers, batch normalisation, generators of layers, sizes of batches."""
 import numpy as np
 import tensorflow as tf
 
@@ -13,3 +13,8 @@ model = tf.keras.Sequential([
 model.compile(tf.keras.optimizers.SGD(0.01, momentum=0.9), "mse")
 print(model.fit(x, y, epochs=2, batch_size=7, verbose=0).history["loss"])
 print(model.evaluate(x, y, verbose=0))
+sized = tf.keras.Sequential([L.Flatten(), L.Dense(1)])
+sized.compile("sgd", "mse")
+for rows in (6, 9):
+    sized.fit(x, y, batch_size=rows, verbose=0)
+    print(sized.get_config()["layers"][0])

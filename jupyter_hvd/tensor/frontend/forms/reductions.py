@@ -391,12 +391,14 @@ def percentile(
     t: Any, x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
 ) -> Any:
     """`quantile(x, q/100)`."""
+
+    def share(level: Any) -> Any:
+        is_known = isinstance(level, int | float)
+        return level / 100 if is_known else t.binary(t.here, "/", level, 100)
+
     levels = t.listed(q)
-    if isinstance(levels, tuple | list):
-        return quantile(
-            t, x, [t.binary(t.here, "/", level, 100) for level in levels], axis, keepdims, method
-        )
-    return quantile(t, x, t.binary(t.here, "/", q, 100), axis, keepdims, method)
+    several = isinstance(levels, tuple | list)
+    return quantile(t, x, [*map(share, levels)] if several else share(q), axis, keepdims, method)
 
 
 def _between_entries(t: Any, x: Any, q: Any, axis: Any, keepdims: bool) -> Any:

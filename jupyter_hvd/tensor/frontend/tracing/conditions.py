@@ -53,6 +53,7 @@ from ..tracers import (
     Piecewise,
     Shares,
     Value,
+    WholeNumber,
     describe,
     kind,
 )
@@ -294,7 +295,7 @@ class Conditions(Wholes):
     # Remainders
 
     def condition(self, value: Any) -> Predicate:
-        if isinstance(value, Index | Divided | Piecewise | IndexEntry):
+        if isinstance(value, WholeNumber):
             value = self._compare("!=", value, 0)
         if isinstance(value, Value) and (p := self.predicate_of(value)) is not None:
             return p
@@ -412,7 +413,7 @@ class Conditions(Wholes):
             )
         for side in (left, right):
             if not isinstance(
-                side, Value | Index | Divided | Piecewise | int | float | Fraction
+                side, Value | WholeNumber | int | float | Fraction
             ) and not is_numpy_scalar(side):
                 raise self.error(f"a comparison with {kind(side)}", "compare numbers, or indices")
         name, swapped, negated = _INDICATORS[op]

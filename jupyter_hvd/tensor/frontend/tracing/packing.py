@@ -15,6 +15,7 @@ from ...language.function import Function, named
 from ...language.pairs import Laid, to_pairs
 from ...language.predicates import FALSE, TRUE, Predicate, conj, fresh, own_name
 from ...language.terms import (
+    Add,
     At,
     Binder,
     Call,
@@ -281,10 +282,7 @@ class Packing:
                 return Const(int(value)), None
             case int() | float() | Fraction():
                 if value != value:
-                    raise self.error(
-                        f"the constant {value} is no real number",
-                        "begin an array with zeros, `np.zeros(n)`; elsewhere keep numbers: `np.where(p, x, 0)`",
-                    )
+                    return self.not_a_number, None
                 return Const(value), None
             case tuple():
                 if not value:
@@ -302,6 +300,11 @@ class Packing:
                 "this array is not a parameter", "pass it as one, or write its entries out"
             )
         raise self.error(f"a {type(value).__name__} is no tensor", "use numbers, arrays and tuples")
+
+    @property
+    def not_a_number(self) -> Term:
+        """`∞ - ∞`: no constant of the language is NaN."""
+        return Add(Const(math.inf), Const(-math.inf))
 
     def attribute(self, value: Any, name: str) -> Any:
         """`value.name`."""

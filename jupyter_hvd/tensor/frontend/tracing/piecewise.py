@@ -13,7 +13,7 @@ from ...language.affine import Affine
 from ...language.predicates import FALSE, TRUE, Predicate, compare, conj, disj
 from ...language.terms import Term
 from ...polyhedral import sets
-from ..tracers import Case, Condition, Divided, Index, Piecewise
+from ..tracers import Case, Condition, Divided, Index, Piecewise, WholeNumber
 from .conditions import Conditions
 from .wholes import at_most, counts_from_the_end
 
@@ -36,14 +36,9 @@ class PiecewiseIntegers(Conditions):
 
     def cases_of(self, value: Any) -> tuple[Case, ...] | None:
         """The cases of an integer that indices and sizes decide; None for anything else."""
-        match value:
-            case Piecewise():
-                return value.cases
-            case Index():
-                return ((TRUE, value.affine),)
-            case int() if not isinstance(value, bool):
-                return ((TRUE, Affine.of(value)),)
-        return None
+        if isinstance(value, int) and not isinstance(value, bool):
+            return ((TRUE, Affine.of(value)),)
+        return value.cases if isinstance(value, WholeNumber) else None
 
     def of_cases(self, values: Sequence[Any], combine: Callable[..., Sequence[Case]]) -> Any:
         """What `combine` makes of the cases of several integers, as an integer."""

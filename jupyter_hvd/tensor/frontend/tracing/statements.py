@@ -300,14 +300,31 @@ class Statements(Recurrences):
         return made
 
     def returned(self, k: int, test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
-        """`if p: return a`, and what comes after it; where `raise` is on one way, sizes that decide are numbers."""
+        """`if p: return a`, and what comes after it; where `raise` is on one way, sizes that decide are numbers, and the result
+        is not a number where data decide that it is taken.
+        """
+        before = self.so_far()
         try:
             return self.choose(k, test, then, other)
         except Raised:
+            if self._on_data(test):
+                self.back_to(before)
+                return self._not_raised(test, then, other)
             if isinstance(test, Condition) and not test.predicate.relations:
                 for size in sorted(test.predicate.names - {i for i, _ in self.binders}):
                     self.number(Affine.of(size))
             raise
+
+    def _not_raised(self, test: Value, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
+        """What a function gives of which one way raises, and not a number where that is taken."""
+        before = self.so_far()
+        try:
+            value, raises = other(), test
+        except Raised:
+            self.back_to(before)
+            value, raises = then(), self._negated(test)
+        finished = self.once(self.chosen(raises, 0, 1), "finished")
+        return self._nan_unless(finished, value)
 
     def raised(self, k: int, error: str) -> Any:
         """`raise ValueError(…)`, where the program comes there."""

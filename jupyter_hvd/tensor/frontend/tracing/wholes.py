@@ -37,7 +37,7 @@ from ...language.terms import (
 )
 from ...language.types import Array, IndexArray, Product, Relation, dimensions
 from ...polyhedral import sets
-from ..tracers import Condition, Data, Divided, Index, IndexEntry, Nature, Piecewise, Value, kind
+from ..tracers import Condition, Data, Divided, Index, Nature, Value, WholeNumber, kind
 from .packing import Packing, guarded
 from .traced import Access
 
@@ -380,7 +380,7 @@ def numbers_of(value: Any) -> str:
         return "bool" if isinstance(value.type, Relation) else "int"
     if isinstance(value, Condition | bool):
         return "bool"
-    if isinstance(value, int | Index | IndexEntry | Divided | Piecewise):
+    if isinstance(value, int | WholeNumber):
         return "int"
     return value.nature.numbers if isinstance(value, Value) else ""
 
@@ -391,12 +391,10 @@ Range = tuple[Affine, Affine]
 
 def range_of(value: Any) -> Range | None:
     """Between which sizes the whole numbers lie that a value is, where that is known."""
-    if isinstance(value, Index):
-        return value.affine, value.affine + 1
+    if isinstance(value, WholeNumber) and value.cases is not None:
+        return joined_ranges([(a, a + 1) for _, a in value.cases])
     if isinstance(value, Divided):
         return (Affine.of(0), value.divisor) if value.op == "%" else None
-    if isinstance(value, Piecewise):
-        return joined_ranges([(a, a + 1) for _, a in value.cases])
     if isinstance(value, int) and not isinstance(value, bool):
         return Affine.of(value), Affine.of(value + 1)
     return value.nature.within if isinstance(value, Value) else None

@@ -1,0 +1,110 @@
+"""How the results of Python's own functions scale: `range`, `len`, `sum` and others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import libcst as cst
+
+from .exponents import ZERO, Unknown, exponent_of
+from .flow import positional
+from .scale_findings import Agreement, Scale, number_of, unknown_scale
+from .scale_recurrences import CONVERTING
+from .scale_walk import Walk
+from .whole_numbers import BOUNDS
+
+
+def _range(walk: Walk, call: cst.Call) -> Scale:
+    args = positional(call)
+    if not args:
+        return unknown_scale(call)
+    last = args[1] if len(args) > 1 else args[0]
+    value = walk.scale(last).value
+    if len(args) > 1 and number_of(args[0]) != 0:
+        value = walk.agree("bound", call, args[0], last)
+    length = value
+    if len(args) > 2 and number_of(args[2]) not in (1, -1):
+        length = value - walk.scale(args[2]).value
+    return Scale(value, length, Scale(value))
+
+
+def _enumerate(walk: Walk, call: cst.Call) -> Scale:
+    over = walk.scale(call.args[0].value) if call.args else unknown_scale(call)
+    length = over.length if over.length is not None else exponent_of(Unknown(call, "length"))
+    element = over.element or unknown_scale(call)
+    return Scale(ZERO, length, Scale(ZERO, items=(Scale(length), element)))
+
+
+def _zip(walk: Walk, call: cst.Call) -> Scale:
+    scales = [walk.scale(arg) for arg in positional(call)]
+    sized = [
+        (arg, scale.length)
+        for arg, scale in zip(positional(call), scales, strict=True)
+        if scale.length is not None
+    ]
+    for (one, length), (other, its) in pairwise(sized):
+        result = exponent_of(Unknown(call))
+        pair = length, its
+        walk.found.agreements.append(Agreement("bound", call, one, other, pair, result))
+    length = sized[0][1] if sized else exponent_of(Unknown(call, "length"))
+    elements = tuple(scale.element or unknown_scale(call) for scale in scales)
+    return Scale(ZERO, length, Scale(ZERO, items=elements))
+
+
+def _len(walk: Walk, call: cst.Call) -> Scale:
+    scale = _first(walk, call)
+    return Scale(scale.length) if scale.length is not None else walk.opaque(call)
+
+
+def _sum(walk: Walk, call: cst.Call) -> Scale:
+    scale = _first(walk, call)
+    if scale.length is None:
+        return walk.opaque(call)
+    value = scale.element.value if scale.element is not None else scale.value
+    return Scale(value + scale.length)
+
+
+def _bounds(walk: Walk, call: cst.Call) -> Scale:
+    args = positional(call)
+    if len(args) == 1:
+        scale = _first(walk, call)
+        return scale.element or Scale(scale.value)
+    value = walk.scale(args[0]).value if args else ZERO
+    for one, other in pairwise(args):
+        value = walk.agree("bound", call, one, other)
+    return Scale(value)
+
+
+def _converted(walk: Walk, call: cst.Call) -> Scale:
+    scale = _first(walk, call)
+    if walk.is_external(call):
+        return walk.outside(call)
+    return Scale(scale.value, scale.length, scale.element)
+
+
+def _next(walk: Walk, call: cst.Call) -> Scale:
+    return _first(walk, call).element or unknown_scale(call)
+
+
+def _same(walk: Walk, call: cst.Call) -> Scale:
+    return _first(walk, call)
+
+
+def _first(walk: Walk, call: cst.Call) -> Scale:
+    return walk.scale(call.args[0].value) if call.args else unknown_scale(call)
+
+
+BUILTINS: dict[str, Callable[[Walk, cst.Call], Scale]] = {
+    "builtins.range": _range,
+    "builtins.enumerate": _enumerate,
+    "builtins.zip": _zip,
+    "builtins.len": _len,
+    "builtins.sum": _sum,
+    **dict.fromkeys(BOUNDS, _bounds),
+    **dict.fromkeys(CONVERTING, _converted),
+    "builtins.next": _next,
+    "builtins.iter": _same,
+    "builtins.reversed": _same,
+    "builtins.sorted": _same,
+}

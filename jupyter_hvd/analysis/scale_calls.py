@@ -1,0 +1,70 @@
+"""How calls scale whose signature a library tells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from .exponents import Exponent, Unknown, exponent_of
+from .scale_findings import Scale
+from .scale_signatures import Signature
+from .scale_walk import Walk
+from .syntax import argument
+
+
+def apply_signature(walk: Walk, call: cst.Call, signature: Signature) -> Scale:
+    receiver: Scale | None = None
+    if isinstance(call.func, cst.Attribute) and not walk.qualified(call):
+        receiver = walk.scale(call.func.value)
+    letters: dict[str, Exponent] = {}
+    first: Scale | None = None
+    for place, (name, term) in enumerate(signature.parameters):
+        arg = argument(call, name, place)
+        if arg is None:
+            continue
+        scale = walk.scale(arg.value)
+        first = first or scale
+        if term is None:
+            continue
+        if term.letter is not None and term.letter not in letters:
+            letters[term.letter] = scale.value
+            if scale.length is not None and len(signature.parameters) == 1:
+                letters.setdefault("l", scale.length)
+            continue
+        reason = f"takes it as `{name}`"
+        expected = term.at(letters)
+        if isinstance(arg.value, cst.List | cst.Tuple):
+            for element in arg.value.elements:
+                walk.sink(element.value, expected, reason)
+        else:
+            walk.sink(arg.value, expected, reason)
+    return signature_result(walk, signature, letters, receiver or first, call)
+
+
+def signature_result(
+    walk: Walk,
+    signature: Signature,
+    letters: dict[str, Exponent],
+    receiver: Scale | None,
+    node: cst.BaseExpression,
+) -> Scale:
+    unknown = Unknown(node, "length")
+    letters.setdefault("u", exponent_of(unknown))
+    walk.found.counts.append((unknown, True))
+    if receiver is not None:
+        letters.setdefault("v", receiver.value)
+        if receiver.length is not None:
+            letters.setdefault("l", receiver.length)
+        if receiver.element is not None and receiver.element.length is not None:
+            letters.setdefault("m", receiver.element.length)
+    lengths = signature.lengths
+    if lengths and lengths[0].letter == "l" and "l" not in letters:
+        lengths = ()
+    value = signature.result.at(letters) if signature.result else exponent_of(Unknown(node))
+    inner = receiver.element if receiver is not None and len(lengths) == 1 else None
+    element = inner or Scale(value, is_record=True)
+    scale: Scale | None = None
+    for term in reversed(lengths):
+        scale = Scale(value, term.at(letters), scale or element, is_record=True)
+    return replace(scale, is_record=False) if scale is not None else Scale(value)

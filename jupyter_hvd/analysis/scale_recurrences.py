@@ -1,0 +1,114 @@
+"""Variables that are made of what they were before: `x += c`, `x = max(low, x * c)`, moving averages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import libcst as cst
+
+from .flow import positional
+from .index import Binding
+from .scale_averages import step_of_average, weights_of_average
+from .scale_findings import Reaching, Recurrence
+from .values import ValueAnalysis
+from .whole_numbers import BOUNDS
+
+CONVERTING = ("builtins.int", "builtins.float", "builtins.round", "builtins.abs")
+AUGMENTED: dict[type[cst.CSTNode], str] = {
+    cst.AddAssign: "+",
+    cst.SubtractAssign: "-",
+    cst.MultiplyAssign: "*",
+    cst.DivideAssign: "/",
+}
+_OPERATORS: dict[type[cst.CSTNode], str] = {
+    cst.Add: "+",
+    cst.Subtract: "-",
+    cst.Multiply: "*",
+    cst.Divide: "/",
+}
+
+
+class Recurrences:
+    """The recurrences of one module, by their text alone."""
+
+    def __init__(self, values: ValueAnalysis, reaching: Reaching) -> None:
+        self._values, self._reaching = values, reaching
+
+    def of(self, binding: Binding, place: cst.CSTNode) -> Recurrence | None:
+        """How `x += c`, or `x = max(low, x * c)`, makes a variable of itself; None where a variable is not made so."""
+        if not isinstance(place, cst.BaseExpression):
+            return None
+        if binding.adds:
+            statement = self._values.module.parent(place)
+            if not isinstance(statement, cst.AugAssign):
+                return None
+            sign = AUGMENTED.get(type(statement.operator), "?")
+            itself = lambda node: self.is_same(node, place)  # noqa: E731
+            weights = step_of_average(binding.value, sign, itself)
+            return Recurrence("~" if weights else sign, binding.value, weights)
+        if binding.path:
+            return None
+        value = self.within_bounds(binding.value, place)
+        return self.made_of(value, lambda node: self._is_itself(node, place, binding))
+
+    def made_of(
+        self, value: cst.BaseExpression, is_itself: Callable[[cst.BaseExpression], bool]
+    ) -> Recurrence | None:
+        """How a value is made of a variable's value before: `x + c`, `c * x`, `d * x + (1 - d) * y`."""
+        match value:
+            case cst.BinaryOperation(left=left, operator=operator, right=right):
+                sign = _OPERATORS.get(type(operator), "?")
+                for one, other in ((left, right), (right, left)):
+                    if is_itself(one) and (one is left or sign in "+*"):
+                        weights = step_of_average(other, sign, is_itself)
+                        return Recurrence("~" if weights else sign, other, weights)
+                if sign == "+" and (weights := weights_of_average(left, right, is_itself)):
+                    return Recurrence("~", weights[0][0], weights)
+        return None
+
+    def within_bounds(
+        self, value: cst.BaseExpression, place: cst.BaseExpression
+    ) -> cst.BaseExpression:
+        """`x * c` of `max(low, x * c)`, whose bounds scale as the variable does."""
+        while True:
+            match value:
+                case cst.IfExp(body=one, orelse=other):
+                    inside = [one, other]
+                case cst.Call() if self._values.qualified(value.func) in (*BOUNDS, *CONVERTING):
+                    inside = positional(value)
+                case _:
+                    break
+            inner = next((each for each in inside if self._reads(each, place)), None)
+            if inner is None:
+                break
+            value = inner
+        return value
+
+    def _reads(self, node: cst.CSTNode, place: cst.BaseExpression) -> bool:
+        if isinstance(node, cst.Name | cst.Attribute) and self.is_same(node, place):
+            return True
+        return any(self._reads(child, place) for child in self._values.module.children(node))
+
+    def is_same(self, node: cst.BaseExpression, place: cst.BaseExpression) -> bool:
+        identity = self._values.definitions.identity
+        if isinstance(node, cst.Name) and isinstance(place, cst.Name):
+            return node.value == place.value and identity(node) == identity(place)
+        if isinstance(node, cst.Attribute | cst.Subscript):
+            return self._values.module.text(node) == self._values.module.text(place)
+        return False
+
+    def _is_itself(
+        self, node: cst.BaseExpression, place: cst.BaseExpression, binding: Binding
+    ) -> bool:
+        """Whether an operand is the variable as the same statement left it before."""
+        while (
+            isinstance(node, cst.Call)
+            and self._values.qualified(node.func) in CONVERTING
+            and node.args
+        ):
+            node = node.args[0].value
+        if not self.is_same(node, place):
+            return False
+        if isinstance(node, cst.Name):
+            return any(d is binding for d in self._reaching(node))
+        return True

@@ -1,0 +1,47 @@
+"""What the parts of the walk over a module ask of it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import libcst as cst
+
+from .exponents import Exponent
+from .scale_findings import Agreeing, Found, Scale
+
+
+class Walk(Protocol):
+    """The walk that finds how expressions scale.
+
+    Attributes:
+        found: what it has found.
+    """
+
+    found: Found
+
+    def scale(self, node: cst.BaseExpression) -> Scale:
+        """How an expression scales."""
+
+    def agree(
+        self,
+        kind: Agreeing,
+        place: cst.BaseExpression,
+        left: cst.BaseExpression,
+        right: cst.BaseExpression,
+    ) -> Exponent:
+        """The exponent of what comes of two operands that must scale alike."""
+
+    def sink(self, node: cst.BaseExpression, expected: Exponent, reason: str) -> None:
+        """A number that a library takes."""
+
+    def qualified(self, call: cst.Call) -> str:
+        """The full name of the function that is called."""
+
+    def opaque(self, call: cst.Call) -> Scale:
+        """What a function gives of which nothing is known."""
+
+    def outside(self, node: cst.BaseExpression) -> Scale:
+        """A number that comes from outside the program."""
+
+    def is_external(self, node: cst.BaseExpression) -> bool:
+        """Whether a number comes from outside the program."""

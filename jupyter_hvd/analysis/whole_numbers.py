@@ -1,0 +1,106 @@
+"""Which expressions are whole numbers, as counts are."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from .index import ELEMENT, Binding
+from .library import Kind
+from .scale_findings import Reaching
+from .scale_signatures import ScaleLibrary
+from .syntax import method
+from .values import ValueAnalysis
+
+BOUNDS = ("builtins.max", "builtins.min")
+
+
+class WholeNumbers:
+    """The whole numbers of one module."""
+
+    def __init__(self, values: ValueAnalysis, library: ScaleLibrary, reaching: Reaching) -> None:
+        self._values, self._library, self._reaching = values, library, reaching
+        self._whole: dict[cst.CSTNode, bool] = {}
+
+    def is_whole(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a whole number, as counts are."""
+        found = self._whole.get(node)
+        if found is None:
+            self._whole[node] = True  # for what depends on itself
+            self._whole[node] = found = self._is_whole(node)
+        return found
+
+    def _is_whole(self, node: cst.BaseExpression) -> bool:
+        match node:
+            case cst.Integer():
+                return True
+            case cst.Tuple(elements=elements) | cst.List(elements=elements):
+                return all(self.is_whole(element.value) for element in elements)
+            case cst.UnaryOperation(operator=cst.Minus() | cst.Plus(), expression=inner):
+                return self.is_whole(inner)
+            case cst.BinaryOperation(
+                left=left,
+                operator=cst.Add()
+                | cst.Subtract()
+                | cst.Multiply()
+                | cst.FloorDivide()
+                | cst.Modulo(),
+                right=right,
+            ):
+                return self.is_whole(left) and self.is_whole(right)
+            case cst.IfExp(body=one, orelse=other) | cst.BooleanOperation(left=one, right=other):
+                return self.is_whole(one) and self.is_whole(other)
+            case cst.Name():
+                definitions = self._reaching(node)
+                return bool(definitions) and all(map(self._sets_whole, definitions))
+            case cst.Attribute():
+                if bindings := self._values.attribute_bindings(node):
+                    return all(map(self._sets_whole, bindings))
+                return self._library.is_whole(self._values, node)
+            case cst.Call():
+                return self._gives_whole(node)
+            case cst.Subscript():
+                held = self._values.of(node)
+                return bool(held) and all(isinstance(value.node, cst.Integer) for value in held)
+        return False
+
+    def _sets_whole(self, definition: object) -> bool:
+        match definition:
+            case Binding(value=value, path=()):
+                return self.is_whole(value)
+            case Binding(value=cst.Call() as call, path=path):
+                name = self._values.qualified(call.func)
+                return (name == "builtins.enumerate" and path[1:] == (0,)) or (
+                    name == "builtins.range" and path == (ELEMENT,)
+                )
+            case cst.Param():
+                function = self._values.module.owner(definition)
+                entry = (
+                    self._library.entry_point(self._values, function)
+                    if function is not None
+                    else None
+                )
+                if entry is not None:
+                    return True
+                passed = self._values.flow.passed(definition)
+                if definition.default is not None:
+                    passed = [*passed, definition.default]
+                return bool(passed) and all(map(self.is_whole, passed))
+        return False
+
+    def _gives_whole(self, call: cst.Call) -> bool:
+        name = self._values.qualified(call.func)
+        if name in ("builtins.int", "builtins.len") or (
+            name == "builtins.round" and len(call.args) == 1
+        ):
+            return True
+        if name in BOUNDS or name in ("builtins.abs", "builtins.sum"):
+            return all(self.is_whole(arg.value) for arg in call.args)
+        if self._library.is_whole(self._values, call):
+            return True
+        functions = [v.node for v in self._values.of(call.func) if v.kind is Kind.FUNCTION]
+        returned = [r for f in functions if f is not None for r in self._values.index.returns[f]]
+        if returned:
+            return all(map(self.is_whole, returned))
+        if isinstance(call.func, cst.Attribute) and method(call) in ("numpy", "item", "value"):
+            return self.is_whole(call.func.value)
+        return False
