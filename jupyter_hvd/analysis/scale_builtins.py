@@ -9,6 +9,7 @@ import libcst as cst
 
 from .exponents import ZERO, Unknown, exponent_of
 from .flow import positional
+from .scale_calls import numbered
 from .scale_findings import Agreement, Scale, number_of, unknown_scale
 from .scale_recurrences import CONVERTING
 from .scale_walk import Walk
@@ -32,8 +33,7 @@ def _range(walk: Walk, call: cst.Call) -> Scale:
 def _enumerate(walk: Walk, call: cst.Call) -> Scale:
     over = walk.scale(call.args[0].value) if call.args else unknown_scale(call)
     length = over.length if over.length is not None else exponent_of(Unknown(call, "length"))
-    element = over.element or unknown_scale(call)
-    return Scale(ZERO, length, Scale(ZERO, items=(Scale(length), element)))
+    return Scale(ZERO, length, numbered(length, over.element or unknown_scale(call)))
 
 
 def _zip(walk: Walk, call: cst.Call) -> Scale:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from .exponents import Exponent, Unknown, exponent_of
+from .exponents import ZERO, Exponent, Unknown, exponent_of
 from .scale_findings import Scale
 from .scale_signatures import Signature
 from .scale_walk import Walk
@@ -67,4 +67,13 @@ def signature_result(
     scale: Scale | None = None
     for term in reversed(lengths):
         scale = Scale(value, term.at(letters), scale or element, is_record=True)
-    return replace(scale, is_record=False) if scale is not None else Scale(value)
+    if scale is None:
+        return Scale(value)
+    if signature.is_numbered and scale.length is not None:
+        scale = replace(scale, element=numbered(scale.length, scale.element or element))
+    return replace(scale, is_record=False)
+
+
+def numbered(length: Exponent, element: Scale) -> Scale:
+    """An element of a sequence beside its number."""
+    return Scale(ZERO, items=(Scale(length), element))

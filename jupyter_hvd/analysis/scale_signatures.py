@@ -49,16 +49,19 @@ class Signature:
         parameters: name and exponent, in the order of positions; None for an argument of any exponent.
         result: the exponent of a number that it gives, or of the elements of a sequence.
         lengths: where it gives a sequence, its length, the length of its elements, and so on.
+        is_numbered: it gives each element with its number, as `enumerate` does.
     """
 
     parameters: tuple[tuple[str, Term | None], ...]
     result: Term | None
     lengths: tuple[Term, ...] = ()
+    is_numbered: bool = False
 
 
 @cache
 def signature(text: str) -> Signature:
-    """The signature that is written `name: exponent, … -> [length][length of elements] exponent`.
+    """The signature that is written `name: exponent, … -> [length][length of elements] exponent`, or `… -> #[length]` for
+    elements with their numbers.
 
     An exponent is a sum of numbers and letters; `_` is any. The letters `l` and `m` are the length of the receiver, else of
     the first argument, and of its elements, `v` is its own exponent, and `u` one that nothing determines.
@@ -74,11 +77,12 @@ def signature(text: str) -> Signature:
         for name, _, of in (each.partition(":") for each in taken.split(",") if each.strip())
     )
     lengths = re.findall(r"\[([^\]]*)\]", given)
-    result = re.sub(r"\[[^\]]*\]", "", given).strip()
+    result = re.sub(r"#|\[[^\]]*\]", "", given).strip()
     return Signature(
         parameters,
         None if result in ("", "_") else _term(result),
         tuple(_term(length) for length in lengths),
+        is_numbered="#" in given,
     )
 
 

@@ -69,9 +69,13 @@ class WholeNumbers:
                 return self.is_whole(value)
             case Binding(value=cst.Call() as call, path=path):
                 name = self._values.qualified(call.func)
-                return (name == "builtins.enumerate" and path[1:] == (0,)) or (
-                    name == "builtins.range" and path == (ELEMENT,)
+                if path == (ELEMENT,):
+                    return name == "builtins.range"
+                known = self._library.called(self._values, call)
+                is_numbered = name == "builtins.enumerate" or (
+                    known is not None and known.is_numbered
                 )
+                return is_numbered and path == (ELEMENT, 0)
             case cst.Param():
                 function = self._values.module.owner(definition)
                 entry = (

@@ -282,6 +282,22 @@ def test_rows_of_the_table(source, expected):
     assert notes(source) == []
 
 
+@pytest.mark.parametrize("loop", ["enumerate(DATA)", "DATA.enumerate()", "DATA.enumerate(start=0)"])
+@pytest.mark.parametrize("data", ["ds", "ds.repeat().take(40)"])
+def test_steps_are_numbered_by_python_and_by_datasets(loop: str, data: str):
+    source = f"""{MODEL}
+o = tf.keras.optimizers.SGD(0.01)
+ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(16)
+for step, (a, b) in {loop.replace("DATA", data)}:
+    with tf.GradientTape() as t:
+        loss = tf.reduce_mean((m(a) - b) ** 2)
+    o.apply_gradients(zip(t.gradient(loss, m.trainable_variables), m.trainable_variables))
+    if (step + 1) % 20 == 0:
+        m.save_weights("kept.weights.h5")
+"""
+    assert edits(source) == ["if (step + 1) % max(1, 20 // hvd.size()) == 0:"]
+
+
 def test_all_rows_at_once_are_no_steps():
     """Batches of all rows do not grow, so nothing that counts them is divided."""
     source = program(

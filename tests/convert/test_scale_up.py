@@ -54,6 +54,14 @@ BATCHES = {
     ),
     "fit without a size": ("model.fit(x, y)", ["model.fit(x, y, batch_size=32 * hvd.size())"]),
     "fit with a size": ("model.fit(x, y, 16)", ["model.fit(x, y, 16 * hvd.size())"]),
+    "fit cuts what a dataset gives, by a size": (
+        f"{PIPELINE}.batch(64)\n{MODEL}for a, b in data:\n    model.fit(a, b, batch_size=16)",
+        [
+            f"{PIPELINE}.batch(64 * hvd.size())",
+            "model.compile(keras.optimizers.SGD(0.1 * hvd.size()), loss='mse')",
+            "model.fit(a, b, batch_size=16 * hvd.size())",
+        ],
+    ),
     "a pipeline": (
         f"{PIPELINE}.batch(8).prefetch(1)\nmodel.fit(data)",
         [f"{PIPELINE}.batch(8 * hvd.size()).prefetch(1)"],

@@ -395,12 +395,14 @@ class BatchSizes:
 
     def _of_fits(self) -> Iterator[Batches]:
         arrays = {fit.call: fit for fit in self.data.fit_arrays}
-        datasets = dict(self.data.fit_datasets)
+        datasets, batches = dict(self.data.fit_datasets), dict(self.data.fits_of_batches)
         for call in self.data.training.keras.shown_fits:
             if self._is_stateful(call):
                 yield Batches(call, is_stateful=True)
             elif call in arrays:
                 yield self._of_arrays(call, arrays[call].batch_size)
+                if call in batches:  # which `fit` cuts into its own
+                    yield self._of_dataset(call, batches[call])
             elif call in datasets:
                 yield self._of_dataset(call, datasets[call])
             elif (size := fit_argument(call, "batch_size")) is not None and (

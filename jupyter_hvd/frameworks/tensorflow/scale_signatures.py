@@ -55,6 +55,7 @@ _OF_DATASETS: dict[str, str] = {
     "repeat": "count: n -> [l+n]",
     "unbatch": "-> [l+m]",
     "cardinality": "-> l",
+    "enumerate": "start: l -> #[l]",
     **dict.fromkeys(
         "cache filter interleave map prefetch shard shuffle skip apply with_options as_numpy_iterator".split(),
         "-> [l]",

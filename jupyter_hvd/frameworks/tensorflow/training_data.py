@@ -278,7 +278,14 @@ class TrainingData:
 
     @cached_property
     def fit_datasets(self) -> list[tuple[cst.Call, cst.BaseExpression]]:
-        """The `fit` calls of a dataset, with it."""
+        """The `fit` calls of a dataset, with it. Labels of their own are passed with arrays alone."""
+        return [
+            (call, data) for call, data in self.fits_of_batches if fit_argument(call, "y") is None
+        ]
+
+    @cached_property
+    def fits_of_batches(self) -> list[tuple[cst.Call, cst.BaseExpression]]:
+        """The `fit` calls of a dataset or of what it gives, with it."""
         return [
             (call, arg.value)
             for call in self.training.keras.shown_fits
