@@ -9,8 +9,7 @@ import libcst as cst
 
 from .exponents import ZERO, Unknown, exponent_of
 from .flow import positional
-from .scale_calls import numbered
-from .scale_findings import Agreement, Scale, number_of, unknown_scale
+from .scale_findings import Agreement, Scale, number_of, numbered, unknown_scale
 from .scale_recurrences import CONVERTING
 from .scale_walk import Walk
 from .whole_numbers import BOUNDS

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import libcst as cst
 
-from .exponents import ZERO, Exponent, Unknown, exponent_of
-from .scale_findings import Scale
+from .exponents import Exponent, Unknown, exponent_of
+from .scale_findings import Scale, numbered
 from .scale_signatures import Signature
 from .scale_walk import Walk
 from .syntax import argument
@@ -72,8 +72,3 @@ def signature_result(
     if signature.is_numbered and scale.length is not None:
         scale = replace(scale, element=numbered(scale.length, scale.element or element))
     return replace(scale, is_record=False)
-
-
-def numbered(length: Exponent, element: Scale) -> Scale:
-    """An element of a sequence beside its number."""
-    return Scale(ZERO, items=(Scale(length), element))

@@ -10,7 +10,7 @@ from typing import Literal
 import libcst as cst
 
 from .definitions import Definition
-from .exponents import Equation, Exponent, Unknown, exponent_of
+from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
 from .index import ELEMENT, Path
 
 #: The definitions that a name may hold.
@@ -205,6 +205,11 @@ def is_constant(node: cst.BaseExpression) -> bool:
         case cst.BinaryOperation(left=left, right=right):
             return is_constant(left) and is_constant(right)
     return False
+
+
+def numbered(length: Exponent, element: Scale) -> Scale:
+    """An element of a sequence beside its number."""
+    return Scale(ZERO, items=(Scale(length), element))
 
 
 def number_of(node: cst.BaseExpression) -> int | float | None:

@@ -44,6 +44,32 @@ def told(program: str) -> set[tuple[str, str]]:
     return {(d.code, d.severity) for d in conversion.diagnostics}
 
 
+ONE_BATCH_EACH = {
+    "a loop draws": f"{MODEL}for step in range(300):\n    some = np.array(random.sample(memory, 32))\n    model.fit(some, some)",
+    "a name": f"{MODEL}while True:\n    some = np.array(random.sample(old, SIZE))\n    model.fit(some, some, batch_size=SIZE)",
+    "a loop cuts": f"{MODEL}for i in range(0, len(x), 16):\n    model.fit(x[i:i + 16], y[i:i + 16])",
+    "a function that a loop calls": f"""{MODEL}
+def replay(rows):
+    for one, other in random.sample(memory, rows):
+        model.fit(one, other)
+for step in range(300):
+    replay(8)""",
+}
+
+
+@pytest.mark.parametrize("source", ONE_BATCH_EACH.values(), ids=ONE_BATCH_EACH.keys())
+def test_rows_that_are_drawn_for_one_batch_are_not_scaled_and_reported(source: str):
+    source = "import random\n" + source
+    assert not [line for line in changed(source) if "size" in line]
+    assert ("HVD801", "warning") in told(source)
+
+
+def test_many_rows_that_are_drawn_are_cut_into_batches():
+    source = f"{MODEL}for turn in range(9):\n    rows = np.random.choice(len(x), 5000)\n    model.fit(x[rows], y[rows])"
+    assert "model.fit(x[rows], y[rows], batch_size=32 * hvd.size())" in changed(source)
+    assert not told(source)
+
+
 BATCHES = {
     "a size and a rate side by side": (
         "SIZE, RATE = 8, 0.1\nmodel.compile(keras.optimizers.SGD(RATE))\nmodel.fit(x, y, SIZE)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ import libcst as cst
 
 from ...analysis.index import Binding, Path
 from ...analysis.library import Kind
+from ...analysis.scale_findings import number_of
 from ...analysis.syntax import argument, has_star, method, names_in, nodes_in
 from ...analysis.values import ValueAnalysis
 from .keras_loops import fit_argument
@@ -399,6 +401,8 @@ class BatchSizes:
         for call in self.data.training.keras.shown_fits:
             if self._is_stateful(call):
                 yield Batches(call, is_stateful=True)
+            elif call in arrays and self._is_one_batch(call, arrays[call].batch_size):
+                yield Batches(call)
             elif call in arrays:
                 yield self._of_arrays(call, arrays[call].batch_size)
                 if call in batches:  # which `fit` cuts into its own
@@ -425,6 +429,40 @@ class BatchSizes:
         made = self.values.flow.backward_slice(fit.func.value)
         given = (argument(node, "stateful") for node in made if isinstance(node, cst.Call))
         return any(arg is not None and self.module.text(arg.value) == "True" for arg in given)
+
+    def _is_one_batch(self, fit: cst.Call, batch_size: cst.BaseExpression | None) -> bool:
+        """Whether rows are drawn or cut for a `fit` each time, of which it makes one batch, as far as is seen.
+
+        These grow with what is drawn, `random.sample(memory, 32)`, and not with the batch size.
+        """
+        scope, given = self._repeated_scope(fit), fit_argument(fit, "x")
+        if scope is None or given is None:
+            return False
+        made = self.values.flow.backward_slice(given.value)
+        drawn = self._of_slices(
+            fit, {node for node in made if scope in self.module.ancestors(node)}
+        )
+        most = DEFAULT if batch_size is None else max(self._numbers_of(batch_size), default=DEFAULT)
+        return any(max(self._numbers_of(size), default=most) <= most for size in drawn.sizes)
+
+    def _repeated_scope(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """What is run again and again with a node in it: its function, if a loop calls it, or the outermost loop around it."""
+        function = self.module.function_of(node)
+        sites = self.values.calls.sites(function) if function is not None else ()
+        if any(self.module.enclosing(site, (cst.For, cst.While)) for site in sites):
+            return function
+        around = itertools.takewhile(lambda each: each is not function, self.module.ancestors(node))
+        loops = [each for each in around if isinstance(each, cst.For | cst.While)]
+        return loops[-1] if loops else None
+
+    def _numbers_of(self, size: cst.BaseExpression) -> list[float]:
+        """The numbers that an expression may be, as far as they are written out."""
+        found = (
+            number_of(value.node)
+            for value in self.values.of(size)
+            if isinstance(value.node, cst.BaseExpression)
+        )
+        return [number for number in found if number is not None]
 
     def _of_arrays(self, call: cst.Call, size: cst.BaseExpression | None) -> Batches:
         if size is None:
