@@ -101,17 +101,12 @@ SPELLINGS = (
 
 
 #: What is known to be wrong, until it is mended.
-FAULTS = {
-    "gan": "noise whose number of rows is written in the step, `tf.random.normal((20, 4))`, does not grow with the batch",
-}
 
 
 def case(program: Program):
     """A program of the suite; other spellings, and steps over one restriction each, are run by `make test-thorough`."""
     again = program.name in (*SPELLINGS, *ORDERED) or program.name.startswith("restriction_")
     marks = [pytest.mark.thorough] if again else []
-    if program.name in FAULTS:
-        marks.append(pytest.mark.xfail(reason=FAULTS[program.name], strict=True))
     return pytest.param(program, id=program.name, marks=marks)
 
 

@@ -44,6 +44,23 @@ def told(program: str) -> set[tuple[str, str]]:
     return {(d.code, d.severity) for d in conversion.diagnostics}
 
 
+def test_noise_for_each_row_grows_with_the_batch():
+    source = f"""{MODEL}
+optimizer = keras.optimizers.SGD(0.1)
+seeds = tf.random.normal((8, 3))
+def train(b):
+    noise = tf.random.normal((8, 3)) + tf.random.uniform((4, 1))
+    a = noise
+{STEP}
+for batch in {PIPELINE[7:]}.batch(8):
+    train(batch)
+model(seeds)
+"""
+    assert [line for line in changed(source) if "random" in line] == [
+        "noise = tf.random.normal((8 * hvd.size(), 3)) + tf.random.uniform((4, 1))"
+    ]
+
+
 ONE_BATCH_EACH = {
     "a loop draws": f"{MODEL}for step in range(300):\n    some = np.array(random.sample(memory, 32))\n    model.fit(some, some)",
     "a name": f"{MODEL}while True:\n    some = np.array(random.sample(old, SIZE))\n    model.fit(some, some, batch_size=SIZE)",

@@ -50,6 +50,10 @@ _DRAWS: Mapping[str, tuple[int, str]] = {
     "sample": (1, "k"),
     "choices": (2, "k"),
 }
+#: What draws numbers of a shape that is given, by its name.
+_NOISE = frozenset(
+    {"normal", "uniform", "truncated_normal", "standard_normal", "random_sample", "random"}
+)
 #: Functions through which a number of rows goes as it is, or as a bound of it.
 _BOUNDING = frozenset({"min", "int", "minimum"})
 #: What computes a number that is no number of rows any more.
@@ -559,11 +563,26 @@ class BatchSizes:
         for call, given in self.data.loop_data.items():
             looped = self._of_loops(call, given)
             if looped is not None:
-                yield looped
+                noise = tuple(self._rows_of_noise(looped))
+                yield replace(looped, sizes=(*looped.sizes, *noise))
                 continue
             found = self._of_slices(call, set(self._loops.behind(call)))
             is_whole = not found.can_grow and call in self._loops.whole
             yield replace(found, whole=found.whole or call) if is_whole else found
+
+    def _rows_of_noise(self, batches: Batches) -> Iterator[cst.BaseExpression]:
+        """The numbers that repeat a batch's size where a step draws noise for each row: 20 of `tf.random.normal((20, 4))`."""
+        numbers = {number for size in batches.sizes for number in self._numbers_of(size)}
+        step = batches.training
+        loop = self.module.enclosing(step, (cst.For, cst.While))
+        for node in self._loops.behind(step) if numbers else ():
+            if not isinstance(node, cst.Call) or method(node) not in _NOISE:
+                continue
+            if self.module.function_of(node) is None and loop not in {*self.module.ancestors(node)}:
+                continue
+            for rows in shapes_given(node):
+                if isinstance(rows, cst.Integer) and number_of(rows) in numbers:
+                    yield rows
 
     def _of_loops(self, call: cst.Call, given: list[cst.BaseExpression]) -> Batches | None:
         """The batches of what loops around a step run over, of the innermost that gives batches; None where none does."""
