@@ -184,9 +184,9 @@ format: env
 fuzz-tensor: env
 	$(BIN)/python tests/tensor/fuzz.py --programs 100000 --workers 2
 
-# Random training programs, converted and run on two living ranks: FUZZ='--programs 500 --start 1000 --workers 2'.
+# 2,000 random training programs, scaled up and compared as functions of the examples seen.
 fuzz-convert: env
-	$(BIN)/python tests/generated/fuzz.py $(FUZZ)
+	$(BIN)/pytest -q -m thorough tests/generated/test_scaled_programs.py
 
 # Kernels beside direct JAX, the newest, in one table, and step times as predicted and measured: docs/performance.md, its plots, and a table of docs/distribute.md are made anew.
 bench: env

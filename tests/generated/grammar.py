@@ -1,9 +1,7 @@
 """Programs nobody wrote: TensorFlow training programs, composed of small parts.
 
 A program is a choice for each `Dimension`, the simplest option first, and a set of extras; its text is a pure
-function of them. `scale=N` gives the text that a person would write who wants the steps of N ranks in one process:
-batches and rates N times as large, counts of steps an N-th. What the ranks of a conversion of the plain text end
-with must be what that one process ends with, wherever nothing is random (`is_deterministic`).
+function of them.
 """
 
 from __future__ import annotations
@@ -325,79 +323,35 @@ def start(training: str) -> Program:
     return program.having("model", "dense_built") if training == "minimize" else program
 
 
-def simpler(p: Program) -> Iterator[Program]:
-    """Programs with one part less, or with a simpler one."""
-    for extra in sorted(p.extras):
-        yield p.without(extra)
-    for dimension, options in DIMENSIONS.items():
-        chosen = getattr(p, dimension)
-        if chosen != options[0]:
-            yield p.having(dimension, options[0])
-
-
-def is_deterministic(p: Program) -> bool:
-    """Whether the ranks must end with what one process ends with: nothing is random, shares are equal, losses are means."""
-    return (
-        (p.initial != "random" or p.model == "raw")
-        and p.source
-        not in ("shuffled", "shuffled_seed", "cached", "shuffling_generator", "arrays", "options")
-        and p.rows != "uneven"
-        and p.model not in ("dropout", "batchnorm")
-        and "break_on_loss" not in p.extras
-        and "early_stopping" not in p.extras
-    )
-
-
-def counts_examples(p: Program) -> bool:
-    """Whether which examples are seen, and how often, is the same for all orders of them."""
-    whole = p.walk in (
-        "for",
-        "enumerate",
-        "dataset_enumerate",
-        "batch",
-        "try_next",
-        "continue_after",
-    )
-    ordered = p.source not in (
-        "shuffled",
-        "shuffled_seed",
-        "cached",
-        "shuffling_generator",
-        "options",
-    )
-    return (whole or ordered) and not p.extras & {"break_on_loss", "early_stopping"}
-
-
 # The text
 
 
-def text(p: Program, scale: int = 1) -> str:
+def text(p: Program) -> str:
     """The program."""
-    return Writer(p, scale).program()
+    return Writer(p).program()
 
 
 class Writer:
     """Writes one program; each method one place of it."""
 
-    def __init__(self, p: Program, scale: int) -> None:
-        self.p, self.n = p, scale
+    def __init__(self, p: Program) -> None:
+        self.p = p
         self.name = NAMES[p.names]
-        self.batch = BATCH * scale
+        self.batch = BATCH
         self.rows = ROWS
-        self.steps = 4 // scale
+        self.steps = 4
 
     def __getattr__(self, name: str) -> str:
         return self.name[name]
 
     def f(self, template: str) -> str:
-        """A template with names put in: `«model»`, and numbers that follow the number of ranks."""
+        """A template with names and numbers put in: `«model»`, `«B»`."""
         for key, value in self.name.items():
             template = template.replace(f"«{key}»", value)
         return (
             template.replace("«B»", str(self.batch))
             .replace("«K»", self.keras)
             .replace("«S»", str(self.steps))
-            .replace("«N»", str(self.n))
             .replace("«MSE»", "mse" if KERAS_3 else "mean_squared_error")
             .replace("«W»", ".weights.h5" if KERAS_3 else ".h5")
         )
@@ -503,8 +457,7 @@ class Writer:
     @property
     def rate_number(self) -> str:
         base = {"adam": 0.01, "adamw": 0.01, "rmsprop": 0.01}.get(self.p.optimizer, 0.05)
-        # A rate of the program's own is not multiplied, which is told.
-        return repr(base if self.p.training in ("by_hand", "own_optimizer") else base * self.n)
+        return repr(base)
 
     def definitions(self) -> str:
         """Classes and functions of the program's own."""
@@ -513,8 +466,7 @@ class Writer:
             out.append(
                 "class Falling(«K».optimizers.schedules.LearningRateSchedule):\n"
                 "    def __call__(self, step):\n"
-                "        return " + (f"{self.n} * " if self.n > 1 else "") + "0.05 / (1.0 + 0.1 * tf.cast(step, tf.float32)"
-                + (f" * {self.n}" if self.n > 1 else "") + ")\n\n"
+                "        return 0.05 / (1.0 + 0.1 * tf.cast(step, tf.float32))\n\n"
                 "    def get_config(self):\n"
                 "        return {}\n"
             )  # fmt: skip
@@ -697,7 +649,7 @@ class Writer:
         return "[w, b]" if self.p.model == "raw" else "«model».trainable_variables"
 
     def rate(self) -> str:
-        p, n = self.p, self.n
+        p = self.p
         r = self.rate_number
         schedules = "«K».optimizers.schedules"
         return {
@@ -705,30 +657,22 @@ class Writer:
             "positional": r,
             "constant": "RATE" if p.names == "full" else "learning_rate=RATE",
             "expression": f"learning_rate={r} / 2",
-            "default": "" if n == 1 else f"learning_rate={n * self.default_rate!r}",
+            "default": "",
             "variable": f"learning_rate=tf.Variable({r}, trainable=False)",
-            "exponential": f"{schedules}.ExponentialDecay({r}, decay_steps={8 // n}, decay_rate=0.5)",
-            "piecewise": f"{schedules}.PiecewiseConstantDecay([{4 // n}], [{r}, {0.5 * n * 0.02!r}])",
-            "cosine": f"{schedules}.CosineDecay({r}, {16 // n})",
+            "exponential": f"{schedules}.ExponentialDecay({r}, decay_steps=8, decay_rate=0.5)",
+            "piecewise": f"{schedules}.PiecewiseConstantDecay([4], [{r}, {0.5 * 0.02!r}])",
+            "cosine": f"{schedules}.CosineDecay({r}, 16)",
             "own_schedule": "learning_rate=Falling()",
             "set_each_epoch": f"learning_rate={r}",
             "callback": f"learning_rate={r}",
         }[p.rate]
 
-    @property
-    def default_rate(self) -> float:
-        return {"sgd": 0.01, "momentum": 0.01, "clipnorm": 0.01}.get(self.p.optimizer, 0.001)
-
     def optimizer(self) -> str:
         p, rate = self.p, self.rate()
         if p.optimizer == "by_name":
-            return '"sgd"' if self.n == 1 else f"«K».optimizers.SGD({0.01 * self.n!r})"
+            return '"sgd"'
         if p.optimizer == "get":
-            return (
-                '«K».optimizers.get("sgd")'
-                if self.n == 1
-                else f"«K».optimizers.SGD({0.01 * self.n!r})"
-            )
+            return '«K».optimizers.get("sgd")'
         name, *more = {
             "sgd": ("SGD",),
             "momentum": ("SGD", "momentum=0.9"),
