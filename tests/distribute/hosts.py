@@ -134,3 +134,14 @@ def command_lines() -> list[str]:
         with suppress(psutil.Error):
             lines.append(" ".join(process.cmdline()))
     return lines
+
+
+def printed(logs: Path) -> list[str]:
+    """What each rank of the only job in a folder of logs has printed: the job itself shows rank 0's output."""
+    (job,) = logs.iterdir()
+    ranks = sorted(job.glob("rank-*.txt"))
+    assert [rank.name for rank in ranks] == [f"rank-{number}.txt" for number in range(len(ranks))]
+    return [
+        "".join(f"{line.partition(' ')[2]}\n" for line in rank.read_text().splitlines())
+        for rank in ranks
+    ]

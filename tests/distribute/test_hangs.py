@@ -31,7 +31,7 @@ hvd = importlib.import_module("horovod.tensorflow")
 hvd.init()
 one = tf.constant([1.0])
 """
-#: Each with what must be told: of the rows of both ranks, and in words.
+#: Each with what must be told: of the rows of both ranks, and in words. FOLDER is the job's: other ranks work in copies of it.
 KINDS: dict[str, tuple[str, str, str, str]] = {
     "a rank left the loop early": (
         'for batch in range(20 if hvd.rank() == 0 else 19):\n    hvd.allreduce(one, name=f"batch {batch}")\n'
@@ -59,7 +59,7 @@ KINDS: dict[str, tuple[str, str, str, str]] = {
         "all ranks must come to the same ones, in the same order.",
     ),
     "a rank waits for a file": (
-        'file = open("locked", "w")\nif hvd.rank() == 1:\n    hvd.allreduce(one, name="first")\n'
+        'file = open("FOLDER/locked", "w")\nif hvd.rank() == 1:\n    hvd.allreduce(one, name="first")\n'
         'fcntl.flock(file, fcntl.LOCK_EX)\nif hvd.rank() == 0:\n    hvd.allreduce(one, name="first")\n'
         'hvd.allreduce(one, name="second")\n',
         r"^0 .*line 12 +waits in allreduce of second",
@@ -139,7 +139,7 @@ OTHERS = ("a rank in an infinite loop", "a rank asleep", "an exception caught on
 )
 def test_hang_of_a_job(tmp_path: Path, kind: str) -> None:
     body, zero, one, meaning = KINDS[kind]
-    with running(tmp_path, HEAD + body) as process:
+    with running(tmp_path, HEAD + body.replace("FOLDER", str(tmp_path))) as process:
         said = told(process, meaning)
     assert "no progress for" in said, said
     assert re.search(zero, said, re.MULTILINE), said
@@ -181,10 +181,12 @@ def test_a_notebook_is_told_by_its_cells(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_verify_says_where_ranks_are_stuck(hvd: Any, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(TRAINS)
-    done = hvd("verify", "job.py", "--timeout", 30, "--json", timeout=500)
+    done = hvd("verify", "job.py", "-n", 2, "--timeout", 30, "--json", timeout=500)
+    assert done.returncode == 1
     checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
-    stuck = checks["no rank stuck"]
+    stuck = checks["2 ranks: ending"]
     assert stuck["status"] == "fail"
+    assert "ranks wait for one another" in stuck["detail"]
     assert re.search(r"^1 .*job\.py, line [89] +computes", stuck["detail"], re.MULTILINE), stuck
     assert "job.py, line 14" in stuck["detail"]
 

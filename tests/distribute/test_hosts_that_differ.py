@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from .hosts import GATEWAY, HOSTS, another_keras, change, sh
+from .hosts import GATEWAY, HOSTS, another_keras, change, printed, sh
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 PROGRAM = "import os\nprint('ran on', os.uname().nodename, flush=True)\n"
+HVD = (sys.executable, "-m", "jupyter_hvd")
 SECOND = list(HOSTS)[1]
 #: The second host by its address, as the user names it.
 NAMED = f"host {HOSTS[SECOND]}:"
@@ -38,7 +39,7 @@ def job(two_hosts: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     def run(**environment: str) -> subprocess.CompletedProcess[str]:
         hosts = ",".join(f"{address}:1" for address in HOSTS.values())
         return subprocess.run(
-            [sys.executable, "-m", "jupyter_hvd", "run", "job.py", "-n", "2", "-H", hosts],
+            [*HVD, "run", "job.py", "-n", "2", "-H", hosts, "--log", str(two_hosts / "logs")],
             cwd=work,
             env={**os.environ, "PATH": f"{two_hosts / 'bin'}:{os.environ['PATH']}", **environment},
             capture_output=True,
@@ -50,11 +51,12 @@ def job(two_hosts: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     return run
 
 
-def test_hosts_that_are_alike(job: Any) -> None:
+def test_hosts_that_are_alike(two_hosts: Path, job: Any) -> None:
     done = job()
     assert done.returncode == 0, done.stdout + done.stderr
-    for rank, host in enumerate(HOSTS):
-        assert f"[{rank}] ran on {host}" in done.stdout
+    ran = [f"ran on {host}\n" for host in HOSTS]
+    assert printed(two_hosts / "logs") == ran
+    assert done.stdout == ran[0]
 
 
 def test_all_that_differs_is_told_before_a_rank_starts(two_hosts: Path, job: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from .hosts import HOSTS, another_keras, change
+from .hosts import HOSTS, another_keras, change, printed
 from .slurm import Slurm, slurm_of_two_nodes, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -65,6 +65,12 @@ def start(slurm: Slurm, tmp_path: Path) -> Iterator[Callable[..., subprocess.Pop
     assert slurm.no_job_left()
 
 
+@pytest.fixture
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for a job's log, not beside the program."""
+    return tmp_path_factory.mktemp("logs")
+
+
 def program(folder: Path, text: str) -> str:
     path = folder / "job.py"
     path.write_text(text)
@@ -94,27 +100,33 @@ def processes_naming(word: str) -> list[psutil.Process]:
     return found
 
 
+def check_places(logs: Path) -> None:
+    """Each rank was on a node of its own."""
+    said = printed(logs)
+    assert len(said) == len(HOSTS)
+    for rank, host in enumerate(HOSTS):
+        assert f"rank {rank} on {host} job" in said[rank]
+
+
 def test_an_allocation_is_asked_for_and_given_back(
-    slurm: Slurm, start: Any, tmp_path: Path
+    slurm: Slurm, start: Any, tmp_path: Path, logs: Path
 ) -> None:
     file = program(tmp_path, WHERE_AM_I)
-    job = start(*HVD, "run", file, "-n", "2", "--launcher", "slurm", APART)
+    job = start(*HVD, "run", file, "-n", "2", "--launcher", "slurm", APART, "--log", str(logs))
     output, _ = job.communicate(timeout=60)
     assert job.returncode == 0, output
-    for rank, host in enumerate(HOSTS):
-        assert f"[{rank}] rank {rank} on {host} job" in output
+    check_places(logs)
     assert slurm.no_job_left()
     assert list(tmp_path.iterdir()) == [Path(file)]  # no folder is left beside it
 
 
-def test_inside_an_allocation_it_is_found_out(start: Any, tmp_path: Path) -> None:
+def test_inside_an_allocation_it_is_found_out(start: Any, tmp_path: Path, logs: Path) -> None:
     file = program(tmp_path, WHERE_AM_I)
     salloc = ("salloc", "--quiet", "--ntasks=2", "--ntasks-per-node=1")
-    job = start(*salloc, *HVD, "run", file, "-n", "2")
+    job = start(*salloc, *HVD, "run", file, "-n", "2", "--log", str(logs))
     output, _ = job.communicate(timeout=60)
     assert job.returncode == 0, output
-    for rank, host in enumerate(HOSTS):
-        assert f"rank {rank} on {host}" in output
+    check_places(logs)
     refused = start(*salloc, *HVD, "run", file, "-n", "9")
     output, _ = refused.communicate(timeout=60)
     assert refused.returncode == 2

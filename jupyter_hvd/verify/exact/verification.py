@@ -166,7 +166,8 @@ class ExactVerification:
             return f"On {sizes} ranks {same}, as far as they were observed."
         if self.scaled and self.fails:
             wrong = next(check for check in self.checks if check.status == "fail")
-            return f"The scaled program does not hold. First: {wrong.check}: {wrong.detail}."
+            fault, *_ = wrong.detail.splitlines()  # where ranks wait, a table follows
+            return f"The scaled program does not hold. First: {wrong.check}: {fault}."
         if self.holds:
             return f"On {sizes} ranks the program gives one process's results, as far as they were observed."
         if self.fails:
