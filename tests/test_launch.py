@@ -19,8 +19,14 @@ from jupyter_hvd.launchers.reaper import private_folder
 
 pytestmark = pytest.mark.slow
 
-# A program without training is run as it is: quick, and with the ranks' own numbers.
-HEAD = "import os, sys\nrank = int(os.environ['HOROVOD_RANK'])\n"
+# A program without training is quick. The terminal shows rank 0's output only, so each rank writes what it has
+# to say beside the program: by a full path, for the other ranks work on copies of the folder.
+HEAD = """import os, pathlib, sys
+rank = int(os.environ['HOROVOD_RANK'])
+def say(*words):
+    with pathlib.Path(__file__).with_name(f'said-{rank}').open('a') as file:
+        print(*words, file=file)
+"""
 
 
 #: Tells this module's processes from those of other jobs on the machine.
@@ -56,17 +62,18 @@ def test_output_arguments_and_imports(hvd, tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("value = 'from a module beside'\n")
     path = program(
         tmp_path,
-        "import beside\nprint(rank, sys.argv[1:], beside.value, __file__, __name__)\n"
-        "print('hashed', hash('a word'))\n",
+        "import beside\nprint('rank', rank)\nprint('rank', rank, file=sys.stderr)\n"
+        "say(rank, sys.argv[1:], beside.value, __file__, __name__)\nsay(hash('a word'))\n",
     )
     done = hvd("run", path, "-n", 2, "--", "--epochs", "3")
     assert done.returncode == 0, done.stderr
+    assert done.stdout == "rank 0\n", "only rank 0's output is shown"
+    assert "rank 0" in done.stderr.splitlines()
+    assert "rank 1" not in done.stderr
+    said = [(tmp_path / f"said-{rank}").read_text().splitlines() for rank in (0, 1)]
     for rank in (0, 1):
-        assert (
-            f"[{rank}] {rank} ['--epochs', '3'] from a module beside {path} __main__" in done.stdout
-        )
-    hashed = {line.split("hashed ")[1] for line in done.stdout.splitlines() if "hashed " in line}
-    assert len(hashed) == 1, "a set of words has one order on all ranks"
+        assert said[rank][0] == f"{rank} ['--epochs', '3'] from a module beside {path} __main__"
+    assert said[0][1] == said[1][1], "a set of words has one order on all ranks"
 
 
 def test_exit_code_of_the_rank(hvd, tmp_path: Path) -> None:
@@ -117,32 +124,41 @@ def test_failing_cell_is_named(hvd, tmp_path: Path) -> None:
     assert done.stderr.count("ZeroDivisionError: division by zero") == 1
 
 
-def test_shell_lines_run_once(hvd, tmp_path: Path) -> None:
-    """Ranks of one folder share what a notebook gives to a shell, and go on with its output."""
+def test_shell_lines_run_on_rank_zero_first(hvd, tmp_path: Path) -> None:
+    """Each rank runs them in its folder, one after rank 0, and goes on with rank 0's output and exit code."""
+    (tmp_path / "lines.txt").touch()
     cells = (
-        "import os, pathlib\nrank, name = os.environ['HOROVOD_RANK'], 'made'",
-        "!echo line $$ >> lines.txt; sleep 1; mkdir {name}",
+        f"import os, pathlib\nrank, name, top = os.environ['HOROVOD_RANK'], 'made', {str(tmp_path)!r}",
+        "!echo rank $$HOROVOD_RANK; echo line >> lines.txt; echo begun >> {top}/order.txt",
+        "!sleep 1; echo ended >> {top}/order.txt; mkdir {name}",
         "found = !ls made/.. | grep made\nassert found == ['made'], found",
+        "drawn = !cat /proc/sys/kernel/random/uuid",
         "%%bash\necho cell >> cells.txt; sleep 1; mv made moved",
         "assert pathlib.Path('moved').is_dir()\nfor turn in range(2):\n    !echo turn >> turns.txt",
         "%%writefile -a written.txt\nonce",
-        "!exit 3",
-        "pathlib.Path(f'seen-{rank}').write_text(f'{_exit_code} {pathlib.Path(\"written.txt\").read_text()}')",
+        "!exit $((3 + HOROVOD_RANK))",
+        "code = _exit_code\n!mkdir {top}/once\nassert _exit_code == 0, _exit_code",
+        "names = 'lines', 'cells', 'turns', 'written'\n"
+        "texts = [pathlib.Path(f'{name}.txt').read_text() for name in names]\n"
+        "pathlib.Path(top, f'seen-{rank}').write_text(f'{texts} {code} {drawn}')",
     )
     notebook = new_notebook(cells=[new_code_cell(source) for source in cells])
     (tmp_path / "job.ipynb").write_text(nbformat.writes(notebook))
     done = hvd("run", "job.ipynb", "-n", 2)
     assert done.returncode == 0, done.stdout + done.stderr
-    counts = {
-        name: len((tmp_path / f"{name}.txt").read_text().split("\n")) - 1
-        for name in ("lines", "cells", "turns")
-    }
-    assert counts == {"lines": 1, "cells": 1, "turns": 2}
-    assert {(tmp_path / f"seen-{rank}").read_text() for rank in (0, 1)} == {"3 once\n"}
+    assert "rank 0" in done.stdout.splitlines()
+    assert "rank 1" not in done.stdout
+    seen = [(tmp_path / f"seen-{rank}").read_text() for rank in (0, 1)]
+    assert seen[0].startswith("['line\\n', 'cell\\n', 'turn\\nturn\\n', 'once\\n'] 3 ['")
+    assert seen[0] == seen[1]
+    order = (tmp_path / "order.txt").read_text().split()
+    assert order == ["begun", "begun", "ended", "ended"]
+    for name in ("lines", "cells"):
+        assert (tmp_path / f"{name}.txt").read_text().count("\n") == 1
 
 
-def test_verify_knows_that_shell_lines_run_once(hvd, tmp_path: Path) -> None:
-    """There each rank runs them in a folder of its own; what they write is not said to be another rank's doing."""
+def test_verify_of_shell_lines(hvd, tmp_path: Path) -> None:
+    """Each rank runs them in a folder of its own; the ranks agree on what they print and write."""
     cells = (
         "%%bash\necho 200 > count.txt",
         "import numpy as np\nimport tensorflow as tf\nfound = !cat count.txt\n!touch seen.txt\ncount = int(found[0])",
@@ -151,10 +167,12 @@ def test_verify_knows_that_shell_lines_run_once(hvd, tmp_path: Path) -> None:
     )
     notebook = new_notebook(cells=[new_code_cell(source) for source in cells])
     (tmp_path / "job.ipynb").write_text(nbformat.writes(notebook))
-    done = hvd("verify", "job.ipynb", "--steps", 2, "--json")
+    done = hvd("verify", "job.ipynb", "-n", 2, "--steps", 2, "--json")
     checks = {c["check"]: c for c in json.loads(done.stdout)["checks"]}
-    assert checks["output from rank 0 only"]["status"] == "pass", done.stdout
-    assert "2 files" in checks["output from rank 0 only"]["detail"]
+    for name in ("2 ranks: final weights", "2 ranks: ranks agree", "your files untouched"):
+        assert checks[name]["status"] == "pass", done.stdout
+    assert checks["2 ranks: files"]["status"] == "pass", done.stdout
+    assert "2 files" in checks["2 ranks: files"]["detail"]
 
 
 #: Cells of magics and help, all of which print something.
@@ -173,20 +191,22 @@ MAGICS = (
 
 
 def test_magics_print_on_rank_zero(hvd, tmp_path: Path) -> None:
-    """What the user's own code prints within a magic is printed as elsewhere."""
+    """Magics run on all ranks, and rank 0 prints."""
     cells = (
         *MAGICS,
         "def f():\n    print('from f')\n%time f()",
         "from IPython.core.magic import register_line_magic\n"
         "@register_line_magic\ndef own(line):\n    print('own', line)\n%own here",
-        "import os\nassert os.environ['SOME_NAME'] == '1'\nplace = %pwd\nassert place == os.getcwd()",
+        "import os\nassert os.environ['SOME_NAME'] == '1'\nplace = %pwd\nassert place == os.getcwd()\n"
+        f"open({str(tmp_path)!r} + '/ran-' + os.environ['HOROVOD_RANK'], 'w').close()",
     )
     notebook = new_notebook(cells=[new_code_cell(source) for source in cells])
     (tmp_path / "job.ipynb").write_text(nbformat.writes(notebook))
     done = hvd("run", "job.ipynb", "-n", 2)
     assert done.returncode == 0, done.stdout + done.stderr
-    printed = [line.removeprefix("[1] ") for line in done.stdout.splitlines() if line[:3] == "[1]"]
-    assert printed == ["from f", "own here"]
+    assert {p.name for p in tmp_path.glob("ran-*")} == {"ran-0", "ran-1"}
+    for text in ("from f", "own here", "env: SOME_NAME=1"):
+        assert done.stdout.splitlines().count(text) == 1
     for text in ("env: SOME_NAME=1", "Docstring", "Wall time", "IPython's 'magic' functions"):
         assert text in done.stdout
 
@@ -201,9 +221,10 @@ def test_verify_accepts_magics(hvd, tmp_path: Path) -> None:
     )
     notebook = new_notebook(cells=[new_code_cell(source) for source in cells])
     (tmp_path / "job.ipynb").write_text(nbformat.writes(notebook))
-    done = hvd("verify", "job.ipynb", "--steps", 2, "--json")
+    done = hvd("verify", "job.ipynb", "-n", 2, "--steps", 2, "--json")
     checks = {c["check"]: c for c in json.loads(done.stdout)["checks"]}
-    assert checks["output from rank 0 only"]["status"] == "pass", done.stdout
+    assert checks["2 ranks: final weights"]["status"] == "pass", done.stdout
+    assert checks["2 ranks: ranks agree"]["status"] == "pass", done.stdout
 
 
 @pytest.mark.parametrize(

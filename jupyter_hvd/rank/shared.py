@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 from .forks import run_forked
 
 #: By what an error of ours is found, and what follows it in TensorFlow's.
 MARK, ENDS = "jupyter_hvd: ", ("\n", "]", "[Op")
+#: Seconds between two looks whether the other ranks have copied the folder.
+PAUSE = 0.02
 
 
 def explain(report: str) -> str:
@@ -26,6 +29,13 @@ def explain(report: str) -> str:
     return text[:end].strip().strip("'\"")
 
 
+def await_copies(status: Path, size: int) -> None:
+    """Wait until the other ranks have copied the working folder: rank 0 writes to it from then on."""
+    copied = [status / f"copied-{rank}" for rank in range(1, size)]
+    while not all(file.exists() for file in copied):
+        time.sleep(PAUSE)
+
+
 def main() -> int:
     """Run what the command line says; the exit code."""
     from ..runtime.sharing.program import share_program
@@ -37,6 +47,9 @@ def main() -> int:
     status = Path(sys.argv[2])
     if rank:
         work_on_copy(status / f"files-{rank}", status.parent)
+        (status / f"copied-{rank}").touch()
+    else:
+        await_copies(status, int(os.environ.get("HOROVOD_SIZE", "1")))
     share_program()
     return run(sys.argv[1:], explain=explain)
 

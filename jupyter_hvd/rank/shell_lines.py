@@ -1,7 +1,8 @@
-"""What a notebook gives to a shell is run once for all ranks that work in one folder: `!unzip data.zip`, `%%bash`.
+"""Shell lines of a notebook, `!unzip data.zip` or `%%bash`, run on rank 0 first.
 
-Whichever rank comes first runs it; the others wait until it has ended, and are given its output and exit code.
-So no rank removes, writes or reads what another is about to write. Ranks with folders of their own each run it.
+The other ranks wait until rank 0's line has ended. A rank that works on a copy of the folder then runs the line
+there, for the files that it makes; `pip install` finds its work done. All ranks go on with rank 0's output and exit
+code, so `lines = !date` gives one value.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,23 +32,21 @@ PAUSE = 0.05
 
 @dataclass(frozen=True)
 class Ended:
-    """How a line ended: what it printed, its exit code, the error of a cell magic."""
+    """How a line ended: what it printed, its exit code, the error of a cell magic, and the folder it ran in."""
 
     output: str = ""
     code: int = 0
     error: str = ""
+    folder: str = ""
 
 
 class ShellLines:
     """The shell lines of one rank's notebook.
 
     Attributes:
-        folder: where the ranks of a job find one another's marks.
-        quiet: print nothing, since rank 0 does.
-        around: what is entered around each line that this rank runs.
+        folder: where the other ranks find rank 0's answers.
+        quiet: this is another rank than 0, and prints nothing.
     """
-
-    around: Callable[[], AbstractContextManager[object]] = staticmethod(nullcontext)
 
     def __init__(self, shell: Any, folder: Path, *, quiet: bool) -> None:
         self._shell, self._folder, self._quiet = shell, folder, quiet
@@ -64,9 +62,7 @@ class ShellLines:
     def system(self, command: str) -> None:
         """`!command`"""
         line = self._shell.var_expand(command, depth=1)
-        ended, mine = self._once(line, lambda: self._run(line))
-        if not mine and not self._quiet:
-            print(ended.output, end="")
+        ended = self._in_order(line, lambda: self._run(line))
         self._shell.user_ns["_exit_code"] = ended.code
 
     def getoutput(self, command: str, split: bool = True, depth: int = 0) -> Any:
@@ -74,7 +70,7 @@ class ShellLines:
         from IPython.utils.text import LSString, SList
 
         line = self._shell.var_expand(command, depth=depth + 1)
-        ended, _ = self._once(
+        ended = self._in_order(
             line, lambda: Ended(str(self._getoutput(line, split=False, depth=depth + 1)))
         )
         return SList(ended.output.splitlines()) if split else LSString(ended.output)
@@ -93,12 +89,11 @@ class ShellLines:
                 return Ended(error=f"{type(error).__name__}: {error}")
             return Ended()
 
-        ended, mine = self._once(f"%%{name} {line}\n{cell}", run)
-        if mine and isinstance(result[0], Exception):
-            raise result[0]
+        ended = self._in_order(f"%%{name} {line}\n{cell}", run)
+        failed = bool(result) and isinstance(result[0], Exception)
         if ended.error:
-            raise RuntimeError(f"on another rank, {ended.error}")
-        return result[0] if mine else None
+            raise result[0] if failed else RuntimeError(f"on rank 0, {ended.error}")
+        return result[0] if result and not failed else None
 
     def _run(self, line: str) -> Ended:
         """Run a command line, showing what it prints as it comes."""
@@ -120,20 +115,20 @@ class ShellLines:
                     sys.stdout.flush()
         return Ended("".join(said), process.returncode)
 
-    def _once(self, line: str, run: Callable[[], Ended]) -> tuple[Ended, bool]:
-        """How a line ended, and whether this rank has run it."""
-        mark = self._folder / f"line-{self._name(line)}"
+    def _in_order(self, line: str, run: Callable[[], Ended]) -> Ended:
+        """How a line ended on rank 0; this rank has run it too, where it works in another folder."""
+        answer, here = self._folder / f"line-{self._name(line)}.json", folder_id()
+        if self._quiet:
+            ended = self._wait(answer)
+            if ended.folder != here:
+                run()
+            return ended
+        ended = Ended(error="it was interrupted", code=130)
         try:
-            mark.touch(exist_ok=False)
-        except FileExistsError:
-            return self._wait(mark.with_suffix(".json")), False
-        ended = Ended(error="the rank that ran it was interrupted", code=130)
-        try:
-            with self.around():
-                ended = run()
+            ended = run()
         finally:
-            write_atomically(mark.with_suffix(".json"), json.dumps(asdict(ended)).encode())
-        return ended, True
+            write_atomically(answer, json.dumps(asdict(replace(ended, folder=here))).encode())
+        return ended
 
     def _wait(self, answer: Path) -> Ended:
         while not answer.exists():
@@ -141,9 +136,14 @@ class ShellLines:
         return Ended(**json.loads(answer.read_text()))
 
     def _name(self, line: str) -> str:
-        """One name on all ranks that run the same line, for the same time in the same cell, in the same folder."""
+        """One name on all ranks that run the same line, for the same time in the same cell."""
         cell = self._shell.execution_count
         self._seen[cell, line] += 1
-        here = Path.cwd().stat()
-        parts = (cell, line, self._seen[cell, line], here.st_dev, here.st_ino)
+        parts = (cell, line, self._seen[cell, line])
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+def folder_id() -> str:
+    """The working folder, by one name on all ranks of a machine that work in it."""
+    status = Path.cwd().stat()
+    return f"{status.st_dev}-{status.st_ino}"
