@@ -46,7 +46,8 @@ def test_what_is_written(hvd, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
     ends = (".py", "_ranks.py", ".sbatch", ".mpijob.yaml", ".Dockerfile", ".horovod.patch")
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written == {f"{plain_name(file)}{end}" for end in ends}
+    imported = {"jupyter_hvd_sharing.py"}
+    assert written == {f"{plain_name(file)}{end}" for end in ends} | imported
 
 
 def test_words_reach_the_program_as_they_are(hvd, tmp_path: Path) -> None:

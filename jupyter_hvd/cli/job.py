@@ -73,7 +73,7 @@ def run_job_files(arguments: argparse.Namespace) -> int:
     if outcome.status not in ("converted", "unchanged"):
         return UNUSABLE if outcome.status == "invalid" else REFUSED
     try:
-        program = script_of(converted)
+        program = script_of(converted, document)
     except UnusableInputError as error:
         raise UnusableInputError(f"{path}: {error}") from None
     name = plain_name(path)

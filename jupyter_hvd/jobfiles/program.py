@@ -71,15 +71,18 @@ def left_out(sources: Mapping[int | None, str]) -> Iterator[LeftOut]:
                 break  # the rest of the cell is the magic's
 
 
-def script_of(document: Document) -> str:
+def script_of(document: Document, original: Document | None = None) -> str:
     """The document's program as a script.
+
+    Args:
+        original: what the document was converted from, if anything. Errors name its lines.
 
     Raises:
         UnusableInputError: the notebook does what only IPython can do.
     """
     if isinstance(document, Script):
         return document.source
-    for lost in left_out(document.sources):
+    for lost in left_out((original or document).sources):
         if lost.fatal:
             raise UnusableInputError(
                 f"cell {lost.cell}, line {lost.line}: `{lost.text}` cannot be run by a script; "
