@@ -22,7 +22,8 @@ SECRET = "secret-that-nobody-else-may-read"
 SLEEPER = """\
 import os, pathlib, subprocess, sys, time
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-pathlib.Path(f"begun-{os.environ['HOROVOD_RANK']}").write_text(str(os.getpid()))
+top = os.environ["FOLDER_OF_MINE"]  # rank 1 works on a copy of it
+pathlib.Path(top, f"begun-{os.environ['HOROVOD_RANK']}").write_text(str(os.getpid()))
 time.sleep(600)
 """
 
@@ -41,7 +42,12 @@ def job(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         [sys.executable, "-m", "jupyter_hvd", "run", "job.py", "-n", "2", *arguments],
         cwd=folder,
-        env={**os.environ, "SECRET_OF_MINE": SECRET, "JUPYTER_TOKEN": SECRET},
+        env={
+            **os.environ,
+            "SECRET_OF_MINE": SECRET,
+            "JUPYTER_TOKEN": SECRET,
+            "FOLDER_OF_MINE": str(folder),
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -120,7 +126,7 @@ def command_line(process: psutil.Process) -> str:
     "number",
     [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.thorough), signal.SIGKILL],
 )
-@pytest.mark.parametrize("who", ["jupyter_hvd.launchers.placement", "jupyter_hvd.rank.batch"])
+@pytest.mark.parametrize("who", ["jupyter_hvd.launchers.placement", "jupyter_hvd.rank.shared"])
 def test_signal_to_a_process_of_the_job(
     tmp_path: Path, aftermath: Aftermath, who: str, number: signal.Signals
 ) -> None:

@@ -39,7 +39,8 @@ def names(folder: Path) -> set[str]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_signal_to_run(tmp_path: Path, aftermath: Aftermath, number: signal.Signals) -> None:
     """`run` is ended while ranks have temporary files of libraries and of their own"""
-    begun = "import pathlib\npathlib.Path('begun-' + os.environ['HOROVOD_RANK']).touch()\n"
+    begun = f"top = {str(tmp_path)!r}  # rank 1 works on a copy of it\n"
+    begun += "import pathlib\npathlib.Path(top, 'begun-' + os.environ['HOROVOD_RANK']).touch()\n"
     (tmp_path / "job.py").write_text(f"{BODY}{begun}time.sleep(600)\n")
     process = subprocess.Popen(
         [sys.executable, "-m", "jupyter_hvd", "run", "job.py", "-n", "2"],

@@ -330,7 +330,7 @@ def test_signals(user: Path, aftermath, number: signal.Signals, stage: int) -> N
         text=True,
     )
     assert process.stdout is not None
-    wait_for(aftermath, "2_ranks_training/cwd-0/here" if stage == 2 else "one_process/cwd-0/here")
+    wait_for(aftermath, "2-ranks-training/cwd-0/here" if stage == 2 else "one-process/cwd-0/here")
     process.send_signal(number)
     aftermath.seconds = aftermath.until_gone()
     assert process.wait(1) is not None
@@ -362,7 +362,7 @@ def test_the_server_is_killed(user: Path, aftermath) -> None:
     assert process.stdin is not None
     process.stdin.write(json.dumps(request))
     process.stdin.close()
-    wait_for(aftermath, "original/cwd-0/here")
+    wait_for(aftermath, "one-process/cwd-0/here")
     process.kill()
     aftermath.seconds = aftermath.until_gone()
     process.wait()
