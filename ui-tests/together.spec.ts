@@ -41,7 +41,7 @@ test('two pages with one notebook: what one applies, the other has, and its diff
     await other.follow(lab);
     const sources = await other.sources();
     expect(sources, 'nothing is lost or there twice').toEqual(await lab.sources());
-    expect(sources[1].match(/jhvd\.start\(\)/g)).toHaveLength(1);
+    expect(sources[1].match(/jhvd\.start_shared\(\)/g)).toHaveLength(1);
     expect(sources[8]).toMatch(/range\(3\)[^]*\n {4}print\(f"epoch/);
     await expect(
       other.diff.getByText('this program is converted already').first()

@@ -2,14 +2,7 @@ import { HTMLSelect } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { useView } from './context';
-import {
-  allreduceTime,
-  ICostInput,
-  INetwork,
-  limitOf,
-  predictedStep,
-  quantity
-} from './cost';
+import { allreduceTime, ICostInput, INetwork, limitOf, quantity } from './cost';
 import { Field, NumberInput } from './fields';
 import { NetworkFields } from './networkfields';
 import { IKnown } from './scaling';
@@ -63,16 +56,6 @@ export function Assumptions(props: {
           workers={workers}
           most={mostWorkers(known.training, mode)}
         />
-      )}
-      {bytes !== null && known.measured?.mode === mode && (
-        <p className="jp-hvd-help">
-          {trans.__(
-            'With this network the model predicts %1 a step on %2 workers of this machine; measured: %3.',
-            quantity(predictedStep(known.measured.step, bytes, network, mode), 's'),
-            known.measured.step.ranks,
-            quantity(known.measured.step.ranks_seconds, 's')
-          )}
-        </p>
       )}
       <p className="jp-hvd-help">
         {trans.__(

@@ -47,7 +47,7 @@ export interface Change {
   /**
    * What the user decides on with it: changes of `rate`, `batch`, `steps` and `data` are right together only, and all need the `start`.
    */
-  decision: 'start' | 'averaging' | 'rate' | 'batch' | 'steps' | 'data' | 'output';
+  decision: 'start' | 'averaging' | 'rate' | 'batch' | 'steps' | 'output';
   /**
    * The cell's index from 0, null in a script.
    */
@@ -296,35 +296,6 @@ export interface VerifyCheck {
   check: string;
   status: 'running' | 'pass' | 'fail' | 'unknown';
   detail: string;
-  step?: Step;
-}
-/**
- * How long a step takes, by the check that measures it; in seconds.
- *
- * This interface was referenced by `Conversion`'s JSON-Schema
- * via the `definition` "Step".
- */
-export interface Step {
-  /**
-   * On one rank.
-   */
-  seconds: number;
-  /**
-   * What it has of all cores together, on one rank.
-   */
-  cpu_seconds: number;
-  /**
-   * So many the machine has for it.
-   */
-  cores: number;
-  /**
-   * So many ranks shared the machine then.
-   */
-  ranks: number;
-  /**
-   * On them.
-   */
-  ranks_seconds: number;
 }
 /**
  * The last line of the answer of `POST verify`.

@@ -1,4 +1,3 @@
-import { Step } from './conversion';
 import { Mode } from './training';
 
 /** What a step of data-parallel training costs on N workers. Times in seconds, sizes in bytes. */
@@ -71,39 +70,6 @@ function batches(workers: number, mode: Mode): number {
 export function stepTime(workers: number, input: ICostInput): number {
   const computing = (input.step * batches(workers, input.mode)) / workers;
   return computing + messageTime(workers, input);
-}
-
-/** The time that a step's computation takes N workers that share the cores of one machine: those that want more than it has share them evenly. */
-export function computingTime(workers: number, step: Step, mode: Mode): number {
-  const share = batches(workers, mode) / workers;
-  return Math.max(
-    share * step.seconds,
-    (share * workers * step.cpu_seconds) / step.cores
-  );
-}
-
-/**
- * The time of a step on N workers of this machine, from one on other workers that was measured there in the same mode.
- *
- * What that took beside computing is taken for messages, which grow with the number of workers.
- */
-export function stepHere(workers: number, step: Step, mode: Mode): number {
-  const beside = Math.max(0, step.ranks_seconds - computingTime(step.ranks, step, mode));
-  const waits = step.ranks > 1 ? (workers - 1) / (step.ranks - 1) : 0;
-  return computingTime(workers, step, mode) + beside * waits;
-}
-
-/**
- * The time of a step on the workers of a verification, by a network between them.
- */
-export function predictedStep(
-  step: Step,
-  bytes: number,
-  network: INetwork,
-  mode: Mode
-): number {
-  const input = { bytes, step: step.seconds, network, mode };
-  return computingTime(step.ranks, step, mode) + messageTime(step.ranks, input);
 }
 
 /** How many times as many examples N workers train on in the same time as one, by the times of their steps. */

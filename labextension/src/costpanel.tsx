@@ -6,41 +6,36 @@ import { useSignal, useView } from './context';
 import { ICostInput, INetwork, limitOf, MAX_WORKERS, NETWORKS } from './cost';
 import { Field, NumberInput } from './fields';
 import { keyOf, largest, offersOf } from './offers';
-import { IKnown, Where } from './scaling';
+import { IKnown } from './scaling';
 import { ScalingTable } from './scalingtable';
 import { ITraining, mostWorkers, trainingOf } from './training';
 import { Worth } from './worth';
 
 const FLOAT_BYTES = 4;
-/** Stands for this machine among the networks. */
-const HERE = -2;
+/** Stands for a network of the user's own among those with a name. */
 const CUSTOM = -1;
 
-/** How long a training takes on some workers: measured where it was, else estimated. */
+/** How long a training takes on some workers, estimated from a step of one. */
 export function CostPanel(): JSX.Element {
   const { session, trans } = useView();
   useSignal(session.changed);
-  useSignal(session.verification.changed);
   const [parameters, setParameters] = useState<number | null>(null);
   const [chosen, setChosen] = useState('');
   const [seconds, setSeconds] = useState<number | null>(null);
   const [entered, setEntered] = useState<Partial<ITraining>>({});
-  const [where, setWhere] = useState<Where | null>(null);
-  const { mode, workers, verification } = session;
+  const [network, setNetwork] = useState<INetwork>(NETWORKS[0]);
+  const { mode, workers } = session;
 
   const offers = offersOf(session.kernelModels, session.model?.models ?? []);
   const offer = offers.find(each => keyOf(each) === chosen) ?? largest(offers);
   const bytes = parameters !== null ? parameters * FLOAT_BYTES : (offer?.bytes ?? null);
-  const { measured } = verification;
   const printed = session.printedStep;
-  const network: INetwork = where === null || where === 'here' ? NETWORKS[0] : where;
   const known: IKnown = {
     training: trainingOf(session.model?.conversion.training, session.kernelRows, entered),
-    step: seconds ?? measured?.step.seconds ?? printed?.seconds ?? null,
+    step: seconds ?? printed?.seconds ?? null,
     isStepMeasured: seconds === null,
     bytes,
-    measured,
-    where: where ?? (measured ? 'here' : NETWORKS[0])
+    network
   };
   const enter = (numbers: Partial<ITraining>): void =>
     setEntered({ ...entered, ...numbers });
@@ -60,17 +55,9 @@ export function CostPanel(): JSX.Element {
       </Field>
       <Field label={trans.__('Where')}>
         <HTMLSelect
-          value={
-            known.where === 'here'
-              ? HERE
-              : NETWORKS.findIndex(preset => preset === known.where)
-          }
-          onChange={event => {
-            const index = Number(event.target.value);
-            setWhere(index === HERE ? 'here' : NETWORKS[index]);
-          }}
+          value={NETWORKS.findIndex(preset => preset === network)}
+          onChange={event => setNetwork(NETWORKS[Number(event.target.value)])}
         >
-          <option value={HERE}>{trans.__('This machine')}</option>
           <optgroup label={trans.__('A GPU for each worker, connected by')}>
             {NETWORKS.map((preset, i) => (
               <option key={preset.name} value={i}>
@@ -90,9 +77,7 @@ export function CostPanel(): JSX.Element {
             ? trans.__('Of one worker; a cell in which Keras trains prints it.')
             : seconds !== null
               ? trans.__('as you entered')
-              : measured
-                ? trans.__('measured on one worker by the verification')
-                : trans.__('printed by Keras in cell %1', printed!.cell + 1)
+              : trans.__('printed by Keras in cell %1', printed!.cell + 1)
         }
       >
         <NumberInput
@@ -145,7 +130,7 @@ export function CostPanel(): JSX.Element {
           setParameters(null);
         }}
         onParameters={setParameters}
-        onNetwork={setWhere}
+        onNetwork={setNetwork}
       />
     </div>
   );
@@ -154,12 +139,10 @@ export function CostPanel(): JSX.Element {
 /** Beyond how many workers more do not pay, and why. */
 function LimitHint({ known }: { known: IKnown }): JSX.Element | null {
   const { session, trans } = useView();
-  const { bytes, step, training, where } = known;
+  const { bytes, step, training, network } = known;
   const most = mostWorkers(training, session.mode);
   const input: ICostInput | null =
-    where === 'here' || bytes === null || step === null
-      ? null
-      : { bytes, step, network: where, mode: session.mode };
+    bytes === null || step === null ? null : { bytes, step, network, mode: session.mode };
   const limit = input
     ? limitOf(input, most)
     : most < MAX_WORKERS

@@ -11,7 +11,7 @@ export interface IDecisionGroup {
 export const DECISION_GROUPS: readonly IDecisionGroup[] = [
   { names: ['start'] },
   { names: ['averaging'] },
-  { names: ['batch', 'rate', 'steps', 'data'] },
+  { names: ['batch', 'rate', 'steps'] },
   { names: ['output'] }
 ];
 

@@ -77,7 +77,6 @@ function Decision(props: { decision: IDecision; isOpen?: boolean }): JSX.Element
     batch: trans.__('Batch size'),
     rate: trans.__('Learning rate'),
     steps: trans.__('Step counts'),
-    data: trans.__('Divide the data'),
     output: trans.__('Output once')
   };
   const reasons: Partial<Record<DecisionName, string>> = {

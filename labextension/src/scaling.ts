@@ -1,22 +1,17 @@
-import { Step } from './conversion';
-import { gain, ICostInput, INetwork, stepHere, stepTime } from './cost';
+import { gain, ICostInput, INetwork, stepTime } from './cost';
 import { IScaled, ITraining, Mode, mostWorkers, onWorkers } from './training';
-
-/** Where workers train: all on this machine, or each with a GPU of its own and a network between them. */
-export type Where = 'here' | INetwork;
 
 /** What is known of a training's cost. Times in seconds, sizes in bytes. */
 export interface IKnown {
   training: ITraining;
   /** A step of one process; null where nobody has said it. */
   step: number | null;
-  /** Whether that was measured, not entered. */
+  /** Whether Keras has printed that, and nobody entered it. */
   isStepMeasured: boolean;
   /** What is averaged at each step; null where nobody has said it. */
   bytes: number | null;
-  /** A step on some workers of this machine, and the mode in which it was measured. */
-  measured: { step: Step; mode: Mode } | null;
-  where: Where;
+  /** What connects the workers. */
+  network: INetwork;
 }
 
 /** A row of the scaling table: what a training is on some workers. */
@@ -56,21 +51,13 @@ function secondsOf(
   mode: Mode,
   workers: number
 ): [seconds: number | null, isMeasured: boolean] {
-  const { step, bytes, measured, where } = known;
+  const { step, bytes, network } = known;
   if (workers === 1) {
     return [step, known.isStepMeasured];
-  }
-  if (where === 'here') {
-    if (measured === null || measured.mode !== mode) {
-      return [null, false];
-    }
-    return measured.step.ranks === workers
-      ? [measured.step.ranks_seconds, true]
-      : [stepHere(workers, measured.step, mode), false];
   }
   if (step === null || bytes === null) {
     return [null, false];
   }
-  const input: ICostInput = { bytes, step, network: where, mode };
+  const input: ICostInput = { bytes, step, network, mode };
   return [stepTime(workers, input), false];
 }

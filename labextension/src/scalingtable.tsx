@@ -8,7 +8,7 @@ import { Mode, MODES } from './training';
 /** The numbers of workers that are always in the table. */
 const WORKERS = [1, 2, 4, 8];
 
-/** What a training is on some workers, in both modes: every figure measured or estimated. */
+/** What a training is on some workers, in both modes: the time of one worker as Keras printed it, others estimated. */
 export function ScalingTable(props: { known: IKnown; workers: number }): JSX.Element {
   const { trans } = useView();
   const { known, workers } = props;
@@ -21,7 +21,7 @@ export function ScalingTable(props: { known: IKnown; workers: number }): JSX.Ele
   return (
     <table className="jp-hvd-scaling">
       <caption className="jp-hvd-help">
-        {trans.__('● measured on this machine, ○ estimated, — not known')}
+        {trans.__('● printed by Keras, ○ estimated, — not known')}
       </caption>
       <thead>
         <tr>
@@ -57,7 +57,7 @@ function Row({ row, isChosen }: { row: IScalingRow; isChosen: boolean }): JSX.El
   const { trans } = useView();
   const seconds = row.epoch ?? row.seconds;
   const mark = row.isMeasured ? '●' : '○';
-  const name = row.isMeasured ? trans.__('measured') : trans.__('estimated');
+  const name = row.isMeasured ? trans.__('printed by Keras') : trans.__('estimated');
   const title = row.isPossible
     ? undefined
     : trans.__('Some workers would have no example in a step.');

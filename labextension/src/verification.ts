@@ -1,6 +1,6 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { Step, VerifyCheck, VerifyEnd } from './conversion';
+import { VerifyCheck, VerifyEnd } from './conversion';
 import { Mode } from './training';
 
 export type VerificationState =
@@ -90,12 +90,6 @@ export class VerificationModel {
   /** Whether a verification runs, or waits for another one to end. */
   get isBusy(): boolean {
     return this._state === 'running' || this._state === 'waiting';
-  }
-
-  /** How long a step takes, and in which mode, where a check measured it. */
-  get measured(): { step: Step; mode: Mode } | null {
-    const step = this.checks.find(check => check.step !== undefined)?.step;
-    return step && this._subject ? { step, mode: this._subject.mode } : null;
   }
 
   /**

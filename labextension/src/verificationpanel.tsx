@@ -31,7 +31,7 @@ export function VerificationPanel(): JSX.Element {
             'Runs the notebook on the server, in one process and on the workers, to its end, and compares the results.'
           )
         : trans.__(
-            'Runs the notebook and its conversion for a few steps on the server, and compares them.'
+            'Runs the notebook and its conversion on the server, in one process and on the workers, to their end, and compares the results.'
           ),
     waiting: trans.__('Waiting for the verification of another notebook…'),
     running: trans._n('Verifying on %1 worker…', 'Verifying on %1 workers…', verified),

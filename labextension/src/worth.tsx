@@ -33,11 +33,9 @@ export function Worth(props: {
   if (row.speedup === null || workers === 1) {
     return (
       <p className="jp-hvd-hint" role="status">
-        {known.where === 'here'
-          ? trans.__('Not measured on this machine in this mode: choose where below.')
-          : trans.__(
-              'To see whether it is worth it, enter the time of a step, or run the cell that trains.'
-            )}
+        {trans.__(
+          'To see whether it is worth it, enter the time of a step, or run the cell that trains.'
+        )}
       </p>
     );
   }
@@ -62,52 +60,31 @@ export function Worth(props: {
         : [row.epoch, alone.epoch].map(time => quantity(time * (epochs ?? 1), 's'));
     if (times === null && row.speedup! < 1) {
       const slower = (1 / row.speedup!).toFixed(2);
-      return row.isMeasured
-        ? trans.__(
-            '%1 workers train %2 × slower than one (measured on this machine).',
-            workers,
-            slower
-          )
-        : trans.__('%1 workers train %2 × slower than one (estimated).', workers, slower);
+      return trans.__(
+        '%1 workers train %2 × slower than one (estimated).',
+        workers,
+        slower
+      );
     }
     if (times === null) {
-      return row.isMeasured
-        ? trans.__(
-            '%1 workers train %2 × as fast as one (measured on this machine).',
-            workers,
-            row.speedup!.toFixed(2)
-          )
-        : trans.__(
-            '%1 workers train %2 × as fast as one (estimated).',
-            workers,
-            row.speedup!.toFixed(2)
-          );
+      return trans.__(
+        '%1 workers train %2 × as fast as one (estimated).',
+        workers,
+        row.speedup!.toFixed(2)
+      );
     }
     if (epochs === null) {
-      return row.isMeasured
-        ? trans.__(
-            'On %1 workers an epoch takes %2 instead of %3 (measured on this machine).',
-            workers,
-            ...times
-          )
-        : trans.__(
-            'On %1 workers an epoch takes %2 instead of %3 (estimated).',
-            workers,
-            ...times
-          );
+      return trans.__(
+        'On %1 workers an epoch takes %2 instead of %3 (estimated).',
+        workers,
+        ...times
+      );
     }
-    return row.isMeasured
-      ? trans.__(
-          'On %1 workers your %2 epochs take %3 instead of %4 (measured on this machine).',
-          workers,
-          epochs,
-          ...times
-        )
-      : trans.__(
-          'On %1 workers your %2 epochs take %3 instead of %4 (estimated).',
-          workers,
-          epochs,
-          ...times
-        );
+    return trans.__(
+      'On %1 workers your %2 epochs take %3 instead of %4 (estimated).',
+      workers,
+      epochs,
+      ...times
+    );
   }
 }

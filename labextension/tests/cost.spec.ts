@@ -8,7 +8,6 @@ import {
   MAX_WORKERS,
   messageTime,
   NETWORKS,
-  predictedStep,
   quantity,
   speedup,
   stepTime
@@ -31,15 +30,6 @@ describe('the cost of averaging', () => {
     expect(allreduceTime(2, 300e6, network)).toBeCloseTo(0.3 + 3 * 2e-3);
   });
 
-  it('comes to the step of ranks that share the cores of one machine', () => {
-    const step = { seconds: 0.1, cpu_seconds: 0.1, cores: 2, ranks_seconds: 0 };
-    expect(predictedStep({ ...step, ranks: 2 }, 0, network, 'per-rank')).toBeCloseTo(0.1);
-    expect(predictedStep({ ...step, ranks: 4 }, 0, network, 'per-rank')).toBeCloseTo(0.2);
-    expect(predictedStep({ ...step, ranks: 2 }, 1e7, network, 'per-rank')).toBeCloseTo(
-      0.1 + 0.012
-    );
-  });
-
   it('makes efficiency the share of a step that is not averaging', () => {
     const input = { bytes: 1e8, step: 0.159, network, mode: 'per-rank' as const };
     expect(efficiency(4, input)).toBeCloseTo(0.5);
@@ -53,18 +43,6 @@ describe('the cost of averaging', () => {
     expect(stepTime(4, input)).toBeCloseTo(0.0795 + 0.159);
     expect(speedup(4, input)).toBeCloseTo(0.318 / 0.2385);
     expect(speedup(1, input)).toBe(1);
-  });
-
-  it('predicts a step of workers that share cores', () => {
-    const step = {
-      seconds: 0.1,
-      cpu_seconds: 0.16,
-      cores: 2,
-      ranks: 4,
-      ranks_seconds: 0
-    };
-    expect(predictedStep(step, 0, network, 'global')).toBeCloseTo(0.08 + 3e-3);
-    expect(predictedStep(step, 0, network, 'per-rank')).toBeCloseTo(0.32);
   });
 
   it('is drawn from 1 to 64', () => {

@@ -38,38 +38,28 @@ describe('a training on several workers', () => {
 });
 
 describe('a row of the scaling table', () => {
-  const step = {
-    seconds: 0.1,
-    cpu_seconds: 0.1,
-    cores: 2,
-    ranks: 2,
-    ranks_seconds: 0.15
-  };
-  const known = {
-    training,
-    step: 0.1,
-    isStepMeasured: true,
-    bytes: null,
-    measured: { step, mode: 'per-rank' as const },
-    where: 'here' as const
-  };
+  const network = { bandwidth: 1e9, latency: 1e-3 };
+  const known = { training, step: 0.1, isStepMeasured: true, bytes: 1e7, network };
 
-  it('is what was measured, where it was', () => {
-    const row = scalingRow(known, 'per-rank', 2);
+  it('of one worker is what Keras printed', () => {
+    const row = scalingRow(known, 'per-rank', 1);
     expect(row.isMeasured).toBe(true);
-    expect(row.seconds).toBe(0.15);
-    expect(row.speedup).toBeCloseTo(4 / 3);
-    expect(row.epoch).toBeCloseTo(19 * 0.15);
+    expect(row.seconds).toBe(0.1);
+    expect(row.epoch).toBeCloseTo(38 * 0.1);
   });
 
-  it('is estimated from that for other workers of this machine', () => {
-    const row = scalingRow(known, 'per-rank', 4);
-    // Four workers on two cores take twice as long, and messages three times those of two.
-    expect(row.seconds).toBeCloseTo(0.2 + 3 * 0.05);
-    expect(row.isMeasured).toBe(false);
+  it('of several is estimated from that, in either mode', () => {
+    // Three messages, and the bytes once.
+    const messages = 3e-3 + 0.01;
+    const larger = scalingRow(known, 'per-rank', 2);
+    expect(larger.isMeasured).toBe(false);
+    expect(larger.seconds).toBeCloseTo(0.1 + messages);
+    expect(larger.speedup).toBeCloseTo((2 * 0.1) / (0.1 + messages));
+    expect(larger.epoch).toBeCloseTo(19 * (0.1 + messages));
+    expect(scalingRow(known, 'global', 2).seconds).toBeCloseTo(0.05 + messages);
   });
 
-  it('is not guessed for the other mode', () => {
-    expect(scalingRow(known, 'global', 2).seconds).toBeNull();
+  it('is not guessed without the size of the model', () => {
+    expect(scalingRow({ ...known, bytes: null }, 'global', 2).seconds).toBeNull();
   });
 });

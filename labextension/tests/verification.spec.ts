@@ -106,23 +106,4 @@ describe('VerificationModel', () => {
     expect(model.state).toBe('cancelled');
     expect(model.checks).toHaveLength(1);
   });
-
-  it('finds the time of a step', async () => {
-    const model = new VerificationModel();
-    const step = {
-      seconds: 0.0041,
-      cpu_seconds: 0.005,
-      cores: 2,
-      ranks: 2,
-      ranks_seconds: 0.007
-    };
-    await model.run(SUBJECT, () =>
-      stream([{ ...check('step time', 'pass', 'told'), step }])
-    );
-    expect(model.measured).toEqual({ step, mode: 'global' });
-    await model.run(SUBJECT, () =>
-      stream([check('step time', 'unknown', 'too few steps to time')])
-    );
-    expect(model.measured).toBeNull();
-  });
 });

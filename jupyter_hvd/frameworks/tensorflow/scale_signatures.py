@@ -66,6 +66,7 @@ _FIT = (
     "x: _, y: _, batch_size: _, epochs: 0, verbose: _, callbacks: _, validation_split: _, validation_data: _, shuffle: _,"
     " class_weight: _, sample_weight: _, initial_epoch: 0, steps_per_epoch: -1, validation_steps: _ -> _"
 )
+_FIT_GENERATOR = "generator: _, steps_per_epoch: -1, epochs: 0, verbose: _, callbacks: _ -> _"
 #: Callbacks that count steps.
 _CALLBACKS = {
     "ModelCheckpoint": "filepath: _, save_freq: -1 -> _",
@@ -140,7 +141,7 @@ class TensorFlowScale:
     def _of_method(self, values: ValueAnalysis, call: cst.Call) -> str | None:
         name = method(call)
         if call in self._fits:
-            return _FIT
+            return _FIT if name == "fit" else _FIT_GENERATOR
         if not isinstance(call.func, cst.Attribute):
             return self._of_object(values, call)
         if values.may_be(call.func.value, Role.DATASET):

@@ -313,7 +313,7 @@ class ScaleRate(Rule):
             return
         found = list(self._of_optimizers(context))
         yield from found
-        if not found:
+        if not found and not context.options.open_ended:  # else another cell may have it
             yield Problem(
                 min(context.batch_sizes.grown, key=lambda call: context.module.span(call).start),
                 "no optimizer is seen here, so its rate is not multiplied by the number of ranks, as the batch is",
