@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803 HVD804
 # Keras 2 alone: Keras 3 has no `fit_generator`
 """the older fit_generator, its arguments by position"""
 
