@@ -105,15 +105,21 @@ describe('ConversionModel', () => {
 
   it('starts Horovod where a change is made that needs it, and only there', () => {
     const model = new ConversionModel(cells, conversion);
-    const start = model.changes.find(change => change.provides === 'horovod')!;
-    const tape = model.changes.find(change => change.decision === 'averaging')!;
-    model.accept([start], false);
-    expect(model.isAccepted(start)).toBe(true);
+    const [shared, asked] = ['runtime', 'horovod'].map(start =>
+      model.changes.find(change => change.provides === start)!
+    );
+    const [tape, print] = ['averaging', 'output'].map(decision =>
+      model.changes.find(change => change.decision === decision)!
+    );
+    model.accept([shared], false);
+    expect(model.isAccepted(shared)).toBe(true);
     model.accept(model.changes, false);
-    expect(model.isAccepted(start)).toBe(false);
+    expect(model.isAccepted(shared)).toBe(false);
     model.accept([tape], true);
-    expect(model.accepted).toEqual([start, tape]);
-    model.accept([tape], false);
+    expect(model.accepted).toEqual([shared, tape]);
+    model.accept([print], true);
+    expect(model.accepted).toEqual([shared, asked, tape, print]);
+    model.accept([tape, print], false);
     expect(model.accepted).toEqual([]);
   });
 
@@ -123,7 +129,7 @@ describe('ConversionModel', () => {
       change.edits.some(edit => edit.unless !== null)
     )!;
     const first = model.changes[second.edits.find(edit => edit.unless !== null)!.unless!];
-    const end = (): string => model.resultOf(5).split('None\n').at(-1)!;
+    const end = (): string => model.resultOf(5).split("print('🍐')\n").at(-1)!;
     const header = 'if hvd.rank() == 0:\n';
     expect(end()).toBe(`${header}    print('first')\n    print('second')`);
     model.accept([first], false);
