@@ -211,7 +211,9 @@ def compare_counts(one: Record, two: Record, others: Iterable[Difference]) -> Co
         detail = f"`fit` makes {epochs[1]} epochs; {epochs[0]} in one process"
         line = one.fits[-1].line if one.fits else ""
         found.append(Difference("epochs", detail, line=line))
-    observed = f"{one.steps} steps" + (f", {epochs[0]} epochs of fit" if epochs[0] else "")
+    observed = f"{one.steps} steps" + (
+        f", {number_of(epochs[0], 'epoch', 'epochs')} of fit" if epochs[0] else ""
+    )
     count = one.steps + epochs[0]
     return Comparison(STEPS, observed if one.steps else "", count, tuple(found))
 

@@ -63,6 +63,7 @@ def verify_scaled(
         tolerance=tolerance or TOLERANCE,
         beside=beside or path.parent,
         confirmed=confirmed,
+        opened=path,
         original=document,
         listener=listener,
     )

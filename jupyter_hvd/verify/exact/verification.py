@@ -207,6 +207,7 @@ def verify_exact(
     tolerance: float = TOLERANCE,
     beside: Path | None = None,
     confirmed: bool = False,
+    opened: Path | None = None,
     original: Document | None = None,
     listener: Callable[[Check], None] = lambda _: None,
 ) -> ExactVerification:
@@ -224,6 +225,7 @@ def verify_exact(
         tolerance: see `compare.TOLERANCE`.
         beside: the folder whose files the programs have copies of, that of `path` if None.
         confirmed: the user knows that there is much to copy.
+        opened: the user's own file, where `path` is that of its conversion.
         original: what the program was scaled up from. Then one process that pretends to be N ranks is the reference of N
             ranks, and is compared with the original, too.
         listener: hears of each check as it begins and ends.
@@ -238,6 +240,7 @@ def verify_exact(
     if (steps is not None and steps < 1) or not timeout > 0:
         raise LaunchError(f"{steps} steps within {timeout:g} s: both must be more than 0")
     beside = (beside or path.parent).resolve()
+    edited = {path.resolve(), (opened or path).resolve()}  # an editor may save these meanwhile
     found: list[Check] = []
 
     def tell(check: Check) -> None:
@@ -314,7 +317,7 @@ def verify_exact(
         changes = [
             name
             for name in changed(untouched, state_beside(beside, folder.path))
-            if beside / name != path.resolve()  # which an editor may save meanwhile
+            if beside / name not in edited
         ]
         tell(checks.files_untouched(refused, changes))
     return ExactVerification(
