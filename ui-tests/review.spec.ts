@@ -138,7 +138,7 @@ test(
     );
     await expect(panel.getByRole('button', { name: 'Cancel' })).toBeFocused();
     const verdict = panel.getByText(
-      /^The scaled program does not hold\. First: scaled to 2: rates: 0\.001 → 0\.001, not scaled/
+      /^The scaled program does not hold\. First: scaled to 2: rates: 0\.001 → 0\.001, not scaled: cell 8, line 8/
     );
     await expect(verdict, 'the rate stays that of one process').toBeVisible(patient);
     await expect(

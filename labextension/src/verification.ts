@@ -33,6 +33,14 @@ export interface IVerdict {
   time: number;
 }
 
+/** A text with its cells counted from 1, as the panel counts them; the server counts from 0. */
+export function cellsFromOne(text: string): string {
+  return text.replace(
+    /\bcell (\d+)(?=, line \d|:\n)/g,
+    (_, index) => `cell ${Number(index) + 1}`
+  );
+}
+
 /** A verification as it goes on: the latest word on each check, and the verdict. */
 export class VerificationModel {
   get changed(): ISignal<this, void> {
@@ -148,7 +156,7 @@ export class VerificationModel {
   private _take(event: VerifyCheck | VerifyEnd): void {
     if ('check' in event) {
       this._dropRunning(event.check);
-      this._checks.set(event.check, event);
+      this._checks.set(event.check, { ...event, detail: cellsFromOne(event.detail) });
       this._changed.emit();
       return;
     }
@@ -161,7 +169,8 @@ export class VerificationModel {
       const fails = this.checks.some(check => check.status === 'fail');
       const undecided = event.verdict !== undefined && !fails;
       this._time = Date.now();
-      this._set(event.holds ? 'holds' : undecided ? 'undecided' : 'fails', event.verdict);
+      const state = event.holds ? 'holds' : undecided ? 'undecided' : 'fails';
+      this._set(state, cellsFromOne(event.verdict ?? ''));
     }
   }
 

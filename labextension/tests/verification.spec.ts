@@ -106,4 +106,17 @@ describe('VerificationModel', () => {
     expect(model.state).toBe('cancelled');
     expect(model.checks).toHaveLength(1);
   });
+
+  it('counts cells as the panel does, from 1', async () => {
+    const model = new VerificationModel();
+    const fault = '0.001 → 0.001, not scaled: cell 7, line 8';
+    await model.run(SUBJECT, () =>
+      stream([
+        check('scaled to 2: rates', 'fail', fault),
+        { done: true, holds: false, verdict: `It does not hold. First: ${fault}.` }
+      ])
+    );
+    expect(model.checks[0].detail).toBe('0.001 → 0.001, not scaled: cell 8, line 8');
+    expect(model.message).toMatch(/First: .*: cell 8, line 8\.$/);
+  });
 });
