@@ -364,16 +364,19 @@ def test_what_is_raised_where_sizes_decide():
         checked(A, A)
 
 
-def test_what_data_may_raise_is_refused():
+def test_where_data_would_raise_the_result_is_no_number():
     @tensor
     def large(x):
         if x[0] > 10:
             raise ValueError("large")
         return np.sum(x)
 
-    with pytest.raises(TensorError, match="large") as refused:
-        large(X)
-    assert "in the caller" in str(refused.value)
+    small, big = X / 100, X + 100
+    np.testing.assert_allclose(large(small), np.sum(small))
+    np.testing.assert_allclose(large.grad("x")(small), np.ones_like(X))
+    assert np.isnan(large(big))
+    with pytest.raises(ValueError, match="large"):
+        large.debug(big)
 
 
 Q = np.array([1.0, np.nan, np.inf, -np.inf, 0.5, -2.0])
