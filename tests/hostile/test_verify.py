@@ -164,6 +164,18 @@ def test_the_user_s_files_stay(user: Path, aftermath, kind: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("batch", ["per-rank", "global"])
+def test_an_editor_may_save_the_program_meanwhile(user: Path, aftermath, batch: str) -> None:
+    """JupyterLab saves a notebook every two minutes, whatever is verified."""
+    file = user / "train.py"
+    file.write_text(f"import os\nos.system('touch {file}')\n{TRAINING}")
+    done = verify(file, "-n", 2, "--steps", 2, "--json", "--batch", batch)
+    checks = {c["check"]: c for c in json.loads(done.stdout)["checks"]}
+    assert checks["your files untouched"]["status"] == "pass", checks
+    aftermath.tries = 12
+
+
+@pytest.mark.slow
 def test_full_paths_are_refused(user: Path, aftermath) -> None:
     """A program that does so by full paths, from sixteen directions."""
     (user / "train.py").write_text(
