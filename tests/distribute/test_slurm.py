@@ -234,15 +234,15 @@ def test_a_batch_job_whose_rank_fails(
     slurm: Slurm, start: Any, hvd_here: Any, tmp_path: Path
 ) -> None:
     """The others end with it, and it is told which it was."""
-    program(
-        tmp_path,
+    # A name of its own: other tests that run meanwhile have processes of a job.py.
+    (tmp_path / "one_fails.py").write_text(
         "import os, sys, time\nrank, local = os.environ['HOROVOD_RANK'], os.environ['HOROVOD_LOCAL_RANK']\n"
         "print('rank', rank, 'on', os.uname().nodename, 'local', local)\n"
         "sys.exit(time.sleep(3) or 7) if rank == '3' else time.sleep(600)\n",
     )
     size = ("-n", 4, "--sbatch=--ntasks-per-node=2 --output=said.txt")
-    assert hvd_here("job", "job.py", "--slurm", *size).returncode == 0
-    job = start("sbatch", "--wait", "job_hvd.sbatch")
+    assert hvd_here("job", "one_fails.py", "--slurm", *size).returncode == 0
+    job = start("sbatch", "--wait", "one_fails_hvd.sbatch")
     output, _ = job.communicate(timeout=90)
     said = (tmp_path / "said.txt").read_text()
     assert job.returncode not in (0, 2), output + said
@@ -250,7 +250,7 @@ def test_a_batch_job_whose_rank_fails(
     for rank, host in enumerate(host for host in HOSTS for _ in range(2)):
         assert f"{rank}: rank {rank} on {host} local {rank % 2}" in said
     assert slurm.no_job_left()
-    assert wait_until(lambda: not processes_naming("job_hvd"), 20)
+    assert wait_until(lambda: not processes_naming("one_fails_hvd"), 20)
 
 
 def test_a_batch_script_from_another_folder(start: Any, hvd_here: Any, tmp_path: Path) -> None:
