@@ -402,22 +402,28 @@ def percentile(
 
 
 def _between_entries(t: Any, x: Any, q: Any, axis: Any, keepdims: bool) -> Any:
-    """A quantile whose q is data, a number or several: between two of the entries in order."""
+    """A quantile whose q is data, a number or several: between two of the entries in order; of several q one row for each."""
+    levels = len(t.dims(t.whole(q)))
+    if levels > 1:
+        raise t.error("`quantile` takes q as a number or an array of one axis")
     kept = len(t.dims(t.whole(x))) if axis is None else 0
     x, axis = along_one(t, x, axis)
     n = t.number(t.dims(x)[axis])
     place = t.once(t.computed("*", q, n - 1), "place")
     low = build(t, "clip", t.counted(t.mapped("floor", place)), 0, max(0, n - 2))
-    ordered = t.once(sort(t, x, axis), "ordered")
-    lead = [slice(None)] * axis
+    last = len(t.dims(x)) - 1
+    ordered = t.once(build(t, "moveaxis", sort(t, x, axis), axis, last), "ordered")
+    lead = [slice(None)] * last
     first = t.once(t.subscript(ordered, (*lead, low)), "low")
     second = t.subscript(ordered, (*lead, t.binary(t.here, "+", low, 1) if n > 1 else low))
     made = t.computed(
         "+", first, t.computed("*", t.computed("-", place, low), t.computed("-", second, first))
     )
-    if not keepdims:
-        return made
-    return build(t, "reshape", made, *[1] * kept) if kept else build(t, "expand_dims", made, axis)
+    if levels and last:
+        made = build(t, "moveaxis", made, last, 0)
+    for new in [axis] if keepdims and not kept else [0] * kept if keepdims else []:
+        made = build(t, "expand_dims", made, levels + new)
+    return made
 
 
 @form("unique", method=False)
