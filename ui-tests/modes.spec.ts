@@ -137,7 +137,7 @@ test('the table answers for both modes; a training has only so many examples', a
   const cost = lab.diff.locator('.jp-hvd-cost');
   await expect(cost.getByText('printed by Keras in cell 4')).toBeVisible();
   await expect(
-    cost.getByRole('row', { name: /^1 12 ms measured/ }).first()
+    cost.getByRole('row', { name: /^1 12 ms printed by Keras/ }).first()
   ).toBeVisible();
   await expect(cost.getByLabel('Batch size')).toHaveValue('32');
   await expect(cost.getByLabel('Epochs')).toHaveValue('4');

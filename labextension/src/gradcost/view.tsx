@@ -117,16 +117,25 @@ function Sentence({ report }: { report: IReport }): JSX.Element {
   const { ratio, bound } = report.adjoint_ratio;
   const name = report.function;
   const by = report.wrt.join(', ');
-  const operations = count(report.adjoint.total);
+  const total = report.adjoint.total ?? 0;
   return (
     <p className="jp-hvd-gc-sentence">
       {ratio === null
-        ? trans.__('The gradient of %1 by %2: %3 operations.', name, by, operations)
-        : trans.__(
-            'The gradient of %1 by %2: %3 operations, %4 × the value (never above %5 ×).',
+        ? trans._n(
+            'The gradient of %2 by %3: %4 operation.',
+            'The gradient of %2 by %3: %4 operations.',
+            total,
             name,
             by,
-            operations,
+            count(report.adjoint.total)
+          )
+        : trans._n(
+            'The gradient of %2 by %3: %4 operation, %5 × the value (never above %6 ×).',
+            'The gradient of %2 by %3: %4 operations, %5 × the value (never above %6 ×).',
+            total,
+            name,
+            by,
+            count(report.adjoint.total),
             ratio.toFixed(2),
             bound
           )}

@@ -427,7 +427,7 @@ def _between_entries(t: Any, x: Any, q: Any, axis: Any, keepdims: bool) -> Any:
 
 
 @form("unique", method=False)
-def unique(t: Any, x: Any, size: Any = None, fill_value: Any = None) -> Any:
+def unique(t: Any, x: Any, *, size: Any = None, fill_value: Any = None) -> Any:
     """The `size` smallest of the numbers that there are, in order; behind those that there are, `fill_value` or the smallest."""
     if size is None:
         raise t.error(
