@@ -1,6 +1,6 @@
 """Conversion against what LibCST alone needs to parse, resolve the same metadata, and print.
 
-    python benchmarks/conversion.py [--batch scaled] [--pairs 5] [FILE …]    the programs of tests/programs if none is given
+    python benchmarks/conversion.py [--batch global] [--pairs 5] [FILE …]    the programs of tests/programs if none is given
 
 Each file is measured in turn, ours and LibCST's in pairs of CPU times; the medians of the pairs and of their ratio are printed.
 """
