@@ -1,8 +1,9 @@
 """A job that is started again after a fault: on the same ranks, or, elastic, on those that are left and those that come.
 
-The starts share a folder, in which `fit` keeps what it goes on from (`runtime/sharing/resumed_fits.py`); everything else is computed
-again. All ranks begin anew, instead of those that are left going on: whatever Horovod, NCCL or a half-finished collective has left
-behind in a process goes with it. Batches and rates stay those of the ranks with which the job began. It costs the seconds of a start.
+The starts share a folder, in which `fit` keeps what it goes on from (`runtime/sharing/resumed_fits.py`); everything else is
+computed again. All ranks begin anew, instead of those that are left going on: whatever Horovod, NCCL or a half-finished
+collective has left behind in a process goes with it. Batches and rates stay those of the ranks with which the job began. It
+costs the seconds of a start.
 """
 
 from __future__ import annotations
