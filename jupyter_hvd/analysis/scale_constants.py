@@ -21,7 +21,7 @@ class Constants:
     def rank(self, node: cst.BaseExpression) -> Rank:
         parent = self._values.module.parent(node)
         number = number_of(node)
-        whole = number is None or (float(number).is_integer() and number not in (1, -1))
+        whole = number is None or (number % 1 == 0 and number not in (1, -1))
         if isinstance(node, cst.Float):  # `1e4` may count steps, `2.0` does not
             whole = whole and number is not None and number >= LEAST_COUNT
         if whole and self._is_in_ratio(node):
