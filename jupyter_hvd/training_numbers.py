@@ -16,6 +16,8 @@ from .source.parsing import UnparsableError, deep_recursion, parse_python
 
 #: The batch size of Keras' `fit` for arrays.
 DEFAULT_BATCH = 32
+#: JSON has no infinity, and the panel's JavaScript no larger whole numbers.
+LARGEST = 2**53
 
 
 class TrainingNumbers(TypedDict):
@@ -76,7 +78,7 @@ def _number(node: ast.expr, constants: dict[str, Any]) -> float | None:
         value = literal(node, constants)
     except UnknownSizeError:
         return None
-    return value if type(value) in (int, float) and value > 0 else None
+    return value if type(value) in (int, float) and 0 < value <= LARGEST else None
 
 
 def _whole(node: ast.expr, constants: dict[str, Any]) -> int | None:
