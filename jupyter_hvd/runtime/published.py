@@ -27,6 +27,9 @@ def BroadcastGlobalVariablesCallback(root_rank: int = 0) -> Any:  # noqa: N802 â
     import tensorflow as tf
 
     class BroadcastGlobalVariables(tf.keras.callbacks.Callback):  # type: ignore[misc]
+        #: A `fit` with it goes on after a fault, behind the epochs that were completed.
+        _hvd_keeps_nothing = True
+
         def on_train_begin(self, logs: Any = None) -> None:
             from .sharing.context import sharing
 

@@ -175,8 +175,9 @@ class WrittenFunction(TensorFunction):
             raise
 
     def _is_list(self, parameter: str, value: Any) -> bool:
-        """Whether an argument is a list, of which `+` and `*` are Python's."""
-        return isinstance(value, list) and self._annotated[parameter] is None
+        """Whether an argument of this function is a list, of which `+` and `*` are Python's."""
+        is_own = parameter in self._annotated  # and no tangent, which a derivative takes besides
+        return isinstance(value, list) and is_own and self._annotated[parameter] is None
 
     def references(self) -> Mapping[Reference, str]:
         return self._outside

@@ -229,7 +229,9 @@ def is_resumable(module: Any, given: Mapping[str, Any]) -> bool:
         return False
     kinds = tuple(getattr(module.callbacks, name) for name in CALLBACKS)
     callbacks = tf.nest.flatten(given.get("callbacks") or [])
-    if not all(type(callback) in kinds for callback in callbacks):
+    if not all(
+        type(each) in kinds or getattr(each, "_hvd_keeps_nothing", False) for each in callbacks
+    ):
         return False
     data = [given.get("x"), given.get("validation_data")]
     leaves = [leaf for each in data for leaf in tf.nest.flatten(each)]
