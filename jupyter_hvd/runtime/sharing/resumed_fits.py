@@ -135,7 +135,7 @@ class RunningFit:
             )
         for variable, value in zip(variables, completed.variables, strict=True):
             variable.assign(value)
-        for callback, attributes in zip(callbacks, completed.callbacks, strict=True):
+        for callback, attributes in zip(callbacks, completed.callbacks, strict=False):
             vars(callback).update(attributes)
         model.stop_training = completed.stopped
         set_random_state(completed.random)
@@ -203,7 +203,11 @@ def install(module: Any, put: Callable[[Any, str, Method], None]) -> None:
         if found is None or not found.reads:
             end(callbacks, epoch, logs)
         if found is not None:
-            found.end_epoch(epoch, callbacks.callbacks)
+            # The progress bar last: where only rank 0 shows it, the other ranks have none.
+            bars_last = sorted(
+                callbacks.callbacks, key=lambda c: type(c).__name__ == "ProgbarLogger"
+            )
+            found.end_epoch(epoch, bars_last)
 
     put(kind, "on_train_begin", begun)
     put(kind, "on_epoch_end", ended)
