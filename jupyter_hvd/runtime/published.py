@@ -38,8 +38,9 @@ def BroadcastGlobalVariablesCallback(root_rank: int = 0) -> Any:  # noqa: N802 â
             import horovod.tensorflow as hvd
 
             _broadcast.add(self.model)
-            weights = [_tensorflow_variable(each) for each in self.model.weights]
-            if weights:
+            # Keras 2 raises where there are no weights yet.
+            given = self.model.weights if self.model.built else []
+            if weights := [_tensorflow_variable(each) for each in given]:
                 hvd.broadcast_variables(weights, root_rank=root_rank)
 
     return BroadcastGlobalVariables()
