@@ -126,7 +126,6 @@ def test_ranks_with_different_data_stop(hvd, tmp_path: Path) -> None:
     ("source", "options", "said"),
     [
         ("import horovod.tensorflow as hvd\n", (), "it uses Horovod itself"),
-        ("", ("--compression", "fp16"), "--compression: does not go with batch global"),
         ("", ("--select", "HVD1"), "--select: --batch global runs the program as it is"),
     ],
 )

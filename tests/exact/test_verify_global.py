@@ -159,7 +159,6 @@ def test_a_notebook_names_the_cell(hvd, tmp_path: Path) -> None:
     ("text", "options", "said"),
     [
         ("import horovod.tensorflow\n", (), "it uses Horovod itself"),
-        ("", ("--elastic",), "--elastic: does not go with batch global"),
         ("", ("--tolerance", 2), "--tolerance: must be between 0 and 1"),
     ],
 )

@@ -124,7 +124,7 @@ def check_rates(pairs: Pairs, size: int) -> Check:
         said = f"{one:.6g} → {many:.6g}" if begins else f"0 at first, up to {one:.6g} → {many:.6g}"
         place = first_other_rate(before, after, size)
         # The first of N steps may have the rate of the N-th step of one process, as in a warm-up by `(step + 1) / warm`.
-        if place is not None and begins and abs(many / one - size) > CLOSE * size:
+        if place == 0 and begins and abs(many / one - size) > CLOSE * size:
             wrong = f"{said}, {factor_in_words(many / one, size)}: {after[0].line}"
             return Check(name, "fail", wrong)
         if place is not None:
@@ -223,7 +223,7 @@ def check_evaluations(original: Record, scaled: Record, size: int) -> list[Check
     What is evaluated each few steps, or each epoch, is evaluated as often on any number of ranks.
     """
     one, many = map(count_evaluations, (original, scaled))
-    if not one and not many:
+    if one is None or many is None or not (one or many):
         return []
     name, said = named(size, "evaluations"), f"{one} → {many}"
     if one == many:
@@ -237,8 +237,12 @@ def check_evaluations(original: Record, scaled: Record, size: int) -> list[Check
     ]
 
 
-def count_evaluations(record: Record) -> int:
-    """The updates before which models are called more often than before others at the same place, and calls at the end."""
+def count_evaluations(record: Record) -> int | None:
+    """The updates before which models are called more often than before others at the same place, and calls at the end.
+
+    Returns:
+        None where a place makes one update alone, so that nothing tells how often that needs a model.
+    """
     calls, before = 0, dict[int, list[int]]()
     for event in record.events:
         kind = record.sites[event.site].kind
@@ -247,6 +251,8 @@ def count_evaluations(record: Record) -> int:
         elif kind == "update":
             before.setdefault(event.site, []).append(calls)
             calls = 0
+    if any(len(counts) == 1 for counts in before.values()):
+        return None
     extra = sum(count > min(counts) for counts in before.values() for count in counts)
     return extra + bool(calls)
 

@@ -56,7 +56,7 @@ RANKS_TOLERANCE = 1e-6
 #: A verification that has seen none of these has seen nothing of the training's results.
 RESULTS = (LOSSES, UPDATES, PRINTED, FILES, WEIGHTS)
 #: The checks of how long a scaled program goes on.
-LENGTHS = (": examples", ": epochs")
+LENGTHS = (": examples", ": epochs", ": evaluations")
 #: A difference that rounding alone makes by this many times its step may be rounding.
 SLACK = 2
 #: One run that rounds otherwise is a sample of what rounding does: it may be this many times as much in another.
