@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-#: What a reader of a conversion decides on. A program is right with all of `rate`, `batch`, `steps` and `data`, or none of them.
-Decision = Literal["start", "averaging", "rate", "batch", "steps", "data", "output"]
+#: What a reader of a conversion decides on. A program is right with all of `rate`, `batch` and `steps`, or none of them.
+Decision = Literal["start", "averaging", "rate", "batch", "steps", "output"]
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
 
 #: By a rule's code, or the beginning of codes; the longest that matches counts.

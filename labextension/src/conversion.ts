@@ -45,7 +45,7 @@ export interface Change {
    */
   rule: string;
   /**
-   * What the user decides on with it: changes of `rate`, `batch`, `steps` and `data` are right together only, and all need the `start`.
+   * What the user decides on with it: changes of `rate`, `batch` and `steps` are right together only, and all need the `start`.
    */
   decision: 'start' | 'averaging' | 'rate' | 'batch' | 'steps' | 'output';
   /**

@@ -262,6 +262,8 @@ def _traced(
         if misused or (isinstance(error, _PYTHONS) and rewritten.raised(error)):
             raise TensorError(str(error), place=place) from error
         raise as_tensor_error(name, error, place) from error
+    finally:
+        tracer.argument_values = {}  # a tracer is in a cycle: it would keep arrays until they are collected
     return _finished(tracer, parameters, names, term, layout)
 
 
