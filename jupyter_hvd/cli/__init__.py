@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from .. import __version__
 from ..files import UnusableInputError
+from ..removed_options import removed_words
 from . import certify, convert, doctor, estimate, explanation, install, job, jobs, rule, run, verify
 from .codes import OK, UNUSABLE
 from .show import complain
@@ -38,6 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run_command(arguments: list[str]) -> int:
     own, extra = split_extra(arguments)
+    if advice := removed_words(own):
+        complain(advice)
+        return UNUSABLE
     options = make_parser().parse_args(own)
     options.extra, options.words = extra, arguments
     try:

@@ -253,7 +253,7 @@ PATIENCE = "patience, bad, best = 8, 0, 1e9"
         ),
         pytest.param(
             steps("for v in m.trainable_variables:", "    v.assign_sub(1e-4 * v)"),
-            ["v.assign_sub((1e-4 * hvd.size()) * v)"],
+            ["v.assign_sub(1e-4 * hvd.size() * v)"],
             id="16-assign_sub",
         ),
         # Row 18: no false alarms
@@ -424,7 +424,7 @@ def test_an_attribute_that_counts_steps_is_read_as_it_is_added_to():
     [
         (
             "0.05 * s / 6 if s < 9 else 0.05 * 8 / s",
-            "0.05 * s / max(1, 6 // hvd.size()) if s < max(1, 9 // hvd.size()) else ((0.05 * 8) / hvd.size()) / s",
+            "0.05 * s / max(1, 6 // hvd.size()) if s < max(1, 9 // hvd.size()) else (0.05 * 8 / hvd.size()) / s",
         ),
         ("0.05 * s / 500", "0.05 * s / max(1, 500 // hvd.size())"),
     ],
@@ -441,4 +441,9 @@ def test_rows_compared_with_a_batch_stay():
     source = (
         FIT + "BATCH = 16\nif len(x) >= BATCH:\n    m.fit(x, y, batch_size=min(BATCH, len(x)))\n"
     )
+    assert edits(source) == []
+
+
+def test_a_period_of_one_step_is_not_divided():
+    source = steps("if s % 1 == 0:", "    print(s)", "s += 1", before="s = 0")
     assert edits(source) == []

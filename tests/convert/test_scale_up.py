@@ -426,3 +426,20 @@ def test_a_rate_that_grows_in_the_first_epochs(hvd, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(f"{HEAD}{MODEL}model.fit(x, y)\n")
     refused = hvd("run", "train.py", "-n", 1, "--batch", "global", "--warmup-epochs", 3)
     assert (refused.returncode, "--warmup-epochs: --batch global" in refused.stderr) == (2, True)
+
+
+PRODUCTS = {
+    "a batch of one row": ("1", "hvd.size()"),
+    "a product": ("2 * rows", "2 * rows * hvd.size()"),
+    "a quotient": ("total // 4", "total // 4 * hvd.size()"),
+    "a sum": ("rows + 1", "(rows + 1) * hvd.size()"),
+    "in parentheses": ("(rows + 1)", "(rows + 1) * hvd.size()"),
+    "a choice": ("8 if rows else 4", "(8 if rows else 4) * hvd.size()"),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_are_written_without_what_changes_nothing(name: str):
+    size, product = PRODUCTS[name]
+    source = f"from settings import rows, total\nmodel = keras.models.load_model('m')\nmodel.fit(x, y, batch_size={size})"
+    assert f"model.fit(x, y, batch_size={product})" in changed(source)

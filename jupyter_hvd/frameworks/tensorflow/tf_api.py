@@ -171,6 +171,13 @@ def makes_tuner(name: str) -> bool:
 TUNERS = frozenset({"BayesianOptimization", "GridSearch", "Hyperband", "RandomSearch"})
 
 
+def tuner_class(name: str) -> bool:
+    """Whether a canonical name is a class of KerasTuner's whose methods train models: a tuner, or a hypermodel."""
+    library, _, owner = name.partition(".")
+    named = owner.rpartition(".")[2]
+    return library in ("keras_tuner", "kerastuner") and named in {*TUNERS, "Tuner", "HyperModel"}
+
+
 def makes_estimator(name: str) -> bool:
     """Whether a canonical name is a class of scikit-learn's estimators that build Keras models and fit them."""
     return name in SKLEARN_ESTIMATORS
