@@ -122,7 +122,7 @@ def test_shapes_and_bytes_are_those_of_the_arrays(case, monkeypatch):
     monkeypatch.setattr(execute, "run", lambda *given: seen.append(run(*given)) or seen[-1])
     with jax.disable_jit():
         execute.execute(plan, arrays)
-    assert len(seen) == len(plan.order) == len(str(plan).splitlines()) - 2
+    assert len(seen) == len(plan.order) == len(str(plan).splitlines()) - 3
     shapes = plan.shapes()
     for step, array in zip(plan.order, seen, strict=True):
         assert array.shape == shapes[step.name], step
