@@ -31,11 +31,21 @@ def own_profiles(tmp_path, monkeypatch):
         clear()
 
 
+FEW = Sizes(1 << 12, 32)
+
+
 @pytest.fixture
 def quickly(monkeypatch):
     """So few calls and entries that the figures mean little."""
     monkeypatch.setattr(device_measurement, "RUNS", 1)
-    monkeypatch.setattr(device_measurement, "SIZES_OF_CPU", Sizes(1 << 12, 32))
+    monkeypatch.setattr(device_measurement, "SIZES_OF_CPU", FEW)
+
+
+@pytest.fixture
+def launch_alone(monkeypatch):
+    """Nothing else is measured: each figure compiles two kernels."""
+    one = {"launch": device_measurement._measures(FEW)["launch"]}
+    monkeypatch.setattr(device_measurement, "_measures", lambda _: one)
 
 
 @pytest.mark.usefixtures("quickly")
@@ -54,7 +64,7 @@ def test_every_figure_of_a_device_is_measured_or_said_not_to_be():
 
 def test_figures_name_fields_of_a_device():
     known = asdict(CPU)
-    for name in device_measurement._measures(Sizes(1 << 12, 32)):
+    for name in device_measurement._measures(FEW):
         field, _, dtype = name.partition(".")
         assert field in known
         assert not dtype or dtype in known[field]
@@ -95,7 +105,7 @@ def test_a_broken_profile_is_ignored_with_one_line(own_profiles, text, reason):
     assert "\n" not in str(said[0].message)
 
 
-@pytest.mark.usefixtures("quickly")
+@pytest.mark.usefixtures("quickly", "launch_alone")
 def test_a_profile_that_cannot_be_written_is_one_line(own_profiles, capsys):
     own_profiles.parent.parent.mkdir(exist_ok=True)
     own_profiles.parent.write_text("a file, where a folder should be")
@@ -105,7 +115,7 @@ def test_a_profile_that_cannot_be_written_is_one_line(own_profiles, capsys):
     assert "cannot be made" in capsys.readouterr().err.splitlines()[-1]
 
 
-@pytest.mark.usefixtures("quickly")
+@pytest.mark.usefixtures("quickly", "launch_alone")
 def test_the_command_prints_or_keeps_the_profile(own_profiles, capsys):
     assert main(["device-profile", "--json"]) == 0
     out, err = capsys.readouterr()

@@ -164,7 +164,7 @@ def test_a_device_without_a_profile_is_planned_for_as_the_slowest_of_its_platfor
     assert other.name == "NVIDIA L4"
     slowest = min((d for d in profiles() if d.platform == "gpu"), key=lambda d: d.bytes_per_second)
     assert other.bytes_per_second == slowest.bytes_per_second
-    assert device_of("cpu", "cpu") is CPU
+    assert device_of("cpu", "cpu") == CPU
     assert not device_of("tpu", "TPU v5").windows
 
 
@@ -240,10 +240,9 @@ def test_a_plan_says_what_a_call_takes_at_least():
     x = jax.ShapeDtypeStruct((4096, 4096), jnp.float32)
     with planned_for(H100):
         said = str(tensor(lambda x, y: x @ y).plan(x, x)).splitlines()[-1]
-    # 2·4096³ operations at 4.2e14 in a second.
-    assert "arithmetic 327 µs" in said
-    assert said.endswith("launch 100 µs, kernels 1.8 µs")
-    assert "by the profile of NVIDIA H100" in said
+    # 2·4096³ operations at 4.2e14 in a second; what is read and written takes less.
+    parts = "arithmetic 327 µs, launch 100 µs"
+    assert said == f"429 µs at least by the profile of NVIDIA H100: {parts}"
 
 
 @pytest.mark.parametrize(

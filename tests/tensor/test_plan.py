@@ -74,7 +74,7 @@ def test_how_arrays_are_stored_and_made():
 
     rows = str(linked.plan(x, pairs)).splitlines()
     assert any("9 at [ρR(g0,g1)] where R(g0, g1)" in row for row in rows)
-    assert rows[-1].startswith("float64 on cpu; R: 9 tuples; returns ")
+    assert rows[-2].startswith("float64 on cpu; R: 9 tuples; returns ")
     assert "10 tuples" in str(linked.plan(x, pairs | {(20, 1)}))
 
 

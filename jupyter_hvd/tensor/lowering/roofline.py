@@ -109,13 +109,14 @@ def work_of(plan: Planned) -> Work:
 
 
 def predicted_seconds(plan: Planned) -> float:
-    """The time of a call as the plan's device takes it at least."""
+    """What the device takes for a call at least."""
     return work_of(plan).seconds(plan.device, plan.dtype.name, plan.dtype.itemsize)
 
 
 def describe_time(plan: Planned) -> str:
     """That time in words, and of what it consists: what is above a hundredth of it."""
-    parts = work_of(plan).parts(plan.device, plan.dtype.name, plan.dtype.itemsize)
+    parts = {**work_of(plan).parts(plan.device, plan.dtype.name, plan.dtype.itemsize)}
+    del parts[min("memory", "arithmetic", key=parts.__getitem__)]  # it is done meanwhile
     total = predicted_seconds(plan)
     large = sorted((x for x in parts.items() if x[1] >= total / 100), key=lambda x: -x[1])
     listed = ", ".join(f"{name} {in_seconds(seconds)}" for name, seconds in large)
