@@ -447,3 +447,29 @@ def test_rows_compared_with_a_batch_stay():
 def test_a_period_of_one_step_is_not_divided():
     source = steps("if s % 1 == 0:", "    print(s)", "s += 1", before="s = 0")
     assert edits(source) == []
+
+
+def test_a_loop_that_ends_with_the_data_counts_steps():
+    """Several steps of one model for each of another: their ratio stays, and so does the flag that ends the loop."""
+    source = f"""{MODEL}
+one, two = tf.keras.optimizers.SGD(0.1), tf.keras.optimizers.SGD(0.1)
+ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(16)
+def step(o, a, b):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((m(a) - b) ** 2)
+    o.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+batches, over = iter(ds), 0
+while True:
+    for i in range(5):
+        try:
+            a, b = next(batches)
+            step(one, a, b)
+        except StopIteration:
+            over = 1
+            break
+    if over == 0:
+        step(two, a, b)
+    else:
+        break
+"""
+    assert edits(source) == []

@@ -443,3 +443,34 @@ def test_products_are_written_without_what_changes_nothing(name: str):
     size, product = PRODUCTS[name]
     source = f"from settings import rows, total\nmodel = keras.models.load_model('m')\nmodel.fit(x, y, batch_size={size})"
     assert f"model.fit(x, y, batch_size={product})" in changed(source)
+
+
+def test_batches_of_another_modules_dataset():
+    """Noise of as many rows as the batch has is drawn by the same number."""
+    source = f"""from data import photos
+BATCH = 8
+data = photos().shuffle(100).batch(BATCH, drop_remainder=True)
+{MODEL}optimizer = keras.optimizers.SGD(0.1)
+for b in data:
+    a = tf.random.normal((BATCH, 3))
+{STEP}"""
+    assert "BATCH = 8 * hvd.size()" in changed(source)
+    assert not [line for line in changed(source) if "join_batches" in line]
+
+
+def test_a_size_that_is_passed_to_another_modules_function():
+    source = f"""from data import next_batch
+{MODEL}for step in range(100):
+    model.train_on_batch(*next_batch(x, y, batch_size=16))
+"""
+    lines = changed(source)
+    assert "model.train_on_batch(*next_batch(x, y, batch_size=16 * hvd.size()))" in lines
+    assert "model.compile(keras.optimizers.SGD(0.1 * hvd.size()), loss='mse')" in lines
+
+
+def test_an_optimizer_that_nothing_is_known_of_is_scaled_where_it_is_compiled():
+    head = (
+        "from tensorflow.python.keras.optimizer_v2.adam import Adam\nmodel = keras.Sequential([])\n"
+    )
+    source = f"{head}opt = Adam(0.1)\nmodel.compile(optimizer=opt)\nmodel.fit(x, y)"
+    assert "model.compile(optimizer=jhvd.scale_rate(opt))" in changed(source)

@@ -8,12 +8,13 @@ from functools import cached_property
 import libcst as cst
 
 from ...analysis.syntax import argument, method, names_in
+from . import tf_api
 from .batches import Batches, MissingSize
 from .number_sources import NumberSources, element_of
 from .pipelines import Pipelines
 from .size_definitions import SizeDefinitions
 from .step_loops import StepLoops
-from .training_batches import BATCHING, FLOWS, LOADERS, TrainingBatches
+from .training_batches import FLOWS, LOADERS, TrainingBatches
 from .training_data import TrainingData
 
 
@@ -82,7 +83,8 @@ class BatchSizes:
             size.value
             for pipeline in pipelines
             for step in pipeline.steps
-            if method(step) in BATCHING and (size := argument(step, "batch_size", 0)) is not None
+            if method(step) in tf_api.BATCHING_METHODS
+            and (size := argument(step, "batch_size", 0)) is not None
         ]
         if given:
             yield from (node for size in given for node in self._sources.arithmetic(size))
@@ -189,7 +191,7 @@ class BatchSizes:
             kind.search(self.values.qualified(call.func)) for kind, _ in LOADERS
         )
         return (
-            method(call) in {"evaluate", "predict", *BATCHING}
+            method(call) in {"evaluate", "predict", *tf_api.BATCHING_METHODS}
             or (loads and keyword == "batch_size")
             or keyword == "validation_batch_size"
         )

@@ -234,6 +234,9 @@ DATASET_METHODS = frozenset(
     " unbatch unique window with_options".split()
 )
 
+#: Of these, what makes batches of so many elements.
+BATCHING_METHODS = frozenset({"batch", "padded_batch", "ragged_batch"})
+
 #: Libraries whose results are known not to be anything that the rules follow.
 INERT = ("tensorflow.", "builtins.", "numpy.", "sklearn.", "pandas.", "matplotlib.")
 #: What runs the function that it is given, once.

@@ -12,6 +12,7 @@ import libcst as cst
 from ...analysis.library import Kind
 from ...analysis.scale_findings import number_of
 from ...analysis.syntax import argument, has_star, method, nodes_in
+from . import tf_api
 from .batches import DEFAULT, Batches, MissingSize, merged
 from .keras_loops import fit_argument
 from .number_sources import NumberSources, is_number_of_rows
@@ -20,8 +21,6 @@ from .row_slices import RowSlices
 from .step_loops import StepLoops
 from .training_data import TrainingData
 
-#: Dataset methods that make batches of so many elements.
-BATCHING = frozenset({"batch", "padded_batch", "ragged_batch"})
 #: Dataset methods that count batches, or take these apart, where they follow.
 _COUNTING = frozenset({"shard", "skip", "take", "unbatch", "rebatch", "window"})
 #: What loads data in batches, and the size that these have where none is given.
@@ -39,6 +38,8 @@ _SIZE_POSITIONS = {
     "timeseries_dataset_from_array": 5,
     **FLOWS,
 }
+#: The end of a name that says how many rows a batch has.
+_NAMED_SIZE = re.compile(r"batch_?size$", re.IGNORECASE)
 #: What draws numbers of a shape that is given, by its name.
 _NOISE = frozenset(
     {"normal", "uniform", "truncated_normal", "standard_normal", "random_sample", "random"}
@@ -174,7 +175,7 @@ class TrainingBatches:
     def _of_pipeline(self, training: cst.Call, pipeline: Pipeline) -> Batches | None:
         steps = list(pipeline.steps)
         behind: list[cst.Call] = []
-        while steps and method(steps[-1]) not in BATCHING:
+        while steps and method(steps[-1]) not in tf_api.BATCHING_METHODS:
             behind.append(steps.pop())
         if any(method(step) in _COUNTING for step in behind):
             return None
@@ -236,8 +237,23 @@ class TrainingBatches:
                 yield replace(looped, sizes=(*looped.sizes, *noise))
                 continue
             found = self._slices.batches_among(call, set(self._loops.behind(call)))
+            if not found.can_grow and found.whole is None:
+                found = replace(found, sizes=tuple(self._sizes_asked_for(call)))
             is_whole = not found.can_grow and call in self._loops.whole
             yield replace(found, whole=found.whole or call) if is_whole else found
+
+    def _sizes_asked_for(self, step: cst.Call) -> Iterator[cst.BaseExpression]:
+        """The batch sizes, by their names, that a step's loop passes to what gives it rows: `data.next_batch(batch_size)`."""
+        loop = self.module.enclosing(step, (cst.For, cst.While))
+        for node in self._loops.behind(step) if loop is not None else ():
+            if not isinstance(node, cst.Call) or loop not in self.module.ancestors(node):
+                continue
+            if self.values.kinds(node) != {Kind.UNKNOWN}:
+                continue
+            for arg in node.args:
+                named = arg.keyword.value if arg.keyword else self.module.text(arg.value)
+                if not arg.star and _NAMED_SIZE.search(named):
+                    yield arg.value
 
     def _rows_of_noise(self, batches: Batches) -> Iterator[cst.BaseExpression]:
         """The numbers that repeat a batch's size where a step draws noise for each row: 20 of `tf.random.normal((20, 4))`."""

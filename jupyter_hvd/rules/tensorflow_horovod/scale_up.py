@@ -480,7 +480,7 @@ def unseen_optimizers(context: Context) -> Iterator[cst.BaseExpression]:
         if arg is None or isinstance(arg.value, cst.SimpleString):
             continue
         kinds = context.values.kinds(arg.value)
-        if not kinds or kinds & {Kind.CONSTANT, Kind.CONTAINER, Kind.UNKNOWN}:
+        if not kinds or kinds & {Kind.CONSTANT, Kind.CONTAINER, Kind.UNKNOWN, Kind.OTHER}:
             yield arg.value
 
 
