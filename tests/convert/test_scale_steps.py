@@ -473,3 +473,14 @@ while True:
         break
 """
     assert edits(source) == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "scaled"),
+    [("total / 4", ["print(total / max(1, 4 // hvd.size()))"]), ("total / 60", []), ("s / 4", [])],
+)
+def test_a_sum_over_steps_is_divided_by_as_many(shown: str, scaled: list[str]):
+    """The mean of an epoch of four steps; a time in minutes, and a number of steps, stay what they are."""
+    after = f"print({shown})\ntotal = 0.0"
+    source = steps("total += float(loss)", "s += 1", before="s, total = 0, 0.0", after=after)
+    assert edits(source) == scaled
