@@ -103,7 +103,7 @@ ROWS = (
         "row-6",
         "a patience of evaluations in a loop over steps",
         ("step_patience",),
-        Fault("the patience is divided too", before="float(\"inf\"), 0, 4", after="float(\"inf\"), 0, 4 // hvd.size()"),
+        NOT_SCALED_COUNTS,
     ),
     Row(
         "row-7",
