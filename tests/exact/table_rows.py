@@ -109,7 +109,7 @@ ROWS = (
         "row-7",
         "a schedule class around a schedule",
         ("warmup_class",),
-        Fault("the warm-up is divided too", before="0.02, 12), 6)", after="0.02, 12), 6 // hvd.size())"),
+        NOT_SCALED_RATE,
     ),
     Row("row-8", "lookahead by hand", ("lookahead",), NOT_SCALED_COUNTS),
     Row(
