@@ -2,9 +2,10 @@
 
     python benchmarks/gradbench/compare.py CHECKOUT [--evals gmm …] [--tools jupyter_hvd jax …] [--write]
 
-CHECKOUT is a checkout of GradBench, whose evaluations, validators and tools run as they are. C++ tools are compiled by its Makefiles,
-for which `cpp/json.hpp` must be there; CPATH leads to what they include. This is its intermediary, and its score: of most evaluations
-one over the sum, over all workloads, of the mean times of function and derivative; of `particle` and `saddle` one over the least time.
+CHECKOUT is a checkout of GradBench, whose evaluations, validators and tools run as they are. C++ tools are compiled by its
+Makefiles, for which `cpp/json.hpp` must be there; CPATH leads to what they include. This is its intermediary, and its score: of
+most evaluations one over the sum, over all workloads, of the mean times of function and derivative; of `particle` and `saddle` one
+over the least time.
 """
 
 from __future__ import annotations
@@ -130,7 +131,9 @@ def _noted(
         sent[message["id"]] = what
         if not reply.get("success"):
             outcome.error = f"{what}: {reply.get('error', '')}"
-        times = [t["nanoseconds"] / 1e9 for t in reply.get("timings", ()) if t["name"] == "evaluate"]
+        times = [
+            t["nanoseconds"] / 1e9 for t in reply.get("timings", ()) if t["name"] == "evaluate"
+        ]
         if times:
             workload, function = message.get("description", ""), message["function"]
             outcome.seconds[workload][function] = fmean(times)
@@ -172,7 +175,9 @@ def main() -> None:
             print(f"{name:9} {tool:12} {found.valid:3} valid  {shown}", flush=True)
     print(_table(outcomes, given.tools))
     if given.results:
-        rows = {f"{n} {t}": (o.seconds, o.first, o.valid, o.error) for (n, t), o in outcomes.items()}
+        rows = {
+            f"{n} {t}": (o.seconds, o.first, o.valid, o.error) for (n, t), o in outcomes.items()
+        }
         given.results.write_text(json.dumps(rows, indent=1))
 
 

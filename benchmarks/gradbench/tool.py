@@ -1,4 +1,4 @@
-"""GradBench's protocol (github.com/gradbench/gradbench, CONTRIBUTING.md): JSON messages, one a line, from stdin; answers to stdout.
+"""GradBench's protocol (github.com/gradbench/gradbench): JSON messages from stdin, one a line; answers to stdout.
 
 `python benchmarks/gradbench/tool.py` is a tool in GradBench's sense. A module of `evaluations` is an evaluation.
 """

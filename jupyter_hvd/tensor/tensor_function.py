@@ -30,6 +30,7 @@ from .language.types import REAL, Parameter, Product, dimensions
 from .method import TensorMethod
 from .parameter_paths import ParameterPath, derivative_by, parse_path
 from .sparse_jacobian import (
+    NO_ROOM,
     Format,
     SparseFormat,
     SparseJacobian,
@@ -164,7 +165,7 @@ class TensorFunction(CalledFunction):
             message = f"a sparse Jacobian is by a whole parameter, and `{wrt}` is a part of one"
             raise TensorError(message, 'make it dense: `format="dense"`')
         made_by = of, kind, names, {"format": format}
-        return SparseJacobian(name, self, wrt, format, dense, made_by)
+        return SparseJacobian(name, self, wrt, format, dense, made_by, symmetric)
 
     def certify(
         self, *names: str, sizes: Mapping[str, int] | None = None, **given: Any
@@ -349,10 +350,15 @@ class DenseJacobian(DerivedFunction):
         call = super()._checked(args, kwargs)
         assert self.made_by is not None
         of, kind, names, _ = self.made_by
-        quoted = ", ".join(f'"{x}"' for x in names)
-        sparse = f'{of.__name__}.{kind}({quoted}, format="csr")'
         extents = (n.evaluate(call.sizes) for n in dimensions(call.instance.type))
-        check_room(call, prod(max(0, n) for n in extents), sparse)
+
+        def smaller(room: int) -> str:
+            if _path(names[-1]).keys:
+                return NO_ROOM
+            sparse: SparseJacobian = getattr(of, kind)(*names, format="csr")
+            return sparse.advice(call.arguments, call.sizes, room)
+
+        check_room(call, prod(max(0, n) for n in extents), smaller)
         return call
 
 

@@ -10,6 +10,7 @@ import pytest
 from random_programs import INPUTS, PARAMETERS, Draw, M, N, Scope, environment
 
 from jupyter_hvd.tensor.cost.counting import Data
+from jupyter_hvd.tensor.cost.model import cost
 from jupyter_hvd.tensor.cost.patterns import sparsity
 from jupyter_hvd.tensor.derivative.tangents import dense_jacobian, linearized
 from jupyter_hvd.tensor.frontend.tracing.traced import Traced
@@ -18,6 +19,7 @@ from jupyter_hvd.tensor.jax.entries import evaluated
 from jupyter_hvd.tensor.language.terms import Lambda
 from jupyter_hvd.tensor.language.types import REAL, Array, Parameter
 from jupyter_hvd.tensor.lowering.entries import stages
+from jupyter_hvd.tensor.lowering.jacobian_cost import jacobian_cost
 from jupyter_hvd.tensor.lowering.point_values import summed
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 from jupyter_hvd.tensor.sparse_jacobian import _enumerated, _pattern, _places, _values_of
@@ -60,6 +62,7 @@ def _compared(instance, name, env, n, m, seed):
 
     made = stages(linear, env.integers, data, 1e9)
     listed = _enumerated(sparsity(linear), env.integers, data, shape)
+    _within_bound(instance, linear, made, data, env)
     entries, left = made[-1].entries, len(linear.result)
     c, s = entries.columns, entries.shape
     pattern = _pattern(c[:left], c[left:], s[:left], s[left:], entries.count)
@@ -69,6 +72,13 @@ def _compared(instance, name, env, n, m, seed):
     found[pattern.rows, pattern.columns] = _values(instance, linear, made, data, env)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9, err_msg=str(seed))
     return bool(listed.count)
+
+
+def _within_bound(instance, linear, made, data, env):
+    """The theorem of docs/jacobians.md, and what its proof takes from Theorem 6.1."""
+    found = jacobian_cost(linear, made, env.integers, data)
+    assert found.operations <= found.bound
+    assert found.derivative <= 4 * cost(to_term(instance.ssa), env).total
 
 
 def _data(env, n, m):

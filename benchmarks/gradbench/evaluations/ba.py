@@ -1,7 +1,7 @@
 """The reprojection errors of bundle adjustment, the errors of their weights, and their sparse Jacobian.
 
-GradBench's blocks are dense: of a row, 11 entries by its camera, 3 by its point and 1 by its weight. One of the camera's is zero by
-structure, which `f.jacobian` does not compute, and which is laid out here as a zero.
+GradBench's blocks are dense: of a row, 11 entries by its camera, 3 by its point and 1 by its weight. One of the camera's is zero
+by structure, which `f.jacobian` does not compute, and which is laid out here as a zero.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 
 import numpy as np
-from evaluations import Function, on_device
 
+from evaluations import Function, on_device
 from jupyter_hvd.tensor import tensor
 
 
@@ -52,7 +52,12 @@ def weight_errors(weights):
 
 def _prepare(given):
     n, m, p = given["n"], given["m"], given["p"]
-    copies = ((given["cam"], (n, 1)), (given["x"], (m, 1)), (given["w"], p), (given["feat"], (p, 1)))
+    copies = (
+        (given["cam"], (n, 1)),
+        (given["x"], (m, 1)),
+        (given["w"], p),
+        (given["feat"], (p, 1)),
+    )
     cameras, points, weights, seen = on_device(*(np.tile(a, k) for a, k in copies))
     e = np.arange(p, dtype=np.int32)
     return cameras, points, weights, e % n, e % m, seen

@@ -1,10 +1,10 @@
-"""A determinant expanded by minors, each of the l! products taken: a minor is a node of the tree of the columns removed before."""
+"""A determinant expanded by minors, each of the l! products taken: minors are nodes of a tree, by the columns removed before."""
 
 from __future__ import annotations
 
 import numpy as np
-from evaluations import Function, on_device
 
+from evaluations import Function, on_device
 from jupyter_hvd.tensor import tensor
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from evaluations import Function, as_lists, on_device
 from scipy.special import logsumexp, multigammaln
 
+from evaluations import Function, as_lists, on_device
 from jupyter_hvd.tensor import tensor
 
 
@@ -19,10 +19,7 @@ def log_posterior(alpha, mu, q, l, x, below, gamma, m, constant):  # noqa: E741
     k = len(alpha)
     factor = [
         [
-            [
-                np.exp(q[c, a]) if a == b else (l[c, below[a, b]] if b < a else 0.0)
-                for b in range(d)
-            ]
+            [np.exp(q[c, a]) if a == b else (l[c, below[a, b]] if b < a else 0.0) for b in range(d)]
             for a in range(d)
         ]
         for c in range(k)

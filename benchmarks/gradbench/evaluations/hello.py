@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from evaluations import Function
-
 from jupyter_hvd.tensor import tensor
 
 

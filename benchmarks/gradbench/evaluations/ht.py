@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from evaluations import Function, as_lists, on_device
 
+from evaluations import Function, as_lists, on_device
 from jupyter_hvd.tensor import tensor
 
 FINGERS = 5
@@ -29,7 +29,12 @@ def bone_rotation(bend, spread):
     """A joint's rotation, homogeneous: about x by `bend`, then about z by `spread`."""
     cx, sx, cz, sz = np.cos(bend), np.sin(bend), np.cos(spread), np.sin(spread)
     return np.array(
-        [[cz, -cx * sz, sx * sz, 0.0], [sz, cx * cz, -sx * cz, 0.0], [0.0, sx, cx, 0.0], [0.0, 0.0, 0.0, 1.0]]
+        [
+            [cz, -cx * sz, sx * sz, 0.0],
+            [sz, cx * cz, -sx * cz, 0.0],
+            [0.0, sx, cx, 0.0],
+            [0.0, 0.0, 0.0, 1.0],
+        ]
     )
 
 
@@ -74,7 +79,9 @@ def _prepare(given):
     theta, relatives, inverses, points = on_device(
         given["theta"], model["base_relatives"], model["inverse_base_absolutes"], data["points"]
     )
-    positions, weights = on_device(np.transpose(model["base_positions"]), np.transpose(model["weights"]))
+    positions, weights = on_device(
+        np.transpose(model["base_positions"]), np.transpose(model["weights"])
+    )
     vertex = np.asarray(data["correspondences"], np.int32)
     hand = relatives, inverses, positions, weights, points
     parents = tuple(model["parents"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from evaluations import Function, on_device
 
+from evaluations import Function, on_device
 from jupyter_hvd.tensor import tensor
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+
 from evaluations import Function
 from evaluations.descent import smallest_at
-
 from jupyter_hvd.tensor import tensor
 
 STEP = 0.1

@@ -6,9 +6,9 @@ Of the functions' two letters the first is the outer derivative, the second the 
 from __future__ import annotations
 
 import numpy as np
+
 from evaluations import Function
 from evaluations.descent import TOLERANCE, largest_at, smallest_at
-
 from jupyter_hvd.tensor import tensor
 
 
@@ -64,7 +64,9 @@ def _forward(function):
 
 def _search(largest, gradient, slope_of):
     def saddle(start):
-        p = smallest_at(lambda p: largest(p, start), lambda p: np.asarray(gradient(p, start)), start)
+        p = smallest_at(
+            lambda p: largest(p, start), lambda p: np.asarray(gradient(p, start)), start
+        )
         q = largest_at(lambda q: cost(p, q), lambda q: np.asarray(slope_of(p, q)), start)
         return np.concatenate([p, q])
 
