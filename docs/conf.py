@@ -32,6 +32,7 @@ PAGES = {
         ("NumPy in it", "docs/numpy"),
         ("Loops that carry values", "docs/recurrences"),
         ("Sparse Jacobians", "docs/jacobians"),
+        ("Sparse derivatives in solvers", "docs/solvers"),
         ("From function to kernel", "docs/kernels"),
         ("How fast kernels are", "docs/performance"),
     ],

@@ -3,9 +3,9 @@
     python benchmarks/gradbench/compare.py CHECKOUT [--evals gmm …] [--tools jupyter_hvd jax …] [--write]
 
 CHECKOUT is a checkout of GradBench, whose evaluations, validators and tools run as they are. C++ tools are compiled by its
-Makefiles, for which `cpp/json.hpp` must be there; CPATH leads to what they include. This is its intermediary, and its score: of
-most evaluations one over the sum, over all workloads, of the mean times of function and derivative; of `particle` and `saddle` one
-over the least time.
+Makefiles, for which `cpp/json.hpp` must be there; CPATH leads to what they include. This is its intermediary, and its score: one
+over the sum, over all workloads, of the mean times of function and derivative, and of `particle` and `saddle` one over the least
+time.
 """
 
 from __future__ import annotations

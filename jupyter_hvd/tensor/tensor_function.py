@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, TypeVar, overload
 
 from .called_function import NEEDED, CalledFunction, Captured
 from .calls import Before, Call
-from .certificate import Certificate, certify
+from .certificate import Certificate, JacobianCertificate, certify, certify_jacobian
 from .cost.patterns import Sparsity
 from .derivative import transforms
 from .derivative.reverse import Checkpoint
@@ -170,12 +170,22 @@ class TensorFunction(CalledFunction):
     def certify(
         self, *names: str, sizes: Mapping[str, int] | None = None, **given: Any
     ) -> Certificate:
-        """What value and gradient cost: by formula, by theorem, and measured over growing sizes, in a few seconds.
+        """What value and gradient cost: by formula, by theorem, and measured over growing sizes, in a few seconds. Of a Jacobian
+        see `certify_jacobian`.
 
         `sizes` is where growth begins, the last call's if it is left out; relations and index arrays are given by name, and
         their sizes stay. Raises TensorError where either is missing, or there is no such gradient.
         """
         return certify(self, names, sizes, given)
+
+    def certify_jacobian(
+        self, *names: Wrt, sizes: Mapping[str, int] | None = None, **given: Any
+    ) -> JacobianCertificate:
+        """What the sparse Jacobian by one parameter costs, or the Hessian by two: the number of its entries by formula, its
+        operations by theorem and by count, and the seconds of its values over growing sizes. Otherwise as `certify`.
+        """
+        made = self.jacobian(*names) if len(names) == 1 else self.hessian(*names, format="csr")
+        return certify_jacobian(made, sizes or self.last_sizes, given)
 
     @property
     def tf(self) -> TensorFlowOp:

@@ -295,20 +295,21 @@ def _reduced(stage: Stage, needed: Mapping[str, Any]) -> Stage:
     addends = []
     for points in stage.addends:
         at = points.inside(here)
-        choose = entries_of if points.slot is None else (lambda c, at=at: c[at])
         position = points.position
         if points.source is not None:
             read = needed[points.source]
             position = _renumbered(points.positions(here), read)
         slot = None if points.slot is None else _renumbered(points.slot[at], here)
-        chosen_columns = {i: choose(c) for i, c in points.columns.items()}
+        moved = {
+            i: entries_of(c) if points.slot is None else c[at] for i, c in points.columns.items()
+        }
         addends.append(
             Points(
                 points.source,
                 position,
                 points.value,
                 points.binders,
-                chosen_columns,
+                moved,
                 slot,
                 int(np.count_nonzero(at)),
             )
