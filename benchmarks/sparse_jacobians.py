@@ -2,9 +2,9 @@
 
     python benchmarks/sparse_jacobians.py [--cases band …] [--entries 1e4 1e5 1e6] [--limit 120]
 
-CPU seconds of one core: of the pattern with what goes with it (a first call, compilation included, less one with a known pattern), and
-of the values of a call with a known pattern. sparsejac is given the pattern, and colours it; asdex finds it by tracing. The
-exponents are slopes against the number of entries, on logarithmic axes.
+CPU seconds of one core: of the pattern with what goes with it (a first call, compilation included, less one with a known
+pattern), and of the values of a call with a known pattern. sparsejac is given the pattern, and colours it; asdex finds it by
+tracing. The exponents are slopes against the number of entries, on logarithmic axes.
 """
 
 from __future__ import annotations
