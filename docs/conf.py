@@ -35,6 +35,7 @@ PAGES = {
         ("Sparse derivatives in solvers", "docs/solvers"),
         ("From function to kernel", "docs/kernels"),
         ("How fast kernels are", "docs/performance"),
+        ("GradBench", "docs/gradbench"),
     ],
     "Inspect": [("What a gradient costs", "docs/gradient-cost")],
     "Let an assistant use it": [("Tools for assistants", "docs/assistants")],

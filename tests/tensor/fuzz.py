@@ -1,6 +1,6 @@
 """The long run of the random programs: `python tests/tensor/fuzz.py --programs 100000 --workers
 2`. With `--loops`, of programs with loops that carry values; with `--fills`, with loops that fill arrays; with
-`--joins`, of programs over several relations and their kernels, which run over joins; with `--jacobians`, of their sparse Jacobians.
+`--joins`, of programs over several relations and their kernels, which run over joins; with `--jacobians`, of sparse Jacobians.
 
 Each program is drawn from its own seed, so a failure names the seed that reproduces it. Prints
 the largest cost ratios seen.
