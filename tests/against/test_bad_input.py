@@ -114,3 +114,15 @@ def test_the_report(hvd, tmp_path: Path) -> None:
     assert text.count("<polyline") == 2
     assert "http" not in text
     assert all(check["check"] in text for check in found["checks"])
+
+
+@pytest.mark.own_forks
+def test_ranks_of_every_run_are_forked(hvd, tmp_path: Path) -> None:
+    """Each run is a job, and what forks the ranks stays when a job is ended."""
+    forked = (
+        "hvd.init()\n",
+        "import sys\n\nassert any('forkserver' in word for word in sys.orig_argv)\nhvd.init()\n",
+    )
+    found = verdict(hvd, put(tmp_path, "train", ORIGINAL), put(tmp_path, "other", RIGHT, forked))
+    broadcast = next(c for c in found["checks"] if c["check"] == "2 ranks: broadcast")
+    assert broadcast["status"] == "pass", found

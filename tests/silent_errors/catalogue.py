@@ -29,6 +29,7 @@ from jupyter_hvd.as_it_is import common_variables
 from jupyter_hvd.convert import Options
 from jupyter_hvd.documents import load
 from jupyter_hvd.rank.forks import separate_forkservers
+from jupyter_hvd.verify.against.faults import Fault
 from jupyter_hvd.verify.against.verification import (
     AgainstVerification,
     KnownRuns,
@@ -40,6 +41,7 @@ from jupyter_hvd.verify.exact.verification import PRELOADED, SEED
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "exact")]
 
 from entries import ENTRIES, Entry, Finder  # noqa: E402
+from referee import Referee  # noqa: E402
 from shared_laboratory import PROGRAMS, Laboratory, expected  # noqa: E402
 from sharing_mutants import FOUND_BY  # noqa: E402
 
@@ -97,13 +99,27 @@ def verify_text(folder: Path, original: str, other: str, known: KnownRuns) -> Ag
     return verify_against(one, two, variables=variables, timeout=TIMEOUT, known=known)
 
 
-def judge_program(entry: Entry, folder: Path, known: KnownRuns) -> Verdict:
+def judge_apart(entry: Entry, folder: Path, known: KnownRuns) -> Verdict:
+    """The verdict of `verify --against`, whose processes are the program's own."""
     began = time.monotonic()
     outcome = verify_text(folder, entry.original, entry.text, known)
-    fault, seconds = outcome.fault, round(time.monotonic() - began, 1)
-    if not outcome.fails or fault is None:
-        said = outcome.verdict if outcome.holds else f"not judged: {outcome.unjudged}"
-        return Verdict(entry.name, outcome.fails, said, 0, "", False, seconds)
+    return verdict_on(entry, outcome.fault, outcome.unjudged, time.monotonic() - began)
+
+
+def judge_living(entry: Entry, folder: Path, referee: Referee) -> Verdict:
+    """The same verdict, on processes that live on."""
+    began = time.monotonic()
+    paths = put(folder, "train.py", entry.original), put(folder, "train_hvd.py", entry.text)
+    ruling = referee.judge(*paths)
+    unjudged = ruling.judgement.unjudged if ruling.judgement is not None else ""
+    return verdict_on(entry, ruling.first, unjudged, time.monotonic() - began)
+
+
+def verdict_on(entry: Entry, fault: Fault | None, unjudged: str, seconds: float) -> Verdict:
+    """What a fault is worth: none is a miss, whose reason is why steps were not compared."""
+    seconds = round(seconds, 1)
+    if fault is None:
+        return Verdict(entry.name, False, unjudged or "called right", 0, "", False, seconds)
     number = int((re.findall(r"line (\d+)", fault.line) or ["0"])[0])
     return Verdict(
         entry.name, True, fault.kind, fault.step, fault.line, number in entry.lines, seconds
@@ -152,14 +168,16 @@ def starting_processes() -> Iterator[None]:
 def judge_entries(entries: Sequence[Entry], into: Path | None = None) -> Iterator[Verdict]:
     """Judge entries in turn; verdicts that a file has are taken from it, and others added."""
     made = read_verdicts(into)
-    laboratory = Laboratory()
+    laboratory, referee = Laboratory(), Referee()
     known: KnownRuns = {}
     with tempfile.TemporaryDirectory() as folder, starting_processes():
         try:
             for entry in entries:
                 if entry.name not in made:
-                    if entry.finder == "verify --against":
-                        verdict = judge_program(entry, Path(folder), known)
+                    if entry.finder == "verify --against" and entry.apart:
+                        verdict = judge_apart(entry, Path(folder), known)
+                    elif entry.finder == "verify --against":
+                        verdict = judge_living(entry, Path(folder), referee)
                     elif entry.finder == "conversion":
                         verdict = judge_refusal(entry)
                     else:
@@ -172,6 +190,7 @@ def judge_entries(entries: Sequence[Entry], into: Path | None = None) -> Iterato
                 yield made[entry.name]
         finally:
             laboratory.close()
+            referee.close()
 
 
 def read_verdicts(file: Path | None) -> dict[str, Verdict]:

@@ -27,6 +27,7 @@ class Entry:
         both: edits of the right program and of its original alike; `original_edits`, `right_edits` of one of them. Without those of
             `edits` the program is right.
         edits: what plants the error.
+        apart: whether it needs processes of its own, as it hangs or sets up what a process can set up once.
         mutant: the fault of `tests/exact/sharing_mutants` that is planted into the runtime.
     """
 
@@ -38,6 +39,7 @@ class Entry:
     both: tuple[Edit, ...] = ()
     finder: Finder = "verify --against"
     mutant: str = ""
+    apart: bool = False
     original_edits: tuple[Edit, ...] = ()
     right_edits: tuple[Edit, ...] = ()
     own_text: str = ""
@@ -395,6 +397,7 @@ PATCHES = (
                 + FAULTY_APPLY,
             ),
         ),
+        apart=True,
     ),
     Entry(
         "mean_of_own_tokens",
@@ -882,6 +885,7 @@ PATCHES = (
                 WORKERS_LOSS.replace("\n", " / strategy.num_replicas_in_sync  # fault\n"),
             ),
         ),
+        apart=True,
     ),
     Entry(
         "workers_regularization",
@@ -896,6 +900,7 @@ PATCHES = (
                 f"{WORKERS_LOSS}            loss += {PENALTY} / strategy.num_replicas_in_sync\n",
             ),
         ),
+        apart=True,
     ),
     Entry(
         "workers_clip_first",
@@ -917,6 +922,7 @@ PATCHES = (
                 + WORKERS_APPLY,
             ),
         ),
+        apart=True,
     ),
     Entry(
         "workers_batch_per_replica",
@@ -924,6 +930,7 @@ PATCHES = (
         "the batch of a replica is taken for the global one",
         "right/workers_loop",
         (("global_batch_size=16", "global_batch_size=8"),),
+        apart=True,
     ),
 )
 
@@ -1002,7 +1009,10 @@ FAULTS = tuple(
     for name, error in MUTANTS.items()
 )
 
+#: Files of `FILES` that need processes of their own.
+APART = ("own_exit", "workers_rate_not_scaled", "workers_same_data", "workers_summed")
 FILE_ENTRIES = tuple(
-    Entry(name, source, error, f"wrong/{name}") for name, (source, error) in FILES.items()
+    Entry(name, source, error, f"wrong/{name}", apart=name in APART)
+    for name, (source, error) in FILES.items()
 )
 ENTRIES = (*FILE_ENTRIES, *PATCHES, *GUARDED, *REFUSED, *FAULTS)

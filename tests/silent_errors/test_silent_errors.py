@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from catalogue import PAGE, judge_program, judge_refusal, verify_text
+from catalogue import PAGE, judge_apart, judge_refusal, verify_text
 from entries import ENTRIES, REFUSED, apply
 
 BY_NAME = {entry.name: entry for entry in ENTRIES}
@@ -55,7 +55,7 @@ def test_refusals(entry) -> None:
 @pytest.mark.xdist_group("against")
 @pytest.mark.parametrize("name", QUICK)
 def test_errors_that_are_found(tmp_path: Path, name: str) -> None:
-    verdict = judge_program(BY_NAME[name], tmp_path, {})
+    verdict = judge_apart(BY_NAME[name], tmp_path, {})
     assert (verdict.found, verdict.named) == (True, True), verdict
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ..checks import Check
@@ -231,6 +231,38 @@ def judge(
     own_fault = None if alone is None else find_own_fault(own, alone, one_rank, len(ranks))
     found = tuple(f for f in faults if f is not None)
     return Judgement(paired, between, found, said, reason, one_rank, own_fault)
+
+
+@dataclass(frozen=True)
+class MoreRuns:
+    """Runs that are made where a judgement needs them.
+
+    Attributes:
+        again: the original again, and where it rounds otherwise. one_rank: the other program on one rank; None for none.
+        own_seeds: the first steps of ranks that have a seed each; none where they fail.
+    """
+
+    again: Callable[[], tuple[Process, ...]]
+    one_rank: Callable[[], Process | None]
+    own_seeds: Callable[[], tuple[Process, ...]]
+
+
+def judge_with(
+    more: MoreRuns, own: Process, ranks: tuple[Process, ...], mode: Mode, tolerance: float
+) -> Judgement:
+    """Judge runs of both programs, with as many more as that needs. See `judge`."""
+    noise: tuple[Process, ...] = ()
+    alone: Process | None = None
+    judgement = judge(own, ranks, (), mode, tolerance)
+    if judgement.needs_noise:
+        noise = more.again()
+        judgement = judge(own, ranks, (), mode, tolerance, noise)
+    if judgement.needs_one_rank:
+        alone = more.one_rank()
+        judgement = judge(own, ranks, (), mode, tolerance, noise, alone)
+    if judgement.needs_own_seeds:
+        judgement = judge(own, ranks, more.own_seeds(), mode, tolerance, noise, alone)
+    return judgement
 
 
 def find_own_fault(own: Process, alone: Process, one_rank: Walk | None, size: int) -> Fault | None:

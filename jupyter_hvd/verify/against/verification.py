@@ -30,7 +30,7 @@ from ..exact.verification import (
 )
 from ..workspace import changed, check_room, state_beside
 from .faults import BROADCAST, COUNT, GRADIENTS, UPDATE, Fault, Mode, find_exit_fault, find_mode
-from .judgement import ONE_RANK, judge
+from .judgement import ONE_RANK, MoreRuns, judge_with
 from .steps import Process, process_of
 
 #: What a program that is distributed by `tf.distribute` has in it.
@@ -233,20 +233,22 @@ def verify_against(
                 tell(Check(named(size, "batches"), "unknown", f"not known: {reason}"))
                 return conclude(one.steps)
             tell(Check(named(size, "batches"), "pass", f"{mode}: {reason}"))
-        noise: tuple[Process, ...] = ()
-        judgement = judge(own, ranks, (), mode, tolerance)
-        if judgement.needs_noise:
-            noise = runs.again(one.steps if one.stopped else None, one.steps)
-            judgement = judge(own, ranks, (), mode, tolerance, noise)
-        single: Process | None = None
-        if judgement.needs_one_rank and launcher is None:
-            single = next(iter(processes_of(run_other(ONE_RANK, 1, same, one.steps))), None)
-            judgement = judge(own, ranks, (), mode, tolerance, noise, single)
-        if judgement.needs_own_seeds:
+
+        def one_rank() -> Process | None:
+            if launcher is not None:
+                return None
+            return next(iter(processes_of(run_other(ONE_RANK, 1, same, one.steps))), None)
+
+        def own_seeds() -> tuple[Process, ...]:
             each = {**limits(STEPS_OF_OWN_SEEDS, details=True), SEEDS_VARIABLE: "each"}
-            again = run_other(named(size, "own seeds"), size, each, STEPS_OF_OWN_SEEDS)
-            seeded = processes_of(again) if not again.code else ()
-            judgement = judge(own, ranks, seeded, mode, tolerance, noise, single)
+            run = run_other(named(size, "own seeds"), size, each, STEPS_OF_OWN_SEEDS)
+            return () if run.code else processes_of(run)
+
+        def again() -> tuple[Process, ...]:
+            return runs.again(one.steps if one.stopped else None, one.steps)
+
+        more = MoreRuns(again, one_rank, own_seeds)
+        judgement = judge_with(more, own, ranks, mode, tolerance)
         for check in judgement.checks(size):
             tell(check)
         return conclude(
