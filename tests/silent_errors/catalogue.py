@@ -42,7 +42,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "exa
 
 from entries import ENTRIES, Entry, Finder  # noqa: E402
 from referee import Referee  # noqa: E402
-from shared_laboratory import PROGRAMS, Laboratory, expected  # noqa: E402
+from shared_laboratory import PROGRAMS, Laboratory, StuckError, expected  # noqa: E402
 from sharing_mutants import FOUND_BY  # noqa: E402
 
 PAGE = Path(__file__).parents[2] / "docs" / "silent-errors.md"
@@ -110,9 +110,8 @@ def judge_living(entry: Entry, folder: Path, referee: Referee) -> Verdict:
     """The same verdict, on processes that live on."""
     began = time.monotonic()
     paths = put(folder, "train.py", entry.original), put(folder, "train_hvd.py", entry.text)
-    ruling = referee.judge(*paths)
-    unjudged = ruling.judgement.unjudged if ruling.judgement is not None else ""
-    return verdict_on(entry, ruling.first, unjudged, time.monotonic() - began)
+    outcome = referee.judge(*paths)
+    return verdict_on(entry, outcome.fault, outcome.unjudged, time.monotonic() - began)
 
 
 def verdict_on(entry: Entry, fault: Fault | None, unjudged: str, seconds: float) -> Verdict:
@@ -177,7 +176,10 @@ def judge_entries(entries: Sequence[Entry], into: Path | None = None) -> Iterato
                     if entry.finder == "verify --against" and entry.apart:
                         verdict = judge_apart(entry, Path(folder), known)
                     elif entry.finder == "verify --against":
-                        verdict = judge_living(entry, Path(folder), referee)
+                        try:
+                            verdict = judge_living(entry, Path(folder), referee)
+                        except StuckError:
+                            verdict = judge_apart(entry, Path(folder), known)
                     elif entry.finder == "conversion":
                         verdict = judge_refusal(entry)
                     else:

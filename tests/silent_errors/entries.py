@@ -300,9 +300,7 @@ PATCHES = (
         (
             (
                 AVERAGE + APPLY,
-                "    if hvd.rank() == 1:\n        gradients[0] = tf.zeros_like(gradients[0])  # fault\n"
-                + AVERAGE
-                + FAULTY_APPLY,
+                "    gradients[0] *= float(hvd.rank() == 0)  # fault\n" + AVERAGE + FAULTY_APPLY,
             ),
         ),
     ),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_hvd.verify.against.faults import Fault, find_exit_fault, find_mode
-from jupyter_hvd.verify.against.judgement import Judgement, MoreRuns, judge_with
+from jupyter_hvd.verify.against.judgement import MoreRuns, judge_with
 from jupyter_hvd.verify.against.steps import Process, process_of
+from jupyter_hvd.verify.against.verification import AgainstVerification
+from jupyter_hvd.verify.checks import Check
 from jupyter_hvd.verify.exact.compare import TOLERANCE
 from jupyter_hvd.verify.exact.verification import SEED
 
@@ -19,18 +20,6 @@ from shared_laboratory import Ranks
 LIVING = Path(__file__).parent / "living_referee.py"
 #: Seconds for each run.
 PATIENCE = 60.0
-
-
-@dataclass(frozen=True)
-class Ruling:
-    """What was found: `judgement`, or of ranks that fail, `fault`."""
-
-    judgement: Judgement | None
-    fault: Fault | None = None
-
-    @property
-    def first(self) -> Fault | None:
-        return self.judgement.first if self.judgement is not None else self.fault
 
 
 class Referee:
@@ -68,15 +57,15 @@ class Referee:
             (self._alone[key],) = self.run(path, 1, rounding=int(time == 2))
         return self._alone[key]
 
-    def judge(self, original: Path, other: Path) -> Ruling:
+    def judge(self, original: Path, other: Path) -> AgainstVerification:
         """Judge a program of two ranks, as `verify_against` does."""
         own = self.alone(original)
         assert own.steps, own.record.error
         ranks = self.run(other, 2, steps=2 * own.record.steps + 1)
-        fault = find_exit_fault(ranks)
         failed = next((p.record.error for p in ranks if p.record.error), "")
         if failed:
-            return Ruling(None, fault or Fault("the ranks fail", "ending", failed))
+            fault = find_exit_fault(ranks) or Fault("the ranks fail", "ending", failed)
+            return AgainstVerification((Check("ending", "fail", str(fault)),), 2, fault=fault)
         mode, reason = find_mode(own, ranks)
         assert mode is not None, reason
         more = MoreRuns(
@@ -84,4 +73,14 @@ class Referee:
             one_rank=lambda: self.run(other, 1)[0],
             own_seeds=lambda: self.run(other, 2, apart=1, steps=3),
         )
-        return Ruling(judge_with(more, own, ranks, mode, TOLERANCE))
+        found = judge_with(more, own, ranks, mode, TOLERANCE)
+        return AgainstVerification(
+            tuple(found.checks(2)),
+            2,
+            mode,
+            own.record.steps,
+            found.first,
+            found.compared,
+            found.unjudged,
+            found.design,
+        )

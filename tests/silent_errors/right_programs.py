@@ -20,11 +20,12 @@ from pathlib import Path
 
 from jupyter_hvd import Options, convert_source
 
-from .catalogue import starting_processes, verify_text
+from .catalogue import put, starting_processes, verify_text
 
 sys.path[:0] = [str(Path(__file__).parent)]
 
 from entries import AGAINST, LOSS, MODEL, PATCHES, Edit, Entry, apply  # noqa: E402
+from referee import Referee  # noqa: E402
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 #: Programs of `tests/programs` that are converted in both modes.
@@ -133,6 +134,7 @@ class Right:
     name: str
     original: str
     other: str
+    apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,14 +150,14 @@ class Outcome:
 def given() -> Iterator[Right]:
     for path in sorted((AGAINST / "right").glob("*.py")):
         entry = Entry(path.stem, "", "", f"right/{path.stem}")
-        yield Right(path.stem, entry.original, entry.text)
+        yield Right(path.stem, entry.original, entry.text, path.stem.startswith("workers"))
 
 
 def patched() -> Iterator[Right]:
     """Programs that entries of the catalogue are patches of, where they are not given already."""
     for entry in PATCHES:
         if entry.both or entry.right_edits:
-            yield Right(f"before_{entry.name}", entry.original, entry.right_text)
+            yield Right(f"before_{entry.name}", entry.original, entry.right_text, entry.apart)
 
 
 def by_hand() -> Iterator[Right]:
@@ -170,7 +172,7 @@ def converted() -> Iterator[Right]:
         for batch in ("global", "per-rank"):
             found = convert_source(text, options=Options(batch=batch))
             if found.status == "converted":
-                yield Right(f"{name}, {batch}", text, found.code)
+                yield Right(f"{name}, {batch}", text, found.code, apart=True)
 
 
 def examples(checkout: Path) -> Iterator[Right]:
@@ -179,7 +181,7 @@ def examples(checkout: Path) -> Iterator[Right]:
         text = (checkout / name).read_text().replace("import horovod\n", "")
         text = apply(text[: text.index("if __name__")] + "main()\n", (*SMALLER, *edits))
         lines = [line for line in text.splitlines() if line.startswith("import horovod")]
-        yield Right(Path(name).stem, apply(text, ((lines[0] + "\n", ALONE),)), text)
+        yield Right(Path(name).stem, apply(text, ((lines[0] + "\n", ALONE),)), text, apart=True)
 
 
 def every() -> Iterator[Right]:
@@ -189,9 +191,13 @@ def every() -> Iterator[Right]:
     yield from converted()
 
 
-def judge(right: Right, folder: Path, known: dict) -> Outcome:
+def judge(right: Right, folder: Path, known: dict, referee: Referee) -> Outcome:
     began = time.monotonic()
-    found = verify_text(folder, right.original, right.other, known)
+    if right.apart:
+        found = verify_text(folder, right.original, right.other, known)
+    else:
+        paths = put(folder, "train.py", right.original), put(folder, "train_hvd.py", right.other)
+        found = referee.judge(*paths)
     outcome = "wrong" if found.fails else "right" if found.holds else "not judged"
     why = found.verdict
     if outcome != "right":
@@ -211,17 +217,19 @@ def main() -> int:
         made = {o.program: o for o in (Outcome(**json.loads(line)) for line in lines)}
     counts: Counter[str] = Counter()
     known: dict = {}
+    referee = Referee()
     with tempfile.TemporaryDirectory() as folder, starting_processes():
         for right in examples(chosen.examples) if chosen.examples else every():
             if chosen.names and not any(name in right.name for name in chosen.names):
                 continue
-            outcome = made.get(right.name) or judge(right, Path(folder), known)
+            outcome = made.get(right.name) or judge(right, Path(folder), known, referee)
             if chosen.into and right.name not in made:
                 with chosen.into.open("a") as stream:
                     stream.write(json.dumps(asdict(outcome)) + "\n")
             counts[outcome.outcome] += 1
             said = f"{outcome.seconds:5.1f} s  {outcome.why[:300]}"
             print(f"{outcome.program:36} {outcome.outcome:10} {said}", flush=True)
+    referee.close()
     print(", ".join(f"{counts[name]} {name}" for name in ("right", "wrong", "not judged")))
     return int(counts["wrong"] > 0)
 
