@@ -19,7 +19,7 @@ from shared_laboratory import Ranks
 
 LIVING = Path(__file__).parent / "living_referee.py"
 #: Seconds for each run.
-PATIENCE = 60.0
+PATIENCE = 150.0
 
 
 class Referee:

@@ -265,6 +265,18 @@ def judge_with(
     return judgement
 
 
+def find_step_fault(
+    own: Process, ranks: tuple[Process, ...], mode: Mode | None, tolerance: float
+) -> Fault | None:
+    """The first fault of a step that all ranks have made; what comes of it may be that they fail later."""
+    between = compare_ranks(own, ranks, tolerance)
+    walks = (
+        [compare_with_original(own, ranks, tolerance), between] if mode == "exact" else [between]
+    )
+    faults = [walk.fault for walk in walks if walk.fault is not None]
+    return min(faults, key=lambda fault: fault.step, default=None)
+
+
 def find_own_fault(own: Process, alone: Process, one_rank: Walk | None, size: int) -> Fault | None:
     """What is wrong with the other program on one rank, whatever number of ranks it was written for.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from ..exact.verification import (
 )
 from ..workspace import changed, check_room, state_beside
 from .faults import BROADCAST, COUNT, GRADIENTS, UPDATE, Fault, Mode, find_exit_fault, find_mode
-from .judgement import ONE_RANK, MoreRuns, judge_with
+from .judgement import ONE_RANK, MoreRuns, find_step_fault, judge_with
 from .steps import Process, process_of
 
 #: What a program that is distributed by `tf.distribute` has in it.
@@ -224,6 +224,12 @@ def verify_against(
         refused += [name for p in ranks for name in p.record.refused]
         if job.code or len(ranks) < size:
             check, fault = judge_ending(job, ranks, size, timeout)
+            earlier = find_step_fault(own, ranks, mode or find_mode(own, ranks)[0], tolerance)
+            if earlier is not None and len(ranks) == size:
+                check, fault = (
+                    replace(check, status="fail", detail=f"{earlier}\n{check.detail}"),
+                    earlier,
+                )
             tell(check)
             return conclude(one.steps, mode=mode, fault=fault)
         tell(Check(named(size, "ending"), "pass", "all ranks end without an error"))
