@@ -54,10 +54,11 @@ class Fault:
         Raises:
             ValueError: the conversion is not changed by it.
         """
-        ignored = (self.ignore,) if self.ignore else ()
         right = convert_source(source, options=Options()).code
-        code = convert_source(source, options=Options(ignore=ignored)).code
-        faulty = code.replace(self.before, self.after) if self.before else code
+        if self.ignore:
+            faulty = convert_source(source, options=Options(ignore=(self.ignore,))).code
+        else:
+            faulty = right.replace(self.before, self.after)
         if faulty == right:
             raise ValueError(f"the conversion is not changed by: {self.says}")
         return faulty
