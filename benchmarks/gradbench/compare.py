@@ -15,6 +15,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -55,21 +56,28 @@ def command(tool: str) -> list[str]:
     return [sys.executable, f"python/gradbench/gradbench/tools/{tool}/run.py"]
 
 
-def environment(checkout: Path, name: str) -> dict[str, str]:
-    """Python finds the suite and, of a tool, its modules; each library computes on one thread, and JAX before it returns."""
+def environment(checkout: Path, name: str, clock: str) -> dict[str, str]:
+    """Python finds the suite and, of a tool, its modules; each library computes on one thread, and JAX before it returns. `clock` is
+    a library by which C++ takes CPU time, empty where clocks stay as they are.
+    """
     own = checkout / "python" / "gradbench"
     paths = [own, own / "gradbench" / "tools" / name] if name else [own]
+    if clock and name:
+        paths.append(HERE / "cpu_clock")
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
     return {
         **os.environ,
         **dict.fromkeys(threads, "1"),
+        **({"LD_PRELOAD": clock} if clock and name in COMPILED else {}),
         "PYTHONPATH": os.pathsep.join(map(str, [*paths, HERE.parents[1]])),
         "JAX_CPU_ENABLE_ASYNC_DISPATCH": "0",
         "TF_CPP_MIN_LOG_LEVEL": "2",
     }
 
 
-def run(checkout: Path, name: str, tool: str, options: Sequence[str], limit: float) -> Outcome:
+def run(
+    checkout: Path, name: str, tool: str, options: Sequence[str], limit: float, clock: str
+) -> Outcome:
     """One evaluation of one tool: every line of each is the other's, until the evaluation is over or a message takes too long."""
     core = min(os.sched_getaffinity(0))
 
@@ -77,7 +85,7 @@ def run(checkout: Path, name: str, tool: str, options: Sequence[str], limit: flo
         return subprocess.Popen(
             [*(("taskset", "-c", str(core)) if pinned else ()), *arguments],
             cwd=checkout,
-            env=environment(checkout, path),
+            env=environment(checkout, path, clock),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -154,6 +162,14 @@ def _table(outcomes: Mapping[tuple[str, str], Outcome], tools: Sequence[str]) ->
     return "\n".join(lines)
 
 
+def cpu_clock() -> str:
+    """A compiled `clock.c`, in a folder that stays."""
+    made = Path(tempfile.mkdtemp()) / "clock.so"
+    compiler = ["cc", "-shared", "-fPIC", "-O2", str(HERE / "cpu_clock" / "clock.c")]
+    subprocess.run([*compiler, "-o", str(made)], check=True)
+    return str(made)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("checkout", type=Path)
@@ -162,13 +178,15 @@ def main() -> None:
     parser.add_argument("--option", action="append", default=[], metavar="EVAL=OPTIONS")
     parser.add_argument("--limit", type=float, default=120, help="seconds for one message")
     parser.add_argument("--results", type=Path, help="a JSON file of all times")
+    parser.add_argument("--cpu-time", action="store_true", help="for a busy machine")
     given = parser.parse_args()
+    clock = cpu_clock() if given.cpu_time else ""
     checkout = given.checkout.resolve()
     options = {name: text.split() for name, _, text in (o.partition("=") for o in given.option)}
     outcomes: dict[tuple[str, str], Outcome] = {}
     for name in given.evals:
         for tool in given.tools:
-            found = run(checkout, name, tool, options.get(name, ()), given.limit)
+            found = run(checkout, name, tool, options.get(name, ()), given.limit, clock)
             outcomes[name, tool] = found
             score = found.score(name in EQUIVALENT)
             shown = f"{1 / score:.4g} s" if score else found.error.strip()[-300:]
