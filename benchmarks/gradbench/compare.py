@@ -57,8 +57,8 @@ def command(tool: str) -> list[str]:
 
 
 def environment(checkout: Path, name: str, clock: str) -> dict[str, str]:
-    """Python finds the suite and, of a tool, its modules; each library computes on one thread, and JAX before it returns. `clock` is
-    a library by which C++ takes CPU time, empty where clocks stay as they are.
+    """Python finds the suite and, of a tool, its modules; each library computes on one thread, and JAX before it returns.
+    `clock` is a library by which C++ takes CPU time, empty where clocks stay as they are.
     """
     own = checkout / "python" / "gradbench"
     paths = [own, own / "gradbench" / "tools" / name] if name else [own]

@@ -27,7 +27,7 @@ forward_slope = potential.jvp("x", "y")
 
 def missed_by(w, slope):
     """The square of the distance from the origin at which the particle comes to the x axis."""
-    x, y, u, v, a, b = 0.0, 8.0, 0.75, 0.0, 0.0, 0.0
+    x, y, u, v = 0.0, 8.0, 0.75, 0.0
     while y + STEP * v > 0:  # at most 500
         a, b = slope(x, y, w)
         x, y = x + STEP * u, y + STEP * v

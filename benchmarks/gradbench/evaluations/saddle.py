@@ -28,7 +28,6 @@ def forward_slope(p, q):
 def largest_cost(p, q, slope_of):
     """The largest cost over q, as `largest_at` finds it, in the tensor language."""
     value, slope, rate, downhill, going = -cost(p, q), -slope_of(p, q), 1e-5, 0, 1
-    there, lower = q, value
     while going == 1 and np.sum(slope**2) > TOLERANCE**2:  # at most 200
         there = q - rate * slope
         lower = -cost(p, there)
