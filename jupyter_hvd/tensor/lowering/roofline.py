@@ -12,8 +12,9 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ..derivative.elementary import CHEAP
+from ..language.affine import Affine
 from .device import Device
-from .ir import Accumulate, Apply, Contract, Entrywise, Fill, Load, Step, Take
+from .ir import Accumulate, Apply, Contract, Entrywise, Fill, Load, Step, Take, Whole
 from .strategy import SCAN_KERNELS, Multiplied, Running, choose, without_numbers
 from .tiling import Blocks
 
@@ -65,6 +66,7 @@ class Work:
         return device.launch + max(moved, computed + multiplied) + at_indices + running + waiting
 
 
+KERNELS = 4  # of a function of whole arrays
 _COUNTS = tuple(f.name for f in fields(Work))
 
 
@@ -94,10 +96,23 @@ def _step_work(step: Step, plan: Plan) -> Work:
         return Work()
     if isinstance(action, Entrywise):
         return _entrywise_work(action, plan)
+    if isinstance(action, Whole):
+        return _whole_work(step.name, action, plan)
     loops = (
         work_of(loop.body).times(loop.count) + Work(iterations=loop.count) for loop in action.loops
     )
     return sum(loops, Work())
+
+
+def _whole_work(name: str, action: Whole, plan: Plan) -> Work:
+    """Of a function of whole arrays, by its lemma; its operations are mostly products of matrices."""
+    shapes = plan.shapes()
+    operands = [tuple(map(Affine.of, shapes[x])) for x in action.operands]
+    times = prod(n.constant for n in action.definition.batch(operands))
+    lemma = action.definition.cost(*action.definition.own(operands))
+    products = sum(work.times * prod(n.constant for _, n in work.ranges) for work in lemma)
+    stored = sum(prod(shapes[x]) for x in (name, *action.operands))
+    return Work(stored=stored, products=times * products, kernels=KERNELS)
 
 
 def _entrywise_work(action: Entrywise, plan: Plan) -> Work:

@@ -915,7 +915,7 @@ class Tracer(Selections):
 
     def apply(self, traced: Traced, arguments: dict[str, Any]) -> Value:
         """Call a derived function: its program, with its parameters bound to the arguments."""
-        body = traced.with_notes.body
+        body = traced.function.body
         values: dict[str, Term] = {}
         sizes: dict[str, Affine] = {}
         references = dict(traced.outside)
