@@ -9,7 +9,21 @@ from contextlib import suppress
 
 from .. import __version__
 from ..files import UnusableInputError
-from . import certify, convert, doctor, estimate, explanation, install, job, jobs, rule, run, verify
+from ..removed_options import removed_words
+from . import (
+    certify,
+    convert,
+    device_profile,
+    doctor,
+    estimate,
+    explanation,
+    install,
+    job,
+    jobs,
+    rule,
+    run,
+    verify,
+)
 from .codes import OK, UNUSABLE
 from .show import complain
 from .streams import discard_unwritable, explain, open_closed_streams
@@ -38,6 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run_command(arguments: list[str]) -> int:
     own, extra = split_extra(arguments)
+    if advice := removed_words(own):
+        complain(advice)
+        return UNUSABLE
     options = make_parser().parse_args(own)
     options.extra, options.words = extra, arguments
     try:
@@ -73,6 +90,7 @@ def make_parser() -> argparse.ArgumentParser:
         run,
         verify,
         certify,
+        device_profile,
         job,
         jobs,
         rule,

@@ -185,7 +185,7 @@ def run(action: Action, values: Values) -> Any:
             return rerun(action, values)
         case Take(source, place):
             return values.arrays[source][place]
-        case Whole(_, definition, operands):
+        case Whole(_, definition, operands, _):
             return applied(definition, [values.arrays[x] for x in operands])
     raise TypeError(action)
 

@@ -238,11 +238,12 @@ class Rerun(Action):
 
 @dataclass(frozen=True)
 class Whole(Action):
-    """A function of whole arrays, which makes an array over `out`."""
+    """A function of whole arrays of some dimensions, which makes an array over `out`."""
 
     out: Binders
     definition: Definition
     operands: tuple[str, ...]
+    dims: tuple[tuple[Affine, ...], ...]
 
     @cached_property
     def sources(self) -> frozenset[str]:

@@ -213,7 +213,8 @@ class _Lowering(Pieces):
             case Recurrence():
                 return (self.loop(rhs),)
             case Application(gens, definition, operands):
-                made = Whole(gens, definition, tuple(map(self.whole, operands)))
+                dims = tuple([ranges(self.gens[x]) for x in operands])
+                made = Whole(gens, definition, tuple(map(self.whole, operands)), dims)
                 return (self.piece(made, identity(gens)),)
             case Part(source, place, _, gens):
                 (histories,) = self.pieces[source]

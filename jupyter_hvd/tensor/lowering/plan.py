@@ -43,6 +43,7 @@ from .ir import (
 )
 from .joins import Join
 from .ordered import Counted, Ranked
+from .roofline import describe_time
 from .storage import Storage
 from .strategy import choose
 from .tiling import Blocks
@@ -215,6 +216,7 @@ class Plan:
                 *lines,
                 f"{self.dtype} on {self.platform}{tuples}; returns {returned}; "
                 f"{in_bytes(total)} at most beside the arguments",
+                describe_time(self),
             )
         )
 
@@ -317,7 +319,7 @@ def _how(action: Action, device: Device) -> str:
             )
         case Take(source, place):
             return f"s{place} of {source}"
-        case Whole(_, definition, operands):
+        case Whole(_, definition, operands, _):
             return f"{definition.name}({', '.join(operands)}), of whole arrays"
         case Contract():
             strategy = str(choose(action, device))
