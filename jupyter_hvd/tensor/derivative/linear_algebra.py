@@ -77,11 +77,9 @@ def _factors(a: Any) -> Any:
 
     if not np.isfinite(a).all():
         return np.full((len(a), len(a) + 1), np.nan)
-    packed, pivots = scipy.linalg.lu_factor(a, check_finite=False)
-    order = np.arange(len(a))
-    for k, pivot in enumerate(pivots):
-        order[[k, pivot]] = order[[pivot, k]]
-    return np.concatenate([packed, order[:, None]], axis=1)
+    place, lower, upper = scipy.linalg.lu(a, p_indices=True, check_finite=False)
+    packed = np.tril(lower, -1) + upper
+    return np.concatenate([packed, np.argsort(place)[:, None]], axis=1)
 
 
 def _or_nan(of: Callable[..., Any]) -> Callable[..., Any]:
@@ -225,7 +223,7 @@ def _along_cofactors(m: Matrices, x: Sequence[Term], c: Term, d: Term) -> Term:
 
 
 #: The signed minors, the gradient of the determinant.
-COFACTORS = define(
+COFACTORS: Definition = define(
     Definition(
         "cofactors",
         (2, 2),
@@ -594,7 +592,7 @@ def _along_cotangent(m: Matrices, k: int, x: Sequence[Term], y: Term, dy: Term) 
 
 
 #: The derivative of the exponential of A along E.
-EXPM_ALONG = define(
+EXPM_ALONG: Definition = define(
     Definition(
         "expm_along",
         (2, 2),
