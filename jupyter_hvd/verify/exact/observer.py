@@ -50,6 +50,8 @@ ROUNDING_HOOKS = ("tensorflow.python.framework.ops.gradient_registry.lookup",)
 #: And where steps are observed in detail.
 DETAILED_HOOKS = (
     "keras.layers.Layer.__call__",
+    "keras.optimizers.Optimizer.__init__",
+    "tf.data.Dataset.batch",
     "keras.optimizers.Optimizer._all_reduce_sum_gradients",  # and what else `Keras.reductions` has
 )
 #: So many numbers about variables are stored for each process; losses and rates are stored after that, too.
@@ -113,6 +115,8 @@ class Observer:
         self._fits: list[Fit] = []
         self._prints: list[tuple[str, str]] = []
         self._rows: set[int] = set()
+        self._optimizer_lines: dict[int, str] = {}
+        self._batch_lines: dict[str, None] = {}
         self._suspended = 0
         self._reduced: list[Any] | None = None
         self._depth = 0
@@ -147,6 +151,10 @@ class Observer:
         if self._details:
             layer = keras.Layer
             self._replace(layer, "__call__", self._observe_batch(layer.__call__, tf.keras.Model))
+            for kind, _ in keras.updates:
+                self._replace(kind, "__init__", self._noting(kind.__init__, self._note_optimizer))
+            batch = tf.data.Dataset.batch
+            self._replace(tf.data.Dataset, "batch", self._noting_line(batch))
             for kind, name in keras.reductions:
                 self._replace(kind, name, self._observe_reduction(getattr(kind, name)))
         self._replace(builtins, "print", self._observe_print(builtins.print))
@@ -192,6 +200,7 @@ class Observer:
             shared=sharing.has_shared,
             normalizations=self._names_of(self._is_normalization),
             random_layers=self._names_of(draws_random_numbers),
+            batch_lines=tuple(self._batch_lines),
             stopped=self._stopped,
             **known,
         )
@@ -255,7 +264,8 @@ class Observer:
             if self._details and in_worker():
                 self._note_applied(variables, rate, self._reduced or args[0])
             values = [tf.convert_to_tensor(tensorflow_variable(v)) for v in variables]
-            self._note("update", tuple(map(name_of, variables)), rate, values)
+            made = self._optimizer_lines.get(id(optimizer), "")
+            self._note("update", tuple(map(name_of, variables)), rate, values, made)
             if tf.executing_eagerly():
                 self._stop_if_enough()
             return result
@@ -334,34 +344,42 @@ class Observer:
             or in_dataset()
         )
 
-    def _note(self, kind: Any, names: tuple[str, ...], value: Any, tensors: Sequence[Any]) -> None:
-        """Note a value and the measures of some tensors, now or whenever the compiled step runs."""
+    def _note(
+        self, kind: Any, names: tuple[str, ...], value: Any, tensors: Sequence[Any], made: str = ""
+    ) -> None:
+        """Note a value and the measures of some tensors, now or whenever the compiled step runs.
+
+        Args:
+            made: the line of an optimizer.
+        """
         import tensorflow as tf
 
         numbers = [tf.cast(n, tf.float64) for tensor in tensors for n in measures(tensor)]
-        self._note_numbers(kind, names, value, tf.stack(numbers) if numbers else tf.zeros(0))
+        stacked = tf.stack(numbers) if numbers else tf.zeros(0)
+        self._note_numbers(kind, names, value, stacked, made)
 
-    def _note_numbers(self, kind: Any, names: tuple[str, ...], value: Any, numbers: Any) -> None:
+    def _note_numbers(
+        self, kind: Any, names: tuple[str, ...], value: Any, numbers: Any, made: str = ""
+    ) -> None:
         """Note a value and a vector of numbers."""
         import tensorflow as tf
 
         parts = [tf.reshape(value, [1]), numbers]
         stacked = tf.concat([tf.cast(part, tf.float64) for part in parts], 0)
         if tf.executing_eagerly():
-            self._add(self._site(kind, line_now(), names), stacked.numpy())
+            self._add(self._site(Site(kind, line_now(), names, made)), stacked.numpy())
             return
-        site = self._site(kind, line_of(stacked.op), names)
+        site = self._site(Site(kind, line_of(stacked.op), names, made))
         # TensorFlow would run the notes of a graph in any order.
         graph = stacked.graph
         with tf.control_dependencies(getattr(graph, LAST_NOTE, [])):
             note = tf.numpy_function(functools.partial(self._add, site), [stacked], [])
         setattr(graph, LAST_NOTE, [note])
 
-    def _site(self, kind: Any, line: str, names: tuple[str, ...]) -> int:
-        site = Site(kind, line, names)
+    def _site(self, site: Site) -> int:
         if site not in self._sites:
             self._sites[site] = len(self._sites)
-            self._kinds.append(kind)
+            self._kinds.append(site.kind)
         return self._sites[site]
 
     def _add(self, site: int, numbers: Any) -> None:
@@ -482,6 +500,21 @@ class Observer:
                 note(made)
 
         return noted
+
+    def _noting_line(self, batch: Callable[..., Any]) -> Callable[..., Any]:
+        """`batch` of a dataset, of which the user's line is noted."""
+
+        @functools.wraps(batch)
+        def noted(*args: Any, **options: Any) -> Any:
+            line = own_line()
+            if line:
+                self._batch_lines[line] = None
+            return batch(*args, **options)
+
+        return noted
+
+    def _note_optimizer(self, optimizer: Any) -> None:
+        self._optimizer_lines[id(optimizer)] = line_now()
 
     def _hold(self, variable: Any) -> None:
         if type(variable).__name__ in OTHERS:
@@ -606,6 +639,12 @@ def line_now() -> str:
             return found
         frame = frame.f_back
     return ""
+
+
+def own_line() -> str:
+    """The line of the user's program that calls the function which calls this; "" where a library's does."""
+    frame = sys._getframe(2)
+    return user_line(frame.f_code.co_filename, frame.f_lineno)
 
 
 def line_of(operation: Any) -> str:

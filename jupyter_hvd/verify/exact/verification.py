@@ -15,11 +15,11 @@ from ...documents import Document, write
 from ...files import UnusableInputError, is_notebook
 from ...launchers.diagnosis import locate_by, report
 from ...launchers.hosts import LaunchError, hosts_for
-from ...launchers.job import TIMED_OUT, Program, run_job, run_single
+from ...launchers.job import TIMED_OUT, Program, ended_with, run_job, run_single
 from ...launchers.places import place
 from ...launchers.progress import Stall
 from ...launchers.reaper import PrivateFolder, private_folder
-from ...rank.forks import forkservers
+from ...rank.forks import separate_forkservers
 from ...runtime.scaling import VIRTUAL_SIZE_VARIABLE
 from ...source.lines import origin_finder
 from .. import checks
@@ -42,7 +42,7 @@ from .compare import (
     compare,
     first_difference,
 )
-from .rank import last_line, limits, record_stem, report_file
+from .rank import LAUNCHED_VARIABLE, last_line, limits, record_stem, report_file
 from .records import Record, read
 from .scaling import check_scaling, without_details
 
@@ -285,7 +285,7 @@ def verify_exact(
         found.append(check)
         listener(check)
 
-    with private_folder() as folder, forkservers(folder.path, folder.job, PRELOADED) as forks:
+    with private_folder() as folder, separate_forkservers(PRELOADED) as forks:
         check_room(beside, folder.path, copies=3 + max(sizes), confirmed=confirmed)
         untouched = state_beside(beside, folder.path)
         environment = {**variables, **forks}
@@ -547,6 +547,26 @@ class Runner:
                 program, self.folder, timeout=self.timeout, environment=environment
             )
         return Run(result.code, result.report, records_of(folder, {0: printed}, []))
+
+    def by_launcher(
+        self, name: str, launcher: Sequence[str], size: int, limit: Mapping[str, str], most: int
+    ) -> Run:
+        """At most `size` processes that a command of the user's starts.
+
+        Raises:
+            LaunchError: there is no such command.
+        """
+        folder, program, environment = self.prepare(name, size, limit)
+        with self.reporting(folder, name, most), ended_with(self.folder.job):
+            result, _ = run_single(
+                program,
+                self.folder,
+                timeout=self.timeout,
+                environment={**environment, LAUNCHED_VARIABLE: "1"},
+                launcher=launcher,
+                size=size,
+            )
+        return Run(result.code, result.report, records_of(folder, {}, []))
 
     def on_ranks(self, name: str, size: int, limit: Mapping[str, str], most: int) -> Run:
         folder, program, environment = self.prepare(name, size, limit)
