@@ -24,6 +24,7 @@ from ...launchers.whereabouts import own_files
 from ...runtime.sharing.context import sharing
 from ...runtime.sharing.program import without_xla
 from .records import KINDS, Event, Fit, Kind, Record, Site, Variable
+from .rounding import looking_up, rounded_otherwise
 
 if TYPE_CHECKING:
     from ...runtime.sharing.keras_versions import Keras
@@ -44,6 +45,8 @@ HOOKS = (
     "type(tf.function(…)).__call__",
     "tensorflow.python.ops.resource_variable_ops.BaseResourceVariable.__init__",
 )
+#: And where gradients are added up in pieces.
+ROUNDING_HOOKS = ("tensorflow.python.framework.ops.gradient_registry.lookup",)
 #: And where steps are observed in detail.
 DETAILED_HOOKS = (
     "keras.layers.Layer.__call__",
@@ -56,8 +59,6 @@ MOST_MEASURES = 2**22
 #: Bytes of variables that are held until the end of the program, in the order in which they were made.
 MOST_BYTES = 2**30
 MOST_PRINTS = 20_000
-#: How much a gradient is changed where it is to be rounded otherwise, relative to the largest of its entries.
-LAST_BIT = 2.0**-22
 #: The attribute of a graph that holds the last operation that calls back.
 LAST_NOTE = "_jupyter_hvd_last_note"
 #: Reads of a variable, and variables that a compiled function makes later.
@@ -77,8 +78,8 @@ class Observer:
 
     Args:
         steps: the program ends, in order, after so many training steps. seconds: or after this time.
-        rounding: gradients are changed in their last bit, for each number above 0 in another pattern, which shows what
-            rounding makes of the training.
+        rounding: gradients are changed in their last bit, for each number above 0 in another pattern.
+        pieces: gradients are added up as so many ranks do. Both show what rounding makes of the training (`rounding.py`).
         details: observe the rows of each batch, too, the gradients that each update is given, and variables before it.
         report: a file that gets the number of steps.
     """
@@ -88,11 +89,12 @@ class Observer:
         steps: int = sys.maxsize,
         seconds: float = float("inf"),
         rounding: int = 0,
+        pieces: int = 1,
         details: bool = False,
         report: Path | None = None,
     ) -> None:
         self._most_steps, self._most_seconds, self._rounding = steps, seconds, rounding
-        self._details = details
+        self._pieces, self._details = pieces, details
         self._report = report
         self._thread = threading.get_ident()
         self._replaced: list[tuple[Any, str, Any]] = []
@@ -132,6 +134,7 @@ class Observer:
 
         from ...runtime.sharing.keras_versions import (
             compiled_function,
+            gradient_registry,
             keras_of,
             variable_classes,
         )
@@ -166,6 +169,10 @@ class Observer:
         self._replace(kind, "__call__", self._observe_call(kind.__call__))
         for owner in (tf, tf.compat.v2):
             self._replace(owner, "function", without_xla(owner.function))
+        if self._pieces > 1:
+            registry = gradient_registry()
+            kind = type(registry)
+            self._replace(kind, "lookup", looking_up(kind.lookup, registry, self._pieces))
         sharing.listener = self._observe_rows
         random.setstate(state)
 
@@ -622,33 +629,6 @@ def measures(tensor: Any) -> list[Any]:
         tf.reduce_sum(along * tf.linalg.matvec(flat, across)),
         tf.sqrt(tf.reduce_sum(tf.square(rows_of))),
     ]
-
-
-def rounded_otherwise(gradients: list[Any], pattern: int = 1) -> list[Any]:
-    """Gradients with other last bits; what is exactly zero stays so.
-
-    Args:
-        pattern: chooses which entries become larger, and which smaller.
-    """
-    import tensorflow as tf
-
-    floats = [getattr(g, "values", g) for g in gradients if g is not None]
-    floats = [g for g in floats if g.dtype.is_floating]
-    if not floats:
-        return gradients
-    largest = tf.reduce_max([tf.reduce_max(tf.abs(tf.cast(g, tf.float32))) for g in floats])
-
-    def rounded(g: Any) -> Any:
-        if g is None or not g.dtype.is_floating:
-            return g
-        if isinstance(g, tf.IndexedSlices):
-            return tf.IndexedSlices(rounded(g.values), g.indices, g.dense_shape)
-        places = tf.reshape(tf.range(tf.size(g)), tf.shape(g))
-        sign = tf.sign(tf.cos((1.7 + 0.4 * pattern) * tf.cast(places, tf.float32) + 0.3))
-        moved = g + tf.cast(LAST_BIT * largest * sign, g.dtype)
-        return tf.where(tf.equal(g, 0), g, moved)
-
-    return list(map(rounded, gradients))
 
 
 def line_now() -> str:
