@@ -240,12 +240,6 @@ def test_numbers_of_steps_of_scaled_programs() -> None:
     assert (found.kind, found.step) == ("number of steps not divided", 6)
 
 
-def test_rows_that_are_shared_by_this_package() -> None:
-    whole = scheduled([0.1], 4).record
-    ranks = [process_of(replace(whole, rank=rank, shared=True), 2) for rank in range(2)]
-    assert [list(p.rows) for p in ranks] == [[0, 2], [1, 3]]
-
-
 def test_moments_differ_by_design_where_one_rank_has_no_difference() -> None:
     local = tuple(
         process(replace(s, loss=s.loss + 0.5, rows=ROWS[r::2])) for r, s in enumerate(RANKS)

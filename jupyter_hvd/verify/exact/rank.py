@@ -102,7 +102,9 @@ def main() -> int:
         seed_early()
         # `tf.distribute` wants to be set up before TensorFlow makes its first tensor.
         seed_tensorflow(generator=WORKERS_VARIABLE not in os.environ)
-        os.environ[SEED_VARIABLE] = common  # a job whose programs seed themselves by it tells all ranks one
+        os.environ[SEED_VARIABLE] = (
+            common  # a job whose programs seed themselves by it tells all ranks one
+        )
     report = report_file(folder) if rank == 0 else None
     observer = Observer(**json.loads(os.environ[LIMITS_VARIABLE]), report=report)
     observer.install()
