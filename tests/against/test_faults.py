@@ -71,6 +71,7 @@ def test_gradients() -> None:
     clips = replace(OWN, applied=0.1 * GRADIENT)
     clipped = [replace(step, applied=0.1 * GRADIENT + 0.01) for step in RANKS]
     assert kinds(*clipped, own=clips) == ("clipped before averaging", "")
+    assert kinds(*RANKS, own=clips) == ("gradients not changed before the update", "")
 
 
 def test_losses_that_are_divided_are_summed() -> None:
