@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,8 @@ from jupyter_hvd import Options, convert_source
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exact")]
 SCALED = Options()
+#: pytest's fixture `record_property`.
+Noted = Callable[[str, object], None]
 OWN = PROGRAMS.parent / "scaled"
 #: The programs of `programs` that stand for what went wrong where data, counts and rates were divided among the ranks.
 TABLE = (
@@ -84,7 +86,10 @@ def test_equal_to_the_scaled_program(laboratory: Laboratory, tmp_path: Path, pat
 
 
 @pytest.mark.parametrize("mutant", mutants())
-def test_faults_are_found(laboratory: Laboratory, tmp_path: Path, mutant: str) -> None:
+def test_faults_are_found(
+    laboratory: Laboratory, tmp_path: Path, mutant: str, record_property: Noted
+) -> None:
+    record_property("mutant", "in the sharing of a scaled program")
     folder = OWN if (OWN / f"{FOUND_BY_SCALED[mutant]}.py").exists() else PROGRAMS
     path = scaled(folder / f"{FOUND_BY_SCALED[mutant]}.py", tmp_path)
     verdict, why = laboratory.judge(path, 2, mutant, virtual=2)
