@@ -1,13 +1,10 @@
 """The programs of `tests/programs/` (`tests/suite.py`): each is converted and verified by running it, or refused by name.
 
-The table is printed at the end of the run and stands in `docs/coverage.md`: `UPDATE_COVERAGE=1` writes the column of the
-Keras that runs.
+The outcomes are printed at the end of the run.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,40 +14,13 @@ from jupyter_hvd import convert_source
 from jupyter_hvd.verify.checks import Check
 
 from . import data
-from .coverage_page import KERASES, PAGE, outcomes_on_the_page, refusal, row
+from .coverage_page import refusal
 from .ledger import verify
 from .stacks import present_keras
 from .suite import RUN, Program
 
 PROGRAMS_BY_NAME = {program.name: program for program in RUN}
 STEPS = 8
-#: What the present Keras says of a program.
-OUTCOMES: dict[str, str] = {}
-HEAD = (
-    "# What is covered\n\n"
-    "Every program of `tests/programs/` that is no fragment is converted and run: the original in one process, the\n"
-    "conversion in one process that pretends to be two ranks, and on two ranks, on TensorFlow 2.21 with Keras 3, on 2.15\n"
-    "with Keras 2, and on 2.18 with `tf-keras`. Made by `UPDATE_COVERAGE=1 pytest tests/test_programs.py` in each.\n\n"
-    f"| program | what it shows | {' | '.join(KERASES)} | changed by |\n|{'---|' * (3 + len(KERASES))}\n"
-)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def table():
-    """The page, with the outcomes of the programs that ran in place of those before."""
-    yield
-    if os.environ.get("UPDATE_COVERAGE"):
-        with PAGE.open() as page:
-            fcntl.flock(page, fcntl.LOCK_EX)  # of several workers, one after the other
-            before = outcomes_on_the_page()
-            lines = []
-            for program in RUN:
-                outcomes = before.get(program.name, dict.fromkeys(KERASES, "not run"))
-                if program.name in OUTCOMES:
-                    outcomes = outcomes | {present_keras(): OUTCOMES[program.name]}
-                lines.append(row(program, convert_source(program.source), outcomes))
-            PAGE.write_text(HEAD + "".join(line + "\n" for line in lines))
-
 
 #: Programs whose ranks must agree on an order, by hand or by a seed: run on three ranks.
 ORDERED = (
@@ -123,7 +93,7 @@ def test_program(program: Program, beside: Path, record_property) -> None:
     if program.is_refused:
         conversion = convert_source(program.source)
         assert conversion.status == "refused"
-        result = said = str(refusal(conversion))
+        result = str(refusal(conversion))
     else:
         checks = verify(program.path, 2, steps=STEPS, beside=beside).checks
         assert not failing(program, checks), checks
@@ -131,8 +101,6 @@ def test_program(program: Program, beside: Path, record_property) -> None:
         unknown = [f"{c.check}: {c.detail}" for c in checks if c.status == "unknown"]
         passed = sum(check.status == "pass" for check in checks)
         result = "; ".join([f"holds, {passed} of {len(checks)} checks", *unknown])
-        said = "holds"
-    OUTCOMES[program.name] = said
     record_property("hvd-row", f"{program.name:<28} {result}")
 
 
