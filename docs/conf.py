@@ -41,6 +41,7 @@ PAGES = {
     "Let an assistant use it": [("Tools for assistants", "docs/assistants")],
     "How far to trust it": [
         ("What a conversion claims", "docs/soundness"),
+        ("Silent errors, and who finds them", "docs/silent-errors"),
         ("Other people’s code", "docs/corpus"),
         ("Programs nobody wrote", "docs/generated"),
         ("Who can do what to whom", "docs/security"),

@@ -105,7 +105,7 @@ def sparsity(linear: Linearization) -> Sparsity:
     """The pattern of a function's Jacobian by one parameter, exact up to what cancels or is zero by its values."""
     rows, columns = numbered("i", linear.result), numbered("j", linear.argument)
     if not linear.has_addends:
-        return Sparsity(rows, columns, TRUE, "a loop carries what it depends on")
+        return Sparsity(rows, columns, TRUE, "a loop or a decomposition depends on it")
     known = frozenset(linear.tangents)
     found: dict[str, Predicate] = {}
     own = numbered("h", linear.argument)
