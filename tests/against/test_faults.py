@@ -12,6 +12,7 @@ from jupyter_hvd.verify.against.faults import (
     compare_with_original,
     find_data_fault,
     find_exit_fault,
+    find_metric_fault,
     find_mode,
     find_scaled_count_fault,
     find_scaling_fault,
@@ -19,7 +20,7 @@ from jupyter_hvd.verify.against.faults import (
 )
 from jupyter_hvd.verify.against.judgement import judge
 from jupyter_hvd.verify.against.steps import Process, Step, process_of
-from jupyter_hvd.verify.exact.records import Event, Record, Site
+from jupyter_hvd.verify.exact.records import Event, Fit, Record, Site
 
 ROWS = np.arange(1.0, 9.0)
 GRADIENT = np.array([[0.5, 1.0], [-0.25, 0.5]])
@@ -269,3 +270,21 @@ def test_one_rank_forgives_what_takes_n_for_given(loss: float, wrong: bool) -> N
     alone = process(replace(OWN, loss=loss))
     found = judge(process(OWN), scaled, (), "scaled", 1e-4, alone=alone)
     assert (found.own_fault is not None) == wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs", "kind"),
+    [
+        ("val_loss", (0.9, 1.1), "metric of one rank"),
+        ("val_loss", (0.9, 0.9), "other history"),
+        ("val_loss", (1.0, 1.0), ""),
+        ("loss", (0.0, 0.0), ""),
+    ],
+)
+def test_histories(name: str, theirs: tuple[float, float], kind: str) -> None:
+    def fitted(value: float) -> Process:
+        return Process(Record(fits=(Fit("train.py, line 20", 1, {name: (value,)}),)), (OWN,))
+
+    fault, said = find_metric_fault(fitted(1.0), [fitted(value) for value in theirs], 1e-4)
+    assert (fault.kind if fault else "") == kind
+    assert said.startswith("not judged") == (name == "loss")

@@ -474,3 +474,16 @@ def test_an_optimizer_that_nothing_is_known_of_is_scaled_where_it_is_compiled():
     )
     source = f"{head}opt = Adam(0.1)\nmodel.compile(optimizer=opt)\nmodel.fit(x, y)"
     assert "model.compile(optimizer=jhvd.scale_rate(opt))" in changed(source)
+
+
+def test_batches_that_are_taken_by_a_number_that_follows_their_size():
+    """So what is made for each row of a batch, a state or a first word, has as many rows as the batch."""
+    source = f"""SIZE = 8
+steps = len(x) // SIZE
+{PIPELINE}.batch(SIZE, drop_remainder=True)
+state = np.zeros((SIZE, 4))
+{MODEL}for a, b in data.take(steps):
+    model.train_on_batch([a, state], b)
+"""
+    assert "SIZE = 8 * hvd.size()" in changed(source)
+    assert not [line for line in changed(source) if "join_batches" in line]

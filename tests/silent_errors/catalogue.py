@@ -29,7 +29,6 @@ from jupyter_hvd.as_it_is import common_variables
 from jupyter_hvd.convert import Options
 from jupyter_hvd.documents import load
 from jupyter_hvd.rank.forks import separate_forkservers
-from jupyter_hvd.verify.against.faults import Fault
 from jupyter_hvd.verify.against.verification import (
     AgainstVerification,
     KnownRuns,
@@ -103,7 +102,7 @@ def judge_apart(entry: Entry, folder: Path, known: KnownRuns) -> Verdict:
     """The verdict of `verify --against`, whose processes are the program's own."""
     began = time.monotonic()
     outcome = verify_text(folder, entry.original, entry.text, known)
-    return verdict_on(entry, outcome.fault, outcome.unjudged, time.monotonic() - began)
+    return verdict_on(entry, outcome, time.monotonic() - began)
 
 
 def judge_living(entry: Entry, folder: Path, referee: Referee) -> Verdict:
@@ -111,12 +110,15 @@ def judge_living(entry: Entry, folder: Path, referee: Referee) -> Verdict:
     began = time.monotonic()
     paths = put(folder, "train.py", entry.original), put(folder, "train_hvd.py", entry.text)
     outcome = referee.judge(*paths)
-    return verdict_on(entry, outcome.fault, outcome.unjudged, time.monotonic() - began)
+    return verdict_on(entry, outcome, time.monotonic() - began)
 
 
-def verdict_on(entry: Entry, fault: Fault | None, unjudged: str, seconds: float) -> Verdict:
-    """What a fault is worth: none is a miss, whose reason is why steps were not compared."""
+def verdict_on(entry: Entry, outcome: AgainstVerification, seconds: float) -> Verdict:
+    """What an outcome is worth: without a fault it is a miss, whose reason is why steps were not compared."""
+    fault, fails, unjudged = outcome.fault, outcome.fails, outcome.unjudged
     seconds = round(seconds, 1)
+    if fault is None and fails:
+        return Verdict(entry.name, True, "ranks wait for one another", 0, "", False, seconds)
     if fault is None:
         return Verdict(entry.name, False, unjudged or "called right", 0, "", False, seconds)
     number = int((re.findall(r"line (\d+)", fault.line) or ["0"])[0])

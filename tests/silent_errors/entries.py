@@ -437,7 +437,8 @@ PATCHES = (
         (
             (
                 APPLY,
-                "    pairs = list(zip(gradients, model.trainable_variables))\n    optimizer.apply_gradients(pairs[hvd.rank() :: hvd.size()])  # fault\n",
+                "    gradients = [g * float(n % hvd.size() == hvd.rank()) for n, g in enumerate(gradients)]  # fault\n"
+                + FAULTY_APPLY,
             ),
         ),
     ),

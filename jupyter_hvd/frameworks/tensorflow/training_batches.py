@@ -177,10 +177,11 @@ class TrainingBatches:
         behind: list[cst.Call] = []
         while steps and method(steps[-1]) not in tf_api.BATCHING_METHODS:
             behind.append(steps.pop())
-        if any(method(step) in _COUNTING for step in behind):
+        size = argument(steps[-1], "batch_size", 0) if steps else None
+        counting = [step for step in behind if method(step) in _COUNTING]
+        if not all(size and self._is_counted_by(step, size.value) for step in counting):
             return None
         if steps:
-            size = argument(steps[-1], "batch_size", 0)
             return self._of_size(training, size.value) if size is not None else None
         source = pipeline.source
         name = self.values.qualified(source.func) if isinstance(source, cst.Call) else ""
@@ -190,6 +191,19 @@ class TrainingBatches:
         if default is None or not isinstance(source, cst.Call) or has_star(source):
             return None
         return self._of_loader(training, source, default)
+
+    def _is_counted_by(self, step: cst.Call, size: cst.BaseExpression) -> bool:
+        """Whether batches are taken or skipped by a number that is divided by their size: `take(len(x) // size)`."""
+        count = argument(step, "count", 0) if method(step) in ("take", "skip") else None
+        if count is None:
+            return False
+        same = set(self.numbers.arithmetic(size))
+        return any(
+            isinstance(node, cst.BinaryOperation)
+            and isinstance(node.operator, (cst.Divide, cst.FloorDivide))
+            and not same.isdisjoint(self.numbers.arithmetic(node.right))
+            for node in self.numbers.arithmetic(count.value)
+        )
 
     def _of_loader(self, training: cst.Call, loader: cst.Call, default: int) -> Batches | None:
         """The batches of what loads data and is told how large they are."""

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exact.compare import LEAST, Scale, compare_histories, is_close
-from ..exact.records import Fit
 from ..exact.scaling import first_other_rate, rate_fault, steps_by_place
 from .steps import Numbers, Process, Step
 
@@ -62,6 +61,8 @@ RANKS_TOLERANCE = 1e-6
 VALUE_ROUNDING = 4e-6
 #: The change by an update may differ by this part: optimizers divide by roots, and multiply what rounding has left.
 UPDATE_TOLERANCE = 1e-2
+#: How the names of an evaluation's curves begin.
+EVALUATED = "val_"
 #: So much less than N times as many examples may N ranks take that do not divide a number of steps.
 MORE_EXAMPLES = 0.25
 #: Rows are the same where their projections differ by no more than this part of the largest.
@@ -773,25 +774,40 @@ def find_metric_fault(original: Process, ranks: Sequence[Process], tolerance: fl
         if len(others) < len(ranks):
             break
         for name, curve in fit.curves.items():
-            found = is_of_one_rank(name, curve, others, tolerance)
-            if found:
-                detail = f"`{name}` of rank 0 is {others[0].curves[name][-1]:.6g}, the mean over ranks {curve[-1]:.6g}"
+            theirs = [other.curves.get(name, ()) for other in others]
+            if not differs(curve, theirs, tolerance):
+                continue
+            said = f"`{name}` of rank 0 is {theirs[0][-1]:.6g}"
+            if is_mean(curve, theirs, tolerance):
+                detail = f"{said}, the mean over ranks {curve[-1]:.6g}"
                 return Fault("metric of one rank", METRICS, detail, 0, others[0].line), ""
-    first = compared.differences[0]
-    if " epochs" in first.detail:  # one of them has another curve, or one of another length
-        return None, f"not judged: {first}"
-    return Fault("other history", METRICS, first.detail, 0, ranks[0].record.fits[0].line), ""
+            # How a training's own curves are kept is the program's business; an evaluation is Keras' own.
+            if name.startswith(EVALUATED):
+                detail = f"{said}; {curve[-1]:.6g} in one process, where weights are equal"
+                return Fault("other history", METRICS, detail, 0, others[0].line), ""
+    return None, f"not judged: {compared.differences[0]}"
 
 
-def is_of_one_rank(name: str, curve: Sequence[float], fits: Sequence[Fit], tolerance: float) -> bool:  # fmt: skip
-    """Whether only the mean over ranks of a curve is that of one process."""
-    theirs = [fit.curves.get(name, ()) for fit in fits]
+Curve = Sequence[float]
+
+
+def differs(curve: Curve, theirs: Sequence[Curve], tolerance: float) -> bool:
+    """Whether rank 0's curve is another than one process's; curves of other lengths are not compared."""
     if any(len(values) != len(curve) for values in theirs):
         return False
-    array, own = np.array(theirs), np.array(curve)
-    allowed = tolerance * max(LEAST, float(np.max(np.abs(own), initial=0.0)))
-    of_rank_0 = np.abs(array[0] - own) > allowed
-    return bool(np.any(of_rank_0) and np.all(np.abs(array.mean(axis=0) - own) <= allowed))
+    return bool(
+        np.any(np.abs(np.array(theirs[0]) - np.array(curve)) > curve_tolerance(curve, tolerance))
+    )
+
+
+def is_mean(curve: Curve, theirs: Sequence[Curve], tolerance: float) -> bool:
+    """Whether a curve is the mean of those of the ranks."""
+    apart = np.abs(np.mean(theirs, axis=0) - np.array(curve))
+    return bool(np.all(apart <= curve_tolerance(curve, tolerance)))
+
+
+def curve_tolerance(curve: Curve, tolerance: float) -> float:
+    return tolerance * max(LEAST, float(np.max(np.abs(curve), initial=0.0)))
 
 
 def find_mode(original: Process, ranks: Sequence[Process]) -> tuple[Mode | None, str]:

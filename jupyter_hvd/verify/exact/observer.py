@@ -45,7 +45,7 @@ HOOKS = (
     "type(tf.function(…)).__call__",
     "tensorflow.python.ops.resource_variable_ops.BaseResourceVariable.__init__",
 )
-#: And where a training is rounded otherwise.
+#: And where gradients are added up in pieces.
 ROUNDING_HOOKS = ("tensorflow.python.framework.ops.gradient_registry.lookup",)
 #: And where steps are observed in detail.
 DETAILED_HOOKS = (
@@ -78,8 +78,8 @@ class Observer:
 
     Args:
         steps: the program ends, in order, after so many training steps. seconds: or after this time.
-        rounding: the training is rounded otherwise (`rounding.py`), for each number above 0 in another pattern: this shows what
-            rounding makes of it. Sums over rows are made of so many parts, and one more.
+        rounding: gradients are changed in their last bit, for each number above 0 in another pattern.
+        pieces: gradients are added up as so many ranks do. Both show what rounding makes of the training (`rounding.py`).
         details: observe the rows of each batch, too, the gradients that each update is given, and variables before it.
         report: a file that gets the number of steps.
     """
@@ -89,11 +89,12 @@ class Observer:
         steps: int = sys.maxsize,
         seconds: float = float("inf"),
         rounding: int = 0,
+        pieces: int = 1,
         details: bool = False,
         report: Path | None = None,
     ) -> None:
         self._most_steps, self._most_seconds, self._rounding = steps, seconds, rounding
-        self._details = details
+        self._pieces, self._details = pieces, details
         self._report = report
         self._thread = threading.get_ident()
         self._replaced: list[tuple[Any, str, Any]] = []
@@ -168,10 +169,10 @@ class Observer:
         self._replace(kind, "__call__", self._observe_call(kind.__call__))
         for owner in (tf, tf.compat.v2):
             self._replace(owner, "function", without_xla(owner.function))
-        if self._rounding:
+        if self._pieces > 1:
             registry = gradient_registry()
             kind = type(registry)
-            self._replace(kind, "lookup", looking_up(kind.lookup, registry, self._rounding + 1))
+            self._replace(kind, "lookup", looking_up(kind.lookup, registry, self._pieces))
         sharing.listener = self._observe_rows
         random.setstate(state)
 

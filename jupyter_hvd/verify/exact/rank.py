@@ -41,17 +41,19 @@ def limits(
     steps: int | None = None,
     seconds: float = 0.0,
     rounding: int = 0,
+    pieces: int = 1,
     details: bool = False,
 ) -> Mapping[str, str]:
     """The variables that tell an observed process when to end.
 
     Args:
-        steps, seconds: it ends, in order, after these; None and 0 for never. rounding, details: see `Observer`.
+        steps, seconds: it ends, in order, after these; None and 0 for never. rounding, pieces, details: see `Observer`.
     """
     given = {
         "steps": steps or sys.maxsize,
         "seconds": seconds or float("inf"),
         "rounding": rounding,
+        "pieces": pieces,
         "details": details,
     }
     return {LIMITS_VARIABLE: json.dumps(given)}

@@ -129,7 +129,8 @@ def check_rates(pairs: Pairs, size: int) -> Check:
             return Check(name, "fail", wrong)
         if place is not None:
             factor = factor_in_words(many / one, size) if one else ""
-            if not begins and factor in factor_names(size).values():
+            is_wrong = factor in {n for f, n in factor_names(size).items() if f != size}
+            if not begins and is_wrong:
                 return Check(name, "fail", f"{said}, {factor}: {after[0].line}")
             first = f"{said} at first" if begins else said
             line = f"from step {place + 1} on ({after[place].line})"
