@@ -21,7 +21,7 @@ from ..source.parsing import UnparsableError, parse_program, parse_python, synta
 SHOWING = frozenset(
     (
         *("matplotlib", "load_ext", "reload_ext", "autoreload", "config", "xmode", "precision"),
-        *("time", "timeit", "prun", "capture", "distribute", "hvd", "tensor", "gradcost"),
+        *("time", "timeit", "prun", "capture", "distribute", "rank", "hvd", "tensor", "gradcost"),
         *("who", "whos", "html", "HTML", "markdown", "latex", "javascript", "js", "svg"),
         "tensorflow_version",
     )
