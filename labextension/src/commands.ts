@@ -55,6 +55,9 @@ export function addCommands(parts: ICommandParts): void {
   const isReady = (): boolean => current()?.state === 'ready';
   const hasAccepted = (): boolean =>
     isReady() && (current()?.model?.accepted.length ?? 0) > 0;
+  const canApply = (): boolean => hasAccepted() && !current()?.isReadOnly;
+  const canDistribute = (): boolean =>
+    isReady() && !current()!.isReadOnly && current()!.trainingCells.length > 0;
   const hasChanges = (): boolean =>
     isReady() && (current()?.model?.changes.length ?? 0) > 0;
   const acceptAll = (accepted: boolean): void => {
@@ -102,14 +105,17 @@ export function addCommands(parts: ICommandParts): void {
       caption: trans.__(
         'Write the accepted changes into the notebook, as one step to undo'
       ),
-      isEnabled: hasAccepted,
+      isEnabled: canApply,
       execute: () => current()?.apply()
     },
     [CommandIDs.accept]: {
       label: trans.__('Apply or Save, as Set'),
       caption: trans.__('What the setting “action” says with the accepted changes'),
       isEnabled: hasAccepted,
-      execute: () => commands.execute(actions[settings.action])
+      execute: () =>
+        commands.execute(
+          current()?.isReadOnly ? CommandIDs.saveCopy : actions[settings.action]
+        )
     },
     [CommandIDs.undo]: {
       label: trans.__('Undo the Applied Changes'),
@@ -165,6 +171,17 @@ export function addCommands(parts: ICommandParts): void {
       label: trans.__('Previous Change'),
       isEnabled: hasChanges,
       execute: () => tracker.currentWidget?.content.focusChange(-1)
+    },
+    [CommandIDs.distribute]: {
+      label: trans.__('Use %%distribute'),
+      caption: trans.__('Let the cells that train run on workers that the notebook starts'),
+      isEnabled: canDistribute,
+      execute: () => current()?.distribute()
+    },
+    [CommandIDs.undistribute]: {
+      label: trans.__('Remove %%distribute'),
+      isEnabled: canDistribute,
+      execute: () => current()?.undistribute()
     },
     [CommandIDs.openTerminal]: {
       label: trans.__('Open Terminal'),

@@ -57,6 +57,11 @@ def test_figures_are_those_of_cost(case):
         assert ratio.ratio is None or ratio.ratio <= ratio.bound
 
 
+def predicate_of(line):
+    _, predicate = points_of(line.rhs)
+    return "" if predicate == TRUE else show(predicate)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["quadratic_form", "diagonal_dot", "masked_stencil", "springs", "gravity"]
@@ -72,7 +77,7 @@ def test_statements_are_those_of_profile(name):
     for lines, rows, function in sides:
         profile = function.profile(*case.arguments, repeats=1)
         shown = [
-            (r.name, line.predicate, r.points, r.operations)
+            (r.name, predicate_of(line), r.points, r.operations)
             for line, r in zip(lines, rows, strict=True)
         ]
         counted = [(s.name, s.predicate, s.support, s.operations) for s in profile.statements]

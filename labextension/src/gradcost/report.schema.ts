@@ -105,6 +105,7 @@ export interface Row {
   place: Source | null;
   seconds: number | null;
   call: string;
+  target: string;
 }
 /**
  * A line of the user's, in a cell, `In [count]`, that the notebook knows as `cell`, or in a file.
