@@ -5,6 +5,7 @@ import { IDocumentManager } from '@jupyterlab/docmanager';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry, MimeModel } from '@jupyterlab/rendermime';
+import { Terminal } from '@jupyterlab/services';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { LabIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
@@ -15,6 +16,7 @@ import { convertIcon } from './icons';
 import { CommandIDs } from './ids';
 import { openNotebook } from './notebooks';
 import { HvdApi } from './request';
+import { runCommand } from './run';
 import { ConversionSession, StaleError } from './session';
 import { Settings } from './settings';
 import { ConversionTab } from './tab';
@@ -31,6 +33,11 @@ export interface ICommandParts {
   trans: TranslationBundle;
   /** Open the diff of a notebook, or show the one that is open; null where there is no room for it. */
   open: (notebook: NotebookPanel) => ConversionTab | null;
+}
+
+/** What JupyterLab's command opens; it waits until the terminal is connected. */
+interface ITerminalTab {
+  content: { session: Pick<Terminal.ITerminalConnection, 'send'> };
 }
 
 interface ICommand {
@@ -183,17 +190,22 @@ export function addCommands(parts: ICommandParts): void {
       isEnabled: canDistribute,
       execute: () => current()?.undistribute()
     },
-    [CommandIDs.openTerminal]: {
-      label: trans.__('Open Terminal'),
-      caption: trans.__('Save the notebook and open a terminal in its folder'),
+    [CommandIDs.runInTerminal]: {
+      label: trans.__('Run in a Terminal'),
+      caption: trans.__('Save the notebook and type the command into a terminal'),
       isEnabled: () =>
         tracker.currentWidget !== null && commands.hasCommand('terminal:create-new'),
       execute: async () => {
-        const { notebook, path } = current()!;
+        const { notebook, path, workers } = current()!;
         if (!notebook.context.model.readOnly) {
           await notebook.context.save();
         }
-        await commands.execute('terminal:create-new', { cwd: PathExt.dirname(path) });
+        const cwd = PathExt.dirname(path);
+        const opened: ITerminalTab = await commands.execute('terminal:create-new', {
+          cwd
+        });
+        const command = runCommand(PathExt.basename(path), workers);
+        opened.content.session.send({ type: 'stdin', content: [command] });
       }
     },
     [CommandIDs.saveNotebook]: {

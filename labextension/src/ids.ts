@@ -5,7 +5,7 @@ export namespace CommandIDs {
   export const accept = 'jupyter-hvd:accept';
   export const distribute = 'jupyter-hvd:distribute';
   export const undistribute = 'jupyter-hvd:undistribute';
-  export const openTerminal = 'jupyter-hvd:open-terminal';
+  export const runInTerminal = 'jupyter-hvd:run-in-terminal';
   export const saveNotebook = 'jupyter-hvd:save-notebook';
   export const undo = 'jupyter-hvd:undo';
   export const saveCopy = 'jupyter-hvd:save-copy';

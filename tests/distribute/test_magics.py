@@ -473,6 +473,16 @@ def test_replicated_variables_are_shown_once(trained: Any) -> None:
     assert "no rank has `absent`" in trained.run("%hvd vars absent same").traceback
 
 
+@pytest.mark.thorough
+def test_a_collective_operation_on_some_ranks_ends(trained: Any) -> None:
+    """The ranks that are not asked take no part in it."""
+    alone = "import horovod.tensorflow as hvd, tensorflow as tf\nhvd.allreduce(tf.constant(1.0))"
+    result = trained.run(f"%%rank 0 --timeout 4\n{alone}")
+    assert result.error["ename"] == "TimeoutError"
+    assert "rank 0" in result.traceback
+    assert trained.good(f"%%distribute\n{FIT}\nprint('trained', len(history.epoch))").stdout
+
+
 def plain(text: str) -> str:
     return re.sub(r"\x1b\[\d*m", "", text)
 
