@@ -77,7 +77,9 @@ def training_cells(sources: Mapping[int | None, str]) -> list[int | None]:
     with deep_recursion():
         nodes = [node for tree in trees.values() for node in ast.walk(tree)]
         compiled = {
-            _receiver(node) for node in nodes if isinstance(node, ast.Call) and called(node) == "compile"
+            _receiver(node)
+            for node in nodes
+            if isinstance(node, ast.Call) and called(node) == "compile"
         }
         functions = [node for node in nodes if isinstance(node, FUNCTIONS)]
         trains: set[str] = set()

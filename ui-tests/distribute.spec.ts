@@ -29,7 +29,9 @@ test('%%distribute from the panel: on the cell that trains, with workers and mod
 
   await run.getByLabel('Workers').fill('2');
   await run.getByRole('button', { name: 'Change to 2 Workers' }).click();
-  await expect.poll(async () => (await lab.sources())[4]).toContain('-n 2 --batch global');
+  await expect
+    .poll(async () => (await lab.sources())[4])
+    .toContain('-n 2 --batch global');
   await run.getByRole('button', { name: 'Remove %%distribute' }).click();
   await expect.poll(async () => (await lab.sources())[4]).toBe(FIT);
 });

@@ -4,7 +4,10 @@ import { test } from './fixtures';
 import { Lab, notebook, picture } from './lab';
 import { CLASSIFIER, FITTED } from './notebooks';
 
-test('a read-only notebook: a copy is what is left to save', async ({ page, request }) => {
+test('a read-only notebook: a copy is what is left to save', async ({
+  page,
+  request
+}) => {
   // The server runs as root in some places, which may write to every file: what it says of this one is changed on the way.
   await page.route('**/api/contents/locked.ipynb?*', async route => {
     const answer = await route.fetch();
@@ -14,12 +17,16 @@ test('a read-only notebook: a copy is what is left to save', async ({ page, requ
   const lab = await Lab.open(page, request, 'locked.ipynb', CLASSIFIER);
   const before = await lab.sources();
   await lab.convert();
-  await expect(lab.diff.getByText(/This notebook is read-only: save a copy/)).toBeVisible();
+  await expect(
+    lab.diff.getByText(/This notebook is read-only: save a copy/)
+  ).toBeVisible();
   await expect(page.getByRole('button', { name: 'Apply to Notebook' })).toBeDisabled();
   await expect(lab.diff.getByRole('button', { name: 'Use %%distribute' })).toHaveCount(0);
   await lab.diff.getByRole('searchbox').focus();
   await page.keyboard.press('Control+Enter');
-  await expect(page.getByRole('tab', { name: /locked_hvd\.ipynb/ }).first()).toBeVisible();
+  await expect(
+    page.getByRole('tab', { name: /locked_hvd\.ipynb/ }).first()
+  ).toBeVisible();
   expect(await lab.sources()).toEqual(before);
 });
 
@@ -72,7 +79,9 @@ test('no kernel: all but what the kernel knows', async ({ page, request }) => {
   const lab = await Lab.open(page, request, 'idle.ipynb', FITTED);
   await lab.reopen(false);
   await lab.convert();
-  await expect(lab.diff.locator('.jp-hvd-cost').getByLabel('Batch size')).toHaveValue('16');
+  await expect(lab.diff.locator('.jp-hvd-cost').getByLabel('Batch size')).toHaveValue(
+    '16'
+  );
   await page.getByRole('button', { name: 'Apply to Notebook' }).click();
   await expect(lab.diff.getByText('The changes are in the notebook.')).toBeVisible();
 });
@@ -111,7 +120,10 @@ test('the server is gone while the diff is open: nothing is lost', async ({
   await expect(print).not.toBeChecked();
 });
 
-test('a number of workers out of range stays to be corrected', async ({ page, request }) => {
+test('a number of workers out of range stays to be corrected', async ({
+  page,
+  request
+}) => {
   const lab = await Lab.open(page, request, 'range.ipynb', CLASSIFIER);
   await lab.convert();
   const panel = lab.diff.locator('.jp-hvd-verification');
@@ -119,7 +131,9 @@ test('a number of workers out of range stays to be corrected', async ({ page, re
   for (const wrong of ['0', '-1', '2.5', '']) {
     await field.fill(wrong);
     await expect(field).toHaveAttribute('aria-invalid', 'true');
-    await expect(panel.getByRole('button', { name: 'Verify on 2 workers' })).toBeVisible();
+    await expect(
+      panel.getByRole('button', { name: 'Verify on 2 workers' })
+    ).toBeVisible();
   }
   await page.keyboard.press('Tab');
   await expect(field).toHaveValue('2');

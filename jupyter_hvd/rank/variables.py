@@ -144,6 +144,8 @@ def text_of(value: Any) -> str:
             text = SHORT.repr(value)
     except TooSlow:
         return f"{name}: its repr takes longer than {REPR_LIMIT:g} s"
+    except Exception as error:  # of the user's own, or of a number with too many digits
+        return f"{name}: its repr raises {type(error).__name__}"
     return shortened(_ADDRESS.sub("", " ".join(text.split())))
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
 import math
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
@@ -12,7 +10,7 @@ from ..rank.remote import Watch
 from ..rules.options import Options
 from .cell_names import names_of
 from .dependencies import Cell, Needs, needs
-from .errors import DistributeError, named_error
+from .errors import DistributeError
 from .program import Program, convert, is_distributed, masked, refuse, watch_of
 
 
@@ -128,8 +126,6 @@ def plan_cell(
         (*((n, texts[n]) for n in needed.cells), (number, source)),
         options,
     )
-    if program.is_refused:
-        check_names(source, current, history, has_value)
     refuse(program, runs_horovod)
     watch = watch_of(options)
     again, outdated = again_where_changed(needed, program, state)
@@ -157,27 +153,6 @@ def plan_cell(
             "changed value have a name of its own."
         )
     return CellPlan(number, needed, program, watch, outdated)
-
-
-def check_names(
-    source: str, cell: Cell, history: Sequence[Cell], has_value: Callable[[str], bool]
-) -> None:
-    """Report a name that nothing has bound: what cannot be converted for its sake is not what is wrong.
-
-    Raises:
-        DistributeError: there is one.
-    """
-    names = names_of(cell.source)
-    known = names.binds.union(dir(builtins), *(names_of(c.source).binds for c in history))
-    if names.star:
-        return
-    unknown = {n for n in names.uses - known if not n.startswith("_") and not has_value(n)}
-    for number, line in enumerate(source.splitlines(), 1):
-        for name in re.findall(r"[^\W\d]\w*", line):
-            if name in unknown:
-                message = f"name '{name}' is not defined"
-                head = f"\x1b[31mNameError\x1b[0m in this cell, line {number}: {message}."
-                raise named_error("NameError", message, [f"{head} Nothing was run."])
 
 
 def again_where_changed(

@@ -181,7 +181,9 @@ export function addCommands(parts: ICommandParts): void {
     },
     [CommandIDs.distribute]: {
       label: trans.__('Use %%distribute'),
-      caption: trans.__('Let the cells that train run on workers that the notebook starts'),
+      caption: trans.__(
+        'Let the cells that train run on workers that the notebook starts'
+      ),
       isEnabled: canDistribute,
       execute: () => current()?.distribute()
     },

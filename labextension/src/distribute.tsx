@@ -14,18 +14,12 @@ export function Distribute(): JSX.Element | null {
   const { mode, workers } = session;
   const training = session.trainingCells;
   const isApplied = isConverted(model.conversion);
-  if (
-    training.length === 0 ||
-    session.isReadOnly ||
-    (isApplied && !session.canUndo)
-  ) {
+  if (training.length === 0 || session.isReadOnly || (isApplied && !session.canUndo)) {
     return null;
   }
   const sources = training.map(index => model.cells[index].source);
   const isOn = sources.every(isDistributed);
-  const isSame = sources.every(
-    source => source === distributed(source, workers, mode)
-  );
+  const isSame = sources.every(source => source === distributed(source, workers, mode));
   const cells = trans._n(
     'cell %2',
     'cells %2',
@@ -52,10 +46,7 @@ export function Distribute(): JSX.Element | null {
       {!isApplied && (
         <label>
           {trans.__('Workers')}
-          <WorkersInput
-            value={workers}
-            onChange={chosen => session.setWorkers(chosen)}
-          />
+          <WorkersInput value={workers} onChange={chosen => session.setWorkers(chosen)} />
         </label>
       )}
       {!isSame && (

@@ -27,7 +27,11 @@ describe('%%distribute on the cells that train', () => {
     const notebook = notebookOf('a', 'fit()');
     notebook.undoManager.clear();
     expect(putDistribute(notebook, [1], 2, 'global')).toBe(2);
-    const after = ['a', '%load_ext jupyter_hvd', '%%distribute -n 2 --batch global\nfit()'];
+    const after = [
+      'a',
+      '%load_ext jupyter_hvd',
+      '%%distribute -n 2 --batch global\nfit()'
+    ];
     expect(texts(notebook)).toEqual(after);
     expect(putDistribute(notebook, [2], 2, 'global')).toBe(2);
     expect(texts(notebook)).toEqual(after);

@@ -403,16 +403,6 @@ FIT, EVALUATE, AGAIN = (
 )
 
 
-@pytest.mark.parametrize(
-    ("cell", "name", "line"),
-    [("modle.fit(x, y)", "modle", 2), ("steps = 3\nmodel.fit(x, y, epochs=step)", "step", 3)],
-)
-def test_a_name_that_nothing_binds_is_told(cell: str, name: str, line: int) -> None:
-    with pytest.raises(DistributeError, match=f"name '{name}' is not defined") as told:
-        planned(*KERAS, cell)
-    assert f"line {line}" in told.value.lines[0]
-
-
 @pytest.mark.parametrize("plain", [0, 4])
 def test_what_is_asked_between_two_trainings_undoes_neither(plain: int) -> None:
     """Without training in sight nothing is converted: what was for it stays as it is."""

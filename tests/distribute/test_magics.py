@@ -344,6 +344,12 @@ def test_own_horovod_beside_ours(trained: Any) -> None:
     assert "rank 0 horovod.tensorflow\n" in trained.good(own).stdout
 
 
+def test_a_name_that_nothing_binds_is_told(trained: Any) -> None:
+    result = trained.run("%%distribute\nmodle.fit(x, y)")
+    assert result.error["evalue"] == "name 'modle' is not defined"
+    assert "line 2" in result.traceback
+
+
 def test_show(trained: Any) -> None:
     result = trained.good(
         "%%distribute --show\nmodel.fit(x, y, batch_size=16, verbose=0)\nprint('shown and run')"

@@ -13,12 +13,15 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tensor"))
 from IPython.core.interactiveshell import InteractiveShell
 from programs import CASES
 
+from jupyter_hvd.gradcost.analysis import points_of
 from jupyter_hvd.gradcost.cells import Cells
 from jupyter_hvd.gradcost.fallback import bundle, text
 from jupyter_hvd.gradcost.panel import Panel
 from jupyter_hvd.gradcost.report import chosen, report
 from jupyter_hvd.gradcost.subject import subject
 from jupyter_hvd.tensor import TensorError, tensor
+from jupyter_hvd.tensor.language.predicates import TRUE
+from jupyter_hvd.tensor.language.printer import show
 
 by_name = {case.name: case for case in CASES}
 
