@@ -64,7 +64,7 @@ def _device(rows: list[Row]) -> str:
     if profile:
         lines.append(
             f"A launch takes {1e6 * profile['launch']:.0f} µs, one more kernel {1e6 * profile['kernel']:.1f} µs, an iteration "
-            f"of a loop {1e6 * profile['step']:.0f} µs; memory moves {profile['bytes_per_second'] / 1e12:.1f} TB/s."
+            f"of a loop {1e6 * profile['iteration']:.0f} µs; memory moves {profile['bytes_per_second'] / 1e12:.1f} TB/s."
         )
     for row in tests:
         failed = ", ".join(row["failed"]) or "none"

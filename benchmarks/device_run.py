@@ -5,7 +5,7 @@
 
 Each result is appended to FOLDER/results.jsonl at once, the most important first, so that a run may be cut at any time:
 
-1. the constants of the device (`device_profile`),
+1. the profile of the device (`jupyter hvd device-profile`),
 2. tests of the tensor language that need no other part of the package,
 3. the peers' programs,
 4. programs of `tensor_table`, with sizes that grow until JAX's gradient takes at least ten launches,
@@ -296,11 +296,14 @@ def work(connection: Any, folder: str) -> None:
 
 
 def _profile() -> dict[str, Any]:
-    from device_profile import measured
+    import jax
     from tensor_peers import overhead
 
+    from jupyter_hvd.tensor.jax.device_measurement import measure_device
+
     call, jitted = overhead(10)
-    return {**measured(), "call_us": call, "jitted_call_us": jitted}
+    measured = json.loads(measure_device().as_json())
+    return {**measured, "jax": jax.__version__, "call_us": call, "jitted_call_us": jitted}
 
 
 # In the process that begins them
@@ -496,7 +499,7 @@ def run_all(options: argparse.Namespace) -> None:
     profile: Mapping[str, Any] = {}
     if "profile" not in skip:
         profile = workers[0].asked("profile", None, 0.0, min(90.0, seconds / 2))
-        results.keep("profile", str(profile.get("device")), profile)
+        results.keep("profile", str(profile.get("name")), profile)
     if "tests" not in skip:
         found = run_tests(folder, options.testing * seconds, len(workers))
         results.keep("tests", "tensor", found)

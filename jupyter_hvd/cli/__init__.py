@@ -9,7 +9,20 @@ from contextlib import suppress
 
 from .. import __version__
 from ..files import UnusableInputError
-from . import certify, convert, doctor, estimate, explanation, install, job, jobs, rule, run, verify
+from . import (
+    certify,
+    convert,
+    device_profile,
+    doctor,
+    estimate,
+    explanation,
+    install,
+    job,
+    jobs,
+    rule,
+    run,
+    verify,
+)
 from .codes import OK, UNUSABLE
 from .show import complain
 from .streams import discard_unwritable, explain, open_closed_streams
@@ -73,6 +86,7 @@ def make_parser() -> argparse.ArgumentParser:
         run,
         verify,
         certify,
+        device_profile,
         job,
         jobs,
         rule,

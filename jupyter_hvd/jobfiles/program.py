@@ -14,22 +14,10 @@ from pathlib import Path
 from ..documents import Document, Script
 from ..export import to_script
 from ..files import UnusableInputError
+from ..source.magics import INSTALLING_MAGICS, PROCESS_MAGICS, SHOWING_MAGICS
 from ..source.masking import mask_cell, own_statement
 from ..source.parsing import UnparsableError, parse_program, parse_python, syntax_error
 
-#: Magics without which a program does the same: they show, time, or are about the notebook.
-SHOWING = frozenset(
-    (
-        *("matplotlib", "load_ext", "reload_ext", "autoreload", "config", "xmode", "precision"),
-        *("time", "timeit", "prun", "capture", "distribute", "rank", "hvd", "tensor", "gradcost"),
-        *("who", "whos", "html", "HTML", "markdown", "latex", "javascript", "js", "svg"),
-        "tensorflow_version",
-    )
-)
-#: Magics that are given to a shell, or write a file: somebody can do that before the job.
-BEFORE = frozenset(
-    ["bash", "sh", "script", "system", "sx", "!", "pip", "conda", "mamba", "writefile"]
-)
 #: The blanks in front are not given back, since what is bound may hold blanks too.
 _LINE = re.compile(r"\s*+(?P<bound>[\w.,\[\]'\" ]+=\s*)?(?:(?P<bang>!)|%{1,2}(?P<name>[\w!]+))")
 
@@ -64,8 +52,9 @@ def left_out(sources: Mapping[int | None, str]) -> Iterator[LeftOut]:
             ):
                 continue
             name = "!" if found["bang"] else str(found["name"])
-            if name not in SHOWING or found["bound"]:
-                fatal = bool(found["bound"]) or name not in BEFORE
+            if name not in SHOWING_MAGICS or found["bound"]:
+                before = PROCESS_MAGICS | INSTALLING_MAGICS  # somebody can do that before the job
+                fatal = bool(found["bound"]) or name not in before
                 yield LeftOut(cell, number, line.strip(), fatal)
             if magic and set(masked[-1].strip()) <= {"#"} and name not in ("time", "capture"):
                 break  # the rest of the cell is the magic's

@@ -19,11 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from ..files import write_atomically
+from ..source.magics import PROCESS_MAGICS
 
-#: Cell magics that are given to another process, or write a file.
-CELL_MAGICS = frozenset(
-    ("!", "bash", "perl", "python", "python3", "ruby", "script", "sh", "sx", "system", "writefile")
-)
 #: Options by which a cell magic binds names, which every rank needs.
 BINDING = ("--out", "--err", "--proc", "--bg")
 #: Seconds between two looks whether a line has ended.
@@ -77,7 +74,7 @@ class ShellLines:
 
     def run_cell_magic(self, name: str, line: str, cell: str) -> Any:
         """`%%name line`, with the rest of the cell."""
-        if name not in CELL_MAGICS or any(option in line for option in BINDING):
+        if name not in PROCESS_MAGICS or any(option in line for option in BINDING):
             return self._run_cell_magic(name, line, cell)
         result: list[Any] = []
 

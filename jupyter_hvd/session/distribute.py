@@ -38,6 +38,7 @@ from ..rank.serialization import (
 from ..rules.base import Batch
 from ..rules.options import Data, Options
 from ..runtime.sharing.random_state import RandomState, set_random_state
+from ..source.magics import ANY_NAME
 from .cell_names import names_of
 from .cell_output import CellOutput
 from .cluster import PRELOADED, Cluster, ControllerLostError
@@ -47,7 +48,6 @@ from .monitor import Run
 from .network import Network, fitted
 from .planning import CellPlan, RanksState, made_anew, plan_cell
 from .program import (
-    ANY_NAME,
     Program,
     below_magic,
     check_syntax,

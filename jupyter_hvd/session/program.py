@@ -20,7 +20,8 @@ from ..rules.options import Data, Options
 from ..rules.tensorflow_horovod.refusals import AlreadyHorovod
 from ..settings import OptionError
 from ..source.edits import Edit, apply_edits
-from ..source.masking import CELL_MAGIC, PYTHON_CELL_MAGICS, cell_magics, mask_cell
+from ..source.magics import CELL_MAGIC, OWN_LINES, PYTHON_CELL_MAGICS, cell_magics
+from ..source.masking import mask_cell
 from ..source.parsing import parse_python, syntax_error
 from .cell_names import names_of
 from .errors import DistributeError, named_error
@@ -29,12 +30,6 @@ from .tracebacks import line_map
 if TYPE_CHECKING:
     from ..convert import Conversion
 
-#: Lines that are for the notebook alone.
-OWN_LINES = re.compile(
-    r"^([ \t]*)%(?:(?:re)?load_ext[ \t]+jupyter_hvd|hvd\b|distribute\b).*$", re.MULTILINE
-)
-#: Magics after which any name may be there.
-ANY_NAME = re.compile(r"^[ \t]*%(?:run|pylab|store)\b", re.MULTILINE)
 #: Without one of these words in it, a program trains nothing, and need not be parsed to know.
 TRAINING_WORDS = re.compile(r"apply_gradients|minimize|fit|train_on_batch")
 #: The refusal of programs that use Horovod already; living ranks are a place to run these.

@@ -11,21 +11,9 @@ import tokenize
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from .magics import CELL_MAGIC, PYTHON_CELL_MAGICS, TIMED
 from .parsing import syntax_error
 
-#: Cell magics whose body is a cell again, in Python that runs in the notebook's own namespace.
-PYTHON_CELL_MAGICS = frozenset({"capture", "distribute", "prun", "time", "timeit", "tensor"})
-#: The first line of a cell under a cell magic, and the blank lines above it; `%%time?` asks for help.
-CELL_MAGIC = re.compile(r"\s*%%(?!\w+\?)[ \t]*(?P<name>!|\w*)[^\r\n]*")
-#: A line magic with a Python statement behind its options, which is the program's own. Older IPython takes a
-#: blank behind the `%`.
-TIMED = re.compile(
-    r"""%[ \t]* (?: time (?:[ \t]+--[\w-]+)*
-                | timeit (?:[ \t]+(?: -[nrpv][ \t]*\S+ | -[tcqo]+ ))*
-                | prun (?:[ \t]+(?: -[DlsT][ \t]*\S+ | -[rq]+ ))* )
-        [ \t]+ (?=[^\s-])""",
-    re.VERBOSE,
-)
 #: The same without its `%`: as a cell of one line IPython takes it too.
 _AUTOMATIC = re.compile(TIMED.pattern.removeprefix("%"), re.VERBOSE)
 #: Python of any length from one character on: a statement and a comment.
@@ -47,18 +35,6 @@ def mask_cell(source: str) -> str:
     if automatic is not None and "\n" not in source.strip() and syntax_error(source) is not None:
         return "0;".ljust(automatic.end()) + source[automatic.end() :]
     return _mask_statements(source)
-
-
-def cell_magics(source: str) -> tuple[str, ...]:
-    """The names of the cell magics that a cell stands under, the outer ones first."""
-    names: list[str] = []
-    start = 0
-    while (magic := CELL_MAGIC.match(source, start)) is not None:
-        names.append(magic["name"])
-        if magic["name"] not in PYTHON_CELL_MAGICS:
-            break  # its body is no cell
-        start = magic.end()
-    return tuple(names)
 
 
 def commented(source: str) -> str:

@@ -14,10 +14,11 @@ def compiled_once(kernels_kept):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def by_the_model():
-    """No test depends on what was measured, or writes it into the user's cache."""
+def by_the_model(tmp_path_factory):
+    """No test depends on what was measured, or writes it into the user's cache or settings."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JUPYTER_HVD_TUNE", "never")
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         yield
 
 

@@ -15,7 +15,7 @@ from jupyter_hvd.tensor.jax.backend import kernel
 from jupyter_hvd.tensor.jax.devices import planned_for
 from jupyter_hvd.tensor.lowering.choices import DENSE, MODEL
 from jupyter_hvd.tensor.lowering.device import CPU, device_of, profiles
-from jupyter_hvd.tensor.lowering.roofline import work_of
+from jupyter_hvd.tensor.lowering.roofline import in_seconds, work_of
 
 H100 = device_of("gpu", "NVIDIA H100 80GB HBM3")
 
@@ -164,7 +164,7 @@ def test_a_device_without_a_profile_is_planned_for_as_the_slowest_of_its_platfor
     assert other.name == "NVIDIA L4"
     slowest = min((d for d in profiles() if d.platform == "gpu"), key=lambda d: d.bytes_per_second)
     assert other.bytes_per_second == slowest.bytes_per_second
-    assert device_of("cpu", "cpu") is CPU
+    assert device_of("cpu", "cpu") == CPU
     assert not device_of("tpu", "TPU v5").windows
 
 
@@ -234,3 +234,20 @@ def test_products_of_matrices_and_vectors_are_fused_on_a_gpu():
         plan = made.compile((), np.dtype(np.float32), MODEL)
         assert "dot_general" not in str(plan)
         np.testing.assert_allclose(made.executed(plan, (x, m)), expected, rtol=1e-5)
+
+
+def test_a_plan_says_what_a_call_takes_at_least():
+    x = jax.ShapeDtypeStruct((4096, 4096), jnp.float32)
+    with planned_for(H100):
+        said = str(tensor(lambda x, y: x @ y).plan(x, x)).splitlines()[-1]
+    # 2·4096³ operations at 4.2e14 in a second; what is read and written takes less.
+    parts = "arithmetic 327 µs, launch 100 µs"
+    assert said == f"429 µs at least by the profile of NVIDIA H100: {parts}"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(2.0, "2 s"), (0.0123, "12.3 ms"), (7e-6, "7 µs"), (5e-10, "0.5 ns"), (0.0, "0 ns")],
+)
+def test_times_in_words(seconds, text):
+    assert in_seconds(seconds) == text

@@ -74,7 +74,7 @@ def test_how_arrays_are_stored_and_made():
 
     rows = str(linked.plan(x, pairs)).splitlines()
     assert any("9 at [ρR(g0,g1)] where R(g0, g1)" in row for row in rows)
-    assert rows[-1].startswith("float64 on cpu; R: 9 tuples; returns ")
+    assert rows[-2].startswith("float64 on cpu; R: 9 tuples; returns ")
     assert "10 tuples" in str(linked.plan(x, pairs | {(20, 1)}))
 
 
@@ -122,7 +122,7 @@ def test_shapes_and_bytes_are_those_of_the_arrays(case, monkeypatch):
     monkeypatch.setattr(execute, "run", lambda *given: seen.append(run(*given)) or seen[-1])
     with jax.disable_jit():
         execute.execute(plan, arrays)
-    assert len(seen) == len(plan.order) == len(str(plan).splitlines()) - 2
+    assert len(seen) == len(plan.order) == len(str(plan).splitlines()) - 3
     shapes = plan.shapes()
     for step, array in zip(plan.order, seen, strict=True):
         assert array.shape == shapes[step.name], step

@@ -204,6 +204,7 @@ def entropies(x):
 def test_a_large_first_call_measures_jaxs_own_way_beside_the_models(monkeypatch, tmp_path):
     monkeypatch.setattr(tuning, "LARGE", 1 << 10)
     monkeypatch.setattr(tuning, "SLOWER", 1000)
+    monkeypatch.setattr(tuning, "BUSY", np.inf)
     measured = []
     monkeypatch.setattr(tuning, "_fastest", lambda found, _: measured.append([*found]) or DENSE)
     x = jnp.linspace(0.5, 1.0, 4096)
@@ -236,6 +237,30 @@ def test_what_takes_long_once_is_given_up_for_what_is_much_faster(monkeypatch, m
     gradient, x = copy(entropies).grad("x"), jnp.linspace(0.5, 1.0, 4096)
     np.testing.assert_allclose(gradient(x), slope_by_jax(x), rtol=1e-5)
     assert gradient.plan(x).choices == taken
+
+
+@pytest.mark.parametrize(
+    ("model", "other", "settled"),
+    [
+        ((2, 2.1, 2.2), (2.1, 2.2, 2.3), True),  # alike, and nothing else runs
+        ((2, 3, 4), (2.1, 3.1, 5), False),
+        ((2, 3, 4), (5, 7, 9), True),  # nothing could make the other the faster one
+        ((2, 3, 4), (4, 5, 9), False),
+    ],
+)
+def test_choices_of_a_busy_machine_are_not_settled(model, other, settled):
+    assert tuning.is_settled({MODEL: model, DENSE: other}, MODEL) == settled
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_a_first_call_keeps_on_disk_what_is_settled(monkeypatch, tmp_path, settled):
+    monkeypatch.setattr(tuning, "LARGE", 1 << 10)
+    monkeypatch.setattr(tuning, "is_settled", lambda *_: settled)
+    gradient, x = copy(entropies).grad("x"), jnp.linspace(0.5, 1.0, 4096)
+    gradient(x)
+    assert (tmp_path / "kernels").exists() == settled
+    monkeypatch.setattr(tuning, "tune", None)
+    gradient(x)  # this process measures once
 
 
 def test_a_way_that_xla_cannot_go_is_told_once(monkeypatch):

@@ -15,6 +15,7 @@ from ..cost.formula import operations
 from ..language.predicates import TRUE, Predicate
 from ..language.printer import show
 from ..language.terms import Term, uniquify
+from ..lowering.roofline import describe_time
 from ..ssa.program import (
     Addition,
     Contraction,
@@ -61,17 +62,21 @@ class StatementProfile:
 class Profile:
     """The statements in order, and the whole call: its operations and points add the statements'
     up, its bytes, estimates and seconds are those of the one fused kernel.
+
+    `predicted` says what the device takes for it at least by its profile, None where JAX's own way is taken.
     """
 
     statements: tuple[StatementProfile, ...]
     total: StatementProfile
     compile_seconds: float
+    predicted: str | None
 
     def __str__(self) -> str:
         lines = [
             f"{'operations':>12} {'bytes':>12} {'XLA flops':>12} {'seconds':>10}  statement",
             *(_line(s, f"{s.name} = {s.statement}") for s in (*self.statements,)),
             _line(self.total, "total"),
+            *([self.predicted] if self.predicted is not None else []),
             f"compiled in {self.compile_seconds:.3f} s",
         ]
         return "\n".join(lines)
@@ -158,7 +163,9 @@ def _profiled(
         whole.bytes,
         whole.seconds,
     )
-    return Profile(tuple(found), total, whole.compile_seconds)
+    plan = made.plan(given)
+    predicted = None if plan.choices.dense else describe_time(plan)
+    return Profile(tuple(found), total, whole.compile_seconds, predicted)
 
 
 def whole(

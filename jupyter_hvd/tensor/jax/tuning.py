@@ -141,7 +141,8 @@ def tune(
     if progress is not None:
         progress(2 * len(plans), 2 * len(plans))
     fastest = _fastest(quartiles, turns)
-    remember(made.digest(*key), fastest)
+    keep = remember if seconds == math.inf or is_settled(quartiles, fastest) else chosen.assume
+    keep(made.digest(*key), fastest)
     rows = (Candidate(c, quartiles.get(c), reasons.get(c, ""), c in failed) for c in plans)
     return Tuning(tuple(rows), fastest)
 
@@ -157,6 +158,7 @@ FEWEST = 5  # turns that say something
 SURE = 1.8  # standard deviations above a coin's by which a faster way wins them
 AGAIN = 3  # times that all are timed again, where one is faster and not surely
 NEAR = 0.97  # by more than this
+BUSY = 0.25  # the part of the median beyond which quartiles lie apart where something else runs
 SHORT = 0.2  # seconds of a run from which on they are not
 _told: set[str] = set()
 
@@ -236,6 +238,15 @@ def _close(a: Any, b: Any) -> bool:
 def _quartiles(times: Sequence[float]) -> tuple[float, float, float]:
     low, middle, high = np.quantile(times, (0.25, 0.5, 0.75))
     return float(low), float(middle), float(high)
+
+
+def is_settled(quartiles: Mapping[Choices, tuple[float, float, float]], fastest: Choices) -> bool:
+    """Whether another measurement would choose the same way: the quartiles of the fastest lie below all others', or no times vary
+    as they do where the machine is busy.
+    """
+    highest = quartiles[fastest][2]
+    is_clear = all(low > highest for c, (low, _, _) in quartiles.items() if c != fastest)
+    return is_clear or all(high - low <= BUSY * middle for low, middle, high in quartiles.values())
 
 
 def _is_open(times: Sequence[Sequence[float]]) -> bool:

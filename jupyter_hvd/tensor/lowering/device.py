@@ -1,15 +1,20 @@
-"""What decides which kernel is the fastest on a kind of device, as data: the profiles in `devices`, most of whose figures
-`benchmarks/device_profile.py` measures.
+"""What decides which kernel is the fastest on a kind of device, as data: the profiles in `devices`, and those that
+`jupyter hvd device-profile` has measured for this user.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+import os
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from ...files import UnusableInputError, write_atomically
 
 
 @dataclass(frozen=True)
@@ -68,9 +73,21 @@ class Device:
 
     @staticmethod
     def of(profile: Mapping[str, Any]) -> Device:
-        """The device that a profile describes. Raises KeyError where it lacks a figure."""
+        """The device that a profile describes.
+
+        Raises:
+            KeyError: it lacks a figure.
+            TypeError, ValueError: a figure is no positive number, or of another type.
+        """
         known = {f.name: profile[f.name] for f in fields(Device)}
+        for name, value in _figures(known):
+            if type(value) not in (int, float) or not 0 < value < float("inf"):
+                raise ValueError(f"{name} is {value!r}")
         return Device(**{**known, "kinds": tuple(known["kinds"])})
+
+    def as_json(self) -> str:
+        """What `of` reads."""
+        return json.dumps(asdict(self), indent=1) + "\n"
 
     @property
     def without_windows(self) -> Device:
@@ -82,11 +99,60 @@ class Device:
         return self.flops.get(dtype, self.flops["float32"])
 
 
+def _figures(profile: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Its numbers; booleans and texts are none."""
+    for f in fields(Device):
+        match f.type:
+            case "float" | "int":
+                yield f.name, profile[f.name]
+            case "Mapping[str, float]":
+                yield from ((f"{f.name} of {dtype}", x) for dtype, x in profile[f.name].items())
+
+
 @cache
 def profiles() -> tuple[Device, ...]:
-    """The devices of which there is a profile."""
-    files = sorted((Path(__file__).parent / "devices").glob("*.json"))
-    return tuple(Device.of(json.loads(file.read_text())) for file in files)
+    """The devices of which there is a profile, those that the user has measured first."""
+    return (*_measured_profiles(), *_delivered_profiles())
+
+
+def _delivered_profiles() -> Iterator[Device]:
+    for file in sorted((Path(__file__).parent / "devices").glob("*.json")):
+        yield Device.of(json.loads(file.read_text()))
+
+
+def profile_folder() -> Path:
+    """Where the user's own profiles are; it need not be there."""
+    own = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(own) if own else Path.home() / ".config") / "jupyter-hvd" / "devices"
+
+
+def keep_profile(device: Device) -> Path:
+    """Write a profile where later processes find it.
+
+    Raises:
+        UnusableInputError: the place cannot be written.
+    """
+    name = re.sub(r"\W+", "-", f"{device.platform} {device.name}".lower())
+    file = profile_folder() / f"{name}.json"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnusableInputError(f"{file.parent}: cannot be made ({error.strerror})") from None
+    write_atomically(file, device.as_json().encode())
+    return file
+
+
+def _measured_profiles() -> Iterator[Device]:
+    """Those of the user that can be read; of another, one line says that it is ignored."""
+    for file in sorted(profile_folder().glob("*.json")):
+        try:
+            yield Device.of(json.loads(file.read_bytes()))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            reason = f"lacks {error}" if isinstance(error, KeyError) else error
+            warnings.warn(
+                f"{file} is ignored: {reason}; `jupyter hvd device-profile` measures anew",
+                stacklevel=2,
+            )
 
 
 @cache
@@ -104,4 +170,5 @@ def device_of(platform: str, kind: str) -> Device:
     return replace(CPU, name=kind, platform=platform, windows=False, by_value=False)
 
 
-CPU = device_of("cpu", "cpu")
+#: Any CPU, whatever was measured of this one.
+CPU = next(device for device in _delivered_profiles() if device.platform == "cpu")

@@ -42,6 +42,7 @@ from .ir import (
 )
 from .joins import Join
 from .ordered import Counted, Ranked
+from .roofline import describe_time
 from .storage import Storage
 from .strategy import choose
 from .tiling import Blocks
@@ -214,6 +215,7 @@ class Plan:
                 *lines,
                 f"{self.dtype} on {self.platform}{tuples}; returns {returned}; "
                 f"{in_bytes(total)} at most beside the arguments",
+                describe_time(self),
             )
         )
 

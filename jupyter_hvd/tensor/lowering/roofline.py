@@ -6,19 +6,20 @@ is added up at indices from data, running sums and loops are kernels of their ow
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
+
+import numpy as np
 
 from ..derivative.elementary import CHEAP
 from .device import Device
 from .ir import Accumulate, Apply, Contract, Entrywise, Fill, Load, Step, Take
+from .storage import Storage
 from .strategy import SCAN_KERNELS, Multiplied, Running, choose, without_numbers
 from .tiling import Blocks
-
-if TYPE_CHECKING:
-    from .plan import Plan
 
 
 @dataclass(frozen=True)
@@ -56,20 +57,47 @@ class Work:
 
     def seconds(self, device: Device, dtype: str, width: int) -> float:
         """What a device takes at least for numbers of `width` bytes: memory and arithmetic at the same time."""
-        moved = self.stored * width / device.bytes_per_second
+        parts = self.parts(device, dtype, width)
+        hidden = min(parts["memory"], parts["arithmetic"])
+        return sum(parts.values()) - hidden
+
+    def parts(self, device: Device, dtype: str, width: int) -> Mapping[str, float]:
+        """The seconds that a device takes at least for each kind of work, for numbers of `width` bytes."""
         computed = self.operations / device.flop_rate(dtype) + self.calls / device.calls_per_second
         multiplied = self.products / device.products.get(dtype, device.products["float32"])
-        at_indices = self.gathered * device.gather + self.scattered * device.scatter
-        waiting = self.kernels * device.kernel + self.iterations * device.iteration / device.unroll
-        running = self.running * device.running_sum
-        return device.launch + max(moved, computed + multiplied) + at_indices + running + waiting
+        return {
+            "launch": device.launch,
+            "memory": self.stored * width / device.bytes_per_second,
+            "arithmetic": computed + multiplied,
+            "entries at indices from data": self.gathered * device.gather
+            + self.scattered * device.scatter,
+            "running sums": self.running * device.running_sum,
+            "kernels": self.kernels * device.kernel,
+            "iterations": self.iterations * device.iteration / device.unroll,
+        }
 
 
 _COUNTS = tuple(f.name for f in fields(Work))
 
 
+class Planned(Protocol):
+    """What counts of a plan (`plan.Plan`)."""
+
+    def __hash__(self) -> int: ...
+    @property
+    def order(self) -> tuple[Step | Blocks, ...]: ...
+    @property
+    def storages(self) -> Mapping[str, Storage]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def device(self) -> Device: ...
+    @property
+    def windows(self) -> Device: ...
+
+
 @cache
-def work_of(plan: Plan) -> Work:
+def work_of(plan: Planned) -> Work:
     """What a plan does."""
     total = Work()
     for part in plan.order:
@@ -80,13 +108,29 @@ def work_of(plan: Plan) -> Work:
     return total
 
 
-def predicted_seconds(plan: Plan) -> float:
-    """The time of a call as the plan's device takes it at least."""
-    work = work_of(plan)
-    return work.seconds(plan.device, plan.dtype.name, plan.dtype.itemsize)
+def predicted_seconds(plan: Planned) -> float:
+    """What the device takes for a call at least."""
+    return work_of(plan).seconds(plan.device, plan.dtype.name, plan.dtype.itemsize)
 
 
-def _step_work(step: Step, plan: Plan) -> Work:
+def describe_time(plan: Planned) -> str:
+    """That time in words, and of what it consists: what is above a hundredth of it."""
+    parts = {**work_of(plan).parts(plan.device, plan.dtype.name, plan.dtype.itemsize)}
+    del parts[min("memory", "arithmetic", key=parts.__getitem__)]  # it is done meanwhile
+    total = predicted_seconds(plan)
+    large = sorted((x for x in parts.items() if x[1] >= total / 100), key=lambda x: -x[1])
+    listed = ", ".join(f"{name} {in_seconds(seconds)}" for name, seconds in large)
+    return f"{in_seconds(total)} at least by the profile of {plan.device.name}: {listed}"
+
+
+def in_seconds(seconds: float) -> str:
+    """A time to three figures."""
+    units = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
+    unit, scale = next((u for u in units if seconds >= u[1]), units[-1])
+    return f"{seconds / scale:.3g} {unit}"
+
+
+def _step_work(step: Step, plan: Planned) -> Work:
     action = step.action
     if isinstance(action, Load):
         return Work(stored=prod(plan.storages[step.name].extents))
@@ -100,7 +144,7 @@ def _step_work(step: Step, plan: Plan) -> Work:
     return sum(loops, Work())
 
 
-def _entrywise_work(action: Entrywise, plan: Plan) -> Work:
+def _entrywise_work(action: Entrywise, plan: Planned) -> Work:
     points = prod(action.extents.values())
     looked = {x.name for x in action.indirections}
     gathered = sum(points for r in action.accesses if any(a.names & looked for a in r.indices))
@@ -117,7 +161,7 @@ def _entrywise_work(action: Entrywise, plan: Plan) -> Work:
     return work
 
 
-def _contraction_work(action: Contract, plan: Plan) -> Work:
+def _contraction_work(action: Contract, plan: Planned) -> Work:
     points = prod(action.extents.values())
     made = prod(action.shape)
     sent = Work(scattered=prod(n.constant for _, n in action.out)) if action.scatter_to else Work()
