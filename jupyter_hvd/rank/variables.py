@@ -132,7 +132,8 @@ def text_of(value: Any) -> str:
     if kind in TRAINED and not draws(value):
         own = weights_of(value)
         numbers = sum(int(part.shape.num_elements()) for part in own)
-        return f"{name}: {len(own)} variables, {numbers} numbers" if own else f"{name}: not built"
+        of_all = f"{plural(len(own), 'variable')}, {plural(numbers, 'number')}"
+        return f"{name}: {of_all if own else 'not built'}"
     if kind == "history":
         return f"{name}: {text_of(value.history)}"
     if hasattr(value, "dtype") and hasattr(value, "shape") and hasattr(value, "flat"):
@@ -162,6 +163,10 @@ def text_of_array(array: Any) -> str:
     lost = int(array.size - np.isfinite(array).sum()) if array.dtype.kind in "fc" else 0
     told = f" ({lost} not finite)" if lost else ""
     return shortened(f"{array.dtype}{shape}: {first}{more}") + told
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def shortened(text: str) -> str:

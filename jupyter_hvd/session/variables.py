@@ -120,7 +120,7 @@ def first_difference(zero: Any, other: Any, parts: Sequence[str] = (), path: str
     import numpy as np
 
     where = f"{path}: " if path else ""
-    zero, other = (v.to_numpy() if hasattr(v, "to_numpy") else v for v in (zero, other))
+    zero, other = map(_as_plain, (zero, other))
     if type(zero) is not type(other):
         return f"{where}{type(other).__name__} instead of {type(zero).__name__}"
     if isinstance(zero, np.ndarray):
@@ -141,7 +141,7 @@ def first_difference(zero: Any, other: Any, parts: Sequence[str] = (), path: str
     else:
         size = (
             f", a difference of {abs(other - zero):.3g}"
-            if isinstance(zero, (int, float, complex, np.number))
+            if isinstance(zero, (int, float, complex))
             else ""
         )
         same = repr(zero) == repr(other)
@@ -151,6 +151,15 @@ def first_difference(zero: Any, other: Any, parts: Sequence[str] = (), path: str
             else f"{where}{shortened(repr(other))} instead of {shortened(repr(zero))}{size}"
         )
     return next(filter(None, (first_difference(a, b, (), name) for name, a, b in pairs)), "")
+
+
+def _as_plain(value: Any) -> Any:
+    """A table as an array, a number of NumPy's as one of Python's."""
+    import numpy as np
+
+    if isinstance(value, np.generic):
+        return value.item()
+    return value.to_numpy() if hasattr(value, "to_numpy") else value
 
 
 def _difference_of_arrays(zero: Any, other: Any, path: str) -> str:

@@ -12,6 +12,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyJSONObject } from '@lumino/coreutils';
 
 import { argumentsOf } from './arguments';
+import { MAGIC } from './distributed';
 import { convertIcon } from './icons';
 import { CommandIDs } from './ids';
 import { openNotebook } from './notebooks';
@@ -180,7 +181,7 @@ export function addCommands(parts: ICommandParts): void {
       execute: () => tracker.currentWidget?.content.focusChange(-1)
     },
     [CommandIDs.distribute]: {
-      label: trans.__('Use %%distribute'),
+      label: trans.__('Use %1', MAGIC),
       caption: trans.__(
         'Let the cells that train run on workers that the notebook starts'
       ),
@@ -188,7 +189,7 @@ export function addCommands(parts: ICommandParts): void {
       execute: () => current()?.distribute()
     },
     [CommandIDs.undistribute]: {
-      label: trans.__('Remove %%distribute'),
+      label: trans.__('Remove %1', MAGIC),
       isEnabled: canDistribute,
       execute: () => current()?.undistribute()
     },

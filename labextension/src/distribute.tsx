@@ -1,7 +1,7 @@
 import React from 'react';
 
 import { useSignal, useView } from './context';
-import { distributed, isDistributed } from './distributed';
+import { distributed, isDistributed, MAGIC } from './distributed';
 import { WorkersInput } from './fields';
 import { CommandIDs } from './ids';
 import { isConverted } from './model';
@@ -28,16 +28,19 @@ export function Distribute(): JSX.Element | null {
   );
   const sentence = isOn
     ? trans.__(
-        '%%distribute is on %1. Run the notebook: this training runs on the workers, all else in the kernel.',
+        '%1 is on %2. Run the notebook: this training runs on the workers, all else in the kernel.',
+        MAGIC,
         cells
       )
     : isApplied
       ? trans.__(
-          'Or without a terminal: takes the changes back and puts %%distribute on %1, which then trains on workers that the notebook starts.',
+          'Or without a terminal: takes the changes back and puts %1 on %2, which then trains on workers that the notebook starts.',
+          MAGIC,
           cells
         )
       : trans.__(
-          'Without changing your code: with %%distribute on %1, it trains on workers that the notebook starts, in the mode above.',
+          'Without changing your code: with %1 on %2, it trains on workers that the notebook starts, in the mode above.',
+          MAGIC,
           cells
         );
   return (
@@ -57,7 +60,7 @@ export function Distribute(): JSX.Element | null {
         >
           {isOn
             ? trans._n('Change to %1 Worker', 'Change to %1 Workers', workers)
-            : trans.__('Use %%distribute')}
+            : trans.__('Use %1', MAGIC)}
         </button>
       )}
       {isOn && (
@@ -66,7 +69,7 @@ export function Distribute(): JSX.Element | null {
           className="jp-mod-styled"
           onClick={() => void commands.execute(CommandIDs.undistribute)}
         >
-          {trans.__('Remove %%distribute')}
+          {trans.__('Remove %1', MAGIC)}
         </button>
       )}
     </section>

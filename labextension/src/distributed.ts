@@ -2,6 +2,9 @@ import type { ISharedNotebook } from '@jupyter/ydoc';
 
 import { Mode } from './training';
 
+/** As a translated text cannot have it: there `%%` is a percent sign. */
+export const MAGIC = '%%distribute';
+
 const DISTRIBUTE = /^%%distribute\b[^\n]*\n?/;
 const LOAD = '%load_ext jupyter_hvd';
 const LOADS = /^[ \t]*%(?:re)?load_ext[ \t]+jupyter_hvd\b/m;
@@ -13,7 +16,7 @@ export function isDistributed(source: string): boolean {
 
 /** A cell under `%%distribute`, in place of such a line that it has. */
 export function distributed(source: string, workers: number, mode: Mode): string {
-  return `%%distribute -n ${workers} --batch ${mode}\n${undistributed(source)}`;
+  return `${MAGIC} -n ${workers} --batch ${mode}\n${undistributed(source)}`;
 }
 
 /** A cell without `%%distribute`. */

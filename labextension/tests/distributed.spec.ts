@@ -1,20 +1,6 @@
-import { YNotebook } from '@jupyter/ydoc';
+import { distributed, isDistributed, undistributed } from '../src/distributed';
 
-import { distributed, putDistribute, removeDistribute } from '../src/distributed';
-
-function notebookOf(...sources: string[]): YNotebook {
-  const notebook = new YNotebook();
-  notebook.insertCells(
-    0,
-    sources.map(source => ({ cell_type: 'code', source }))
-  );
-  return notebook;
-}
-
-describe('%%distribute on the cells that train', () => {
-  const texts = (notebook: YNotebook): string[] =>
-    notebook.cells.map(cell => cell.getSource());
-
+describe('%%distribute on a cell', () => {
   it('replaces such a line, and stands above other magics', () => {
     const once = distributed('%%time\nfit()', 2, 'global');
     expect(once).toBe('%%distribute -n 2 --batch global\n%%time\nfit()');
@@ -23,19 +9,9 @@ describe('%%distribute on the cells that train', () => {
     );
   });
 
-  it('is one step, with the cell that loads it', () => {
-    const notebook = notebookOf('a', 'fit()');
-    notebook.undoManager.clear();
-    expect(putDistribute(notebook, [1], 2, 'global')).toBe(2);
-    const after = [
-      'a',
-      '%load_ext jupyter_hvd',
-      '%%distribute -n 2 --batch global\nfit()'
-    ];
-    expect(texts(notebook)).toEqual(after);
-    expect(putDistribute(notebook, [2], 2, 'global')).toBe(2);
-    expect(texts(notebook)).toEqual(after);
-    removeDistribute(notebook, [2]);
-    expect(texts(notebook)[2]).toBe('fit()');
+  it('is taken off again', () => {
+    const source = '%%distributed_by_hand\nfit()';
+    expect([isDistributed(source), undistributed(source)]).toEqual([false, source]);
+    expect(undistributed(distributed('fit()', 2, 'global'))).toBe('fit()');
   });
 });

@@ -436,7 +436,7 @@ def test_an_error_on_some_ranks_is_told_in_its_line(trained: Any) -> None:
         (
             "model.optimizer.iterations.assign_add(3)",
             "model.optimizer",
-            ["≠ model.optimizer", "a difference of 3"],
+            ["≠ model.optimizer", "sgd/iteration: "],
         ),
         ("thing.epoch = 8", "thing", ["≠ thing.epoch", "8 instead of 7"]),
         ("draws.random()", "draws", ["≠ draws", "other bytes"]),
@@ -458,7 +458,7 @@ def test_variables_that_differ_are_marked(
     for each in words:
         assert each in told
     assert max(map(len, told.splitlines())) < 200
-    assert told.splitlines()[1] in trained.good("%hvd vars").stdout.splitlines()
+    assert told.splitlines()[1].split() in words_of(trained.good("%hvd vars").stdout)
     trained.good("%%rank 1\nfor w, value in zip(model.weights, kept): w.assign(value)")
 
 
@@ -468,8 +468,7 @@ def test_replicated_variables_are_shown_once(trained: Any) -> None:
         "class Slow:\n    def __repr__(self):\n        time.sleep(60)\n"
         "slow = Slow()"
     )
-    lines = trained.good("%hvd vars same").stdout.splitlines()
-    assert [line.split() for line in lines] == [
+    assert words_of(trained.good("%hvd vars same").stdout) == [
         ["variable", "on", "value"],
         ["same", "all", "ranks", "int64", "(5,):", "0,", "1,", "2,", "…"],
     ]
@@ -487,6 +486,10 @@ def test_a_collective_operation_on_some_ranks_ends(trained: Any) -> None:
     assert result.error["ename"] == "TimeoutError"
     assert "rank 0" in result.traceback
     assert trained.good(f"%%distribute\n{FIT}\nprint('trained', len(history.epoch))").stdout
+
+
+def words_of(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
 
 
 def plain(text: str) -> str:
