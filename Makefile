@@ -32,7 +32,7 @@ export JUPYTER_HVD_SKIPPED = $(CURDIR)/build/skipped
 # What uses one core each is done at once.
 TOGETHER = --jobs=2 --output-sync=target
 
-.PHONY: system needs locks wheels env env-tf215 env-tf218 env-mpi env-mcp demo check test test-python test-pythons test-thorough test-distribute accept lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench corpus coverage labextension format docs site binder clean
+.PHONY: system needs locks wheels env env-tf215 env-tf218 env-mpi env-mcp demo check test test-python test-pythons test-thorough test-distribute accept lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench gradbench corpus coverage labextension format docs site binder clean
 
 env: $(VENV)/.ready
 
@@ -194,6 +194,20 @@ bench: env
 	$(BIN)/python benchmarks/tensor_peers.py --write
 	$(BIN)/python benchmarks/estimates.py --write
 
+# GradBench's evaluations by this tool and others, on one core: make gradbench GRADBENCH=FOLDER, a checkout of it in which `make -C cpp` was run.
+# JAX, TensorFlow and the C++ tools that compile take part, and PyTorch where $(VENV)-gradbench has it; OPTIONS are those of benchmarks/gradbench/compare.py.
+gradbench: $(VENV)-gradbench/.ready
+	@test -n "$(GRADBENCH)" || { echo "say where it is: make gradbench GRADBENCH=FOLDER"; exit 2; }
+	$(MAKE) -C $(GRADBENCH)/tools/manual all
+	$(VENV)-gradbench/bin/python benchmarks/gradbench/compare.py $(GRADBENCH) $(OPTIONS)
+
+# Above the first, what GradBench's validators import.
+$(VENV)-gradbench/.ready: $(VENV)/.ready requirements/gradbench.txt
+	$(BIN)/python -m venv $(VENV)-gradbench
+	below=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && echo "import site; site.addsitedir('$$below')" > $$($(VENV)-gradbench/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth
+	$(VENV)-gradbench/bin/python -m pip install --quiet --require-hashes --requirement requirements/gradbench.txt $(if $(PROXY),--proxy="$(PROXY)")
+	touch $@
+
 # Thousands of files of other people's TensorFlow code, downloaded, converted and thrown away.
 corpus: env
 	$(BIN)/python tests/corpus.py
@@ -235,4 +249,4 @@ try-wheel: release node_modules/.yarn-state.yml
 	PYTHON=$(PYTHON) scripts/try_wheel
 
 clean:
-	rm -rf $(VENV) $(VENV)-py* $(VENV)-release $(VENV)-tf215 $(VENV)-tf218 $(VENV)-mpi $(VENV)-mcp dist build
+	rm -rf $(VENV) $(VENV)-py* $(VENV)-release $(VENV)-tf215 $(VENV)-tf218 $(VENV)-mpi $(VENV)-mcp $(VENV)-gradbench dist build

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .removed_options import removed_option
+
 #: A rule's code or the beginning of one.
 CODE = re.compile(r"[A-Z]{1,3}[0-9]{0,3}")
 #: Options that are true or false, and those whose values `Options` itself checks.
@@ -43,6 +45,8 @@ def parse(body: bytes) -> dict[str, Any]:
 
 def check_keys(given: Mapping[str, Any], known: set[str]) -> None:
     if unknown := sorted(given.keys() - known):
+        if advice := removed_option(unknown[0]):
+            raise RequestError(advice)
         raise RequestError(f"unknown field `{unknown[0]}`; there are {', '.join(sorted(known))}")
 
 

@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import MagicArgumentParser
 
+from .removed_options import removed_words
+
 
 class MagicParser(MagicArgumentParser):  # type: ignore[misc]
     """Wrong arguments are the user's to mend, not the kernel's to end by."""
@@ -32,4 +34,6 @@ class MagicParser(MagicArgumentParser):  # type: ignore[misc]
             words = shlex.split(line) or shlex.split(default)
         except ValueError as error:  # a quotation mark that is not closed
             self.error(str(error))
+        if advice := removed_words(words):
+            raise UsageError(f"{self.prog}: {advice}")
         return self.parse_args(words)

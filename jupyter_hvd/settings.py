@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .files import UnusableInputError, is_notebook
+from .removed_options import removed_option
 
 TABLE = "jupyter-hvd"
 #: Where a notebook's metadata keep the options that were chosen beside its conversion.
@@ -77,7 +78,8 @@ def notebook_settings(path: Path, options: type) -> dict[str, Any]:
     place = f"{path}: its metadata, {METADATA}.options"
     for name, value in kept.items():
         if name not in {field.name for field in fields(options)} - {"open_ended"}:
-            raise UnusableInputError(f"{place}: there is no option {name!r}")
+            advice = removed_option(name) or f"there is no option {name!r}"
+            raise UnusableInputError(f"{place}: {advice}")
         try:
             options(**{name: value})
         except OptionError as error:
@@ -126,7 +128,8 @@ def read_settings(file: Path, options: type) -> dict[str, Any]:
         # An underscore is taken for a hyphen: it is how Python spells these names.
         name = key.replace("_", "-")
         if name not in known:
-            raise UnusableInputError(f"{place}: there is no setting {key!r} in [tool.{TABLE}]")
+            advice = removed_option(name) or f"there is no setting {key!r} in [tool.{TABLE}]"
+            raise UnusableInputError(f"{place}: {advice}")
         setting: dict[str, Any] = {
             name.replace("-", "_"): tuple(value) if isinstance(value, list) else value
         }

@@ -56,6 +56,17 @@ def is_python(text: str) -> bool:
     return re.search(r"[(=%]|^import ", text, re.M) is not None
 
 
+@pytest.fixture
+def own_precision():
+    """A page may change JAX's default precision, for itself."""
+    import jax
+
+    before = jax.config.jax_enable_x64
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+@pytest.mark.usefixtures("own_precision")
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_blocks_of_python_run(path, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)

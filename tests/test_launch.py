@@ -115,6 +115,16 @@ def test_timeout(hvd, tmp_path: Path) -> None:
     assert "8 s" in done.stderr
 
 
+@pytest.mark.thorough
+@pytest.mark.own_forks
+def test_a_rank_may_start_half_a_minute_later(hvd, tmp_path: Path) -> None:
+    """Gloo's own limit is 30 s, after which it aborts the ranks that are there."""
+    late = "import time; time.sleep(33 * rank)\nimport tensorflow\nsay('joined')\n"
+    done = hvd("run", program(tmp_path, late), "-n", 2)
+    assert done.returncode == 0, done.stderr
+    assert [(tmp_path / f"said-{rank}").read_text() for rank in (0, 1)] == ["joined\n"] * 2
+
+
 def test_failing_cell_is_named(hvd, tmp_path: Path) -> None:
     cells = [new_code_cell("a = 1"), new_code_cell("# more\nb = a / 0")]
     (tmp_path / "job.ipynb").write_text(nbformat.writes(new_notebook(cells=cells)))

@@ -1,15 +1,13 @@
 """The programs of `tests/programs/` (`tests/suite.py`): each is converted and verified by running it, or refused by name.
 
-The table is printed at the end of the run and stands in `docs/coverage.md`: `UPDATE_COVERAGE=1` writes the column of the
-Keras that runs.
+The outcomes are printed at the end of the run. `docs/coverage.md` has a row for each program; `UPDATE_COVERAGE=1` writes it.
 """
 
 from __future__ import annotations
 
 import ast
-import fcntl
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -27,42 +25,26 @@ PROGRAMS_BY_NAME = {program.name: program for program in RUN}
 PAGE = Path(__file__).parents[1] / "docs" / "coverage.md"
 STEPS = 8
 KERASES = tuple(stack.keras for stack in STACKS)
-#: What the present Keras says of a program.
-OUTCOMES: dict[str, str] = {}
 HEAD = (
     "# What is covered\n\n"
-    "Every program of `tests/programs/` that is no fragment is converted and run: the original in one process, the\n"
-    "conversion in one process that pretends to be two ranks, and on two ranks, on TensorFlow 2.21 with Keras 3, on 2.15\n"
-    "with Keras 2, and on 2.18 with `tf-keras`. Made by `UPDATE_COVERAGE=1 pytest tests/test_programs.py` in each.\n\n"
-    f"| program | what it shows | {' | '.join(KERASES)} | changed by |\n|{'---|' * (3 + len(KERASES))}\n"
+    "Every program of `tests/programs/` that is no fragment, and which rules change it. Tests convert and run each: the\n"
+    "original in one process, the conversion in one process that pretends to be two ranks, and on two ranks. `make test` does\n"
+    "so on TensorFlow 2.21 with Keras 3, but for programs that show in another spelling what another one shows;\n"
+    "`make test-thorough` runs those, and all of them on 2.15 with Keras 2 and on 2.18 with `tf-keras`. A test fails where a\n"
+    "program does not hold. `UPDATE_COVERAGE=1 pytest tests/test_programs.py -k page` writes this page.\n\n"
+    "| program | what it shows | outcome | changed by |\n|---|---|---|---|\n"
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def table():
-    """The page, with the outcomes of the programs that ran in place of those before."""
-    yield
-    if os.environ.get("UPDATE_COVERAGE"):
-        with PAGE.open() as page:
-            fcntl.flock(page, fcntl.LOCK_EX)  # of several workers, one after the other
-            before = outcomes_on_the_page()
-            lines = []
-            for program in RUN:
-                outcomes = before.get(program.name, dict.fromkeys(KERASES, "not run"))
-                if program.name in OUTCOMES:
-                    outcomes = outcomes | {present_keras(): OUTCOMES[program.name]}
-                lines.append(row(program, convert_source(program.source), outcomes))
-            PAGE.write_text(HEAD + "".join(line + "\n" for line in lines))
+def rows_on_the_page() -> dict[str, str]:
+    """The row of each program that has one, by its name."""
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    return {line.partition("`")[2].partition("`")[0]: line for line in rows}
 
 
-def outcomes_on_the_page() -> dict[str, dict[str, str]]:
-    """By program and Keras."""
-    cells = [line.split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
-    return {
-        first.strip("| `"): dict(zip(KERASES, outcomes, strict=True))
-        for first, _, *outcomes, _ in cells
-        if len(outcomes) == len(KERASES)
-    }
+def write_row(program: Program, row: str) -> None:
+    rows = rows_on_the_page() | {program.name: row}
+    PAGE.write_text(HEAD + "".join(f"{rows[p.name]}\n" for p in RUN if p.name in rows))
 
 
 #: Programs whose ranks must agree on an order, by hand or by a seed: run on three ranks.
@@ -100,9 +82,6 @@ SPELLINGS = (
 )
 
 
-#: What is known to be wrong, until it is mended.
-
-
 def case(program: Program):
     """A program of the suite; other spellings, and steps over one restriction each, are run by `make test-thorough`."""
     again = program.name in (*SPELLINGS, *ORDERED) or program.name.startswith("restriction_")
@@ -110,16 +89,16 @@ def case(program: Program):
     return pytest.param(program, id=program.name, marks=marks)
 
 
-def row(program: Program, conversion: Conversion, outcomes: Mapping[str, str]) -> str:
-    """A program's line in the page: what it shows, what becomes of it, which rules take part."""
-    said = []
+def row(program: Program, conversion: Conversion) -> str:
+    """A program's line in the page: what it shows, what becomes of it and on which Keras, which rules take part."""
+    said = [refusal(conversion) or conversion.status]
     for keras in KERASES:
-        reason = program.cannot_run(keras)
-        said.append(f"cannot run it: {reason}" if reason else outcomes[keras])
+        if reason := program.cannot_run(keras):
+            said.append(f"not for {keras}: {reason}")
     codes = [code for code in program.expected if code != REFUSED]
     rules = " ".join(sorted({change.rule for change in conversion.changes}) or codes)
     says = ast.get_docstring(ast.parse(program.source))
-    return f"| `{program.name}` | {says} | {' | '.join(said)} | {rules} |"
+    return f"| `{program.name}` | {says} | {'; '.join(said)} | {rules} |"
 
 
 def refusal(conversion: Conversion) -> str | None:
@@ -157,7 +136,7 @@ def test_program(program: Program, beside: Path, record_property) -> None:
     if program.is_refused:
         conversion = convert_source(program.source)
         assert conversion.status == "refused"
-        result = said = str(refusal(conversion))
+        result = str(refusal(conversion))
     else:
         checks = verify(program.path, 2, steps=STEPS, beside=beside).checks
         assert not failing(program, checks), checks
@@ -165,8 +144,6 @@ def test_program(program: Program, beside: Path, record_property) -> None:
         unknown = [f"{c.check}: {c.detail}" for c in checks if c.status == "unknown"]
         passed = sum(check.status == "pass" for check in checks)
         result = "; ".join([f"holds, {passed} of {len(checks)} checks", *unknown])
-        said = "holds"
-    OUTCOMES[program.name] = said
     record_property("hvd-row", f"{program.name:<28} {result}")
 
 
@@ -179,11 +156,7 @@ def test_program_on_three_ranks(program: Program, beside: Path) -> None:
 
 @pytest.mark.parametrize("program", RUN, ids=lambda program: program.name)
 def test_the_page_is_current(program: Program) -> None:
-    """All of a row but what only a run can tell."""
-    conversion = convert_source(program.source)
-    outcomes = outcomes_on_the_page()[program.name]
-    assert row(program, conversion, outcomes) in PAGE.read_text().splitlines()
-    start = refusal(conversion) or "holds"
-    assert all(
-        outcome.startswith((start, "cannot run it", "not run")) for outcome in outcomes.values()
-    )
+    written = row(program, convert_source(program.source))
+    if os.environ.get("UPDATE_COVERAGE"):
+        write_row(program, written)
+    assert rows_on_the_page()[program.name] == written

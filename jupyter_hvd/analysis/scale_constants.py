@@ -8,6 +8,8 @@ from .scale_findings import Rank, is_plain, number_of
 from .values import ValueAnalysis
 from .whole_numbers import BOUNDS
 
+#: Numbers by which seconds or bytes are divided, to be shown in another unit.
+UNITS = frozenset({60, 1000, 1024, 3600, 1_000_000, 1_000_000_000})
 #: The least number of steps that is written as `1e2`.
 LEAST_COUNT = 100
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Literal
 
 import libcst as cst
 
 from .scale_exponents import Coercion
+
+#: Operators whose results need no parentheses as a factor: `a * b` in `a * b * n`.
+_FACTORS = (cst.Multiply, cst.Divide, cst.FloorDivide, cst.Modulo, cst.Power)
+#: Operators whose right operand a factor behind it does not belong to: `a / b * n` is `(a / b) * n`.
+_NOT_ASSOCIATIVE = (cst.Divide, cst.FloorDivide, cst.Modulo, cst.MatrixMultiply)
 
 
 def edit_around(
@@ -17,34 +23,78 @@ def edit_around(
     Args:
         parent: the node around it. size: how the program writes the number of ranks.
     """
-    inner = ("", "") if is_atom(node) else ("(", ")")
+    power_of = operand_parentheses(node, "**")
+    inner = operand_parentheses(node, "*")
     if coercion.kind == "remainder" and coercion.power == -1:
         period = coercion.modulus
         scaled = f"max(1, {period} // {size})" if period.isdecimal() else period
         return inner[0], f"{inner[1]} // {size} % {scaled}"
     if coercion.kind == "rest":
         power = size if coercion.power == 1 else f"({size} ** {_number(coercion.power)})"
-        before, after = f"(1 - (1 - {inner[0]}", f"{inner[1]}) ** {power})"
+        before, after = f"(1 - (1 - {power_of[0]}", f"{power_of[1]}) ** {power})"
         return before, after
     if coercion.kind == "repeated":
         power = size if coercion.power == 1 else f"({size} ** {_number(coercion.power)})"
-        before, after = inner[0], f"{inner[1]} ** {power}"
+        before, after = power_of[0], f"{power_of[1]} ** {power}"
     elif coercion.is_whole and coercion.power == -1:
         return f"max(1, {inner[0]}", f"{inner[1]} // {size})"
     elif coercion.power == -1:
         before, after = inner[0], f"{inner[1]} / {size}"
     elif coercion.power == 1:
-        before, after = inner[0], f"{inner[1]} * {size}"
+        return product_around(node, parent, size)
     else:
         before, after = inner[0], f"{inner[1]} * {size} ** {_number(coercion.power)}"
     operators = (cst.BinaryOperation, cst.UnaryOperation, cst.Attribute)
     return (f"({before}", f"{after})") if isinstance(parent, operators) else (before, after)
 
 
-def is_atom(node: cst.BaseExpression) -> bool:
-    """Whether an expression needs no parentheses as an operand."""
+def product_around(
+    node: cst.BaseExpression, parent: cst.CSTNode | None, size: str
+) -> tuple[str, str]:
+    """What to write before and behind an expression to multiply it by the number of ranks."""
+    opening, closing = operand_parentheses(node, "*")
+    after = f"{closing} * {size}"
+    return (f"({opening}", f"{after})") if splits_product(node, parent) else (opening, after)
+
+
+def without_factor_of_one(text: str, before: str, after: str) -> str:
+    """`n` for `1 * n`, and for `(1 * n)`; "" where nothing is multiplied, or another number is."""
+    closing = ")" * len(before)
+    is_factor = before in ("", "(") and after.startswith(" * ") and after.endswith(closing)
+    if text != "1" or not is_factor:
+        return ""
+    return after.removeprefix(" * ").removesuffix(closing)
+
+
+def changes_nothing(coercion: Coercion) -> bool:
+    """Whether a conversion gives the same number on any number of ranks: 1 ** n, and max(1, 1 // n)."""
+    match coercion.node:
+        case cst.Integer("1"):
+            is_divided = coercion.is_whole and coercion.power == -1
+            return coercion.kind == "repeated" or is_divided
+        case cst.Float(value=value):
+            return coercion.kind == "repeated" and float(value) == 1
+    return False
+
+
+def operand_parentheses(node: cst.BaseExpression, operator: Literal["*", "**"]) -> tuple[str, str]:
+    """The parentheses that an expression needs as the left operand of a product, quotient or power."""
     atoms = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Integer, cst.Float)
-    return isinstance(node, atoms) or bool(node.lpar)
+    is_factor = operator == "*" and isinstance(node, cst.BinaryOperation)
+    binds = is_factor and isinstance(node.operator, _FACTORS)
+    return ("", "") if isinstance(node, atoms) or node.lpar or binds else ("(", ")")
+
+
+def splits_product(node: cst.BaseExpression, parent: cst.CSTNode | None) -> bool:
+    """Whether the operator beside an expression would take a factor behind it apart from it."""
+    match parent:
+        case cst.BinaryOperation(operator=cst.Power()) | cst.Attribute():
+            return True
+        case cst.BinaryOperation(operator=operator, right=right):
+            return right is node and isinstance(operator, _NOT_ASSOCIATIVE)
+        case cst.UnaryOperation(operator=cst.BitInvert()):
+            return True
+    return False
 
 
 def _number(power: Fraction) -> str:

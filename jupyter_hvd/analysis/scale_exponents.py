@@ -373,6 +373,8 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
                 difference = solution.resolve(sink.expected - sink.actual)
                 sinks.append((sink, difference.constant))
         waiting = later
+        for mean in found.means if directly else ():
+            solution.add(mean)
         for constant in ranked:
             if directly and constant.rank < Rank.INCREMENT:
                 solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))

@@ -8,10 +8,14 @@ from functools import cached_property
 import libcst as cst
 
 from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
+from .index import Binding
+from .scale_findings import number_of
 from .scale_signatures import EntryPoint, ScaleLibrary
 from .syntax import Function, names_in, nodes_in
 from .values import ValueAnalysis
 
+#: The exceptions by which iterators say that they have no more batches.
+_EXHAUSTED = ("StopIteration", "OutOfRangeError")
 #: Exponents of the number of iterations of a loop or comprehension, and of the value of an expression.
 ExponentOf = Callable[[cst.BaseExpression], Exponent]
 
@@ -104,9 +108,17 @@ class Frequencies:
                     return ZERO
                 if isinstance(left, cst.BinaryOperation) and isinstance(left.operator, cst.Modulo):
                     return self._value_of(left.right)
-                if self._is_whole(left) or self._is_whole(right):
+                if (self._is_whole(left) or self._is_whole(right)) and not self._is_flag(left):
                     return self._value_of(left)
         return ZERO
+
+    def _is_flag(self, tested: cst.BaseExpression) -> bool:
+        """Whether a name is never more than one of some constants, `stop = 1`, so that it counts nothing."""
+        bindings = self._values.definitions.reaching(tested) if isinstance(tested, cst.Name) else ()
+        return bool(bindings) and all(
+            isinstance(each, Binding) and not each.adds and number_of(each.value) in (0, 1)
+            for each in bindings
+        )
 
     def loops_around(self, call: cst.Call) -> list[Exponent]:
         """How often each loop around a training step iterates, in functions that call it too, the outermost first."""
@@ -192,7 +204,9 @@ class Frequencies:
     def uncounted_loops(self) -> Iterator[Equation]:
         """Loops around training that no comparison ends, as `while not done`: they iterate as often on any number of ranks."""
         for loop in self._training:
-            if isinstance(loop, cst.While) and not _ends_by_comparison(loop):
+            if isinstance(loop, cst.While) and not (
+                _ends_by_comparison(loop) or _ends_with_data(loop)
+            ):
                 yield Equation(self._of_step(loop, loop.body), ZERO, loop, "ends by itself")
 
     def training_facts(self) -> Iterator[Equation]:
@@ -262,6 +276,16 @@ def _ends_by_comparison(loop: cst.While) -> bool:
     return any(
         (isinstance(node, cst.If) and _compares(node.test) and _may_leave(node.body, flags))
         or (isinstance(node, cst.Assign) and _sets(node, flags) and _compares(node.value))
+        for node in nodes_in(loop.body)
+    )
+
+
+def _ends_with_data(loop: cst.While) -> bool:
+    """Whether a loop goes on until an iterator is exhausted: then it has as many iterations as there are batches."""
+    return any(
+        isinstance(node, cst.ExceptHandler)
+        and node.type is not None
+        and any(name.value in _EXHAUSTED for name in names_in(node.type))
         for node in nodes_in(loop.body)
     )
 

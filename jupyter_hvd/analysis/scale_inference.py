@@ -16,7 +16,7 @@ from .library import Kind
 from .scale_averages import step_of_average
 from .scale_builtins import BUILTINS
 from .scale_calls import apply_signature, signature_result
-from .scale_constants import Constants
+from .scale_constants import UNITS, Constants
 from .scale_findings import (
     Agreeing,
     Agreement,
@@ -567,6 +567,9 @@ class ScaleInference:
                     return replace(left, length=right.value)
             case cst.Divide() | cst.FloorDivide():
                 value = left.value - right.value
+                if self._is_mean(node):
+                    reason = "is the mean of what each step adds"
+                    self.found.means.append(Equation(value, ZERO, node, reason))
             case cst.Modulo():
                 if self.frequencies.counts_accumulation(node):
                     value = left.value
@@ -583,6 +586,16 @@ class ScaleInference:
             case _:
                 return unknown_scale(node)
         return replace(sized, value=value, items=())
+
+    def _is_mean(self, quotient: cst.BinaryOperation) -> bool:
+        """Whether what a loop sums is divided by a number that is no unit, such as 60 or 1000: `total / 4`."""
+        count = number_of(quotient.right) if isinstance(quotient.right, cst.Integer) else None
+        if count is None or count < 2 or count in UNITS or not isinstance(quotient.left, cst.Name):
+            return False
+        return any(
+            isinstance(each, Binding) and each.adds and number_of(each.value) is None
+            for each in self._reaching(quotient.left)
+        )
 
     def agree(
         self,

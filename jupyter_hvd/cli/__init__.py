@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from .. import __version__
 from ..files import UnusableInputError
+from ..removed_options import removed_words
 from . import (
     certify,
     convert,
@@ -51,6 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run_command(arguments: list[str]) -> int:
     own, extra = split_extra(arguments)
+    if advice := removed_words(own):
+        complain(advice)
+        return UNUSABLE
     options = make_parser().parse_args(own)
     options.extra, options.words = extra, arguments
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..as_it_is import common_variables, require_single_process
 from ..documents import load
-from ..files import UnusableInputError
+from ..files import UnusableInputError, write_atomically
 from .codes import OK, REFUSED
 from .global_batch import refuse_conversion_options
 from .options import add_options, options_for
@@ -46,6 +47,18 @@ def add_parser(commands: Any) -> None:
         metavar="OTHER",
         help="judge another program for the same training, which uses Horovod itself; --batch then says whether its ranks share "
         "FILE's batches (global) or take one each (per-rank); found out if it is left out",
+    )
+    add(
+        "--launcher",
+        metavar="COMMAND",
+        help="with --against: the command that starts OTHER's ranks on this machine, such as 'mpirun -np 2'; it is split into "
+        "words, and no shell reads it",
+    )
+    add(
+        "--report",
+        type=Path,
+        metavar="FILE.html",
+        help="with --against: write verdict, losses, checks and environment into a page of its own",
     )
     add(
         "-n",
@@ -100,6 +113,10 @@ def run_verify(arguments: argparse.Namespace) -> int:
             "--data augment: the maps draw other random numbers than in one process, so there is nothing to compare with; "
             "verify with --data each: all else is the same"
         )
+    if arguments.against is None and (arguments.launcher or arguments.report):
+        raise UnusableInputError("--launcher and --report are for --against OTHER")
+    if arguments.report is not None and not arguments.report.resolve().parent.is_dir():
+        raise UnusableInputError(f"{arguments.report}: there is no such folder")
     run: Callable[..., Any] = run_scaled_checks
     if arguments.against is not None:
         run = run_other_checks
@@ -116,6 +133,8 @@ def run_verify(arguments: argparse.Namespace) -> int:
                 verification = run(arguments, options, confirmed=True)
     except (LaunchError, NotPythonError) as error:
         raise UnusableInputError(str(error)) from None
+    if arguments.report is not None:
+        write_report(arguments, verification)
     if arguments.events:
         print(json.dumps({"done": True, **verification.as_json()}), flush=True)
     elif arguments.json:
@@ -207,7 +226,36 @@ def run_other_checks(
             beside=arguments.beside,
             confirmed=confirmed,
             listener=show,
+            launcher=words_of(arguments.launcher),
         )
+
+
+def words_of(launcher: str | None) -> list[str] | None:
+    """The words of a command, as a shell would read them; None for none.
+
+    Raises:
+        UnusableInputError: it has no words, or a quote that does not end.
+    """
+    if launcher is None:
+        return None
+    try:
+        words = shlex.split(launcher)
+    except ValueError as error:
+        raise UnusableInputError(f"--launcher {launcher}: {error}") from None
+    if not words:
+        raise UnusableInputError("--launcher: needs a command, such as 'mpirun -np 2'")
+    return words
+
+
+def write_report(arguments: argparse.Namespace, verification: AgainstVerification) -> None:
+    """
+    Raises:
+        UnusableInputError: the file cannot be written.
+    """
+    from ..verify.against.report_page import environment, report_page
+
+    page = report_page(arguments.file.name, arguments.against.name, verification, environment())
+    write_atomically(arguments.report, page.encode())
 
 
 def confirm(question: str, arguments: argparse.Namespace) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from .hosts import Host
+from .hosts import GLOO_TIMEOUT, Host
 
 #: What `--launcher` may be. Without it: hosts that are named, else an allocation, else this machine.
 LAUNCHERS = ("horovodrun", "slurm", "hostfile", "mpirun")
@@ -115,6 +115,7 @@ def rank_environment(job: str, extra: Mapping[str, str] | None = None) -> dict[s
     """
     return {
         "PYTHONHASHSEED": "0",
+        **GLOO_TIMEOUT,
         **{k: v for k, v in os.environ.items() if not k.startswith(JUPYTERS_OWN)},
         JOB_VARIABLE: job,
         "PYTHONUNBUFFERED": "1",

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 NAME = re.compile(r"[A-Za-z0-9_][\w.-]*")
 #: Ranks on this machine, at most, for each of its cores.
 RANKS_PER_CORE = 16
+#: Seconds that Horovod's Gloo waits for another rank, at the start and within an exchange. Its own 30 s are too few where ranks
+#: import TensorFlow on a busy machine: it then aborts the process. A launcher knows by itself when a rank ends or stalls.
+GLOO_TIMEOUT = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "600"}
 
 
 class LaunchError(Exception):

@@ -136,27 +136,39 @@ def run_single(
     *,
     timeout: float | None = None,
     environment: Mapping[str, str] | None = None,
+    launcher: Sequence[str] = (),
+    size: int = 1,
 ) -> tuple[JobResult, list[str]]:
     """Run a program in one process, without Horovod and its launcher; how it ended, and the lines it printed.
 
     A job may have several such runs at once: what one leaves running ends with the job, see `end_processes`.
+
+    Args:
+        launcher: a command that starts the program, more than once where it likes: its words. size: how many processes at most.
+
+    Raises:
+        LaunchError: there is no such command.
     """
     with (
         _status_folder(folder) as status,
-        _lifelines("127.0.0.1", 1) as lines,
+        _lifelines("127.0.0.1", size) as lines,
         # Files and not pipes: a child that the program leaves behind would hold a pipe open.
         tempfile.TemporaryFile("w+", errors="replace", dir=folder.path) as printed,
         tempfile.TemporaryFile("w+", errors="replace", dir=folder.path) as said,
     ):
-        process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
-            [sys.executable, "-P", "-m", program.module, *_arguments(program, status)],
-            env=rank_environment(folder.job, {**lines.variables, **(environment or {})}),
-            stdin=subprocess.DEVNULL,
-            stdout=printed,
-            stderr=said,
-            text=True,
-            start_new_session=True,
-        )
+        command = [sys.executable, "-P", "-m", program.module, *_arguments(program, status)]
+        try:
+            process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
+                [*launcher, *command],
+                env=rank_environment(folder.job, {**lines.variables, **(environment or {})}),
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=said,
+                text=True,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise LaunchError(f"{[*launcher, sys.executable][0]}: {error.strerror}") from None
         with ended(process):
             try:
                 code = process.wait(timeout)

@@ -17,7 +17,15 @@ from horovod.runner.common.util.hosts import HostInfo, SlotInfo, get_host_assign
 from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
 
 from .allocation import current_allocation
-from .hosts import Host, LaunchError, address_of, address_towards, interface_towards, is_local
+from .hosts import (
+    GLOO_TIMEOUT,
+    Host,
+    LaunchError,
+    address_of,
+    address_towards,
+    interface_towards,
+    is_local,
+)
 from .rendezvous import Rendezvous
 
 ADDRESS = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
@@ -48,7 +56,13 @@ def start(arguments: Sequence[str]) -> int:
         *([f"--cpus-per-task={cores}"] if cores else []),
         *(sys.executable, "-P", os.path.abspath(__file__), *arguments),  # noqa: PTH100 — as it is named
     ]
-    environment = {"PYTHONHASHSEED": "0", **os.environ, **told, "PYTHONUNBUFFERED": "1"}
+    environment = {
+        "PYTHONHASHSEED": "0",
+        **GLOO_TIMEOUT,
+        **os.environ,
+        **told,
+        "PYTHONUNBUFFERED": "1",
+    }
     return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603 — a list, no shell
 
 

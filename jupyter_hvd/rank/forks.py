@@ -70,6 +70,13 @@ def forkservers(
         yield {FORKS_VARIABLE: f"{sys.prefix}:{folder}"}
 
 
+@contextmanager
+def separate_forkservers(modules: Sequence[str] = ()) -> Iterator[Mapping[str, str]]:
+    """Servers that bear no job's name: they stay when a job whose ranks they have forked is ended. See `forkservers`."""
+    with private_folder() as folder, forkservers(folder.path, folder.job, modules) as found:
+        yield found
+
+
 def _inherited() -> Mapping[str, str]:
     """The variables of servers that the environment names already."""
     return {} if _sockets() is None else {FORKS_VARIABLE: os.environ[FORKS_VARIABLE]}
@@ -170,9 +177,7 @@ class KeptForks:
         if not self._found or self._environment != os.environ:
             self.end()
             self._environment = dict(os.environ)
-            folder = self._kept.enter_context(private_folder())
-            servers = forkservers(folder.path, folder.job, self._modules)
-            self._found = self._kept.enter_context(servers)
+            self._found = self._kept.enter_context(separate_forkservers(self._modules))
         return self._found
 
     def end(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from ..removed_options import removed_value
 from ..settings import OptionError, settings_near
 from .base import BATCHES, CODES, Batch
 
@@ -50,7 +51,8 @@ class Options:
         for name in ("select", "ignore"):
             check_codes(name, getattr(self, name))
         if self.batch not in BATCHES:
-            raise OptionError("batch", f"must be one of {', '.join(BATCHES)}")
+            known = f"must be one of {', '.join(BATCHES)}"
+            raise OptionError("batch", removed_value("batch", self.batch) or known)
         if self.data not in get_args(Data):
             raise OptionError("data", f"must be one of {', '.join(get_args(Data))}")
         if type(self.warmup_epochs) is not int or self.warmup_epochs < 0:

@@ -1,28 +1,31 @@
-"""`f.certify("x")`: what a gradient costs by theorem, by count, and by the clock."""
+"""`f.certify("x")`: what a gradient or a sparse Jacobian costs by theorem, by count, and by the clock."""
 
 from __future__ import annotations
 
 import json
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Protocol
 
 from .cost.formula import Formula, cost_formula
 from .cost.model import interface
+from .cost.patterns import Sparsity
 from .frontend.signature import relation
 from .instance import Instance
 from .language.depth import deep
 from .language.errors import TensorError
 from .language.types import Array, IndexArray, Product, Real, Relation, TupleSet, size_names
+from .lowering.jacobian_cost import JacobianCost
 from .reference.evaluate import Environment
 from .ssa.program import Recurrence
 
 PAPER = "$IO(Dᵀ) ≤ 4·$IO: Theorem 6.55 of “Differentiating A Tensor Language”"
 SHARED = ", $IO with how its largest entries share their derivative"
 LOOPS = "$IO(Dᵀ) ≤ 4·($IO + I), I being what the turns of loops take and give: Theorem 2 of docs/recurrences.md"
+ROWS = "$J ≤ ρ·$D ≤ 4·ρ·$, ρ entries being what a value depends on at most: the theorem of docs/jacobians.md"
 #: Sizes grow until a call takes as long as this, in seconds, or an array has as many entries.
 LONG, LARGE = 0.2, 20_000_000
 #: Shorter calls measure what calling costs. A slope wants points, and as many are as good as more.
@@ -140,30 +143,11 @@ def certify(
     import jax
 
     instance, both = function.instance, function.value_and_grad(*wrt)
-    start = dict(sizes or function.last_sizes or {})
-    relations = {x for x, t, _ in instance.parameters if not isinstance(t, Real | Array | Product)}
-    outside = {x: r for x, r in instance.checked.outside if x in relations and r.surroundings}
-    given = {**{x: r.value({}) for x, r in outside.items()}, **given}
-    if missing := sorted(relations - given.keys() - start.keys()):
-        raise TensorError(
-            f"`{missing[0]}` is data that no random numbers can stand for",
-            f"give it by name: `{function.__name__}.certify({', '.join(map(repr, wrt))}, {missing[0]}={missing[0]})`",
-        )
-    wanted = {n for _, t, _ in instance.parameters for n in size_names(t)} | (
-        relations - given.keys()
-    )
-    if unknown := sorted(wanted - start.keys()):
-        raise TensorError(
-            f"nothing says how large `{unknown[0]}` is",
-            f"call `{function.__name__}` once, or give `sizes={{{unknown[0]!r}: 100}}`",
-        )
-    fixed = {n for x, t, _ in instance.parameters if x in relations for n in (*size_names(t), x)}
-    growing = {n for n in start if n not in fixed}
+    start, growing, given = _starting(function, ", ".join(map(repr, wrt)), sizes, given)
     formulas = cost_formula(instance.function), cost_formula(both.instance.function)
     points: list[Point] = []
-    factor, why = 1, None
-    while True:
-        at = {n: k * factor if n in growing else k for n, k in start.items()}
+    why = None
+    for at in _doubled(start, growing):
         entries = sum(interface(i.function, at) for i in (instance, both.instance))
         if points and entries > LARGE:
             break
@@ -173,9 +157,8 @@ def certify(
             if not points:
                 raise
             break
-        if not growing or points[-1].gradient_seconds > LONG:
+        if points[-1].gradient_seconds > LONG:
             break
-        factor *= 2
     if not growing:
         why = "growth: every size is that of an array that was given"
     long = [p for p in points if p.value_seconds > SHORT][-MOST:]
@@ -204,6 +187,146 @@ def certify(
         device=str(jax.devices()[0].device_kind),
         jax=jax.__version__,
     )
+
+
+class SparseDerivative(Protocol):
+    """What is needed of a sparse Jacobian; `base` is the function that it is of."""
+
+    __name__: str
+    wrt: str
+    base: Any
+
+    @property
+    def sparsity(self) -> Sparsity: ...
+
+    def cost(self, **arguments: Any) -> JacobianCost: ...
+
+    def values(self, **arguments: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class JacobianPoint:
+    """One choice of sizes: the operations of a Jacobian and of the function by count, and the seconds of its values."""
+
+    sizes: dict[str, int]
+    cost: JacobianCost
+    function_operations: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class JacobianCertificate:
+    """What a sparse Jacobian costs. `str` of it is for people, `json()` for programs.
+
+    `exponents` are slopes of operations and of seconds against entries on logarithmic axes; None where too few sizes say.
+    """
+
+    function: str
+    wrt: str
+    entries: str
+    points: tuple[JacobianPoint, ...]
+    exponents: tuple[float, float] | None
+    theorem: str = ROWS
+
+    def json(self) -> str:
+        """All of it, as one JSON object."""
+        return json.dumps(asdict(self), ensure_ascii=False, indent=2)
+
+    def __str__(self) -> str:
+        last = self.points[-1]
+        grown = ", ".join(f"{name} = {n:,}" for name, n in last.sizes.items())
+        ratio = max(p.cost.operations / max(1, p.cost.bound) for p in self.points)
+        lines = [
+            f"{self.function}: by {self.wrt}",
+            f"  entries         {self.entries}; {last.cost.entries:,} at {grown}",
+            f"  bound           {self.theorem}",
+            f"  counted         ρ = {last.cost.most_per_value:,}; $J/(ρ·$D) at most {ratio:.3f}; "
+            f"{last.cost.operations / max(1, last.cost.entries):.1f} operations an entry",
+        ]
+        if self.exponents is not None:
+            operations, seconds = self.exponents
+            lines.append(
+                f"  grow as         entries^{operations:.2f} (operations), entries^{seconds:.2f} (seconds)"
+            )
+        return "\n".join([*lines, f"  measured        {1e3 * last.seconds:.3g} ms the values"])
+
+
+@deep()
+def certify_jacobian(
+    jacobian: SparseDerivative, sizes: Mapping[str, int] | None, given: Mapping[str, Any]
+) -> JacobianCertificate:
+    """See `SparseJacobian.certify`."""
+    from .jax.timing import median
+
+    function = jacobian.base
+    start, growing, given = _starting(function, repr(jacobian.wrt), sizes, given)
+    points: list[JacobianPoint] = []
+    for at in _doubled(start, growing):
+        arguments = _arguments(function.instance, at, given)
+        outside = dict(function.instance.checked.outside)
+        own = {x: value for x, value in arguments.items() if x not in outside}
+        try:
+            cost = jacobian.cost(**own)
+        except TensorError:
+            if not points:
+                raise
+            break
+        seconds = median(partial(jacobian.values, **own), CALLS)
+        points.append(JacobianPoint(at, cost, function.cost(**own).total, seconds))
+        if seconds > LONG or cost.entries > LARGE:
+            break
+    return JacobianCertificate(
+        jacobian.__name__,
+        jacobian.wrt,
+        str(jacobian.sparsity.count),
+        tuple(points),
+        _growth([p for p in points if p.seconds > SHORT][-MOST:]),
+    )
+
+
+def _growth(points: list[JacobianPoint]) -> tuple[float, float] | None:
+    entries = [math.log(max(1, p.cost.entries)) for p in points]
+    if len({*entries}) < LEAST:
+        return None
+    operations = [math.log(max(1, p.cost.operations)) for p in points]
+    seconds = [math.log(p.seconds) for p in points]
+    first, second = (statistics.linear_regression(entries, y).slope for y in (operations, seconds))
+    return first, second
+
+
+def _starting(
+    function: Any, names: str, sizes: Mapping[str, int] | None, given: Mapping[str, Any]
+) -> tuple[dict[str, int], frozenset[str], dict[str, Any]]:
+    """The sizes to begin with, those that grow, and the data that stay. Raises TensorError where either is missing."""
+    instance = function.instance
+    start = dict(sizes or function.last_sizes or {})
+    relations = {x for x, t, _ in instance.parameters if not isinstance(t, Real | Array | Product)}
+    outside = {x: r for x, r in instance.checked.outside if x in relations and r.surroundings}
+    given = {**{x: r.value({}) for x, r in outside.items()}, **given}
+    if missing := sorted(relations - given.keys() - start.keys()):
+        raise TensorError(
+            f"`{missing[0]}` is data that no random numbers can stand for",
+            f"give it by name: `{function.__name__}.certify({names}, {missing[0]}={missing[0]})`",
+        )
+    wanted = {n for _, t, _ in instance.parameters for n in size_names(t)} | (
+        relations - given.keys()
+    )
+    if unknown := sorted(wanted - start.keys()):
+        raise TensorError(
+            f"nothing says how large `{unknown[0]}` is",
+            f"call `{function.__name__}` once, or give `sizes={{{unknown[0]!r}: 100}}`",
+        )
+    fixed = {n for x, t, _ in instance.parameters if x in relations for n in (*size_names(t), x)}
+    growing = {n for n in start if n not in fixed}
+    return start, frozenset(growing), given
+
+
+def _doubled(start: Mapping[str, int], growing: Collection[str]) -> Iterator[dict[str, int]]:
+    """The sizes to begin with, then twice as large ones; the first alone where none grow."""
+    factor = 1
+    while factor == 1 or growing:
+        yield {n: k * factor if n in growing else k for n, k in start.items()}
+        factor *= 2
 
 
 def _arguments(
@@ -269,4 +392,4 @@ def slopes(found: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
     return value, gradient
 
 
-__all__ = ["Certificate", "certify", "slopes"]
+__all__ = ["Certificate", "JacobianCertificate", "certify", "certify_jacobian", "slopes"]

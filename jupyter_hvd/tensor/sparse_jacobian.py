@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -13,18 +13,20 @@ import numpy as np
 
 from .called_function import CalledFunction
 from .calls import Call
-from .cost.counting import Data, in_order_once, tables
-from .cost.patterns import Sparsity, box_count, entry_count, sparsity, unstructured
+from .cost.counting import Data
+from .cost.pattern_picture import picture
+from .cost.patterns import Sparsity, box_count, entry_count, entry_keys, sparsity, unstructured
 from .derivative.tangents import Linearization, addends, linearized
 from .frontend.tracing.traced import Traced
 from .instance import Instance
 from .language.affine import Affine
 from .language.depth import deep
 from .language.errors import TensorError
-from .language.predicates import Related, conj, fresh, substitute
+from .language.predicates import Related, conj, fresh
 from .language.terms import Binder, Lambda, index_names, numbered, ranges
 from .language.types import IndexArray, Parameter, Relation, TupleSet, size_names
-from .lowering.entries import Stage, column, positions, stages
+from .lowering.entries import Stage, column, positions, stages, upper_half
+from .lowering.jacobian_cost import JacobianCost, jacobian_cost
 from .lowering.plan import in_bytes
 from .lowering.point_values import Node, Reading, Summed, expression, summed
 from .ssa.convert import to_term
@@ -36,6 +38,7 @@ Format = SparseFormat | Literal["dense"]
 FORMATS = ("csr", "csc", "coo", "bcoo", "dense")
 ENTRY = 24  # bytes: a value, its indices, and an array of one of them on the way
 LARGEST_NUMBER = 8  # bytes
+NO_ROOM = "differentiate by fewer entries at a time, or use `.jvp` and `.vjp`"
 PATTERNS = 16  # that a Jacobian remembers
 
 
@@ -61,6 +64,12 @@ class Pattern:
     def count(self) -> int:
         """The number of entries."""
         return len(self.rows)
+
+    def _repr_html_(self) -> str:
+        """A picture, in which a square stands for a part of a large matrix."""
+        height, width = self.shape
+        words = f"{height:,} × {width:,}, {self.count:,} entries"
+        return picture(self.rows, self.columns, self.shape, words)
 
     @functools.cached_property
     def row_starts(self) -> Any:
@@ -110,7 +119,8 @@ class _Values:
 @dataclass(frozen=True, eq=False)
 class _Prepared:
     """A pattern, and how its values are computed; densely where there is no plan. `places` and `sizes` are what the program of
-    values takes beside the arguments.
+    values takes beside the arguments. Of a symmetric matrix the plan computes the entries on and above the diagonal, and
+    `mirror` says which of them each entry of the pattern is.
     """
 
     pattern: Pattern
@@ -118,11 +128,12 @@ class _Prepared:
     arrays: tuple[Any, ...] = ()
     places: Mapping[str, Any] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    mirror: Any = None
 
 
-def check_room(call: Call, entries: int, sparse: str) -> None:
-    """Raise TensorError where a dense Jacobian of so many entries does not fit into memory; `sparse` is how to write the one
-    that may.
+def check_room(call: Call, entries: int, smaller: Callable[[int], str]) -> None:
+    """Raise TensorError where a dense Jacobian of so many entries does not fit into memory; `smaller` says what to write
+    instead, in so many bytes.
     """
     from .jax.entries import floating, free_bytes
 
@@ -132,7 +143,7 @@ def check_room(call: Call, entries: int, sparse: str) -> None:
     needed = entries * floating(call.instance.parameters, call.arguments)[1].itemsize
     if needed > room:
         message = f"the dense Jacobian takes {in_bytes(needed)}, and {in_bytes(room)} are there"
-        raise TensorError(message, f"take the entries that may be other than zero: `{sparse}`")
+        raise TensorError(message, smaller(room))
 
 
 class SparseJacobian:
@@ -150,7 +161,9 @@ class SparseJacobian:
         format: SparseFormat,  # noqa: A002
         dense: CalledFunction,
         made_by: tuple[Any, ...],
+        symmetric: bool = False,
     ) -> None:
+        self.symmetric = symmetric
         self.__name__ = name
         self.__signature__ = base.__signature__
         self.base, self.wrt, self.format, self.dense = base, wrt, format, dense
@@ -179,6 +192,18 @@ class SparseJacobian:
         prepared = self._prepared(call)
         return laid_out(prepared.pattern, self._computed(call, prepared, args, kwargs), self.format)
 
+    def advice(self, arguments: Mapping[str, Any], sizes: Mapping[str, int], room: int) -> str:
+        """What to write where the dense array takes more than `room` bytes."""
+        of, kind, names, options = self.made_by
+        found = self._sparsity(self.base._resolve(arguments))
+        count = entry_count(found, sizes)
+        if unstructured(found, sizes) or (count is not None and count * ENTRY > room):
+            return NO_ROOM
+        quoted = ", ".join(f'"{x}"' for x in names)
+        written = f'{of.__name__}.{kind}({quoted}, format="{options["format"]}")'
+        size = "" if count is None else f": {count:,} entries, {in_bytes(count * ENTRY)}"
+        return f"take the entries that may be other than zero: `{written}`{size}"
+
     def pattern(self, *args: Any, **kwargs: Any) -> Pattern:
         """The entries for these arguments, of which only sizes, relations and index arrays matter."""
         return self._prepared(self.base._checked(args, kwargs)).pattern
@@ -189,12 +214,23 @@ class SparseJacobian:
         return self._computed(call, self._prepared(call), args, kwargs)
 
     @deep()
+    def cost(self, *args: Any, **kwargs: Any) -> JacobianCost:
+        """The operations of the Jacobian at these arguments, of which only sizes, relations and index arrays matter, and
+        their bound. Raises TensorError where structure gives nothing.
+        """
+        from .jax.entries import free_bytes
+
+        call = self.base._checked(args, kwargs)
+        linear = self._linear(call.instance)
+        if reason := unstructured(self._sparsity(call.instance), call.sizes):
+            raise TensorError(f"{self.__name__} is dense: {reason}", "see `.dense.cost`")
+        data = _data_of(call)
+        made = stages(linear, call.sizes, data, free_bytes() / 2)
+        return jacobian_cost(linear, made, call.sizes, data)
+
+    @deep()
     def _prepared(self, call: Call) -> _Prepared:
-        data = {
-            x: _data(x, type_, call.arguments[x])
-            for x, type_, _ in call.instance.parameters
-            if isinstance(type_, Relation | IndexArray | TupleSet)
-        }
+        data = _data_of(call)
         key = call.instance, tuple(sorted(call.sizes.items())), _digest(data)
         if key not in self._known:
             if len(self._known) >= PATTERNS:
@@ -211,7 +247,7 @@ class SparseJacobian:
         if count is not None and count * ENTRY > room:
             raise TensorError(
                 f"the Jacobian has {count} entries, {in_bytes(count * ENTRY)} with their indices, and {in_bytes(room)} are there",
-                "differentiate by fewer entries at a time, or use `.jvp` and `.vjp`",
+                NO_ROOM,
             )
         if reason := unstructured(found, call.sizes):
             warnings.warn(f"{self.__name__}: {reason}, so it is computed densely", stacklevel=5)
@@ -226,6 +262,9 @@ class SparseJacobian:
             entries.shape[m:],
             entries.count,
         )
+        mirror = _mirror(pattern) if self.symmetric else None
+        if mirror is not None:
+            made = upper_half(made)
         values = self._values(call.instance)
 
         def value(reading: Reading, entry: Factor) -> tuple[int, bool]:
@@ -234,7 +273,8 @@ class SparseJacobian:
 
         plan, arrays = summed(made, values.nodes, data, call.sizes, value)
         places, sizes = _places(values, made, call.sizes)
-        return _Prepared(pattern, plan, on_device(arrays), places, sizes)
+        arrays, at = on_device(arrays), None if mirror is None else on_device((mirror,))[0]
+        return _Prepared(pattern, plan, arrays, places, sizes, at)
 
     def _computed(self, call: Call, prepared: _Prepared, args: Any, kwargs: Any) -> Any:
         from .jax.entries import evaluated, floating
@@ -257,7 +297,20 @@ class SparseJacobian:
                 first, rest = rest
                 found.append(first)
             found.append(rest)
-        return evaluated(prepared.plan, prepared.arrays, found, dtype, double)
+        half = evaluated(prepared.plan, prepared.arrays, found, dtype, double)
+        return half if prepared.mirror is None else half[prepared.mirror]
+
+
+def _mirror(pattern: Pattern) -> Any:
+    """The number, among the entries on and above the diagonal, of each entry of a symmetric pattern; None of another, since
+    structure may know a zero on one side of the diagonal alone.
+    """
+    rows, columns = pattern.rows.astype(np.int64), pattern.columns.astype(np.int64)
+    keys = rows * pattern.shape[1] + columns
+    turned = columns * pattern.shape[1] + rows
+    if not np.array_equal(np.sort(turned), keys):
+        return None
+    return np.searchsorted(keys[rows <= columns], np.minimum(keys, turned)).astype(np.int32)
 
 
 def _places(
@@ -349,6 +402,15 @@ def _read(name: str, gens: Any, size: str, indices: tuple[str, ...]) -> Contract
     return Contraction(outer, summed, mask, (Factor(name, pointwise(summed)),))
 
 
+def _data_of(call: Call) -> dict[str, Data]:
+    """The arguments that decide which entries there are."""
+    return {
+        x: _data(x, type_, call.arguments[x])
+        for x, type_, _ in call.instance.parameters
+        if isinstance(type_, Relation | IndexArray | TupleSet)
+    }
+
+
 def _data(name: str, type_: Any, value: Any) -> Data:
     from .jax.entries import is_traced
 
@@ -373,17 +435,7 @@ def _enumerated(
     found: Sparsity, sizes: Mapping[str, int], data: Mapping[str, Data], shape: tuple[int, int]
 ) -> Pattern:
     """The pattern from its formula."""
-    values = {x: Affine.of(n) for x, n in sizes.items()}
-    binders = [
-        Binder(i, Affine.of(max(0, n.evaluate(sizes)))) for i, n in (*found.rows, *found.columns)
-    ]
-    box = tuple(n.evaluate({}) for n in ranges(binders))
-    names = index_names(binders)
-    blocks = [
-        positions([np.broadcast_to(c[i], (rows,)) for i in names], box, rows)
-        for rows, c in tables(tuple(binders), substitute(found.condition, values), data)
-    ]
-    keys = in_order_once(np.concatenate(blocks)) if blocks else np.zeros(0, np.int64)
+    keys = entry_keys(found, sizes, data)
     rows, columns = np.divmod(keys, max(1, shape[1]))
     kind = _index_type(shape, len(keys))
     return Pattern(_read_only(rows, kind), _read_only(columns, kind), shape)

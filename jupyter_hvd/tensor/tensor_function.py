@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, TypeVar, overload
 
 from .called_function import NEEDED, CalledFunction, Captured
 from .calls import Before, Call
-from .certificate import Certificate, certify
+from .certificate import Certificate, JacobianCertificate, certify, certify_jacobian
 from .cost.patterns import Sparsity
 from .derivative import transforms
 from .derivative.reverse import Checkpoint
@@ -30,6 +30,7 @@ from .language.types import REAL, Parameter, Product, dimensions
 from .method import TensorMethod
 from .parameter_paths import ParameterPath, derivative_by, parse_path
 from .sparse_jacobian import (
+    NO_ROOM,
     Format,
     SparseFormat,
     SparseJacobian,
@@ -164,17 +165,27 @@ class TensorFunction(CalledFunction):
             message = f"a sparse Jacobian is by a whole parameter, and `{wrt}` is a part of one"
             raise TensorError(message, 'make it dense: `format="dense"`')
         made_by = of, kind, names, {"format": format}
-        return SparseJacobian(name, self, wrt, format, dense, made_by)
+        return SparseJacobian(name, self, wrt, format, dense, made_by, symmetric)
 
     def certify(
         self, *names: str, sizes: Mapping[str, int] | None = None, **given: Any
     ) -> Certificate:
-        """What value and gradient cost: by formula, by theorem, and measured over growing sizes, in a few seconds.
+        """What value and gradient cost: by formula, by theorem, and measured over growing sizes, in a few seconds. Of a Jacobian
+        see `certify_jacobian`.
 
         `sizes` is where growth begins, the last call's if it is left out; relations and index arrays are given by name, and
         their sizes stay. Raises TensorError where either is missing, or there is no such gradient.
         """
         return certify(self, names, sizes, given)
+
+    def certify_jacobian(
+        self, *names: Wrt, sizes: Mapping[str, int] | None = None, **given: Any
+    ) -> JacobianCertificate:
+        """What the sparse Jacobian by one parameter costs, or the Hessian by two: the number of its entries by formula, its
+        operations by theorem and by count, and the seconds of its values over growing sizes. Otherwise as `certify`.
+        """
+        made = self.jacobian(*names) if len(names) == 1 else self.hessian(*names, format="csr")
+        return certify_jacobian(made, sizes or self.last_sizes, given)
 
     @property
     def tf(self) -> TensorFlowOp:
@@ -349,10 +360,15 @@ class DenseJacobian(DerivedFunction):
         call = super()._checked(args, kwargs)
         assert self.made_by is not None
         of, kind, names, _ = self.made_by
-        quoted = ", ".join(f'"{x}"' for x in names)
-        sparse = f'{of.__name__}.{kind}({quoted}, format="csr")'
         extents = (n.evaluate(call.sizes) for n in dimensions(call.instance.type))
-        check_room(call, prod(max(0, n) for n in extents), sparse)
+
+        def smaller(room: int) -> str:
+            if _path(names[-1]).keys:
+                return NO_ROOM
+            sparse: SparseJacobian = getattr(of, kind)(*names, format="csr")
+            return sparse.advice(call.arguments, call.sizes, room)
+
+        check_room(call, prod(max(0, n) for n in extents), smaller)
         return call
 
 

@@ -15,6 +15,7 @@ import {
 
 import { ISignal } from '@lumino/signaling';
 import { DiffSearch } from './search';
+import { ServerText } from './servertext';
 import { ConversionSession } from './session';
 import { Settings } from './settings';
 
@@ -27,6 +28,8 @@ export interface IViewContext {
   settings: Settings;
   search: DiffSearch;
   trans: TranslationBundle;
+  /** Translates a sentence of the server. */
+  said: ServerText;
   /** The boxes of the changes by their keys, for the commands that move from one to the next. */
   boxes: Map<string, HTMLInputElement>;
 }

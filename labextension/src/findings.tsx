@@ -38,7 +38,7 @@ export function PlaceLink(props: { cell: number | null; line: number }): JSX.Ele
 export function DiagnosticList(props: {
   diagnostics: readonly Diagnostic[];
 }): JSX.Element {
-  const { trans } = useView();
+  const { said, trans } = useView();
   const names = {
     error: trans.__('Error'),
     warning: trans.__('Warning'),
@@ -56,8 +56,8 @@ export function DiagnosticList(props: {
           <div>
             <RuleLink code={found.code} />{' '}
             <PlaceLink cell={found.cell} line={found.line} />
-            <p>{found.message}</p>
-            {found.help && <p className="jp-hvd-help">{found.help}</p>}
+            <p>{said(found.message)}</p>
+            {found.help && <p className="jp-hvd-help">{said(found.help)}</p>}
           </div>
         </li>
       ))}

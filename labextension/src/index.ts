@@ -23,6 +23,7 @@ import { HvdApi } from './request';
 import { Reviews } from './review';
 import { DiffSearch } from './search';
 import { addSearch } from './searchprovider';
+import { serverText } from './servertext';
 import { ConversionSession } from './session';
 import { Settings } from './settings';
 import { ConversionTab, createTab } from './tab';
@@ -98,6 +99,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
           language: python?.support ?? [],
           settings,
           trans,
+          said: serverText(trans),
           search: new DiffSearch(() => session.model?.texts ?? []),
           boxes: new Map()
         },

@@ -38,7 +38,7 @@ export function NetworkFields(props: {
 
 /** Measure the network between the notebook's own workers. */
 function Measure(props: { onMeasured: (network: INetwork) => void }): JSX.Element {
-  const { session, trans } = useView();
+  const { said: translated, session, trans } = useView();
   const [isMeasuring, setMeasuring] = useState(false);
   const [said, setSaid] = useState('');
   const measure = async (): Promise<void> => {
@@ -48,7 +48,7 @@ function Measure(props: { onMeasured: (network: INetwork) => void }): JSX.Elemen
     if (found === null) {
       setSaid(trans.__('The kernel does not answer: it is busy, or there is none.'));
     } else if ('message' in found) {
-      setSaid(found.message);
+      setSaid(translated(found.message));
     } else {
       const { ranks, bandwidth, latency, error } = found;
       setSaid(

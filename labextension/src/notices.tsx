@@ -5,11 +5,11 @@ import { OptionsPanel } from './optionspanel';
 
 /** The notebook has no conversion at all. */
 export function Failure(): JSX.Element {
-  const { session, trans } = useView();
+  const { said, session, trans } = useView();
   return (
     <div className="jp-hvd-state" role="alert">
       <h2>{trans.__('The notebook could not be converted')}</h2>
-      <p>{session.error}</p>
+      <p>{said(session.error)}</p>
       <button
         className="jp-mod-styled jp-mod-accept"
         onClick={() => void session.convert()}
@@ -23,10 +23,10 @@ export function Failure(): JSX.Element {
 
 /** Why the notebook was not converted again; the diff below is the one before. */
 export function ErrorBar(): JSX.Element {
-  const { session, trans } = useView();
+  const { said, session, trans } = useView();
   return (
     <div className="jp-hvd-notice jp-hvd-mod-error" role="alert">
-      {trans.__('Not converted again: %1', session.error)}
+      {trans.__('Not converted again: %1', said(session.error))}
       <button className="jp-hvd-link" onClick={() => void session.convert()}>
         {trans.__('Try again')}
       </button>

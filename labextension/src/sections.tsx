@@ -56,7 +56,7 @@ export function CellSection(props: {
 }
 
 function ChangeRow({ change }: { change: Change }): JSX.Element {
-  const { boxes, session, trans } = useView();
+  const { boxes, said, session, trans } = useView();
   // A row may be clicked before it listens to the model.
   const [, renderAgain] = useReducer((count: number) => count + 1, 0);
   const model = session.model!;
@@ -75,7 +75,7 @@ function ChangeRow({ change }: { change: Change }): JSX.Element {
         ref={node => void (node ? boxes.set(key, node) : boxes.delete(key))}
         className="jp-hvd-accept jp-mod-styled"
         checked={accepted}
-        aria-label={trans.__('Accept %1: %2', change.rule, change.why)}
+        aria-label={trans.__('Accept %1: %2', change.rule, said(change.why))}
         title={title}
         disabled={change.provides !== null}
         onFocus={() => model.visit(change)}
@@ -85,7 +85,7 @@ function ChangeRow({ change }: { change: Change }): JSX.Element {
         }}
       />
       <RuleLink code={change.rule} />
-      <span className="jp-hvd-why">{change.why}</span>
+      <span className="jp-hvd-why">{said(change.why)}</span>
       <PlaceLink cell={change.cell} line={change.line} />
     </li>
   );

@@ -33,7 +33,7 @@ const MARKS = { running: '…', pass: '✓', fail: '✗', unknown: '?' };
 
 /** The table of `jupyter hvd verify`, as it fills. */
 export function VerificationPanel(): JSX.Element {
-  const { commands, session, trans } = useView();
+  const { commands, said, session, trans } = useView();
   const { verification, workers } = session;
   useSignal(verification.changed);
   useSignal(session.changed);
@@ -41,6 +41,7 @@ export function VerificationPanel(): JSX.Element {
   const running = verification.isBusy;
   const { verdict } = verification;
   const isStale = verdict !== null && !session.isVerdictCurrent;
+  const message = said(verification.message);
   const verified = verification.subject?.ranks ?? workers;
   const names = {
     running: trans.__('running'),
@@ -60,17 +61,17 @@ export function VerificationPanel(): JSX.Element {
     waiting: trans.__('Waiting for the verification of another notebook…'),
     running: trans._n('Verifying on %1 worker…', 'Verifying on %1 workers…', verified),
     holds:
-      verification.message ||
+      message ||
       trans._n(
         'The conversion holds on %1 worker.',
         'The conversion holds on %1 workers.',
         verified
       ),
-    fails: verification.message || trans.__('The conversion does not hold.'),
-    undecided: verification.message,
+    fails: message || trans.__('The conversion does not hold.'),
+    undecided: message,
     cancelled: trans.__('Cancelled.'),
-    confirm: verification.message,
-    error: verification.message
+    confirm: message,
+    error: message
   };
   const model = session.model!;
   const isPartial = model.accepted.length < model.changes.length;
@@ -131,8 +132,8 @@ export function VerificationPanel(): JSX.Element {
                     {MARKS[check.status]}
                   </span>
                 </td>
-                <th scope="row">{check.check}</th>
-                <td>{check.detail}</td>
+                <th scope="row">{said(check.check)}</th>
+                <td>{said(check.detail)}</td>
               </tr>
             ))}
           </tbody>

@@ -12,13 +12,15 @@ from jupyter_hvd.verify.against.faults import (
     compare_with_original,
     find_data_fault,
     find_exit_fault,
+    find_metric_fault,
     find_mode,
+    find_scaled_count_fault,
     find_scaling_fault,
     have_same_data,
 )
+from jupyter_hvd.verify.against.judgement import judge
 from jupyter_hvd.verify.against.steps import Process, Step, process_of
-from jupyter_hvd.verify.against.verification import judge
-from jupyter_hvd.verify.exact.records import Event, Record, Site
+from jupyter_hvd.verify.exact.records import Event, Fit, Record, Site
 
 ROWS = np.arange(1.0, 9.0)
 GRADIENT = np.array([[0.5, 1.0], [-0.25, 0.5]])
@@ -157,7 +159,9 @@ def test_rounding_explains_what_it_makes_as_well_and_no_more() -> None:
     also_lost = process(replace(OWN, loss=2.5))
     found = judge(normalized, tuple(local), (), "exact", 1e-4, (also_lost, rounded))
     assert found.first is None
-    assert found.noise == "two runs of the original with equal seeds differ from step 1 on"
+    assert found.noise.startswith(
+        "two runs of the original with equal seeds differ from step 1 on ("
+    )
     assert {c.status for c in found.checks(2) if c.check == "2 ranks: loss"} == {"unknown"}
 
 
@@ -166,3 +170,121 @@ def test_no_check_passes_on_what_was_not_observed() -> None:
     found = judge(bare, (bare, bare), (), "exact", 1e-4)
     passed = {c.check for c in found.checks(2) if c.status == "pass"}
     assert not passed & {"2 ranks: data", "2 ranks: loss", "2 ranks: broadcast", "2 ranks: history"}
+
+
+def test_other_variables() -> None:
+    one = replace(
+        OWN, names=("kernel",), before=WEIGHTS[:1], applied=GRADIENT[:1], after=OWN.after[:1]
+    )
+    found = compare_with_original(process(OWN), [process(one), process(one)], 1e-4).fault
+    assert found is not None
+    assert (found.kind, found.step) == ("other variables updated", 1)
+    twice = process(one, replace(one, names=("bias",)))
+    assert compare_with_original(process(OWN), [twice, twice], 1e-4).unjudged
+
+
+def test_gradients_in_half_precision() -> None:
+    rounded = [replace(step, applied=GRADIENT * (1 + 2.0**-11)) for step in RANKS]
+    exact, between = kinds(*rounded)
+    assert "half precision" in exact
+    assert between == ""
+
+
+def scheduled(
+    rates: list[float], rows: int, lines: tuple[str, ...] = ("train.py, line 9",)
+) -> Process:
+    """A process that makes an update at each rate, of so many rows, observed as by `Observer`."""
+    sites = tuple(
+        Site(kind, line, ("kernel",), "train.py, line 4" * (kind == "update"))
+        for line in lines
+        for kind in ("batch", "before", "applied", "update")
+    )
+    events = [
+        Event(site, value, np.array(measures, float))
+        for n, rate in enumerate(rates)
+        for site, value, measures in (
+            (0, rows, np.arange(rows) + n * rows),
+            (1, rate, [1, 1]),
+            (2, rate, [1, 1]),
+            (3, rate, [1, 1]),
+        )
+    ]
+    return process_of(Record(sites=sites, events=tuple(events)))
+
+
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [
+        ([0.8, 0.8, 0.4, 0.4, 0.2, 0.2], ""),
+        ([0.8, 0.8, 0.8, 0.8, 0.4, 0.4, 0.4, 0.4, 0.2], "2 times too late"),
+        ([0.8, 0.4, 0.2, 0.1, 0.05, 0.025], "2 times too early"),
+        ([0.4, 0.4, 0.2, 0.2, 0.1, 0.1], "not scaled"),
+    ],
+)
+def test_schedules_of_scaled_programs(rates: list[float], said: str) -> None:
+    own = [0.4 * 0.5 ** (step // 4) for step in range(12)]
+    found, text = find_scaling_fault(scheduled(own, 8), [scheduled(rates, 8)] * 2)
+    if not said:
+        assert (found, "as many examples" in text) == (None, True)
+        return
+    assert found is not None
+    assert (found.kind, found.line) == ("schedule not scaled", "train.py, line 4")
+    assert said in found.detail
+
+
+def test_numbers_of_steps_of_scaled_programs() -> None:
+    own = scheduled([0.1] * 6, 8)
+    assert find_scaled_count_fault(own, [scheduled([0.2] * 3, 8)] * 2) is None
+    found = find_scaled_count_fault(own, [scheduled([0.2] * 6, 8)] * 2)
+    assert found is not None
+    assert (found.kind, found.step) == ("number of steps not divided", 6)
+
+
+def test_rows_that_are_shared_by_this_package() -> None:
+    whole = scheduled([0.1], 4).record
+    ranks = [process_of(replace(whole, rank=rank, shared=True), 2) for rank in range(2)]
+    assert [list(p.rows) for p in ranks] == [[0, 2], [1, 3]]
+
+
+def test_moments_differ_by_design_where_one_rank_has_no_difference() -> None:
+    local = tuple(
+        process(replace(s, loss=s.loss + 0.5, rows=ROWS[r::2])) for r, s in enumerate(RANKS)
+    )
+    normalized = replace(process(OWN), record=Record(normalizations=("norm",)))
+    found = judge(normalized, local, (), "exact", 1e-4)
+    assert found.first is not None
+    assert found.needs_one_rank
+    found = judge(normalized, local, (), "exact", 1e-4, alone=process(OWN))
+    assert found.first is None
+    assert "norm" in found.design
+    wrong = process(replace(OWN, loss=2.7))
+    found = judge(normalized, local, (), "exact", 1e-4, alone=wrong)
+    assert found.first is not None
+    assert (found.first.kind, found.design) == ("other loss", "")
+    assert "on 1 rank already" in found.first.detail
+
+
+@pytest.mark.parametrize(("loss", "wrong"), [(2.0, False), (4.0, False), (1.0, False), (2.7, True)])
+def test_one_rank_forgives_what_takes_n_for_given(loss: float, wrong: bool) -> None:
+    scaled = tuple(process(replace(s, rate=0.2, rows=ROWS + r)) for r, s in enumerate(RANKS))
+    alone = process(replace(OWN, loss=loss))
+    found = judge(process(OWN), scaled, (), "scaled", 1e-4, alone=alone)
+    assert (found.own_fault is not None) == wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs", "kind"),
+    [
+        ("val_loss", (0.9, 1.1), "metric of one rank"),
+        ("val_loss", (0.9, 0.9), "other history"),
+        ("val_loss", (1.0, 1.0), ""),
+        ("loss", (0.0, 0.0), ""),
+    ],
+)
+def test_histories(name: str, theirs: tuple[float, float], kind: str) -> None:
+    def fitted(value: float) -> Process:
+        return Process(Record(fits=(Fit("train.py, line 20", 1, {name: (value,)}),)), (OWN,))
+
+    fault, said = find_metric_fault(fitted(1.0), [fitted(value) for value in theirs], 1e-4)
+    assert (fault.kind if fault else "") == kind
+    assert said.startswith("not judged") == (name == "loss")

@@ -68,3 +68,45 @@ def test_a_notebook_keeps_its_options(hvd, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "metadata" in done.stderr
     assert "data" in done.stderr
+
+
+REMOVED = {
+    "an option": (("--compression", "fp16"), "--compression was removed: gradients are sent in full precision"),
+    "with a value behind =": (("--compression=none",), "--compression was removed"),
+    "another option": (("--backward-passes-per-step", "2"), "leave it out, or choose a larger batch size"),
+    "a value": (("--batch", "scaled"), "--batch scaled was removed: write per-rank"),
+    "a value behind =": (("--batch=scaled",), "write per-rank"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_removed_options_say_what_to_use_instead(hvd, tmp_path: Path, name: str) -> None:
+    words, advice = REMOVED[name]
+    (tmp_path / "train.py").write_text(FIT)
+    done = hvd("convert", "train.py", *words)
+    assert done.returncode == 2
+    assert advice in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [('batch = "scaled"', "write per-rank"), ('compression = "fp16"', "compression was removed"),
+     ("backward_passes_per_step = 2", "backward-passes-per-step was removed")],
+)  # fmt: skip
+def test_removed_settings_say_what_to_use_instead(hvd, tmp_path: Path, line: str, advice: str) -> None:  # fmt: skip
+    (tmp_path / "pyproject.toml").write_text(f"[tool.jupyter-hvd]\n{line}\n")
+    (tmp_path / "train.py").write_text(FIT)
+    done = hvd("convert", "train.py")
+    assert done.returncode == 2
+    assert advice in done.stderr
+    assert "pyproject.toml:2" in done.stderr
+
+
+def test_removed_options_of_a_notebook(hvd, tmp_path: Path) -> None:
+    notebook = new_notebook(cells=[new_code_cell(FIT)])
+    notebook.metadata["jupyter_hvd"] = {"options": {"backward_passes_per_step": 2}}
+    nbformat.write(notebook, tmp_path / "train.ipynb")
+    done = hvd("convert", "train.ipynb", "--check")
+    assert done.returncode == 2
+    assert "backward-passes-per-step was removed" in done.stderr

@@ -253,7 +253,7 @@ PATIENCE = "patience, bad, best = 8, 0, 1e9"
         ),
         pytest.param(
             steps("for v in m.trainable_variables:", "    v.assign_sub(1e-4 * v)"),
-            ["v.assign_sub((1e-4 * hvd.size()) * v)"],
+            ["v.assign_sub(1e-4 * hvd.size() * v)"],
             id="16-assign_sub",
         ),
         # Row 18: no false alarms
@@ -424,7 +424,7 @@ def test_an_attribute_that_counts_steps_is_read_as_it_is_added_to():
     [
         (
             "0.05 * s / 6 if s < 9 else 0.05 * 8 / s",
-            "0.05 * s / max(1, 6 // hvd.size()) if s < max(1, 9 // hvd.size()) else ((0.05 * 8) / hvd.size()) / s",
+            "0.05 * s / max(1, 6 // hvd.size()) if s < max(1, 9 // hvd.size()) else (0.05 * 8 / hvd.size()) / s",
         ),
         ("0.05 * s / 500", "0.05 * s / max(1, 500 // hvd.size())"),
     ],
@@ -442,3 +442,45 @@ def test_rows_compared_with_a_batch_stay():
         FIT + "BATCH = 16\nif len(x) >= BATCH:\n    m.fit(x, y, batch_size=min(BATCH, len(x)))\n"
     )
     assert edits(source) == []
+
+
+def test_a_period_of_one_step_is_not_divided():
+    source = steps("if s % 1 == 0:", "    print(s)", "s += 1", before="s = 0")
+    assert edits(source) == []
+
+
+def test_a_loop_that_ends_with_the_data_counts_steps():
+    """Several steps of one model for each of another: their ratio stays, and so does the flag that ends the loop."""
+    source = f"""{MODEL}
+one, two = tf.keras.optimizers.SGD(0.1), tf.keras.optimizers.SGD(0.1)
+ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(16)
+def step(o, a, b):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((m(a) - b) ** 2)
+    o.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+batches, over = iter(ds), 0
+while True:
+    for i in range(5):
+        try:
+            a, b = next(batches)
+            step(one, a, b)
+        except StopIteration:
+            over = 1
+            break
+    if over == 0:
+        step(two, a, b)
+    else:
+        break
+"""
+    assert edits(source) == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "scaled"),
+    [("total / 4", ["print(total / max(1, 4 // hvd.size()))"]), ("total / 60", []), ("s / 4", [])],
+)
+def test_a_sum_over_steps_is_divided_by_as_many(shown: str, scaled: list[str]):
+    """The mean of an epoch of four steps; a time in minutes, and a number of steps, stay what they are."""
+    after = f"print({shown})\ntotal = 0.0"
+    source = steps("total += float(loss)", "s += 1", before="s, total = 0, 0.0", after=after)
+    assert edits(source) == scaled

@@ -426,3 +426,64 @@ def test_a_rate_that_grows_in_the_first_epochs(hvd, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(f"{HEAD}{MODEL}model.fit(x, y)\n")
     refused = hvd("run", "train.py", "-n", 1, "--batch", "global", "--warmup-epochs", 3)
     assert (refused.returncode, "--warmup-epochs: --batch global" in refused.stderr) == (2, True)
+
+
+PRODUCTS = {
+    "a batch of one row": ("1", "hvd.size()"),
+    "a product": ("2 * rows", "2 * rows * hvd.size()"),
+    "a quotient": ("total // 4", "total // 4 * hvd.size()"),
+    "a sum": ("rows + 1", "(rows + 1) * hvd.size()"),
+    "in parentheses": ("(rows + 1)", "(rows + 1) * hvd.size()"),
+    "a choice": ("8 if rows else 4", "(8 if rows else 4) * hvd.size()"),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_are_written_without_what_changes_nothing(name: str):
+    size, product = PRODUCTS[name]
+    source = f"from settings import rows, total\nmodel = keras.models.load_model('m')\nmodel.fit(x, y, batch_size={size})"
+    assert f"model.fit(x, y, batch_size={product})" in changed(source)
+
+
+def test_batches_of_another_modules_dataset():
+    """Noise of as many rows as the batch has is drawn by the same number."""
+    source = f"""from data import photos
+BATCH = 8
+data = photos().shuffle(100).batch(BATCH, drop_remainder=True)
+{MODEL}optimizer = keras.optimizers.SGD(0.1)
+for b in data:
+    a = tf.random.normal((BATCH, 3))
+{STEP}"""
+    assert "BATCH = 8 * hvd.size()" in changed(source)
+    assert not [line for line in changed(source) if "join_batches" in line]
+
+
+def test_a_size_that_is_passed_to_another_modules_function():
+    source = f"""from data import next_batch
+{MODEL}for step in range(100):
+    model.train_on_batch(*next_batch(x, y, batch_size=16))
+"""
+    lines = changed(source)
+    assert "model.train_on_batch(*next_batch(x, y, batch_size=16 * hvd.size()))" in lines
+    assert "model.compile(keras.optimizers.SGD(0.1 * hvd.size()), loss='mse')" in lines
+
+
+def test_an_optimizer_that_nothing_is_known_of_is_scaled_where_it_is_compiled():
+    head = (
+        "from tensorflow.python.keras.optimizer_v2.adam import Adam\nmodel = keras.Sequential([])\n"
+    )
+    source = f"{head}opt = Adam(0.1)\nmodel.compile(optimizer=opt)\nmodel.fit(x, y)"
+    assert "model.compile(optimizer=jhvd.scale_rate(opt))" in changed(source)
+
+
+def test_batches_that_are_taken_by_a_number_that_follows_their_size():
+    """So what is made for each row of a batch, a state or a first word, has as many rows as the batch."""
+    source = f"""SIZE = 8
+steps = len(x) // SIZE
+{PIPELINE}.batch(SIZE, drop_remainder=True)
+state = np.zeros((SIZE, 4))
+{MODEL}for a, b in data.take(steps):
+    model.train_on_batch([a, state], b)
+"""
+    assert "SIZE = 8 * hvd.size()" in changed(source)
+    assert not [line for line in changed(source) if "join_batches" in line]

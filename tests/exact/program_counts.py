@@ -24,8 +24,7 @@ from jupyter_hvd.as_it_is import common_variables, require_single_process
 from jupyter_hvd.convert import Options
 from jupyter_hvd.documents import load
 from jupyter_hvd.files import UnusableInputError
-from jupyter_hvd.launchers.reaper import private_folder
-from jupyter_hvd.rank.forks import forkservers
+from jupyter_hvd.rank.forks import separate_forkservers
 from jupyter_hvd.verify.checks import Check
 from jupyter_hvd.verify.exact.verification import (
     PRELOADED,
@@ -145,7 +144,7 @@ def outcomes_of(file: Path) -> dict[str, Outcome]:
 @contextmanager
 def starting_processes() -> Iterator[None]:
     """Processes of all cases are forked from one, with one thread for each operation."""
-    with private_folder() as folder, forkservers(folder.path, folder.job, PRELOADED) as forks:
+    with separate_forkservers(PRELOADED) as forks:
         os.environ.update(forks)
         os.environ.update(THREADS)
         yield

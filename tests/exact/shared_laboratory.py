@@ -39,10 +39,14 @@ class StuckError(Exception):
 
 
 class Ranks:
-    """Processes of one size that live from program to program; begun again where they are stuck."""
+    """Processes of one size that live from program to program; begun again where they are stuck.
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    Args:
+        living: what each of them runs.
+    """
+
+    def __init__(self, size: int, living: Path = LIVING) -> None:
+        self.size, self._living = size, living
         self._folder: PrivateFolder | None = None
 
     def start(self, timeout: float = 180.0) -> None:
@@ -52,7 +56,7 @@ class Ranks:
         self._said: list[str] = []
         address = str(self.folder / "socket")
         listener = Listener(address, "AF_UNIX")
-        program = Program(LIVING, LIVING, (address,))
+        program = Program(self._living, self._living, (address,))
         folder = self._folder
         listen = lambda rank, _, line: self._said.append(f"[{rank}] {line}")  # noqa: E731
 
@@ -95,18 +99,15 @@ class Ranks:
         Args:
             virtual: how many ranks one process pretends to be.
         """
+        self.order(path=str(program), seed=5, mutant=mutant, virtual=virtual)
+
+    def order(self, **order: object) -> None:
+        """Tell all processes what to run, and in which folder."""
         if self._folder is None:
             self.start()
         self._runs += 1
-        order = {
-            "path": str(program),
-            "folder": str(self.folder / f"run-{self._runs}"),
-            "seed": 5,
-            "mutant": mutant,
-            "virtual": virtual,
-        }
         for connection in self._connections.values():
-            connection.send(order)
+            connection.send({**order, "folder": str(self.folder / f"run-{self._runs}")})
 
     def receive(self, timeout: float = 120.0) -> list[Record]:
         """What each rank saw of it, by rank.

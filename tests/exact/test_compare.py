@@ -241,9 +241,14 @@ def test_a_record_is_read_as_it_was_saved(tmp_path: Path) -> None:
 # What is said of it
 
 
+#: Ranks that differ from one process in all that is compared.
+RANKS = Record(code=1)
+
+
 def noise(again: Record | None = None, rounded: Record | None = None) -> Noise:
     """What varies in one process; a record that is not given varies in nothing."""
-    return measure_noise(training(), again or training(), rounded or training(), TOLERANCE)
+    one = training()
+    return measure_noise(one, again or one, TOLERANCE).with_sample(one, rounded, RANKS, TOLERANCE)
 
 
 def judged(two: Record, noise: Noise | None, aspect: str) -> Check:
@@ -306,16 +311,28 @@ def test_more_samples_of_rounding_show_more_of_it() -> None:
 
     one, two = trained(1, 1), trained(1, 1 + 1.1 * TOLERANCE)
     comparison = next(c for c in compare(one, two) if c.aspect == WEIGHTS)
-    sampled = measure_noise(one, one, trained(1 + 0.6 * TOLERANCE, 1), TOLERANCE)
+    plain = measure_noise(one, one, TOLERANCE)
+    sampled = plain.with_sample(one, trained(1 + 0.6 * TOLERANCE, 1), two, TOLERANCE)
     assert judge(comparison, sampled, 2)[0].status == "fail"
-    assert sampled.needs_samples
-    assert not measure_noise(one, one, one, TOLERANCE).needs_samples
-    again = sampled.with_sample(one, trained(1, 1 + 0.6 * TOLERANCE), TOLERANCE)
+    again = sampled.with_sample(one, trained(1, 1 + 0.6 * TOLERANCE), two, TOLERANCE)
     check, left = judge(comparison, again, 2)
     assert (check.status, left) == ("pass", ())
     assert "within what rounding alone does to this program" in check.detail
     assert again.needs_samples
-    assert not again.with_sample(one, one, TOLERANCE).needs_samples
+    same = plain.with_sample(one, one, two, TOLERANCE)
+    assert same.needs_samples
+    assert not same.with_sample(one, one, two, TOLERANCE).needs_samples
+
+
+def test_what_one_process_has_done_is_not_called_wrong() -> None:
+    """Rounding decides which epoch is best, so one run in five may be the only one that prints what it does."""
+    two = replace(training(), printed=("epoch 1 loss 7.5", "done"))
+    assert judged(two, noise(), PRINTED).status == "fail"
+    found = measure_noise(training(), training(), TOLERANCE)
+    other = replace(two, printed=(*two.printed[:1], "over"))
+    for sample, status in ((other, "fail"), (replace(two, events=()), "fail"), (two, "pass")):
+        sampled = replace(found.with_sample(training(), sample, two, TOLERANCE), rounded=found.rounded)  # fmt: skip
+        assert judged(two, sampled, PRINTED).status == status
 
 
 def test_what_holds() -> None:

@@ -98,6 +98,38 @@ print("ended on", SIZE, "ranks")
 """
 
 
+#: A loop that writes what it goes on from, and begins with it where there is some; rank 1 is killed in its 18th step, once.
+CHECKPOINTS = """\
+import os, signal
+import numpy as np
+import tensorflow as tf
+
+keras = tf.keras
+keras.utils.set_random_seed(3)
+x = np.random.rand(60, 6).astype("float32")
+model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(1)])
+optimizer = keras.optimizers.Adam(0.01)
+optimizer.build(model.trainable_variables)
+steps = tf.Variable(0, dtype=tf.int64)
+checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer, steps=steps)
+manager = tf.train.CheckpointManager(checkpoint, "kept", max_to_keep=2)
+manager.restore_or_initialize()
+print("begins with step", int(steps))
+for number in range(int(steps), 30):
+    if number == 17 and os.environ.get("HOROVOD_RANK") == "1" and not os.path.exists(os.environ["KILLED"]):
+        os.mkdir(os.environ["KILLED"])
+        os.kill(os.getpid(), signal.SIGKILL)
+    rows = x[number:number + 7]
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(rows, training=True) - rows[:, :1]) ** 2)
+    optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+    steps.assign_add(1)
+    if number % 5 == 4:
+        manager.save()
+np.savez("end.npz", *model.get_weights())
+"""
+
+
 def results(folder: Path) -> list[np.ndarray]:
     with np.load(folder / "end.npz") as found:
         return [found[name] for name in found.files]
@@ -146,6 +178,22 @@ def test_a_rank_that_is_killed_changes_no_result(
     assert done.returncode == 0, done.stderr
     assert said in done.stderr
     assert "ended on 2 ranks" in done.stdout
+    assert_equal_results(results(alone), results(tmp_path))
+
+
+@pytest.mark.thorough
+def test_a_loop_goes_on_from_its_own_checkpoint(hvd, tmp_path: Path, monkeypatch) -> None:
+    """Started again, every rank reads the checkpoint that rank 0 has written."""
+    monkeypatch.setenv("KILLED", str(tmp_path / "killed"))
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    (tmp_path / "train.py").write_text(CHECKPOINTS)
+    subprocess.run([sys.executable, "../train.py"], cwd=alone, check=True, capture_output=True)
+    options = ("-n", 2, "--batch", "global", "--restarts", 1, "--no-log")
+    done = hvd("run", "train.py", *options)
+    assert done.returncode == 0, done.stderr
+    begun = [line for line in done.stdout.splitlines() if line.startswith("begins")]
+    assert begun == ["begins with step 0", "begins with step 15"]
     assert_equal_results(results(alone), results(tmp_path))
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -120,6 +122,31 @@ def test_ranks_with_different_data_stop(hvd, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "the ranks computed on different data at differ.py, line 10" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def copy_keras(folder: Path, version: str) -> None:
+    """A Keras in a folder, which is the installed one but for the version that it gives itself."""
+    spec = find_spec("keras")
+    assert spec is not None
+    assert spec.origin is not None
+    ignored = shutil.ignore_patterns("version.py", "version.*.pyc")
+    copy = folder / "keras"
+    shutil.copytree(Path(spec.origin).parent, copy, copy_function=os.symlink, ignore=ignored)
+    text = Path(spec.origin).with_name("src").joinpath("version.py").read_text()
+    other = re.sub(r'(?<=__version__ = )"[^"]+"', repr(version), text)
+    (copy / "src" / "version.py").write_text(other)
+
+
+@pytest.mark.own_forks
+def test_a_rank_with_another_keras_stops_all(hvd, tmp_path: Path) -> None:
+    copy_keras(tmp_path / "other", "3.15.99")
+    other = f"import os, sys\nif os.environ['HOROVOD_RANK'] == '1':\n    sys.path.insert(0, {str(tmp_path / 'other')!r})\n"
+    (tmp_path / "train.py").write_text(f"{other}import tensorflow as tf\nprint('begun')\n")
+    done = hvd("run", "train.py", "-n", 2, "--batch", "global", "--no-log")
+    assert done.returncode == 1
+    assert "the ranks compute with different versions: rank 0 has TensorFlow" in done.stderr
+    assert "and keras 3.15.99. Install the same" in done.stderr
+    assert "begun" not in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -15,32 +15,11 @@ from sharing_mutants import FOUND_BY_SCALED
 
 from jupyter_hvd import Options, convert_source
 
+from .table_rows import PROGRAMS_OF_ROWS, path_of
+
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exact")]
 SCALED = Options()
 OWN = PROGRAMS.parent / "scaled"
-#: The programs of `programs` that stand for what went wrong where data, counts and rates were divided among the ranks.
-TABLE = (
-    "accuracy_by_hand",
-    "batch_of_all_rows",
-    "callback_one_cycle",
-    "changing_length",
-    "compiled_epoch",
-    "counted_steps",
-    "decay_per_step",
-    "hash_split",
-    "iterations_break",
-    "kl_weight",
-    "lookahead",
-    "noisy_map",
-    "predict_in_callback",
-    "rate_floor",
-    "scheduler_of_schedule",
-    "sparse_rows",
-    "step_object",
-    "step_patience",
-    "uneven_validation_split",
-    "warmup_class",
-)
 #: What `make test` runs; the rest is for `make test-thorough`.
 QUICK = ("config_dictionary", "own_sequence", "taken_batches", "rate_floor", "warmup_class")
 
@@ -61,7 +40,7 @@ def mutants() -> list:
 
 
 def cases() -> list:
-    paths = [*(PROGRAMS / f"{name}.py" for name in TABLE), *sorted(OWN.glob("*.py"))]
+    paths = dict.fromkeys([*map(path_of, PROGRAMS_OF_ROWS), *sorted(OWN.glob("*.py"))])
     return [
         pytest.param(path, id=path.stem, marks=() if path.stem in QUICK else pytest.mark.thorough)
         for path in paths

@@ -133,6 +133,13 @@ def test_rates_that_begin_at_0() -> None:
     assert "2 times too late" in detail(original, unscaled, "rates")
 
 
+def test_rates_that_begin_at_0_and_grow_by_the_right_factor() -> None:
+    """That they go another way later, as a last batch of few rows counts as a step, is no wrong factor."""
+    original = record([0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.08, 0.06], [4] * 8)
+    scaled = record([0.0, 0.2, 0.2, 0.1], [8] * 4)
+    assert checks(original, scaled)["rates"] == "unknown"
+
+
 def test_batches_of_all_rows_stay_with_their_rate() -> None:
     original = record([0.1] * 6, [24] * 6)
     assert set(checks(original, original).values()) == {"pass"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -17,6 +18,8 @@ import pytest
 MARK = "JUPYTER_HVD_HOSTILE_TEST"
 #: Seconds for what was begun to end, on a machine however busy; the table says how many it took.
 PATIENCE = 60
+#: Seconds for it to come to where a test begins.
+BEGINNING = 600
 
 
 @dataclass
@@ -60,6 +63,14 @@ class Aftermath:
                     c.status == psutil.CONN_LISTEN for c in process.net_connections("inet")
                 )
         return total
+
+    def wait_for(self, happened: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+        """Wait until something has happened, as long as a process is there that is to do it."""
+        end = time.monotonic() + BEGINNING
+        while not happened():
+            assert process.poll() is None, "it has ended before"
+            assert time.monotonic() < end
+            time.sleep(0.05)
 
     def until_gone(self) -> float:
         """Waits for all that the test has started to end, and says how many seconds it took."""

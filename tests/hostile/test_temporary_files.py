@@ -6,12 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from .conftest import Aftermath
+from .conftest import PATIENCE, Aftermath
 
 #: A step that TensorFlow compiles, and files that the program makes: to stay, and to go.
 BODY = """\
@@ -50,14 +49,11 @@ def test_signal_to_run(tmp_path: Path, aftermath: Aftermath, number: signal.Sign
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 120
-    while len(list(tmp_path.glob("begun-*"))) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    aftermath.wait_for(lambda: len(list(tmp_path.glob("begun-*"))) == 2, process)
     there = {name[:20] for name in names(aftermath.temporary)}
     assert {"__autograph_generate", "results", "scratch"} <= there
     process.send_signal(number)
-    process.wait(30)
+    process.wait(PATIENCE)
     aftermath.seconds = aftermath.until_gone()
     assert names(aftermath.temporary) == {"results"}
 

@@ -308,11 +308,9 @@ def test_numbers_that_cannot_be_meant(hvd_here, user: Path, aftermath, options, 
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def wait_for(aftermath, file: str) -> None:
-    deadline = time.monotonic() + 120
-    while not list(aftermath.temporary.glob(f"jupyter-hvd-*/{file}")):
-        assert time.monotonic() < deadline, f"no {file}"
-        time.sleep(0.1)
+def wait_for_file(aftermath, process: subprocess.Popen[str], file: str) -> None:
+    """Until a run of `verify` has made a file."""
+    aftermath.wait_for(lambda: any(aftermath.temporary.glob(f"jupyter-hvd-*/{file}")), process)
 
 
 @pytest.mark.slow
@@ -342,7 +340,8 @@ def test_signals(user: Path, aftermath, number: signal.Signals, stage: int) -> N
         text=True,
     )
     assert process.stdout is not None
-    wait_for(aftermath, "2-ranks-training/cwd-0/here" if stage == 2 else "one-process/cwd-0/here")
+    run = "2-ranks-training" if stage == 2 else "one-process"
+    wait_for_file(aftermath, process, f"{run}/cwd-0/here")
     process.send_signal(number)
     aftermath.seconds = aftermath.until_gone()
     assert process.wait(1) is not None
@@ -374,7 +373,7 @@ def test_the_server_is_killed(user: Path, aftermath) -> None:
     assert process.stdin is not None
     process.stdin.write(json.dumps(request))
     process.stdin.close()
-    wait_for(aftermath, "one-process/cwd-0/here")
+    wait_for_file(aftermath, process, "one-process/cwd-0/here")
     process.kill()
     aftermath.seconds = aftermath.until_gone()
     process.wait()

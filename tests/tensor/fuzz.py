@@ -1,6 +1,6 @@
 """The long run of the random programs: `python tests/tensor/fuzz.py --programs 100000 --workers
 2`. With `--loops`, of programs with loops that carry values; with `--fills`, with loops that fill arrays; with
-`--joins`, of programs over several relations and their kernels, which run over joins.
+`--joins`, of programs over several relations and their kernels, which run over joins; with `--jacobians`, of sparse Jacobians.
 
 Each program is drawn from its own seed, so a failure names the seed that reproduces it. Prints
 the largest cost ratios seen.
@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import jax
 import random_fills
+import random_jacobians
 import random_joins
 import random_loops
 import theorems
@@ -28,6 +29,7 @@ import theorems
 def run(seeds: range, depth: int, kind: str) -> tuple[int, Fraction, Fraction, list[str]]:
     """Check one program a seed; the largest ratios and the failures."""
     theorems.RATIOS, random_loops.RATIOS = theorems.Ratios(), random_loops.Ratios()
+    random_jacobians.SEEN = random_jacobians.Seen()
     failures = []
     if kind == "joins":
         jax.config.update("jax_enable_x64", True)
@@ -41,10 +43,16 @@ def run(seeds: range, depth: int, kind: str) -> tuple[int, Fraction, Fraction, l
             elif kind == "joins":
                 random_joins.check(seed, depth)
                 theorems.RATIOS.programs += 1
+            elif kind == "jacobians":
+                random_jacobians.check(seed)
             else:
                 theorems.check(Random(seed), depth)
         except Exception as error:
             failures.append(f"seed {seed}: {type(error).__name__}: {error}"[:2000])
+    if kind == "jacobians":
+        seen = random_jacobians.SEEN
+        print(seen, flush=True)
+        return seen.programs, seen.ratio, Fraction(0), failures
     seen = random_loops.RATIOS if kind in ("loops", "fills") else theorems.RATIOS
     return seen.programs, seen.forward, seen.adjoint, failures
 
@@ -60,6 +68,7 @@ def main() -> int:
         ("loops", "programs with loops that carry values"),
         ("fills", "programs with loops that fill arrays"),
         ("joins", "programs over several relations, and their kernels"),
+        ("jacobians", "sparse Jacobians, whose $J/(ρ·$D) stands for $D/$"),
     ):
         kinds.add_argument(
             f"--{kind}", dest="kind", action="store_const", const=kind, default="", help=what

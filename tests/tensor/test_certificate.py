@@ -100,3 +100,24 @@ def test_what_cannot_be_certified():
         fresh.certify("y")
     with pytest.raises(TensorError, match="no parameter to differentiate"):
         fresh.certify()
+
+
+def test_what_is_certified_of_a_jacobian(monkeypatch):
+    monkeypatch.setattr(certificate, "LARGE", 200)
+
+    @tensor
+    def band(x):
+        n = len(x)
+        return [x[i] ** 2 * x[i - 1] if i > 0 else x[i] for i in range(n)]
+
+    band(np.ones(64))
+    found = band.certify_jacobian("x")
+    assert found.entries == str(band.sparsity("x").count)
+    assert [p.sizes["n"] for p in found.points][:2] == [64, 128]
+    for p in found.points:
+        assert p.cost.entries == band.sparsity("x").count.evaluate(**p.sizes)
+        assert p.cost.operations <= p.cost.bound <= 4 * 2 * p.function_operations
+    shown = str(found)
+    assert "ρ = 2" in shown
+    assert f"{found.points[-1].cost.entries:,} at n" in shown
+    assert json.loads(found.json())["points"][0]["cost"]["most_per_value"] == 2

@@ -1,27 +1,7 @@
-"""Sparse Jacobians of random programs: the entries that they leave out are zero, the others are those of the dense derivative,
-which the reference evaluator computes in fractions.
-"""
+"""Sparse Jacobians of random programs: `random_jacobians` says what is checked."""
 
-from random import Random
-
-import jax
-import numpy as np
 import pytest
-from random_programs import INPUTS, PARAMETERS, Draw, M, N, Scope, environment
-
-from jupyter_hvd.tensor.cost.counting import Data
-from jupyter_hvd.tensor.cost.patterns import sparsity
-from jupyter_hvd.tensor.derivative.tangents import dense_jacobian, linearized
-from jupyter_hvd.tensor.frontend.tracing.traced import Traced
-from jupyter_hvd.tensor.instance import Instance
-from jupyter_hvd.tensor.jax.entries import evaluated
-from jupyter_hvd.tensor.language.terms import Lambda
-from jupyter_hvd.tensor.language.types import REAL, Array, Parameter
-from jupyter_hvd.tensor.lowering.entries import stages
-from jupyter_hvd.tensor.lowering.point_values import summed
-from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
-from jupyter_hvd.tensor.sparse_jacobian import _enumerated, _pattern, _places, _values_of
-from jupyter_hvd.tensor.ssa.convert import to_term
+import random_jacobians
 
 CHUNK = 25
 
@@ -31,74 +11,7 @@ CHUNK = 25
     [5000, *(pytest.param(s, marks=pytest.mark.thorough) for s in range(5025, 5400, CHUNK))],
 )
 def test_entries_of_random_programs(start):
-    assert sum(map(_agrees, range(start, start + CHUNK))) >= 4  # that are not zero
-
-
-def _agrees(seed):
-    """How many Jacobians there were to compare that are not zero."""
-    random = Random(seed)
-    type_ = random.choice((Array(N, REAL), Array(N, Array(M, REAL)), Array(N + 1, Array(N, REAL))))
-    body = Draw(random).term(type_, Scope(INPUTS), 5)
-    n, m = random.randrange(1, 5), random.randrange(1, 5)
-    env = environment(random, n, m)
-    parameters = tuple(Parameter(x, t, None) for x, t in PARAMETERS)
-    traced = Traced(Lambda("arg", tuple(PARAMETERS), body), None, {})
-    instance = Instance(parameters, traced, traced)
-    return sum(_compared(instance, name, env, n, m, f"{seed} {name}") for name in "uvwA")
-
-
-def _compared(instance, name, env, n, m, seed):
-    linear = linearized(instance, name)
-    assert linear.has_addends
-    data = _data(env, n, m)
-    dense = to_term(dense_jacobian(instance, name).program)
-    shape = tuple(
-        np.prod([k.evaluate(env.integers) for k in d], dtype=int)
-        for d in (linear.result, linear.argument)
-    )
-    expected = np.array(evaluate(dense, env), dtype=float).reshape(shape)
-
-    made = stages(linear, env.integers, data, 1e9)
-    listed = _enumerated(sparsity(linear), env.integers, data, shape)
-    entries, left = made[-1].entries, len(linear.result)
-    c, s = entries.columns, entries.shape
-    pattern = _pattern(c[:left], c[left:], s[:left], s[left:], entries.count)
-    np.testing.assert_array_equal(pattern.rows, listed.rows, seed)
-    np.testing.assert_array_equal(pattern.columns, listed.columns, seed)
-    found = np.zeros(shape)
-    found[pattern.rows, pattern.columns] = _values(instance, linear, made, data, env)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9, err_msg=str(seed))
-    return bool(listed.count)
-
-
-def _data(env, n, m):
-    types = dict(PARAMETERS)
-    related = np.array([[env.relations["R"]((i, j)) for j in range(m)] for i in range(n)])
-    source = np.array([next(j for j in range(m) if env.relations["src"]((i, j))) for i in range(n)])
-    return {"R": Data(types["R"], related), "src": Data(types["src"], source)}
-
-
-def _values(instance, linear, made, data, env):
-    """The values of the entries, from those of the reference evaluator at their points."""
-    values = _values_of(instance, linear)
-    places, sizes = _places(values, made, env.integers)
-    found = []
-    if values.instance is not None:
-        relations = {x: lambda point, at=at: at[point[0]] == point[1] for x, at in places.items()}
-        here = Environment(env.values, {**env.integers, **sizes}, {**env.relations, **relations})
-        rest = evaluate(values.instance.function.body, here)
-        for _ in range(values.count - 1):
-            first, rest = rest
-            found.append(first)
-        found.append(rest)
-
-    def value(reading, entry):
-        at = values.readings.get(reading)
-        return (values.whole[entry.name], True) if at is None else (at.position, False)
-
-    plan, arrays = summed(made, values.nodes, data, env.integers, value)
-    with jax.disable_jit():
-        given = [np.asarray(np.array(x, dtype=float)) for x in found]
-        return np.asarray(
-            evaluated(plan, arrays, [jax.numpy.asarray(x) for x in given], np.float64, True)
-        )
+    random_jacobians.SEEN = random_jacobians.Seen()
+    for seed in range(start, start + CHUNK):
+        random_jacobians.check(seed)
+    assert random_jacobians.SEEN.jacobians >= 4

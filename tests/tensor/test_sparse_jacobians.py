@@ -202,7 +202,8 @@ def test_refuses_what_does_not_fit():
     x = np.zeros(n, np.float32)
     with pytest.raises(TensorError, match="takes 64 TB") as refused:
         band.jacobian("x", format="dense")(x)
-    assert 'band.jacobian("x", format="csr")' in str(refused.value)
+    advice = '`band.jacobian("x", format="csr")`: 7,999,999 entries, 192 MB'
+    assert advice in str(refused.value)
 
     @tensor
     def full(x):
@@ -211,6 +212,8 @@ def test_refuses_what_does_not_fit():
 
     with pytest.raises(TensorError, match="the Jacobian has 16000000000000 entries"):
         full.hessian("x", format="csr")(x)
+    with pytest.raises(TensorError, match=r"use `\.jvp` and `\.vjp`"):
+        full.hessian("x")(x)
 
 
 def test_refuses_what_it_does_not_know():
@@ -239,3 +242,26 @@ def test_mixed_hessian_is_dense_by_default():
     args = draw()["chain"]
     found = sparse_programs.chain.hessian("p", "rest")(*args)
     assert found.shape == (7, 2, 6)
+
+
+@pytest.mark.parametrize("name", ["arrow", "graph", "stencil_3d"])
+def test_hessian_is_computed_on_one_side_of_the_diagonal(name):
+    args, function = draw()[name], getattr(sparse_programs, name)
+    wrt = next(names for case, *names in CASES if case == name)
+    hessian = function.hessian(*wrt, format="csr")
+    found = hessian(*args)
+    assert (found != found.T).nnz == 0  # equal in every bit
+    np.testing.assert_allclose(found.toarray(), _dense(name, wrt, args), rtol=1e-10, atol=1e-12)
+    (prepared,) = hessian._known.values()
+    rows, columns = prepared.pattern.rows, prepared.pattern.columns
+    assert prepared.plan[-1].size == np.count_nonzero(rows <= columns) < len(rows)
+
+
+def test_cost_is_counted():
+    x = draw()["band"][0]
+    found = band.jacobian("x").cost(x)
+    n = len(x)
+    assert found.entries == 2 * n - 1
+    assert found.most_per_value == 2
+    assert found.operations <= found.bound
+    assert found.derivative == band.jvp("x").cost(x, x).total

@@ -12,6 +12,7 @@ from ...analysis.syntax import argument, has_star, method
 from ...analysis.values import ValueAnalysis
 from . import tf_api
 from .roles import Role
+from .tuners import Tuners
 
 TRAINING_METHODS = frozenset({"train_step", "make_train_function", "train_on_batch"})
 #: The places of arguments of methods that train a model with the optimizer that it was compiled with.
@@ -38,6 +39,7 @@ class KerasLoops:
 
     def __init__(self, values: ValueAnalysis) -> None:
         self._values = values
+        self.tuners = Tuners(values)
 
     def is_model(self, receiver: cst.BaseExpression) -> bool | None:
         """Whether a receiver is a Keras model; None where nothing tells, as of a class whose base another module makes."""
@@ -134,10 +136,11 @@ class KerasLoops:
     @cached_property
     def fits(self) -> list[cst.Call]:
         """Calls of a model's `fit`, and of the older `fit_generator`."""
+        within = set(self.tuners.fits_within)
         return [
             call
             for call in self._values.index.calls
-            if method(call) in POSITIONS and self._fits_model(call)
+            if method(call) in POSITIONS and (call in within or self._fits_model(call))
         ]
 
     @cached_property
@@ -146,25 +149,29 @@ class KerasLoops:
         return [call for call in self.fits if not has_star(call)]
 
     @cached_property
-    def searches(self) -> list[cst.Call]:
-        """The calls that let a library fit models, one after another, with what they are given."""
-        return self.tuner_searches + self.estimator_fits
+    def shown_trainings(self) -> list[cst.Call]:
+        """The calls of `fit`, and of a tuner's `search` that is given what `fit` is, that hide no arguments."""
+        trained = self.tuners.searches if self._searches_say_batches else []
+        return [*self.shown_fits, *(call for call in trained if not has_star(call))]
+
+    @property
+    def _searches_say_batches(self) -> bool:
+        return self.tuners.trainings == self.tuners.searches and not self.tuners.sizes_set
 
     @cached_property
-    def tuner_searches(self) -> list[cst.Call]:
-        """The calls that let a tuner of KerasTuner's fit models."""
-        return [
-            call
-            for call in self._values.index.calls
-            if method(call) == "search"
-            and isinstance(call.func, cst.Attribute)
-            and self._values.may_be(call.func.value, Role.TUNER)
-        ]
+    def searches(self) -> list[cst.Call]:
+        """The calls that let a library fit models, one after another, with what they are given."""
+        return self.tuners.searches + self.estimator_fits
 
     @cached_property
     def hidden_fits(self) -> list[cst.Call]:
-        """The fits whose arguments, or that themselves, are seen only when the program runs."""
-        return [call for call in self.fits if has_star(call)] + self.tuner_searches
+        """The calls that train on what is seen only when the program runs, in batches of a size that is not seen."""
+        within = set(self.tuners.fits_within)
+        fits = [
+            call for call in self.fits if call not in within and not argument(call, "batch_size")
+        ]
+        trained = self.tuners.searches if self._searches_say_batches else []
+        return [call for call in (*fits, *trained) if has_star(call)]
 
     @cached_property
     def estimators(self) -> list[cst.Call]:
@@ -203,8 +210,8 @@ class KerasLoops:
 
 
 def fit_argument(call: cst.Call, name: str) -> cst.Arg | None:
-    """An argument of `fit` or `fit_generator`, by the name that it has in `fit`."""
-    positions = POSITIONS[method(call)]
+    """An argument of `fit`, `fit_generator` or a tuner's `search`, by the name that it has in `fit`."""
+    positions = POSITIONS.get(method(call), POSITIONS["fit"])
     if name == "x" and method(call) == "fit_generator":
         name, positions = "generator", {"generator": 0}
     return argument(call, name, positions.get(name))

@@ -122,6 +122,8 @@ class TensorFlowLibrary:
         name = method(call)
         if receiver.kind is Role.DATASET and name in tf_api.DATASET_METHODS:
             return receiver
+        if receiver.kind is Kind.UNKNOWN and batches_dataset(call):
+            return Value(Role.DATASET, call)
         if tf_api.sequence(flow := f"{receiver.name}.{name}"):
             return Value(Kind.OTHER, call, flow)
         if receiver.kind is Role.TUNER and name in ("search_space_summary", "results_summary"):
@@ -135,6 +137,15 @@ class TensorFlowLibrary:
         ):
             return Value(Kind.OTHER, call)
         return Value(Kind.UNKNOWN, call)
+
+
+def batches_dataset(call: cst.Call) -> bool:
+    """Whether only a dataset has such a method: `data.shuffle(9).batch(32)`, `data.batch(32, drop_remainder=True)`."""
+    if method(call) not in tf_api.BATCHING_METHODS or not isinstance(call.func, cst.Attribute):
+        return False
+    receiver = call.func.value
+    follows = isinstance(receiver, cst.Call) and method(receiver) in tf_api.DATASET_METHODS
+    return follows or any(argument(call, name) for name in ("drop_remainder", "padded_shapes"))
 
 
 def _completed(begun: cst.Call, call: cst.Call) -> cst.Call:

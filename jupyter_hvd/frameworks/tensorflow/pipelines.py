@@ -11,11 +11,9 @@ from ...analysis.flow import Source
 from ...analysis.index import Path
 from ...analysis.values import ValueAnalysis
 from . import tf_api
+from .library import batches_dataset
 from .roles import Role
 
-_BATCHING = frozenset(
-    {"batch", "padded_batch", "ragged_batch", "sparse_batch", "bucket_by_sequence_length"}
-)
 #: What makes one dataset of several, which it takes in a tuple or list first.
 _COMBINING = frozenset(
     f"tensorflow.data.{name}"
@@ -63,11 +61,14 @@ class Pipelines:
         seen |= {node}
         match node:
             case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=name))) if (
-                name in tf_api.DATASET_METHODS and self.values.may_be(receiver, Role.DATASET)
+                name in tf_api.DATASET_METHODS
+                and (self.values.may_be(receiver, Role.DATASET) or self._batches_unseen(node))
             ):
                 found = self.of(receiver, (), seen)
                 if name == "concatenate" and node.args:
                     found += self.of(node.args[0].value, (), seen)
+                if not found and batches_dataset(node):  # of another module's dataset
+                    found = [Pipeline(receiver)]
                 return [replace(p, steps=(*p.steps, node)) for p in found]
             case cst.Call(
                 func=cst.Attribute(
@@ -111,6 +112,10 @@ class Pipelines:
                 if here:
                     elsewhere |= {value for _, value in passed} - here
         return [(source, part) for source, part in found if source not in elsewhere]
+
+    def _batches_unseen(self, call: cst.Call) -> bool:
+        """Whether a call makes batches of a dataset of which nothing is seen, as of another module's."""
+        return batches_dataset(call) and self._is_source(call)
 
     def _names_a_part(self, node: cst.Subscript) -> bool:
         match node.slice:

@@ -171,6 +171,13 @@ def makes_tuner(name: str) -> bool:
 TUNERS = frozenset({"BayesianOptimization", "GridSearch", "Hyperband", "RandomSearch"})
 
 
+def tuner_class(name: str) -> bool:
+    """Whether a canonical name is a class of KerasTuner's whose methods train models: a tuner, or a hypermodel."""
+    library, _, owner = name.partition(".")
+    named = owner.rpartition(".")[2]
+    return library in ("keras_tuner", "kerastuner") and named in {*TUNERS, "Tuner", "HyperModel"}
+
+
 def makes_estimator(name: str) -> bool:
     """Whether a canonical name is a class of scikit-learn's estimators that build Keras models and fit them."""
     return name in SKLEARN_ESTIMATORS
@@ -226,6 +233,9 @@ DATASET_METHODS = frozenset(
     " rejection_resample repeat scan shard shuffle skip snapshot sparse_batch take take_while "
     " unbatch unique window with_options".split()
 )
+
+#: Of these, what makes batches of so many elements.
+BATCHING_METHODS = frozenset({"batch", "padded_batch", "ragged_batch"})
 
 #: Libraries whose results are known not to be anything that the rules follow.
 INERT = ("tensorflow.", "builtins.", "numpy.", "sklearn.", "pandas.", "matplotlib.")

@@ -288,7 +288,7 @@ class TrainingData:
         """The `fit` calls of a dataset or of what it gives, with it."""
         return [
             (call, arg.value)
-            for call in self.training.keras.shown_fits
+            for call in self.training.keras.shown_trainings
             if (arg := fit_argument(call, "x")) is not None
             and self.values.may_be(arg.value, Role.DATASET)
         ]
@@ -298,7 +298,7 @@ class TrainingData:
         """The `fit` calls of arrays: those that are passed labels."""
         found = []
         datasets = {call for call, _ in self.fit_datasets}
-        for call in self.training.keras.shown_fits:
+        for call in self.training.keras.shown_trainings:
             x, y = fit_argument(call, "x"), fit_argument(call, "y")
             if (
                 call in datasets
@@ -319,7 +319,7 @@ class TrainingData:
     @cached_property
     def _shared(self) -> frozenset[cst.BaseExpression]:
         """The generators and `Sequence`s of this program that training runs over."""
-        shown = self.training.keras.shown_fits
+        shown = self.training.keras.shown_trainings
         given = [x.value for call in shown if (x := fit_argument(call, "x"))]
         models = {loop.iter for loop in self.values.index.loops if takes_models(loop)}
         every = (data for iterables in self.loop_data.values() for data in iterables)

@@ -10,6 +10,7 @@ import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
 from ...analysis.module import Module, Span, parsed
+from ...analysis.scale_edits import product_around, without_factor_of_one
 from ...backends.horovod import Horovod
 from ...frameworks.tensorflow.program import TensorFlowProgram
 from ...source.cells import JoinedCells
@@ -102,17 +103,19 @@ class Context(TensorFlowProgram):
         span = self.module.span(node)
         return Edit(span.start, span.end, 0, text)
 
-    def times_size(self, rate: cst.BaseExpression) -> tuple[Edit, ...]:
-        """A learning rate multiplied by the number of ranks."""
-        size = f" * {self.backend.size}"
-        if (
-            isinstance(
-                rate, (cst.Name, cst.Attribute, cst.Call, cst.Float, cst.Integer, cst.Subscript)
-            )
-            or rate.lpar
-        ):
-            return (self.insert(self.module.span(rate).end, size),)
-        return self.wrap(rate, "(", f"){size}")
+    def times_size(self, number: cst.BaseExpression) -> tuple[Edit, ...]:
+        """A number multiplied by the number of ranks."""
+        around = product_around(number, self.module.parent(number), self.backend.size)
+        return self.convert_number(number, *around)
+
+    def convert_number(
+        self, number: cst.BaseExpression, before: str, after: str, layer: Layer = Layer.WRAP
+    ) -> tuple[Edit, ...]:
+        """`before` and `after` around a number, as `scale_edits` writes them; `1 * n` is written `n`."""
+        factor = without_factor_of_one(self.module.text(number), before, after)
+        if factor:
+            return (self.replace(number, factor),)
+        return tuple(edit for edit in self.wrap(number, before, after, layer) if edit.text)
 
     def add_keyword(self, call: cst.Call, text: str, layer: Layer = Layer.PLAIN) -> Edit:
         """`name=value` as one more argument at the end of a call."""

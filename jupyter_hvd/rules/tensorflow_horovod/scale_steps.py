@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.scale_edits import edit_around
+from ...analysis.scale_edits import changes_nothing, edit_around
 from ...analysis.scale_exponents import Coercion
 from ...source.edits import Layer
 from ..base import Example, Finding, Fix, Problem, program
@@ -71,14 +71,16 @@ class ScaleSteps(Rule):
         if not context.batch_sizes.grown:
             return
         sizes = context.scales.sizes_read
-        for coercion in (c for c in context.scales.coercions if c.node not in sizes):
+        for coercion in context.scales.coercions:
+            if coercion.node in sizes or changes_nothing(coercion):
+                continue
             before, after = edit_around(
                 coercion.node,
                 context.module.parent(coercion.node),
                 coercion,
                 context.backend.size,
             )
-            edits = context.wrap(coercion.node, before, after, Layer.COUNT)
+            edits = context.convert_number(coercion.node, before, after, Layer.COUNT)
             yield Fix(coercion.node, edits, converted(context.module.text(coercion.node), coercion))
         for unscaled in context.scales.unscaled:
             yield Problem(unscaled.node, unscaled.message, unscaled.help, "info")

@@ -110,11 +110,11 @@ class ScaleBatch(Rule):
         yield from hidden_trainings(context)
         for number in sizes.numbers:
             if not context.scales.is_kept(number):
-                yield Fix(number, times_size(context, number), grown(context.module.text(number)))
+                yield Fix(number, context.times_size(number), grown(context.module.text(number)))
         rates = {*rates_given(context)}
         for read in context.scales.sizes_read if sizes.grown else ():
             if rates.isdisjoint((read, *context.module.ancestors(read))):
-                yield Fix(read, times_size(context, read), grown(context.module.text(read)))
+                yield Fix(read, context.times_size(read), grown(context.module.text(read)))
         for missing in sizes.missing:
             size = f"batch_size={missing.default} * {context.backend.size}"
             edit = context.add_keyword(missing.call, size)
@@ -177,19 +177,6 @@ def grown(size: str) -> str:
     """Why a size is multiplied."""
     rows = str(int(size) * RANKS) if size.isdecimal() else f"{RANKS} × {size}"
     return f"batch {size} → {size} × ranks: {RANKS} ranks train on {rows} rows a step, and take 1/{RANKS} of the steps"
-
-
-def times_size(context: Context, number: cst.BaseExpression) -> tuple[Edit, ...]:
-    """A number multiplied by the number of ranks, in parentheses where an operator beside it would take it apart."""
-    parent = context.module.parent(number)
-    match parent:
-        case cst.BinaryOperation(
-            operator=cst.Divide() | cst.FloorDivide() | cst.Modulo(), right=right
-        ) if right is number:
-            return context.wrap(number, "(", f" * {context.backend.size})")
-        case cst.BinaryOperation(operator=cst.Power()):
-            return context.wrap(number, "(", f" * {context.backend.size})")
-    return context.times_size(number)
 
 
 def fewer(context: Context, count: cst.BaseExpression) -> tuple[Edit, ...]:
@@ -366,7 +353,7 @@ class ScaleRate(Rule):
         elif touched or known is None or not known.name or not plain:
             yield at_sink(context, call)
         elif rate is not None:
-            yield Fix(rate.value, times_size(context, rate.value), multiplied(context, rate.value))
+            yield Fix(rate.value, context.times_size(rate.value), multiplied(context, rate.value))
         else:
             default = scaled_default(context, known, context.module.text(call.func))
             opening = context.module.source.index("(", context.module.span(call.func).end) + 1
@@ -406,7 +393,7 @@ class ScaleRate(Rule):
                 continue
             rates = list(rates_of(context, update, moments))
             for rate in rates:
-                yield Fix(rate, times_size(context, rate), multiplied(context, rate))
+                yield Fix(rate, context.times_size(rate), multiplied(context, rate))
             for decay in decays_of(context, update):
                 yield raised(context, decay)
             if not rates:
@@ -493,7 +480,7 @@ def unseen_optimizers(context: Context) -> Iterator[cst.BaseExpression]:
         if arg is None or isinstance(arg.value, cst.SimpleString):
             continue
         kinds = context.values.kinds(arg.value)
-        if not kinds or kinds & {Kind.CONSTANT, Kind.CONTAINER, Kind.UNKNOWN}:
+        if not kinds or kinds & {Kind.CONSTANT, Kind.CONTAINER, Kind.UNKNOWN, Kind.OTHER}:
             yield arg.value
 
 
@@ -532,7 +519,11 @@ def kept_rates(context: Context) -> frozenset[cst.CSTNode]:
         fits = context.training.keras.fits
         own = [f for f in fits if context.module.text(f.func.value) == model]  # type: ignore[attr-defined]
         trained = own or fits
-        if trained:
+        tuners = context.training.keras.tuners
+        if tuners.searches and tuners.builds(call):
+            grows = all(training in grown for training in tuners.trainings)
+            (scaled if grows else kept).update(compiled_makers(context, call))
+        elif trained:
             grows = any(fit in grown for fit in trained)
             (scaled if grows else kept).update(compiled_makers(context, call))
     return frozenset(kept - scaled)

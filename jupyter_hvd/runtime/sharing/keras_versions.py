@@ -468,6 +468,13 @@ def raw_operations(module: str) -> Any:
     return importlib.import_module(f"tensorflow.python.ops.{module}")
 
 
+def gradient_registry() -> Any:
+    """Where TensorFlow finds the gradient function of an operation by its name."""
+    from tensorflow.python.framework import ops
+
+    return ops._gradient_registry
+
+
 def compiled_function() -> Any:
     """The class of what `tf.function` returns."""
     return type(tf.function(lambda: None))

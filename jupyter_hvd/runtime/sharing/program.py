@@ -166,10 +166,9 @@ def require_equal_starts() -> None:
     """Make sure that the ranks begin alike, as their launcher has told each of them before Horovod started.
 
     Raises:
-        RuntimeError: this is another rank than the launcher said, or ranks have other seeds.
+        RuntimeError: this is another rank than the launcher said, or ranks have other seeds, or another TensorFlow or Keras.
     """
     import horovod.tensorflow as hvd
-    import numpy as np
 
     from .launched import launched_by
     from .report import tell
@@ -182,8 +181,14 @@ def require_equal_starts() -> None:
         )
     if hvd.size() == 1:
         return
-    own = [int(os.environ.get(SEED_VARIABLE, "-1")), hash(SEED_VARIABLE)]
-    seeds, hashes = hvd.allgather(np.array([own], np.int64), name="jupyter_hvd.starts").numpy().T
+    own = (os.environ.get(SEED_VARIABLE), hash(SEED_VARIABLE), framework_versions())
+    starts = hvd.allgather_object(own, name="jupyter_hvd.starts")
+    seeds, hashes, versions = zip(*starts, strict=True)
+    if len(set(versions)) > 1:
+        told = "; ".join(f"rank {rank} has {version}" for rank, version in enumerate(versions))
+        raise RuntimeError(
+            f"jupyter_hvd: the ranks compute with different versions: {told}. Install the same on all hosts"
+        )
     if len(set(seeds)) > 1:
         raise RuntimeError(
             f"jupyter_hvd: the ranks have different seeds: set {SEED_VARIABLE} to one number for all of them"
@@ -193,6 +198,14 @@ def require_equal_starts() -> None:
             "Python goes through a set of words in another order on each rank. If the program's result depends on that order, "
             "set PYTHONHASHSEED=0 for all ranks, as `jupyter hvd run` does."
         )
+
+
+def framework_versions() -> str:
+    """The versions of TensorFlow and of its Keras, in words."""
+    import tensorflow as tf
+
+    name = tf.keras.Model.__module__.partition(".")[0]
+    return f"TensorFlow {tf.__version__} and {name} {sys.modules[name].__version__}"
 
 
 def install(module: Any) -> None:

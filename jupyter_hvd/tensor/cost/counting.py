@@ -373,28 +373,43 @@ def _matches(
     whole, table = len(used) == table.shape[1], table[:, used]
     table = table if whole else np.unique(table, axis=0)  # the others are asked once known
     wanted = [np.broadcast_to(affine(q.arguments[k], columns), (rows,)) for k in known]
-    keys, asked = _ranked(table, wanted, rows)
+    keys, asked, size = _ranked(table, wanted, rows)
     order = np.argsort(keys, kind="stable")
-    first, last = (np.searchsorted(keys[order], asked, side) for side in ("left", "right"))
+    first, count = _runs(keys[order], asked, size)
     values = {
         index: (q.arguments[k], table[order, len(known) + n])
         for n, (index, k) in enumerate(solved.items())
     }
-    return _Matches(first, last - first, values)
+    return _Matches(first, count, values)
 
 
-def _ranked(table: Any, wanted: Sequence[Any], rows: int) -> tuple[Any, Any]:
-    """The leading columns of a table and those that are looked for, as one number a row: equal
-    where they are, -1 for what the table does not have.
+def _ranked(table: Any, wanted: Sequence[Any], rows: int) -> tuple[Any, Any, int]:
+    """The leading columns of a table and those that are looked for, as one number a row: equal where they are, -1 for what the
+    table does not have; and a number above all of them.
     """
-    keys, asked = np.zeros(len(table), np.int64), np.zeros(rows, np.int64)
+    keys, asked, size = np.zeros(len(table), np.int64), np.zeros(rows, np.int64), 1
+    if not len(table):
+        return keys, asked - 1, size
     for k, values in enumerate(wanted):
-        entries, ranks = np.unique(table[:, k], return_inverse=True)
-        place = _place(entries, values)
-        both = asked * len(entries) + place
-        known, keys = np.unique(keys * len(entries) + ranks, return_inverse=True)
-        asked = np.where((asked >= 0) & (place >= 0), _place(known, both), -1)
-    return keys, asked
+        low, high = int(table[:, k].min()), int(table[:, k].max())
+        extent = high - low + 1
+        if size * extent > np.iinfo(np.int64).max:
+            known, keys = np.unique(keys, return_inverse=True)
+            asked, size = _place(known, asked), len(known)
+        inside = (asked >= 0) & (values >= low) & (values <= high)
+        keys = keys * extent + (table[:, k] - low)
+        asked = np.where(inside, asked * extent + (values - low), -1)
+        size *= extent
+    return keys, asked, size
+
+
+def _runs(ordered: Any, asked: Any, size: int) -> tuple[Any, Any]:
+    """Where each number is in an array in order, and how many times. Numbers below a small `size` are counted, not searched."""
+    if size > 2 * (len(ordered) + len(asked)):
+        first, last = (np.searchsorted(ordered, asked, side) for side in ("left", "right"))
+        return first, last - first
+    counts = np.append(np.bincount(ordered, minlength=size), 0)  # the last is that of -1
+    return (np.cumsum(counts) - counts)[asked], counts[asked]
 
 
 def _place(known: Any, values: Any) -> Any:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from ..derivative.tangents import Linearization, addends
+from ..language.affine import Affine
 from ..language.depth import deep
 from ..language.predicates import (
     FALSE,
@@ -22,13 +27,16 @@ from ..language.predicates import (
     substitute,
 )
 from ..language.printer import show
-from ..language.terms import Binders, index_names, numbered, ranges
+from ..language.terms import Binder, Binders, index_names, numbered, ranges
 from ..polyhedral import sets
 from ..reference.evaluate import Environment
 from ..ssa.program import pointwise
+from .counting import Data, in_order_once, tables
 from .formula import Formula, Polynomial, count_formula
+from .pattern_picture import picture
 
 LARGER = 8  # times as large sizes at which a pattern without structure is full, too
+DRAWN = (12, 9, 7, 5)  # sizes of a picture, in the order in which the formula names them
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,39 @@ class Sparsity:
         where = "everywhere" if self.condition == TRUE else f"where {show(self.condition)}"
         said = f"; {self.reason}" if self.reason else ""
         return f"({row}; {column}) in {box or 'one entry'} {where}{said}\nentries: {self.count}"
+
+    def _repr_html_(self) -> str:
+        """The formula, and a picture at small sizes where no data decide."""
+        text = f"<pre>{escape(str(self))}</pre>"
+        if self.condition.relations:
+            return text
+        names = dict.fromkeys(
+            x for n in ranges((*self.rows, *self.columns)) for x in sorted(n.names)
+        )
+        names |= dict.fromkeys(
+            sorted(self.condition.names - {*index_names((*self.rows, *self.columns))})
+        )
+        sizes = {x: DRAWN[min(k, len(DRAWN) - 1)] for k, x in enumerate(names)}
+        shape = box_count(self.rows, sizes), box_count(self.columns, sizes)
+        rows, columns = np.divmod(entry_keys(self, sizes, {}), max(1, shape[1]))
+        at = ", ".join(f"{x} = {n}" for x, n in sizes.items())
+        return text + picture(rows, columns, shape, f"at {at}" if at else "")
+
+
+def entry_keys(found: Sparsity, sizes: Mapping[str, int], data: Mapping[str, Data]) -> Any:
+    """The positions of the entries in the matrix, row by row, in order."""
+    values = {x: Affine.of(n) for x, n in sizes.items()}
+    binders = tuple(
+        Binder(i, Affine.of(max(0, n.evaluate(sizes)))) for i, n in (*found.rows, *found.columns)
+    )
+    box, names = tuple(n.evaluate({}) for n in ranges(binders)), index_names(binders)
+    blocks = []
+    for rows, columns in tables(binders, substitute(found.condition, values), data):
+        key = np.zeros(rows, np.int64)
+        for index, extent in zip(names, box, strict=True):
+            key = key * extent + columns[index]
+        blocks.append(key)
+    return in_order_once(np.concatenate(blocks)) if blocks else np.zeros(0, np.int64)
 
 
 @deep()

@@ -63,6 +63,15 @@ class Points:
     slot: Any
     count: int
 
+    def inside(self, entries: Any) -> Any:
+        """Which points are added to some entries, which a mask says."""
+        return entries if self.slot is None else entries[self.slot]
+
+    def positions(self, entries: Any) -> Any:
+        """The entries of the source that are read for some entries, which a mask says, in the order of the points."""
+        at = self.inside(entries)
+        return np.flatnonzero(at) if self.position is None else self.position[at]
+
 
 @dataclass(frozen=True, eq=False)
 class Stage:
@@ -71,6 +80,11 @@ class Stage:
     name: str
     entries: Entries
     addends: tuple[Points, ...]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The tangents that it is computed from."""
+        return tuple(points.source for points in self.addends if points.source is not None)
 
 
 def stages(
@@ -237,6 +251,77 @@ def _pointed(
     source = part.tangent if has_source else None
     position = position if has_source else None
     return Points(source, position, part.value, binders, columns, slot, joined.rows)
+
+
+def upper_half(made: Sequence[Stage]) -> tuple[Stage, ...]:
+    """The stages of a symmetric Jacobian, of which the last has the entries on and above the diagonal, and no stage what is
+    not needed for these.
+    """
+    last = made[-1].entries
+    rows, columns = np.divmod(last.keys, max(1, prod(last.shape[: len(last.shape) // 2])))
+    needed = _needed(made, rows <= columns)
+    return tuple(_reduced(stage, needed) for stage in made if stage.name in needed)
+
+
+def _needed(made: Sequence[Stage], wanted: Any) -> dict[str, Any]:
+    """Of each stage that is read for the wanted entries of the last one, which of its entries are."""
+    needed = {made[-1].name: wanted}
+    counts = {stage.name: stage.entries.count for stage in made}
+    for stage in reversed(made):
+        if stage.name not in needed:
+            continue
+        for points in stage.addends:
+            if points.source is not None:
+                read = needed.setdefault(points.source, np.zeros(counts[points.source], bool))
+                read[points.positions(needed[stage.name])] = True
+    return needed
+
+
+def _reduced(stage: Stage, needed: Mapping[str, Any]) -> Stage:
+    """A stage with the needed entries and their points."""
+    here = needed[stage.name]
+    if all(needed[x].all() for x in (stage.name, *stage.sources)):
+        return stage
+    chosen: dict[int, Any] = {}  # columns are shared among stages and addends
+
+    def entries_of(column_: Any) -> Any:
+        if id(column_) not in chosen:
+            chosen[id(column_)] = column_[here]
+        return chosen[id(column_)]
+
+    entries = stage.entries
+    columns = tuple(map(entries_of, entries.columns))
+    kept = _entries(entries.shape, entries.keys[here], columns)
+    addends = []
+    for points in stage.addends:
+        at = points.inside(here)
+        position = points.position
+        if points.source is not None:
+            read = needed[points.source]
+            position = _renumbered(points.positions(here), read)
+        slot = None if points.slot is None else _renumbered(points.slot[at], here)
+        moved = {
+            i: entries_of(c) if points.slot is None else c[at] for i, c in points.columns.items()
+        }
+        addends.append(
+            Points(
+                points.source,
+                position,
+                points.value,
+                points.binders,
+                moved,
+                slot,
+                int(np.count_nonzero(at)),
+            )
+        )
+    return Stage(stage.name, kept, tuple(addends))
+
+
+def _renumbered(at: Any, kept: Any) -> Any:
+    """Positions among the kept ones; None where these are all of them, in order."""
+    found = (np.cumsum(kept) - 1)[at]
+    every = len(found) == np.count_nonzero(kept) and np.array_equal(found, np.arange(len(found)))
+    return None if every else found
 
 
 def column(a: Affine, columns: Columns, rows: int) -> Any:

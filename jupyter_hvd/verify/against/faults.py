@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..exact.compare import LEAST, Scale, compare_histories, is_close
-from ..exact.records import Fit
+from ..exact.scaling import first_other_rate, rate_fault, steps_by_place
 from .steps import Numbers, Process, Step
 
 Mode = Literal["exact", "scaled"]
@@ -33,16 +33,20 @@ Kind = Literal[
     "rate not scaled",
     "rate scaled twice",
     "rate scaled, batch not",
+    "schedule not scaled",
     "other rate",
     "other initial weights",
     "weights not broadcast",
     "weights changed between steps",
     "optimizer state not broadcast",
     "other update",
+    "other variables updated",
     "moments of batch normalisation local",
     "metric of one rank",
+    "other history",
     "early exit on one rank",
     "other number of steps",
+    "number of steps not divided",
     "the ranks fail",
 ]
 #: What is compared at each step, in the order in which one follows from the other.
@@ -57,8 +61,14 @@ RANKS_TOLERANCE = 1e-6
 VALUE_ROUNDING = 4e-6
 #: The change by an update may differ by this part: optimizers divide by roots, and multiply what rounding has left.
 UPDATE_TOLERANCE = 1e-2
+#: How the names of an evaluation's curves begin.
+EVALUATED = "val_"
+#: So much less than N times as many examples may N ranks take that do not divide a number of steps.
+MORE_EXAMPLES = 0.25
 #: Rows are the same where their projections differ by no more than this part of the largest.
 ROW_TOLERANCE = 1e-6
+#: By so much of their size half precision changes gradients.
+HALF_PRECISION = 2e-3
 #: Where less than this part of a run's rows is different, it reuses its examples as they are.
 REUSED = 0.7
 
@@ -165,6 +175,8 @@ def walk(
             ignored,
         )
         if len({len(s.names) for s in (*moment.ranks, *([moment.own] if moment.own else []))}) > 1:
+            if are_updated_at_once(original) and all(map(are_updated_at_once, ranks)):
+                return Walk(counts, find_variables_fault(moment))
             return Walk(counts, unjudged=f"step {index + 1} updates other variables")
         for aspect, check in checks:
             try:
@@ -208,6 +220,22 @@ def compare_ranks(original: Process, ranks: Sequence[Process], tolerance: float)
         (UPDATE, check_ranks_after),
     )
     return walk(original, ranks, checks, tolerance, paired=False)
+
+
+# Variables
+
+
+def are_updated_at_once(process: Process) -> bool:
+    """Whether one statement updates all variables, so that it can be compared with another program's."""
+    return len({(step.update_line, step.names) for step in process.steps}) == 1
+
+
+def find_variables_fault(moment: Moment) -> Fault:
+    """A step that updates more or fewer variables than another does."""
+    counts = [len(s.names) for s in moment.ranks]
+    said = " and ".join(map(str, dict.fromkeys(counts)))
+    own = f"; one process {len(moment.own.names)}" if moment.own is not None else ""
+    return moment.fault("other variables updated", UPDATE, f"ranks update {said} variables{own}")
 
 
 # Weights
@@ -330,8 +358,7 @@ def find_data_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fault 
     never = int(np.sum((taken == 0) & (wanted > 0)))
     if never > most_never_drawn(len(examples), int(taken.sum())):
         detail = f"{never} of {len(examples)} examples of one process are never taken"
-        line = ranks[0].steps[0].gradient_line if ranks[0].steps else ""
-        return Fault("other data on a rank", DATA, detail, 0, line), ""
+        return Fault("other data on a rank", DATA, detail, 0, ranks[0].data_line), ""
     if np.max(np.abs(taken - wanted)) > 1:
         return None, "not judged: examples are those of one process, drawn more or less often"
     once = "" if np.array_equal(wanted, taken) else " but for once"
@@ -373,7 +400,7 @@ def first_foreign(examples: Numbers, process: Process) -> tuple[int, str]:
     """Number and line of the first step with a row that is not among the examples."""
     for number, step in enumerate(process.steps, 1):
         if step.rows is not None and rows_missing_in(examples, step.rows):
-            return number, step.gradient_line
+            return number, process.data_line
     return 0, ""
 
 
@@ -386,7 +413,7 @@ def check_rates_equal(moment: Moment) -> Fault | bool:
     for rank, rate in enumerate(rates):
         if not is_close(rates[0], rate, 1e-6 * abs(rates[0])):
             detail = f"it is {rates[0]:.6g} on rank 0 and {rate:.6g} on rank {rank}"
-            return moment.fault("other rate", RATE, detail)
+            return moment.fault("other rate", RATE, detail, rate_line(moment))
     return True
 
 
@@ -401,8 +428,14 @@ def check_rate(moment: Moment) -> Fault | bool:
     detail = f"it is {rate:.6g}; {own:.6g} in one process"
     if own and is_close(rate / own, moment.size, 1e-3):
         detail += ", where all ranks together take no more examples a step"
-        return moment.fault("rate scaled, batch not", RATE, detail)
-    return moment.fault("other rate", RATE, detail)
+        return moment.fault("rate scaled, batch not", RATE, detail, rate_line(moment))
+    return moment.fault("other rate", RATE, detail, rate_line(moment))
+
+
+def rate_line(moment: Moment) -> str:
+    """The line to look at where a rate is wrong: that of the optimizer, unless it was right at first."""
+    first = moment.ranks[0]
+    return first.optimizer_line if moment.number == 1 else first.update_line
 
 
 def find_scaling_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fault | None, str]:
@@ -411,7 +444,7 @@ def find_scaling_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fau
     if not own or not ranks[0].steps:
         return None, ""
     if max(own) - min(own) > 1e-6 * max(own):
-        return None, "not known: one process changes its rate"
+        return find_schedule_fault(original, ranks)
     size = len(ranks)
     number, step = max(enumerate(ranks[0].steps, 1), key=lambda s: (s[1].rate, -s[0]))
     ratio = step.rate / max(own)
@@ -426,7 +459,37 @@ def find_scaling_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fau
     if kind is None:
         return None, f"not judged: {said}"
     detail = f"it is {said}, where {size} ranks take {size} times as many examples a step"
-    return Fault(kind, RATE, detail, number, step.update_line), ""
+    return Fault(kind, RATE, detail, number, step.optimizer_line or step.update_line), ""
+
+
+def find_schedule_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fault | None, str]:
+    """A fault in the rates of a schedule, compared at as many examples seen; or in words what was found."""
+    size = len(ranks)
+    before, after = steps_by_place(original.record), steps_by_place(ranks[0].record)
+    if len(before) != 1 or len(after) != 1 or not all(s.rows for s in (*before[0], *after[0])):
+        return None, "not known: one process changes its rate"
+    together = [replace(s, rows=s.rows * size, seen=s.seen * size) for s in after[0]]
+    place = first_other_rate(before[0], together, size)
+    line = ranks[0].steps[0].optimizer_line or after[0][0].line
+    if place is None:
+        return None, f"{size} times that of one process at as many examples seen"
+    first = together[place]
+    wrong = rate_fault(before[0], together, size)
+    if not wrong and place == 0 and is_close(first.rate, before[0][0].rate, 1e-3 * first.rate):
+        later = (s.rate for s in together)
+        wrong = "it is not scaled" * (max(later) <= (1 + 1e-3) * max(s.rate for s in before[0]))
+    if not wrong:
+        return (
+            None,
+            f"not judged: it is {first.rate:.6g} at step {place + 1}, and changes otherwise than in one process",
+        )
+    return Fault(
+        "schedule not scaled",
+        RATE,
+        f"compared at as many examples seen, {wrong}",
+        place + 1,
+        line,
+    ), ""
 
 
 # Losses
@@ -470,6 +533,14 @@ def factor_between(theirs: Numbers, own: Numbers, allowed: float) -> float | Non
     factor = float(theirs @ own) / square
     rest = np.abs(theirs - factor * own)
     return factor if np.all(rest <= 10 * allowed * max(1.0, abs(factor))) else None
+
+
+def step_factor(own: Step, other: Step, aspect: str) -> float | None:
+    """By what the loss, or the gradients, of one step are multiplied in another; None where no number does that."""
+    if aspect == LOSS:
+        return other.loss / own.loss if own.loss else None
+    allowed = 1e-3 * float(np.max(own.applied[:, 1], initial=0.0))
+    return factor_between(other.applied[:, 0], own.applied[:, 0], allowed)
 
 
 def is_factor(found: float | None, wanted: float) -> bool:
@@ -539,6 +610,10 @@ def check_gradients(moment: Moment) -> Fault | bool:
     elif own.gradients is not None and mean is not None:
         norm = max(scale, float(np.max(own.gradients[:, 1])))
         if np.all(np.abs(mean - own.gradients[:, 0]) <= moment.tolerance * norm):
+            if not changes and np.all(apart <= HALF_PRECISION * norm):
+                raise UnjudgedError(
+                    f"step {moment.number} applies gradients that are rounded to half precision, as `hvd.Compression.fp16` does"
+                )
             kind = "clipped before averaging" if changes else "gradients changed before the update"
     return moment.fault(kind, GRADIENTS, detail, place=place)
 
@@ -557,8 +632,8 @@ def check_averaging(moment: Moment) -> Fault | bool:
     norm = float(np.max(own.applied[:, 1], initial=0.0))
     if np.any(np.abs(own.gradients[:, 0] - own.applied[:, 0]) > moment.tolerance * norm):
         return True  # it clips, so that no more than equal gradients can be asked for
-    if np.all(np.abs(first.applied[:, 0] - mean) <= allowed):
-        return True
+    if np.all(np.abs(first.applied[:, 0] - mean) <= max(HALF_PRECISION, moment.tolerance) * scale):
+        return True  # `hvd.Compression.fp16` rounds them
     factor = factor_between(first.applied[:, 0], mean, allowed)
     size = moment.size
     if is_factor(factor, size):
@@ -609,7 +684,8 @@ def check_update(moment: Moment) -> Fault | bool:
     name = moment.ranks[0].names[place]
     differs = f"differs by {apart[place] / (largest or 1.0):.2g} of its size"
     detail = f"gradients and rate are equal, but the change of `{name}` {differs}"
-    return moment.fault("other update", UPDATE, detail, place=place)
+    line = moment.ranks[0].optimizer_line
+    return moment.fault("other update", UPDATE, detail, line, place=place)
 
 
 def update_difference(own: Step, other: Step) -> tuple[Numbers, float]:
@@ -674,6 +750,19 @@ def find_count_fault(original: Process, ranks: Sequence[Process]) -> Fault | Non
     return Fault("other number of steps", COUNT, detail, min(own, theirs) + 1, line)
 
 
+def find_scaled_count_fault(original: Process, ranks: Sequence[Process]) -> Fault | None:
+    """As many steps as one process makes, where all ranks together take N times as many examples in each."""
+    own, theirs = len(original.rows), sum(len(p.rows) for p in ranks)
+    steps = ranks[0].record.steps
+    if not own or original.record.stopped or steps < original.record.steps:
+        return None
+    if theirs / own < len(ranks) - MORE_EXAMPLES:
+        return None
+    line = ranks[0].steps[-1].update_line
+    detail = f"{steps} steps on {theirs} examples over all ranks; one process {original.record.steps} on {own}"
+    return Fault("number of steps not divided", COUNT, detail, original.record.steps, line)
+
+
 def find_metric_fault(original: Process, ranks: Sequence[Process], tolerance: float) -> tuple[Fault | None, str]:  # fmt: skip
     """A curve of rank 0 that is its own, where the mean over ranks is that of one process; or in words what was found."""
     own = original.record
@@ -685,22 +774,40 @@ def find_metric_fault(original: Process, ranks: Sequence[Process], tolerance: fl
         if len(others) < len(ranks):
             break
         for name, curve in fit.curves.items():
-            found = is_of_one_rank(name, curve, others, tolerance)
-            if found:
-                detail = f"`{name}` of rank 0 is {others[0].curves[name][-1]:.6g}, the mean over ranks {curve[-1]:.6g}"
+            theirs = [other.curves.get(name, ()) for other in others]
+            if not differs(curve, theirs, tolerance):
+                continue
+            said = f"`{name}` of rank 0 is {theirs[0][-1]:.6g}"
+            if is_mean(curve, theirs, tolerance):
+                detail = f"{said}, the mean over ranks {curve[-1]:.6g}"
                 return Fault("metric of one rank", METRICS, detail, 0, others[0].line), ""
+            # How a training's own curves are kept is the program's business; an evaluation is Keras' own.
+            if name.startswith(EVALUATED):
+                detail = f"{said}; {curve[-1]:.6g} in one process, where weights are equal"
+                return Fault("other history", METRICS, detail, 0, others[0].line), ""
     return None, f"not judged: {compared.differences[0]}"
 
 
-def is_of_one_rank(name: str, curve: Sequence[float], fits: Sequence[Fit], tolerance: float) -> bool:  # fmt: skip
-    """Whether only the mean over ranks of a curve is that of one process."""
-    theirs = [fit.curves.get(name, ()) for fit in fits]
+Curve = Sequence[float]
+
+
+def differs(curve: Curve, theirs: Sequence[Curve], tolerance: float) -> bool:
+    """Whether rank 0's curve is another than one process's; curves of other lengths are not compared."""
     if any(len(values) != len(curve) for values in theirs):
         return False
-    array, own = np.array(theirs), np.array(curve)
-    allowed = tolerance * max(LEAST, float(np.max(np.abs(own), initial=0.0)))
-    of_rank_0 = np.abs(array[0] - own) > allowed
-    return bool(np.any(of_rank_0) and np.all(np.abs(array.mean(axis=0) - own) <= allowed))
+    return bool(
+        np.any(np.abs(np.array(theirs[0]) - np.array(curve)) > curve_tolerance(curve, tolerance))
+    )
+
+
+def is_mean(curve: Curve, theirs: Sequence[Curve], tolerance: float) -> bool:
+    """Whether a curve is the mean of those of the ranks."""
+    apart = np.abs(np.mean(theirs, axis=0) - np.array(curve))
+    return bool(np.all(apart <= curve_tolerance(curve, tolerance)))
+
+
+def curve_tolerance(curve: Curve, tolerance: float) -> float:
+    return tolerance * max(LEAST, float(np.max(np.abs(curve), initial=0.0)))
 
 
 def find_mode(original: Process, ranks: Sequence[Process]) -> tuple[Mode | None, str]:

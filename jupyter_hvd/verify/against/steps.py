@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +19,8 @@ class Step:
     """One update by an optimizer, and what led to it.
 
     Attributes:
-        names: of the variables. rate: the learning rate. update_line, gradient_line: of the program.
+        names: of the variables. rate: the learning rate.
+        update_line, gradient_line, optimizer_line: of the program; the last is where the optimizer was made.
         before, applied, after: a projection and a norm of each variable before the update, of the gradient that it is given, and
             of the variable after it, shape `(variables, 2)`.
         gradients: the same of the gradients that this process computed; None where these were for other variables.
@@ -37,6 +38,7 @@ class Step:
     loss: float = float("nan")
     gradient_line: str = ""
     rows: Numbers | None = None
+    optimizer_line: str = ""
 
     @property
     def change(self) -> Numbers:
@@ -67,13 +69,30 @@ class Process:
         return np.concatenate([np.zeros(0), *(s.rows for s in self.steps if s.rows is not None)])
 
     @property
+    def data_line(self) -> str:
+        """Where its data are batched, if that is one place, or else where gradients are taken of them."""
+        if len(self.record.batch_lines) == 1:
+            return self.record.batch_lines[0]
+        return self.steps[0].gradient_line if self.steps else ""
+
+    @property
     def batch_size(self) -> int:
         """Rows of its largest batch, 0 where none was seen."""
         return max((len(s.rows) for s in self.steps if s.rows is not None), default=0)
 
 
-def process_of(record: Record) -> Process:
-    return Process(record, tuple(steps_of(record)))
+def process_of(record: Record, size: int = 1) -> Process:
+    """What a process did.
+
+    Args:
+        size: of how many ranks. Where these share each batch by this package, every rank is given all rows of it, and
+            computes those of its own number.
+    """
+    steps = steps_of(record)
+    if record.shared:
+        own = slice(record.rank, None, size)
+        steps = [s if s.rows is None else replace(s, rows=s.rows[own]) for s in steps]
+    return Process(record, tuple(steps))
 
 
 def steps_of(record: Record) -> Sequence[Step]:
@@ -104,6 +123,7 @@ def steps_of(record: Record) -> Sequence[Step]:
                 loss=gradient.value if gradient is not None else float("nan"),
                 gradient_line=record.sites[gradient.site].line if gradient is not None else "",
                 rows=batch.measures if batch is not None and len(batch.measures) else None,
+                optimizer_line=site.optimizer_line,
             )
         )
         latest.clear()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,15 +13,14 @@ from ...documents import Document
 from ...launchers.hosts import LaunchError, hosts_for
 from ...launchers.job import TIMED_OUT
 from ...launchers.reaper import private_folder
-from ...rank.forks import forkservers
+from ...rank.forks import separate_forkservers
 from .. import checks
 from ..checks import Check
-from ..exact.compare import TOLERANCE, number_of
+from ..exact.compare import TOLERANCE
 from ..exact.rank import SEEDS_VARIABLE, WORKERS_VARIABLE, last_line, limits
 from ..exact.verification import (
     PRELOADED,
     REFERENCE,
-    SLACK,
     Run,
     Runner,
     named,
@@ -31,43 +29,20 @@ from ..exact.verification import (
     said_of,
 )
 from ..workspace import changed, check_room, state_beside
-from .faults import (
-    BEFORE,
-    BROADCAST,
-    COUNT,
-    DATA,
-    GRADIENTS,
-    LOSS,
-    METRICS,
-    RATE,
-    UPDATE,
-    Fault,
-    Kind,
-    Mode,
-    Walk,
-    compare_ranks,
-    compare_with_original,
-    find_count_fault,
-    find_data_fault,
-    find_exit_fault,
-    find_metric_fault,
-    find_mode,
-    find_scaling_fault,
-    have_same_data,
-    variables_of_rounding,
-)
+from .faults import BROADCAST, COUNT, GRADIENTS, UPDATE, Fault, Mode, find_exit_fault, find_mode
+from .judgement import ONE_RANK, MoreRuns, find_step_fault, judge_with
 from .steps import Process, process_of
 
 #: What a program that is distributed by `tf.distribute` has in it.
 BY_TENSORFLOW = "MultiWorkerMirroredStrategy"
-#: In which one thing follows from another within a step.
-ORDER = (BEFORE, DATA, RATE, LOSS, GRADIENTS, UPDATE)
 #: Steps of the run in which each rank has a seed of its own: a broadcast shows at the second.
 STEPS_OF_OWN_SEEDS = 3
-#: What a comparison of the ranks with one another shows, whatever the original does.
-BETWEEN_RANKS: frozenset[Kind] = frozenset(
-    {"not averaged", "weights not broadcast", "optimizer state not broadcast"}
-)
+#: So many times the steps of the original the other program may make before it is ended.
+MORE_STEPS = 2
+#: Losses of the original and of the other program, by step.
+Curves = tuple[tuple[float, ...], tuple[float, ...]]
+#: The runs of an original that are made already, by its file and the name of the run.
+KnownRuns = MutableMapping[tuple[Path, str, int | None], Run]
 #: What must have been seen to be right before a program is called right.
 REQUIRED = (GRADIENTS, UPDATE, BROADCAST)
 
@@ -80,6 +55,7 @@ class AgainstVerification:
         mode: whether the ranks share the original's batches ("exact") or take one each ("scaled"); None where that is not known.
         fault: the first one, of which others may be consequences. steps: how many one process made.
         compared: how many of them were compared with steps of the other program. unjudged: why not all of them.
+        design: what differs from one process by design; "" for nothing. curves: the losses of both programs, step by step.
     """
 
     checks: tuple[Check, ...]
@@ -89,6 +65,8 @@ class AgainstVerification:
     fault: Fault | None = None
     compared: int = 0
     unjudged: str = ""
+    design: str = ""
+    curves: Curves = ((), ())
 
     @property
     def fails(self) -> bool:
@@ -111,6 +89,11 @@ class AgainstVerification:
             return "The other program does not train as it should."
         if not self.holds:
             return "This training cannot be judged: too little of it could be compared."
+        if self.design:
+            return (
+                f"On {self.size} ranks the other program is right by Horovod's documentation, and differs from one process "
+                f"by design: {self.design}."
+            )
         same = "the other program trains as the original does in one process"
         if self.compared and self.compared == self.steps:
             return f"On {self.size} ranks {same}, as far as it was observed."
@@ -130,6 +113,7 @@ class AgainstVerification:
             "steps": self.steps,
             "compared": self.compared,
             "unjudged": self.unjudged,
+            "design": self.design,
             "checks": [check.as_json() for check in self.checks],
             "fault": None if self.fault is None else asdict(self.fault),
             "holds": self.holds,
@@ -157,6 +141,8 @@ def verify_against(
     beside: Path | None = None,
     confirmed: bool = False,
     listener: Callable[[Check], None] = lambda _: None,
+    known: KnownRuns | None = None,
+    launcher: Sequence[str] | None = None,
 ) -> AgainstVerification:
     """Judge a program that distributes its training itself, by running it beside the original.
 
@@ -173,6 +159,8 @@ def verify_against(
         beside: the folder whose files the original has copies of, that of its file if None.
         confirmed: the user knows that there is much to copy.
         listener: hears of each check as it begins and ends.
+        launcher: the words of a command that starts the ranks of the other program; this package starts them if None.
+        known: runs of the original by verifications before, with the same variables; runs of this one are added.
 
     Raises:
         UnusableInputError: there is no room for the copies.
@@ -189,7 +177,7 @@ def verify_against(
         found.append(check)
         listener(check)
 
-    with private_folder() as folder, forkservers(folder.path, folder.job, PRELOADED) as forks:
+    with private_folder() as folder, separate_forkservers(PRELOADED) as forks:
         for source in dict.fromkeys(folders):
             check_room(source, folder.path, copies=3 + 2 * size, confirmed=confirmed)
         untouched = {source: state_beside(source, folder.path) for source in folders}
@@ -211,7 +199,8 @@ def verify_against(
             return AgainstVerification(tuple(found), size, steps=made, **found_out)
 
         seconds = timeout / size
-        reference = alone.alone(REFERENCE, limits(steps, seconds, details=True))
+        runs = OriginalRuns(alone, {} if known is None else known)
+        reference = runs.made(REFERENCE, steps, seconds=seconds)
         one = reference.first
         if one is None or not one.steps or one.error:
             said = no_reference(reference, timeout) if one is None else said_of(one, seconds)
@@ -220,30 +209,52 @@ def verify_against(
         refused += one.refused
         tell(Check(REFERENCE, "pass", said_of(one, seconds)))
         own = process_of(one)
-        limit = limits(one.steps if one.stopped else None, details=True)
-        limit = {**limit, SEEDS_VARIABLE: "same", **workers_for(other.document, size)}
-        job = distributed.on_ranks(named(size, "training"), size, limit, one.steps)
+
+        def run_other(name: str, ranks: int, limit: Mapping[str, str], most: int) -> Run:
+            variables = {**limit, **workers_for(other.document, ranks)}
+            if launcher is not None:
+                return distributed.by_launcher(name, launcher, ranks, variables, most)
+            return distributed.on_ranks(name, ranks, variables, most)
+
+        # A program that trains for ever shows after some more steps that it makes too many.
+        most = one.steps if one.stopped else MORE_STEPS * one.steps + 1
+        same = {**limits(most, details=True), SEEDS_VARIABLE: "same"}
+        job = run_other(named(size, "training"), size, same, one.steps)
         ranks = processes_of(job)
         refused += [name for p in ranks for name in p.record.refused]
         if job.code or len(ranks) < size:
             check, fault = judge_ending(job, ranks, size, timeout)
+            earlier = find_step_fault(own, ranks, mode or find_mode(own, ranks)[0], tolerance)
+            if earlier is not None and len(ranks) == size:
+                check, fault = (
+                    replace(check, status="fail", detail=f"{earlier}\n{check.detail}"),
+                    earlier,
+                )
             tell(check)
             return conclude(one.steps, mode=mode, fault=fault)
         tell(Check(named(size, "ending"), "pass", "all ranks end without an error"))
-        short = limits(STEPS_OF_OWN_SEEDS, details=True)
-        differing = {**short, SEEDS_VARIABLE: "each", **workers_for(other.document, size)}
-        again = distributed.on_ranks(named(size, "own seeds"), size, differing, STEPS_OF_OWN_SEEDS)
-        seeded = processes_of(again) if not again.code else ()
         if mode is None:
             mode, reason = find_mode(own, ranks)
             if mode is None:
                 tell(Check(named(size, "batches"), "unknown", f"not known: {reason}"))
                 return conclude(one.steps)
             tell(Check(named(size, "batches"), "pass", f"{mode}: {reason}"))
-        judgement = judge(own, ranks, seeded, mode, tolerance)
-        if judgement.needs_noise:
-            noise = run_again(alone, one.steps if one.stopped else None, one.steps)
-            judgement = judge(own, ranks, seeded, mode, tolerance, noise)
+
+        def one_rank() -> Process | None:
+            if launcher is not None:
+                return None
+            return next(iter(processes_of(run_other(ONE_RANK, 1, same, one.steps))), None)
+
+        def own_seeds() -> tuple[Process, ...]:
+            each = {**limits(STEPS_OF_OWN_SEEDS, details=True), SEEDS_VARIABLE: "each"}
+            run = run_other(named(size, "own seeds"), size, each, STEPS_OF_OWN_SEEDS)
+            return () if run.code else processes_of(run)
+
+        def again() -> tuple[Process, ...]:
+            return runs.again(one.steps if one.stopped else None, one.steps)
+
+        more = MoreRuns(again, one_rank, own_seeds)
+        judgement = judge_with(more, own, ranks, mode, tolerance)
         for check in judgement.checks(size):
             tell(check)
         return conclude(
@@ -252,7 +263,41 @@ def verify_against(
             fault=judgement.first,
             compared=judgement.compared,
             unjudged=judgement.unjudged,
+            design=judgement.design,
+            curves=loss_curves(own, ranks),
         )
+
+
+@dataclass(frozen=True)
+class OriginalRuns:
+    """Runs of the original in one process, each of which is made once."""
+
+    runner: Runner
+    known: KnownRuns
+
+    def made(
+        self,
+        name: str,
+        steps: int | None,
+        *,
+        seconds: float = 0.0,
+        rounding: int = 0,
+        most: int = 0,
+    ) -> Run:
+        """A run that ends after so many steps or seconds. The rest: see `limits` and `Runner.alone`."""
+        key = (self.runner.path.resolve(), name, steps)
+        if key not in self.known:
+            limit = limits(steps, seconds, rounding, details=True)
+            self.known[key] = self.runner.alone(name, limit, most)
+            self.runner.forget(name)
+        return self.known[key]
+
+    def again(self, steps: int | None, most: int) -> tuple[Process, ...]:
+        """Two more runs: one just the same, and one that rounds otherwise; none where they fail."""
+        names = (("one process again", 0), ("one process, rounded otherwise", 1))
+        runs = [self.made(name, steps, rounding=rounding, most=most) for name, rounding in names]
+        records = [run.first for run in runs]
+        return tuple(process_of(r) for r in records if r is not None) if all(records) else ()
 
 
 def workers_for(document: Document, size: int) -> Mapping[str, str]:
@@ -265,7 +310,7 @@ def workers_for(document: Document, size: int) -> Mapping[str, str]:
 
 
 def processes_of(job: Run) -> tuple[Process, ...]:
-    return tuple(map(process_of, job.records))
+    return tuple(process_of(record, len(job.records)) for record in job.records)
 
 
 def judge_ending(job: Run, ranks: tuple[Process, ...], size: int, timeout: float) -> tuple[Check, Fault | None]:  # fmt: skip
@@ -284,155 +329,8 @@ def judge_ending(job: Run, ranks: tuple[Process, ...], size: int, timeout: float
     return check, fault
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """What was found, by aspect.
-
-    Attributes:
-        paired: the comparison with the original, step by step. between: that of the ranks with one another.
-        faults: of whole runs. said: what else was found.
-        noise: why a difference from the original says nothing.
-    """
-
-    paired: Walk
-    between: Walk
-    faults: tuple[Fault, ...]
-    said: Mapping[str, str]
-    noise: str = ""
-
-    @property
-    def all_faults(self) -> list[Fault]:
-        """Faults, those of whole runs first; of the two comparisons by step, the earlier one counts."""
-        walks = [w.fault for w in (self.paired, self.between) if w.fault is not None]
-        if self.noise:
-            walks = walks[1:] if walks and walks[0] is self.paired.fault else walks
-        return [*self.faults, *sorted(walks, key=lambda fault: fault.step)[:1]]
-
-    @property
-    def first(self) -> Fault | None:
-        """The fault that shows first; one of data explains others."""
-        order = lambda f: (f.aspect != DATA, f.step or float("inf"))  # noqa: E731
-        return min(self.all_faults, key=order, default=None)
-
-    @property
-    def unjudged(self) -> str:
-        """Why steps were not compared with those of the original."""
-        return self.noise or self.paired.unjudged
-
-    @property
-    def compared(self) -> int:
-        """How many steps were, and are equal."""
-        return self.paired.counts[UPDATE]
-
-    @property
-    def needs_noise(self) -> bool:
-        """Whether a fault may be one of rounding, or of an original that does not train twice alike."""
-        fault = self.paired.fault
-        return fault is not None and fault is self.first and fault.kind not in BETWEEN_RANKS
-
-    def checks(self, size: int) -> Iterator[Check]:
-        """A check for each aspect."""
-        faults = {fault.aspect: fault for fault in reversed(self.all_faults)}
-        for aspect in (BEFORE, DATA, RATE, LOSS, GRADIENTS, UPDATE, BROADCAST, COUNT, METRICS):
-            name, said = named(size, aspect), self.said.get(aspect, "")
-            paired, between = self.paired.counts[aspect], self.between.counts[aspect]
-            if aspect in faults:
-                yield Check(name, "fail", str(faults[aspect]))
-            elif said:
-                yield Check(name, "unknown" if said.startswith("not ") else "pass", said)
-            elif paired:
-                yield Check(name, "pass", f"as in one process in {number_of_steps(paired)}")
-            elif between:
-                text = f"right between ranks in {number_of_steps(between)}; not compared with one process"
-                yield Check(name, "pass", text)
-            else:
-                text = f"not judged: {self.unjudged}" if self.unjudged else "not observed"
-                yield Check(name, "unknown", text)
-
-
-def number_of_steps(count: int) -> str:
-    return number_of(count, "step", "steps")
-
-
-def judge(
-    own: Process,
-    ranks: tuple[Process, ...],
-    seeded: tuple[Process, ...],
-    mode: Mode,
-    tolerance: float,
-    noise: tuple[Process, ...] = (),
-) -> Judgement:
-    """Judge runs of both programs.
-
-    Args:
-        own: of the original. ranks: with equal seeds. seeded: with a seed each; empty where that run failed.
-        noise: the original again, and where it rounds otherwise.
-    """
-    faults: list[Fault | None] = [find_exit_fault(ranks)]
-    said: dict[str, str] = {}
-    paired = Walk(Counter(), unjudged="each rank takes a whole batch, and one process one of them")
-    if mode == "exact":
-        paired = compare_with_original(own, ranks, tolerance)
-    reason = ""
-    if noise and paired.fault is not None:
-        ignored = variables_of_rounding(own, noise[-1])
-        paired = compare_with_original(own, ranks, tolerance, ignored)
-        again = (compare_with_original(own, [p], tolerance, ignored) for p in noise)
-        reason = explain_by_noise(paired.fault, *again) if paired.fault is not None else ""
-    if have_same_data(ranks) and (not seeded or have_same_data(seeded)):
-        line = ranks[0].steps[0].gradient_line
-        detail = f"all {len(ranks)} ranks take equal examples at each step"
-        faults.append(Fault("the same data on all ranks", DATA, detail, 1, line))
-    elif paired.unjudged or not paired.counts[DATA]:
-        fault, said[DATA] = find_data_fault(own, ranks)
-        faults.append(fault)
-    between = compare_ranks(own, ranks, tolerance)
-    own_seeds = compare_ranks(own, seeded, tolerance) if seeded else Walk(Counter())
-    if own_seeds.fault is not None and between.fault is None:
-        faults.append(replace(own_seeds.fault, aspect=BROADCAST))
-    elif own_seeds.fault is None and own_seeds.counts[UPDATE]:
-        equal_start = own_seeds.counts[BEFORE] == len(seeded[0].steps)
-        after = "from the first step on" if equal_start else "after the first step"
-        said[BROADCAST] = f"ranks with other random numbers have equal weights {after}"
-    if mode == "scaled":
-        fault, said[RATE] = find_scaling_fault(own, ranks)
-        faults.append(fault)
-        said[COUNT] = f"{ranks[0].record.steps} on each rank; {own.record.steps} in one process"
-    else:
-        faults.append(find_count_fault(own, ranks))
-        said[COUNT] = f"{own.record.steps} steps"
-        if paired.fault is None and not paired.unjudged:
-            fault, said[METRICS] = find_metric_fault(own, ranks, tolerance)
-            faults.append(fault)
-    return Judgement(paired, between, tuple(f for f in faults if f is not None), said, reason)
-
-
-def run_again(alone: Runner, steps: int | None, most: int) -> tuple[Process, ...]:
-    """Two more runs of the original: one just the same, and one that rounds otherwise; none where they fail."""
-    found = []
-    for name, rounding in (("one process again", 0), ("one process, rounded otherwise", 1)):
-        record = alone.alone(name, limits(steps, rounding=rounding, details=True), most).first
-        alone.forget(name)
-        if record is None:
-            return ()
-        found.append(process_of(record))
-    return tuple(found)
-
-
-def explain_by_noise(fault: Fault, again: Walk, rounded: Walk) -> str:
-    """Why a difference from the original says nothing about the ranks; "" where it does.
-
-    Args:
-        again, rounded: comparisons of the original with itself, and with itself where it rounds otherwise.
-    """
-    said = "two runs of the original with equal seeds differ"
-    for noise, slack in ((again, 1), (rounded, SLACK)):
-        begins = noise.fault.step if noise.fault is not None else noise.counts[BEFORE] + 1
-        if noise.fault is None and not noise.unjudged:
-            begins = 0
-        aspect = noise.fault.aspect if noise.fault is not None else BEFORE
-        later = begins == fault.step and ORDER.index(aspect) > ORDER.index(fault.aspect)
-        if begins and begins <= slack * fault.step and not later:
-            return f"{said} from step {begins} on"
-        said = "in one process, too, rounding makes such differences"
-    return ""
+def loss_curves(own: Process, ranks: tuple[Process, ...]) -> Curves:
+    """The loss of each step of the original, and the mean of the ranks' losses; nan where there was none."""
+    steps = zip(*(p.steps for p in ranks), strict=False)
+    theirs = tuple(sum(s.loss for s in step) / len(ranks) for step in steps)
+    return tuple(s.loss for s in own.steps), theirs

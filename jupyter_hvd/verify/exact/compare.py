@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -355,22 +355,3 @@ def numbered(variables: Sequence[Variable]) -> dict[tuple[str, tuple[int, ...], 
         found[(*key, before[key])] = variable
         before[key] += 1
     return found
-
-
-# What varies in one process, too
-
-
-def without(
-    comparison: Comparison, noise: Comparison, is_noise: Callable[[Difference, Difference], bool]
-) -> Comparison:
-    """A comparison without the differences that two runs in one process have, too.
-
-    Args:
-        noise: the same aspect of two runs in one process. is_noise: whether a difference is explained by one of those.
-    """
-    kept = tuple(
-        d
-        for d in comparison.differences
-        if not any(n.key == d.key and is_noise(d, n) for n in noise.differences)
-    )
-    return Comparison(comparison.aspect, comparison.observed, comparison.count, kept)

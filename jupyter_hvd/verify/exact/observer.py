@@ -24,6 +24,7 @@ from ...launchers.whereabouts import own_files
 from ...runtime.sharing.context import sharing
 from ...runtime.sharing.program import without_xla
 from .records import KINDS, Event, Fit, Kind, Record, Site, Variable
+from .rounding import looking_up, rounded_otherwise
 
 if TYPE_CHECKING:
     from ...runtime.sharing.keras_versions import Keras
@@ -44,9 +45,13 @@ HOOKS = (
     "type(tf.function(…)).__call__",
     "tensorflow.python.ops.resource_variable_ops.BaseResourceVariable.__init__",
 )
+#: And where gradients are added up in pieces.
+ROUNDING_HOOKS = ("tensorflow.python.framework.ops.gradient_registry.lookup",)
 #: And where steps are observed in detail.
 DETAILED_HOOKS = (
     "keras.layers.Layer.__call__",
+    "keras.optimizers.Optimizer.__init__",
+    "tf.data.Dataset.batch",
     "keras.optimizers.Optimizer._all_reduce_sum_gradients",  # and what else `Keras.reductions` has
 )
 #: So many numbers about variables are stored for each process; losses and rates are stored after that, too.
@@ -54,8 +59,6 @@ MOST_MEASURES = 2**22
 #: Bytes of variables that are held until the end of the program, in the order in which they were made.
 MOST_BYTES = 2**30
 MOST_PRINTS = 20_000
-#: How much a gradient is changed where it is to be rounded otherwise, relative to the largest of its entries.
-LAST_BIT = 2.0**-22
 #: The attribute of a graph that holds the last operation that calls back.
 LAST_NOTE = "_jupyter_hvd_last_note"
 #: Reads of a variable, and variables that a compiled function makes later.
@@ -75,8 +78,8 @@ class Observer:
 
     Args:
         steps: the program ends, in order, after so many training steps. seconds: or after this time.
-        rounding: gradients are changed in their last bit, for each number above 0 in another pattern, which shows what
-            rounding makes of the training.
+        rounding: gradients are changed in their last bit, for each number above 0 in another pattern.
+        pieces: gradients are added up as so many ranks do. Both show what rounding makes of the training (`rounding.py`).
         details: observe the rows of each batch, too, the gradients that each update is given, and variables before it.
         report: a file that gets the number of steps.
     """
@@ -86,11 +89,12 @@ class Observer:
         steps: int = sys.maxsize,
         seconds: float = float("inf"),
         rounding: int = 0,
+        pieces: int = 1,
         details: bool = False,
         report: Path | None = None,
     ) -> None:
         self._most_steps, self._most_seconds, self._rounding = steps, seconds, rounding
-        self._details = details
+        self._pieces, self._details = pieces, details
         self._report = report
         self._thread = threading.get_ident()
         self._replaced: list[tuple[Any, str, Any]] = []
@@ -111,6 +115,8 @@ class Observer:
         self._fits: list[Fit] = []
         self._prints: list[tuple[str, str]] = []
         self._rows: set[int] = set()
+        self._optimizer_lines: dict[int, str] = {}
+        self._batch_lines: dict[str, None] = {}
         self._suspended = 0
         self._reduced: list[Any] | None = None
         self._depth = 0
@@ -128,6 +134,7 @@ class Observer:
 
         from ...runtime.sharing.keras_versions import (
             compiled_function,
+            gradient_registry,
             keras_of,
             variable_classes,
         )
@@ -144,6 +151,10 @@ class Observer:
         if self._details:
             layer = keras.Layer
             self._replace(layer, "__call__", self._observe_batch(layer.__call__, tf.keras.Model))
+            for kind, _ in keras.updates:
+                self._replace(kind, "__init__", self._noting(kind.__init__, self._note_optimizer))
+            batch = tf.data.Dataset.batch
+            self._replace(tf.data.Dataset, "batch", self._noting_line(batch))
             for kind, name in keras.reductions:
                 self._replace(kind, name, self._observe_reduction(getattr(kind, name)))
         self._replace(builtins, "print", self._observe_print(builtins.print))
@@ -158,6 +169,10 @@ class Observer:
         self._replace(kind, "__call__", self._observe_call(kind.__call__))
         for owner in (tf, tf.compat.v2):
             self._replace(owner, "function", without_xla(owner.function))
+        if self._pieces > 1:
+            registry = gradient_registry()
+            kind = type(registry)
+            self._replace(kind, "lookup", looking_up(kind.lookup, registry, self._pieces))
         sharing.listener = self._observe_rows
         random.setstate(state)
 
@@ -185,6 +200,7 @@ class Observer:
             shared=sharing.has_shared,
             normalizations=self._names_of(self._is_normalization),
             random_layers=self._names_of(draws_random_numbers),
+            batch_lines=tuple(self._batch_lines),
             stopped=self._stopped,
             **known,
         )
@@ -248,7 +264,8 @@ class Observer:
             if self._details and in_worker():
                 self._note_applied(variables, rate, self._reduced or args[0])
             values = [tf.convert_to_tensor(tensorflow_variable(v)) for v in variables]
-            self._note("update", tuple(map(name_of, variables)), rate, values)
+            made = self._optimizer_lines.get(id(optimizer), "")
+            self._note("update", tuple(map(name_of, variables)), rate, values, made)
             if tf.executing_eagerly():
                 self._stop_if_enough()
             return result
@@ -327,34 +344,42 @@ class Observer:
             or in_dataset()
         )
 
-    def _note(self, kind: Any, names: tuple[str, ...], value: Any, tensors: Sequence[Any]) -> None:
-        """Note a value and the measures of some tensors, now or whenever the compiled step runs."""
+    def _note(
+        self, kind: Any, names: tuple[str, ...], value: Any, tensors: Sequence[Any], made: str = ""
+    ) -> None:
+        """Note a value and the measures of some tensors, now or whenever the compiled step runs.
+
+        Args:
+            made: the line of an optimizer.
+        """
         import tensorflow as tf
 
         numbers = [tf.cast(n, tf.float64) for tensor in tensors for n in measures(tensor)]
-        self._note_numbers(kind, names, value, tf.stack(numbers) if numbers else tf.zeros(0))
+        stacked = tf.stack(numbers) if numbers else tf.zeros(0)
+        self._note_numbers(kind, names, value, stacked, made)
 
-    def _note_numbers(self, kind: Any, names: tuple[str, ...], value: Any, numbers: Any) -> None:
+    def _note_numbers(
+        self, kind: Any, names: tuple[str, ...], value: Any, numbers: Any, made: str = ""
+    ) -> None:
         """Note a value and a vector of numbers."""
         import tensorflow as tf
 
         parts = [tf.reshape(value, [1]), numbers]
         stacked = tf.concat([tf.cast(part, tf.float64) for part in parts], 0)
         if tf.executing_eagerly():
-            self._add(self._site(kind, line_now(), names), stacked.numpy())
+            self._add(self._site(Site(kind, line_now(), names, made)), stacked.numpy())
             return
-        site = self._site(kind, line_of(stacked.op), names)
+        site = self._site(Site(kind, line_of(stacked.op), names, made))
         # TensorFlow would run the notes of a graph in any order.
         graph = stacked.graph
         with tf.control_dependencies(getattr(graph, LAST_NOTE, [])):
             note = tf.numpy_function(functools.partial(self._add, site), [stacked], [])
         setattr(graph, LAST_NOTE, [note])
 
-    def _site(self, kind: Any, line: str, names: tuple[str, ...]) -> int:
-        site = Site(kind, line, names)
+    def _site(self, site: Site) -> int:
         if site not in self._sites:
             self._sites[site] = len(self._sites)
-            self._kinds.append(kind)
+            self._kinds.append(site.kind)
         return self._sites[site]
 
     def _add(self, site: int, numbers: Any) -> None:
@@ -476,6 +501,21 @@ class Observer:
 
         return noted
 
+    def _noting_line(self, batch: Callable[..., Any]) -> Callable[..., Any]:
+        """`batch` of a dataset, of which the user's line is noted."""
+
+        @functools.wraps(batch)
+        def noted(*args: Any, **options: Any) -> Any:
+            line = own_line()
+            if line:
+                self._batch_lines[line] = None
+            return batch(*args, **options)
+
+        return noted
+
+    def _note_optimizer(self, optimizer: Any) -> None:
+        self._optimizer_lines[id(optimizer)] = line_now()
+
     def _hold(self, variable: Any) -> None:
         if type(variable).__name__ in OTHERS:
             return
@@ -591,33 +631,6 @@ def measures(tensor: Any) -> list[Any]:
     ]
 
 
-def rounded_otherwise(gradients: list[Any], pattern: int = 1) -> list[Any]:
-    """Gradients with other last bits; what is exactly zero stays so.
-
-    Args:
-        pattern: chooses which entries become larger, and which smaller.
-    """
-    import tensorflow as tf
-
-    floats = [getattr(g, "values", g) for g in gradients if g is not None]
-    floats = [g for g in floats if g.dtype.is_floating]
-    if not floats:
-        return gradients
-    largest = tf.reduce_max([tf.reduce_max(tf.abs(tf.cast(g, tf.float32))) for g in floats])
-
-    def rounded(g: Any) -> Any:
-        if g is None or not g.dtype.is_floating:
-            return g
-        if isinstance(g, tf.IndexedSlices):
-            return tf.IndexedSlices(rounded(g.values), g.indices, g.dense_shape)
-        places = tf.reshape(tf.range(tf.size(g)), tf.shape(g))
-        sign = tf.sign(tf.cos((1.7 + 0.4 * pattern) * tf.cast(places, tf.float32) + 0.3))
-        moved = g + tf.cast(LAST_BIT * largest * sign, g.dtype)
-        return tf.where(tf.equal(g, 0), g, moved)
-
-    return list(map(rounded, gradients))
-
-
 def line_now() -> str:
     """The line of the user's program that runs now."""
     frame: Any = sys._getframe(1)
@@ -626,6 +639,12 @@ def line_now() -> str:
             return found
         frame = frame.f_back
     return ""
+
+
+def own_line() -> str:
+    """The line of the user's program that calls the function which calls this; "" where a library's does."""
+    frame = sys._getframe(2)
+    return user_line(frame.f_code.co_filename, frame.f_lineno)
 
 
 def line_of(operation: Any) -> str:

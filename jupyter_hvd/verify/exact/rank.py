@@ -19,6 +19,17 @@ from ...rank.forks import run_forked
 LIMITS_VARIABLE = "JUPYTER_HVD_OBSERVE"
 #: "same" or "each": the program distributes its training itself, and its ranks begin with one seed, or each with its own.
 SEEDS_VARIABLE = "JUPYTER_HVD_SEEDS"
+#: Set where a launcher of the user's starts the ranks: by their variables, processes know which rank they are.
+LAUNCHED_VARIABLE = "JUPYTER_HVD_LAUNCHED"
+RANK_VARIABLES = (
+    "HOROVOD_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "SLURM_PROCID",
+    "RANK",
+)
+SIZE_VARIABLES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", "WORLD_SIZE")
 #: The addresses of the workers of `tf.distribute`, with commas between them.
 WORKERS_VARIABLE = "JUPYTER_HVD_WORKERS"
 
@@ -30,17 +41,19 @@ def limits(
     steps: int | None = None,
     seconds: float = 0.0,
     rounding: int = 0,
+    pieces: int = 1,
     details: bool = False,
 ) -> Mapping[str, str]:
     """The variables that tell an observed process when to end.
 
     Args:
-        steps, seconds: it ends, in order, after these; None and 0 for never. rounding, details: see `Observer`.
+        steps, seconds: it ends, in order, after these; None and 0 for never. rounding, pieces, details: see `Observer`.
     """
     given = {
         "steps": steps or sys.maxsize,
         "seconds": seconds or float("inf"),
         "rounding": rounding,
+        "pieces": pieces,
         "details": details,
     }
     return {LIMITS_VARIABLE: json.dumps(given)}
@@ -126,6 +139,15 @@ def await_records(folder: Path, size: int) -> None:
         time.sleep(0.05)
 
 
+def adopt_rank() -> None:
+    """Take rank and size from the variables of a launcher of the user's, as `horovodrun` would give them."""
+    if LAUNCHED_VARIABLE in os.environ:
+        for name, given in (("HOROVOD_RANK", RANK_VARIABLES), ("HOROVOD_SIZE", SIZE_VARIABLES)):
+            found = next((os.environ[other] for other in given if other in os.environ), None)
+            if found is not None:
+                os.environ[name] = found
+
+
 def tell_workers() -> None:
     """Tell `tf.distribute` which workers there are, and which this is, as a cluster's scheduler would."""
     workers = os.environ.get(WORKERS_VARIABLE)
@@ -140,5 +162,6 @@ def last_line(text: str) -> str:
 
 
 if __name__ == "__main__":
+    adopt_rank()
     code = run_forked("jupyter_hvd.verify.exact.rank", sys.argv[1:])
     sys.exit(main() if code is None else code)

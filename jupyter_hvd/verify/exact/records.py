@@ -23,11 +23,13 @@ class Site:
     Attributes:
         kind: `batch`, `before` and `applied` only where steps are observed in detail.
         line: of the user's program, as `train.py, line 12`. names: of the variables.
+        optimizer_line: where the optimizer of an update was made; "" where steps are not observed in detail.
     """
 
     kind: Kind
     line: str
     names: tuple[str, ...]
+    optimizer_line: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class Record:
         told: what sharing has reported, such as the calls that run whole.
         stopped: why it was ended before its end: "", "steps" or "time".
         normalizations, random_layers: names of layers that compute with the moments of a batch, and that draw random numbers.
+        batch_lines: where datasets are batched; none where steps are not observed in detail.
     """
 
     rank: int = 0
@@ -97,6 +100,7 @@ class Record:
     stopped: str = ""
     normalizations: tuple[str, ...] = ()
     random_layers: tuple[str, ...] = ()
+    batch_lines: tuple[str, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -141,14 +145,14 @@ def read(stem: Path) -> Record:
             for number, (name, trainable) in enumerate(plain["variables"])
         )
     lists = (
-        "printed", "files", "refused", "rows", "told", "normalizations", "random_layers",
+        "printed", "files", "refused", "rows", "told", "normalizations", "random_layers", "batch_lines",
     )  # fmt: skip
     return Record(
         **{
             **plain,
             **{name: tuple(plain[name]) for name in lists},
             "prints": tuple((text, line) for text, line in plain["prints"]),
-            "sites": tuple(Site(s["kind"], s["line"], tuple(s["names"])) for s in plain["sites"]),
+            "sites": tuple(Site(**{**s, "names": tuple(s["names"])}) for s in plain["sites"]),
             "fits": tuple(
                 Fit(f["line"], f["epochs"], {k: tuple(v) for k, v in f["curves"].items()})
                 for f in plain["fits"]

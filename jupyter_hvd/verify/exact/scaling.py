@@ -129,7 +129,8 @@ def check_rates(pairs: Pairs, size: int) -> Check:
             return Check(name, "fail", wrong)
         if place is not None:
             factor = factor_in_words(many / one, size) if one else ""
-            if not begins and factor in factor_names(size).values():
+            is_wrong = factor in {n for f, n in factor_names(size).items() if f != size}
+            if not begins and is_wrong:
                 return Check(name, "fail", f"{said}, {factor}: {after[0].line}")
             first = f"{said} at first" if begins else said
             line = f"from step {place + 1} on ({after[place].line})"
@@ -161,10 +162,11 @@ def first_other_rate(
 
 def rate_fault(before: Sequence[ScaledStep], after: Sequence[ScaledStep], size: int) -> str:
     """What is wrong with rates that differ later, however the loss goes; "" where they may go by it."""
-    changes = len({round(step.rate, 9) for step in after}) >= FEW
-    for factor, words in ((size, "late"), (1 / size, "early")) if changes else ():
+    for factor, words in ((size, "late"), (1 / size, "early")):
         moved = [replace(step, seen=int(step.seen / factor)) for step in after]
-        if first_other_rate(before, moved, size) is None:
+        moved = [step for step in moved if step.seen <= before[-1].seen]
+        changes = len({round(step.rate, 9) for step in moved}) >= FEW
+        if changes and first_other_rate(before, moved, size) is None:
             return f"they change {size} times too {words}: steps are not counted in one unit"
     own = [step.rate for step in before]
     change = max((abs(b - a) for a, b in pairwise(own)), default=0.0)

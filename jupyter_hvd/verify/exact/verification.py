@@ -15,11 +15,11 @@ from ...documents import Document, write
 from ...files import UnusableInputError, is_notebook
 from ...launchers.diagnosis import locate_by, report
 from ...launchers.hosts import LaunchError, hosts_for
-from ...launchers.job import TIMED_OUT, Program, run_job, run_single
+from ...launchers.job import TIMED_OUT, Program, ended_with, run_job, run_single
 from ...launchers.places import place
 from ...launchers.progress import Stall
 from ...launchers.reaper import PrivateFolder, private_folder
-from ...rank.forks import forkservers
+from ...rank.forks import separate_forkservers
 from ...runtime.scaling import VIRTUAL_SIZE_VARIABLE
 from ...source.lines import origin_finder
 from .. import checks
@@ -33,6 +33,7 @@ from .compare import (
     FILES,
     LOSSES,
     PRINTED,
+    STEPS,
     TOLERANCE,
     UPDATES,
     WEIGHTS,
@@ -40,9 +41,8 @@ from .compare import (
     Difference,
     compare,
     first_difference,
-    without,
 )
-from .rank import last_line, limits, record_stem, report_file
+from .rank import LAUNCHED_VARIABLE, last_line, limits, record_stem, report_file
 from .records import Record, read
 from .scaling import check_scaling, without_details
 
@@ -61,8 +61,8 @@ LENGTHS = (": examples", ": epochs", ": evaluations")
 SLACK = 2
 #: One run that rounds otherwise is a sample of what rounding does: it may be this many times as much in another.
 SAMPLE = 4
-#: So many samples are taken where a difference is left, and rounding changes something.
-SAMPLES = 3
+#: So many samples are taken where a difference is left, and so many where rounding changes something.
+FEW_SAMPLES, SAMPLES = 2, 4
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,13 @@ class Noise:
 
     Attributes:
         again, rounded: the differences from the first run, by aspect. samples: how many runs rounded otherwise.
+        of_ranks: what differs between each of these and the ranks, by aspect.
     """
 
     again: Mapping[str, Comparison]
     rounded: Mapping[str, Comparison]
-    samples: int = 1
+    samples: int = 0
+    of_ranks: tuple[Mapping[str, Comparison], ...] = ()
 
     @property
     def from_run_to_run(self) -> Difference | None:
@@ -101,26 +103,52 @@ class Noise:
 
     @property
     def needs_samples(self) -> bool:
-        """Whether rounding changes the training, and more runs show better how much."""
-        return self.samples < SAMPLES and any(c.differences for c in self.rounded.values())
+        """Whether more runs show better what rounding does to the training."""
+        changes = any(c.differences for c in self.rounded.values())
+        return self.samples < (SAMPLES if changes else FEW_SAMPLES)
 
-    def with_sample(self, one: Record, rounded: Record | None, tolerance: float) -> Noise:
-        """This noise, with what one more run that rounds otherwise changes."""
+    def with_sample(
+        self, one: Record, rounded: Record | None, ranks: Record, tolerance: float
+    ) -> Noise:
+        """This noise, with what one more run that rounds otherwise changes; None for a run that has left no record."""
         more = differences(one, rounded, tolerance / SAMPLE)
         both = {
             aspect: replace(known, differences=known.differences + more[aspect].differences)
             for aspect, known in self.rounded.items()
         }
-        return replace(self, rounded=both, samples=self.samples + 1)
+        of_ranks = (differences(rounded, ranks, tolerance),) if rounded is not None else ()
+        return replace(
+            self, rounded=both, samples=self.samples + 1, of_ranks=self.of_ranks + of_ranks
+        )
+
+    def for_other_ranks(self) -> Noise:
+        """What is known of one process, before other ranks are compared with it."""
+        return replace(self, samples=0, of_ranks=())
+
+    def explains(self, aspect: str, difference: Difference) -> bool:
+        """Whether one process makes such a difference, too, or has done just what the ranks do."""
+        again, rounded = self.again[aspect].differences, self.rounded[aspect].differences
+        return (
+            any(d.key == difference.key for d in again)
+            or any(d.key == difference.key and d.step <= SLACK * difference.step for d in rounded)
+            or any(agrees(compared, aspect, difference.key) for compared in self.of_ranks)
+        )
 
 
-def measure_noise(one: Record, again: Record | None, rounded: Record | None, tolerance: float) -> Noise:  # fmt: skip
-    """What varies in one process.
+def agrees(compared: Mapping[str, Comparison], aspect: str, key: str) -> bool:
+    """Whether two records were compared to the end, and are equal in one thing."""
+    found = compared[aspect].differences
+    whole = not compared[STEPS].differences and not any(d.ends for d in found)
+    return whole and all(d.key != key for d in found)
+
+
+def measure_noise(one: Record, again: Record | None, tolerance: float) -> Noise:
+    """What varies in one process from run to run.
 
     Args:
-        again: a second run just the same. rounded: one with other last bits; None for a run that has left no record.
+        again: a second run just the same; None for one that has left no record.
     """
-    return Noise(differences(one, again, tolerance), differences(one, rounded, tolerance / SAMPLE))
+    return Noise(differences(one, again, tolerance), differences(one, None, tolerance))
 
 
 def differences(one: Record, two: Record | None, tolerance: float) -> Mapping[str, Comparison]:
@@ -192,6 +220,16 @@ def pretending(size: int) -> Mapping[str, str]:
     return {VIRTUAL_SIZE_VARIABLE: str(size)}
 
 
+def rounding_limits(steps: int | None, ranks: int, sample: int) -> Mapping[str, str]:
+    """The variables that tell an observed process to round otherwise.
+
+    Args:
+        ranks: the first such process adds up gradients as so many ranks do.
+        sample: how many there were before. Others change the last bits of gradients, in another pattern each time.
+    """
+    return limits(steps, rounding=sample, pieces=1 if sample == 1 else ranks)
+
+
 def named(size: int, what: str) -> str:
     return f"{size} ranks: {what}" if size > 1 else f"1 rank: {what}"
 
@@ -247,7 +285,7 @@ def verify_exact(
         found.append(check)
         listener(check)
 
-    with private_folder() as folder, forkservers(folder.path, folder.job, PRELOADED) as forks:
+    with private_folder() as folder, separate_forkservers(PRELOADED) as forks:
         check_room(beside, folder.path, copies=3 + max(sizes), confirmed=confirmed)
         untouched = state_beside(beside, folder.path)
         environment = {**variables, **forks}
@@ -294,15 +332,20 @@ def verify_exact(
             comparisons = compare(compared, two, tolerance)
             pretended = pretending(size) if detailed else {}
             if noise is None and any(c.differences for c in comparisons):
-                noise = runner.noise(compared, steps, tolerance, pretended)
+                with runner.once_more(
+                    "one process again", limits(steps), compared, pretended
+                ) as again:
+                    noise = measure_noise(compared, again, tolerance)
                 if noise.from_run_to_run is not None:
                     told = f"two runs in one process with equal seeds differ, so nothing can be judged: {noise.from_run_to_run}"
                     tell(Check("reproducible", "unknown", told))
                     break
+            noise = noise.for_other_ranks() if noise is not None else None
             judged = [judge(comparison, noise, size) for comparison in comparisons]
             while noise is not None and noise.needs_samples and any(left for _, left in judged):
-                record = runner.rounded(compared, steps, pretended, noise.samples + 1)
-                noise = noise.with_sample(compared, record, tolerance)
+                limit = rounding_limits(steps, size, noise.samples)
+                with runner.once_more("one process, rounded otherwise", limit, compared, pretended) as record:  # fmt: skip
+                    noise = noise.with_sample(compared, record, two, tolerance)
                 judged = [judge(comparison, noise, size) for comparison in comparisons]
             for check, _ in judged:
                 tell(check)
@@ -311,7 +354,8 @@ def verify_exact(
                 for c, (_, left) in zip(comparisons, judged, strict=True)
             )
             firsts += [first] if first is not None else []
-            tell(ranks_equal(job, size, noise, is_notebook(path) or detailed))
+            alone = noise.for_other_ranks() if noise is not None else None
+            tell(ranks_equal(job, size, alone, is_notebook(path) or detailed))
             tell(work_shared(two, size))
             runner.forget(named(size, "training"))
         changes = [
@@ -388,10 +432,8 @@ def judge(
         return Check(name, "pass", comparison.observed), ()
     left = comparison
     if noise is not None:
-        left = without(left, noise.again[comparison.aspect], lambda *_: True)
-        left = without(
-            left, noise.rounded[comparison.aspect], lambda d, n: n.step <= SLACK * d.step
-        )
+        kept = (d for d in left.differences if not noise.explains(comparison.aspect, d))
+        left = replace(left, differences=tuple(kept))
     if left.differences:
         more = f" (and {len(left.differences) - 1} more)" if len(left.differences) > 1 else ""
         return Check(name, "fail", f"{left.differences[0]}{more}"), left.differences
@@ -509,6 +551,26 @@ class Runner:
             )
         return Run(result.code, result.report, records_of(folder, {0: printed}, []))
 
+    def by_launcher(
+        self, name: str, launcher: Sequence[str], size: int, limit: Mapping[str, str], most: int
+    ) -> Run:
+        """At most `size` processes that a command of the user's starts.
+
+        Raises:
+            LaunchError: there is no such command.
+        """
+        folder, program, environment = self.prepare(name, size, limit)
+        with self.reporting(folder, name, most), ended_with(self.folder.job):
+            result, _ = run_single(
+                program,
+                self.folder,
+                timeout=self.timeout,
+                environment={**environment, LAUNCHED_VARIABLE: "1"},
+                launcher=launcher,
+                size=size,
+            )
+        return Run(result.code, result.report, records_of(folder, {}, []))
+
     def on_ranks(self, name: str, size: int, limit: Mapping[str, str], most: int) -> Run:
         folder, program, environment = self.prepare(name, size, limit)
         printed: dict[int, list[str]] = defaultdict(list)
@@ -538,26 +600,15 @@ class Runner:
         records = records_of(folder, printed, told)
         return Run(result.code, result.report, records, tuple(stalls))
 
-    def noise(
-        self, one: Record, steps: int | None, tolerance: float, pretended: Mapping[str, str]
-    ) -> Noise:
-        """How two more runs in one process differ from the first: one just the same, and one that rounds otherwise."""
-        again = self.once_more("one process again", one, limits(steps), pretended)
-        return measure_noise(one, again, self.rounded(one, steps, pretended), tolerance)
-
-    def rounded(
-        self, one: Record, steps: int | None, pretended: Mapping[str, str], pattern: int = 1
-    ) -> Record | None:
-        """The record of one more run, whose gradients have other last bits; None where it has left none."""
-        limit = limits(steps, rounding=pattern)
-        return self.once_more(f"one process, rounded otherwise ({pattern})", one, limit, pretended)
-
+    @contextmanager
     def once_more(
-        self, name: str, one: Record, limit: Mapping[str, str], pretended: Mapping[str, str]
-    ) -> Record | None:
-        first = self.alone(name, {**limit, **pretended}, one.steps).first
-        self.forget(name)
-        return first
+        self, name: str, limit: Mapping[str, str], one: Record, pretended: Mapping[str, str]
+    ) -> Iterator[Record | None]:
+        """The record of one more run of one process; None where it has left none. Its files are there for the block."""
+        try:
+            yield self.alone(name, {**limit, **pretended}, one.steps).first
+        finally:
+            self.forget(name)
 
     @contextmanager
     def reporting(self, folder: Path, name: str, most: int) -> Iterator[None]:

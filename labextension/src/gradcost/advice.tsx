@@ -23,11 +23,11 @@ export function Advice({ report }: { report: IReport }): JSX.Element | null {
 }
 
 function Item({ advice }: { advice: IAdvice }): JSX.Element {
-  const { reveal, trans } = usePanel();
+  const { reveal, said, trans } = usePanel();
   const { place } = advice;
   return (
     <li>
-      {advice.message}{' '}
+      {said(advice.message)}{' '}
       {place && (
         <button type="button" title={place.text.trim()} onClick={() => reveal(place)}>
           {trans.__('line %1', place.line)}

@@ -167,7 +167,7 @@ function drawn(
 
 /** What each function costs here, by formula. */
 function Table({ sides }: { sides: readonly ISide[] }): JSX.Element {
-  const { trans } = usePanel();
+  const { said, trans } = usePanel();
   const [own] = sides;
   return (
     <div className="jp-hvd-gc-table">
@@ -193,7 +193,7 @@ function Table({ sides }: { sides: readonly ISide[] }): JSX.Element {
                     {trans.__('by %1', side.wrt.join(', '))}
                   </span>
                 )}
-                {side.error && <p className="jp-hvd-gc-what">{side.error}</p>}
+                {side.error && <p className="jp-hvd-gc-what">{said(side.error)}</p>}
               </th>
               <td className="jp-hvd-gc-long" title={side.value?.formula}>
                 {side.value?.here}

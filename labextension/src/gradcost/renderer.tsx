@@ -5,6 +5,7 @@ import { JSONObject } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 import React from 'react';
 
+import { serverText } from '../servertext';
 import { Undo } from './change';
 import { PanelContext } from './context';
 import { PanelLink } from './link';
@@ -67,7 +68,9 @@ export class PanelWidget extends ReactWidget {
   protected render(): JSX.Element {
     const { trans, reveal } = this.surroundings;
     return this._model ? (
-      <PanelContext.Provider value={{ model: this._model, trans, reveal }}>
+      <PanelContext.Provider
+        value={{ model: this._model, trans, said: serverText(trans), reveal }}
+      >
         <View />
       </PanelContext.Provider>
     ) : (

@@ -16,7 +16,7 @@ import { Views } from './views';
 
 /** The panel: sizes, then what can be done, then figures, curves and statements. */
 export function View(): JSX.Element {
-  const { model, trans } = usePanel();
+  const { model, said, trans } = usePanel();
   useSignal(model.changed);
   const { report } = model;
   if (!report) {
@@ -24,7 +24,7 @@ export function View(): JSX.Element {
     return (
       <div className="jp-hvd-gc-empty" role="status">
         {model.error ? (
-          <pre>{model.error}</pre>
+          <pre>{said(model.error)}</pre>
         ) : waiting ? (
           <p>{trans.__('Waiting for the kernel…')}</p>
         ) : (
@@ -145,8 +145,8 @@ function Sentence({ report }: { report: IReport }): JSX.Element {
 
 /** What went wrong, over what is below the sliders: the one in hand stays where it is. */
 function Alert({ report }: { report: IReport }): JSX.Element {
-  const { model } = usePanel();
-  const error = model.error || report.error;
+  const { model, said } = usePanel();
+  const error = said(model.error || report.error);
   return (
     <div className="jp-hvd-gc-alert">{error && <pre role="alert">{error}</pre>}</div>
   );

@@ -18,7 +18,7 @@ export function Views({ report }: { report: IReport }): JSX.Element | null {
 }
 
 function OneView(props: { name: ViewName; report: IReport }): JSX.Element {
-  const { model, trans } = usePanel();
+  const { model, said, trans } = usePanel();
   const { name, report } = props;
   const [title, about] = words(name, trans);
   const shown = model.shown(name);
@@ -44,7 +44,7 @@ function OneView(props: { name: ViewName; report: IReport }): JSX.Element {
       </p>
       {shown && (
         <pre tabIndex={0} role={shown.error ? 'alert' : undefined}>
-          {shown.error || shown.text}
+          {said(shown.error) || shown.text}
         </pre>
       )}
     </details>

@@ -7,6 +7,7 @@ import { Widget } from '@lumino/widgets';
 
 import { argumentsOf } from '../arguments';
 import { CommandIDs } from '../ids';
+import { serverText } from '../servertext';
 import { WorkersItem } from './item';
 import { askWhere } from './where';
 
@@ -63,7 +64,9 @@ async function showWhere(
   const text =
     answer === null
       ? trans.__('This kernel has no workers: a cell with %%distribute starts them.')
-      : answer.lines.join('\n') || answer.message;
+      : (answer.lines.length ? answer.lines : [answer.message])
+          .map(serverText(trans))
+          .join('\n');
   const again = Dialog.createButton({ label: trans.__('Ask Again') });
   const interrupt = Dialog.warnButton({ label: trans.__('Interrupt') });
   const restart = Dialog.warnButton({ label: trans.__('Restart Kernel') });

@@ -10,7 +10,7 @@ rng = np.random.default_rng(0)
 x = rng.normal(size=(64, 6)).astype("float32")
 y = (x @ rng.normal(size=(6, 1))).astype("float32")
 x[hvd.rank() :: hvd.size()] -= x[hvd.rank() :: hvd.size()].mean()
-data = tf.data.Dataset.from_tensor_slices((x, y)).shard(hvd.size(), hvd.rank()).batch(16 // hvd.size())
+data = tf.data.Dataset.from_tensor_slices((x, y)).shard(hvd.size(), hvd.rank()).batch(16 // hvd.size())  # fault
 model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, "tanh"), keras.layers.Dense(1)])
 optimizer = keras.optimizers.Adam(0.01)
 loss_of = keras.losses.MeanSquaredError()
@@ -21,7 +21,7 @@ def train_step(x, y):
     with tf.GradientTape() as tape:
         loss = loss_of(y, model(x, training=True))
     tape = hvd.DistributedGradientTape(tape)
-    gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])  # fault
+    gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])
     optimizer.apply_gradients(zip(gradients, model.trainable_variables))
     return loss
 

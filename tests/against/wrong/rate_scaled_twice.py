@@ -11,7 +11,7 @@ x = rng.normal(size=(64, 6)).astype("float32")
 y = (x @ rng.normal(size=(6, 1))).astype("float32")
 data = tf.data.Dataset.from_tensor_slices((x, y)).shard(hvd.size(), hvd.rank()).batch(16)
 model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, "tanh"), keras.layers.Dense(1)])
-optimizer = keras.optimizers.Adam(0.01 * hvd.size() ** 2)
+optimizer = keras.optimizers.Adam(0.01 * hvd.size() ** 2)  # fault
 loss_of = keras.losses.MeanSquaredError()
 
 
@@ -21,7 +21,7 @@ def train_step(x, y):
         loss = loss_of(y, model(x, training=True))
     tape = hvd.DistributedGradientTape(tape)
     gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])
-    optimizer.apply_gradients(zip(gradients, model.trainable_variables))  # fault
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
     return loss
 
 

@@ -11,7 +11,7 @@ y = (x @ rng.normal(size=(6, 1))).astype("float32")
 data = tf.data.Dataset.from_tensor_slices((x, y)).batch(32)
 with strategy.scope():
     model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, "tanh"), keras.layers.Dense(1)])
-    optimizer = keras.optimizers.Adam(0.01)
+    optimizer = keras.optimizers.Adam(0.01)  # fault
     optimizer.build(model.trainable_variables)
 data = strategy.experimental_distribute_dataset(data)
 

@@ -1,4 +1,3 @@
-# kind: moments of batch normalisation local
 # original: normalized
 import horovod.tensorflow as hvd
 import keras
@@ -20,7 +19,7 @@ def train_step(x, y):
     with tf.GradientTape() as tape:
         loss = loss_of(y, model(x, training=True))
     tape = hvd.DistributedGradientTape(tape)
-    gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])  # fault
+    gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])
     optimizer.apply_gradients(zip(gradients, model.trainable_variables))
     return loss
 

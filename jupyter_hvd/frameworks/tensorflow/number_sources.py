@@ -1,0 +1,126 @@
+"""What a number of rows is computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ...analysis.index import Binding, Path
+from ...analysis.scale_findings import number_of
+from ...analysis.syntax import argument
+from ...analysis.values import ValueAnalysis
+
+#: What computes a number that is no number of rows any more.
+_COMPUTED = (cst.BinaryOperation, cst.BooleanOperation, cst.Call, cst.IfExp, cst.Integer)
+
+
+class NumberSources:
+    """What the numbers of one module are computed from."""
+
+    def __init__(self, values: ValueAnalysis) -> None:
+        self.values = values
+
+    def arithmetic(self, expression: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+        """The nodes that a number is computed from by names, operators and functions of numbers, itself first."""
+        pending: list[cst.CSTNode] = [expression]
+        seen: set[cst.CSTNode] = set()
+        while pending:
+            node = pending.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            yield node
+            match node:
+                case cst.BinaryOperation(left=left, right=right):
+                    pending += [left, right]
+                case cst.UnaryOperation(expression=inner):
+                    pending.append(inner)
+                case cst.Call():
+                    pending += [arg.value for arg in node.args]
+                case cst.List(elements=elements) | cst.Tuple(elements=elements):
+                    pending += [element.value for element in elements]
+                case cst.Subscript():
+                    entry = self.entry_of(node)
+                    pending += [entry] if entry is not None else []
+                case _:
+                    pass
+            pending += [part_of(*each) for each in self.values.flow.predecessors(node)]
+
+    def constants_of(self, size: cst.BaseExpression) -> list[float]:
+        """The numbers that an expression may be, as far as they are written out."""
+        found = (
+            number_of(value.node)
+            for value in self.values.of(size)
+            if isinstance(value.node, cst.BaseExpression)
+        )
+        return [number for number in found if number is not None]
+
+    def entry_of(self, size: cst.Subscript) -> cst.BaseExpression | None:
+        """What a dictionary that is written out has under a key: `config["batch_size"]`."""
+        match size.slice:
+            case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]:
+                pass
+            case _:
+                return None
+        held = {value.node for value in self.values.of(size.value)}
+        if len(held) != 1:
+            return None
+        (made,) = held
+        if isinstance(made, cst.Dict):
+            for item in made.elements:
+                match item:
+                    case cst.DictElement(key=cst.SimpleString(evaluated_value=name), value=value):
+                        if name == key.evaluated_value:
+                            return value
+        if isinstance(made, cst.Call) and isinstance(made.func, cst.Name):
+            given = argument(made, str(key.evaluated_value))
+            return given.value if made.func.value == "dict" and given is not None else None
+        return None
+
+
+def element_of(bound: Binding) -> cst.BaseExpression | None:
+    """What a binding binds, also `32` of `size, rate = 32, 0.1`; None where that is not written there."""
+    value, path = descended(bound.value, bound.path)
+    return None if path else value
+
+
+def part_of(value: cst.BaseExpression, path: Path) -> cst.BaseExpression:
+    """The part of a tuple or list that is written there, as far as it is."""
+    return descended(value, path)[0]
+
+
+def descended(value: cst.BaseExpression, path: Path) -> tuple[cst.BaseExpression, Path]:
+    """The expression that a path leads to within tuples and lists as they are written, and the rest of the path."""
+    while path and isinstance(value, (cst.Tuple, cst.List)):
+        elements = list(value.elements)
+        starred = any(isinstance(e, cst.StarredElement) for e in elements)
+        if starred or not 0 <= path[0] < len(elements):
+            break
+        value, path = elements[path[0]].value, path[1:]
+    return value, path
+
+
+def is_number_of_rows(values: ValueAnalysis, size: cst.BaseExpression) -> bool:
+    """Whether a number is a length, and nothing is computed from it: `len(x)`, `x.shape[0]`, `tf.shape(x)[0]`."""
+    seen = list(values.flow.computed_from(size, _is_length))
+    lengths = [node for node in seen if _is_length(node)]
+    return bool(lengths) and not any(
+        isinstance(node, _COMPUTED) and node not in lengths for node in seen
+    )
+
+
+def _is_length(node: cst.CSTNode) -> bool:
+    match node:
+        case cst.Call(func=cst.Name("len")):
+            return True
+        case cst.Subscript(
+            value=shape, slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer("0")))]
+        ):
+            return isinstance(shape, (cst.Attribute, cst.Call)) and _names_shape(shape)
+    return False
+
+
+def _names_shape(node: cst.Attribute | cst.Call) -> bool:
+    named = node.func if isinstance(node, cst.Call) else node
+    return isinstance(named, cst.Attribute) and named.attr.value == "shape"

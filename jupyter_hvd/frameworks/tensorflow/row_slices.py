@@ -1,0 +1,202 @@
+"""Batches that a loop cuts out of arrays, `x[i:i + 32]`, or draws from them, `np.random.choice(n, 32)`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import libcst as cst
+
+from ...analysis.index import Binding
+from ...analysis.library import Kind
+from ...analysis.syntax import argument, method, names_in, nodes_in
+from .batches import Batches
+from .number_sources import NumberSources, is_number_of_rows
+from .roles import Role
+from .turns import is_range
+
+#: What draws so many rows, or numbers of rows, by the name of the method: the place and the name of the count.
+_DRAWS: Mapping[str, tuple[int, str]] = {
+    "choice": (1, "size"),
+    "integers": (2, "size"),
+    "randint": (2, "size"),
+    "sample": (1, "k"),
+    "choices": (2, "k"),
+}
+#: Functions through which a number of rows goes as it is, or as a bound of it.
+_BOUNDING = frozenset({"min", "int", "minimum"})
+
+
+class RowSlices:
+    """The slices and draws of one module that give batches, and the sizes in them."""
+
+    def __init__(self, numbers: NumberSources) -> None:
+        self.numbers = numbers
+        self.values = numbers.values
+        self.module = numbers.values.module
+
+    def batches_among(self, training: cst.Call, nodes: set[cst.CSTNode]) -> Batches:
+        """The batches that are cut out of arrays, `x[i:i + 32]`, or drawn from them, among some nodes."""
+        sizes: dict[cst.BaseExpression, None] = {}
+        counts: dict[cst.BaseExpression, None] = {}
+        for node in nodes:
+            if isinstance(node, cst.Subscript):
+                for element in node.slice[:1]:
+                    if isinstance(element.slice, cst.Slice):
+                        found, numbered = self._cut(element.slice, start_of(node.value))
+                        sizes.update(dict.fromkeys(found))
+                        counts.update(dict.fromkeys(numbered))
+            elif isinstance(node, cst.Call) and self._makes_slice(node):
+                found, numbered = self._cut_between(node.args[0].value, node.args[1].value)
+                sizes.update(dict.fromkeys(found))
+                counts.update(dict.fromkeys(numbered))
+            elif isinstance(node, cst.Call) and method(node) in _DRAWS:
+                size = self._drawn(node)
+                sizes.update(dict.fromkeys([size] if size is not None else []))
+        whole = next((s for s in sizes if is_number_of_rows(self.values, s)), None)
+        if whole is not None:
+            return Batches(training, whole=whole)
+        return Batches(training, sizes=tuple(sizes), counts=tuple(counts))
+
+    def _drawn(self, call: cst.Call) -> cst.BaseExpression | None:
+        place, name = _DRAWS[method(call)]
+        if not isinstance(call.func, cst.Attribute):
+            return None
+        if self.values.kinds(call.func.value) & {Role.DATASET, Role.MODEL, Kind.INSTANCE}:
+            return None
+        given = argument(call, name, place)
+        if given is None or isinstance(given.value, (cst.Tuple, cst.List)):
+            return None
+        return given.value
+
+    def _cut(
+        self, cut: cst.Slice, start: cst.BaseExpression | None
+    ) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+        """The sizes that a slice has in its bounds and in the loop whose numbers it goes by, and the count of that loop.
+
+        Rows from `i` to `i + size`, or from `i * size` to `(i + 1) * size`.
+
+        Args:
+            start: from where on the rows were cut before: `i` of `x[i:][:size]`.
+        """
+        lower, upper = cut.lower or start, cut.upper
+        if lower is None or upper is None:
+            return [], []
+        if cut.lower is None:
+            return self._numbered(lower, [upper, *self._factors(lower, self.module.text(upper))])
+        return self._cut_between(lower, upper)
+
+    def _makes_slice(self, call: cst.Call) -> bool:
+        return len(call.args) == 2 and self.values.qualified(call.func) == "builtins.slice"
+
+    def _cut_between(
+        self, lower: cst.BaseExpression, upper: cst.BaseExpression
+    ) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+        lower, upper = self._bound_of(lower), self._bound_of(upper)
+        return self._numbered(lower, list(self._sizes_between(lower, upper)))
+
+    def _bound_of(self, bound: cst.BaseExpression) -> cst.BaseExpression:
+        """The `(i + 1) * size` that a bound of a slice is called `end` for."""
+        if not isinstance(bound, cst.Name):
+            return bound
+        match self.values.definitions.reaching(bound):
+            case [Binding(value=cst.BinaryOperation() as value, path=(), adds=False)]:
+                return value
+        return bound
+
+    def _numbered(
+        self, lower: cst.BaseExpression, sizes: list[cst.BaseExpression]
+    ) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+        """These sizes with those that the loop has whose numbers rows are cut by, and its count."""
+        if not sizes:
+            return [], []
+        text = self.module.text(sizes[0])
+        counts = []
+        for name in names_in(lower):
+            for definition in self.values.definitions.reaching(name):
+                if not isinstance(definition, Binding):
+                    continue
+                if definition.adds and self.module.text(definition.value) == text:
+                    sizes.append(definition.value)
+                elif self._is_range(definition.value):
+                    assert isinstance(definition.value, cst.Call)
+                    found = self._of_range(definition.value, text)
+                    sizes += found
+                    if not found and len(definition.value.args) == 1:
+                        counts.append(definition.value.args[0].value)
+        return sizes, counts
+
+    def _is_range(self, node: cst.BaseExpression) -> bool:
+        if not isinstance(node, cst.Call) or not node.args:
+            return False
+        name = self.values.qualified(node.func)
+        return is_range(name) or name == "numpy.arange"
+
+    def _of_range(self, numbers: cst.Call, size: str) -> list[cst.BaseExpression]:
+        """The sizes in a range: its step, or what its count is divided by."""
+        if len(numbers.args) == 3:
+            return [numbers.args[2].value]
+        text = self.module.text
+        return [
+            node.right
+            for node in self.numbers.arithmetic(numbers.args[-1].value)
+            if isinstance(node, cst.BinaryOperation)
+            and isinstance(node.operator, (cst.FloorDivide, cst.Divide))
+            and text(node.right) == size
+        ]
+
+    def _sizes_between(
+        self, lower: cst.BaseExpression, upper: cst.BaseExpression
+    ) -> Iterator[cst.BaseExpression]:
+        """The size, wherever it stands in the bounds of a slice."""
+        text = self.module.text
+        match upper:
+            case cst.Call() if text(upper.func).rpartition(".")[2] in _BOUNDING:
+                for arg in upper.args:
+                    yield from self._sizes_between(lower, arg.value)
+            case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
+                for start, size in ((left, right), (right, left)):
+                    if bare(text(start)) == bare(text(lower)):
+                        yield size
+                        yield from self._factors(lower, text(size))
+                        yield from self._factors(start, text(size))
+                        return
+            case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
+                for number, size in ((left, right), (right, left)):
+                    following = re.sub(r"\s", "", bare(text(number)))
+                    starts = list(self._factors(lower, text(size)))
+                    others = [
+                        re.sub(r"\s", "", bare(text(n)))
+                        for n in (getattr(lower, "left", None), getattr(lower, "right", None))
+                        if n is not None
+                    ]
+                    if starts and following in {f"{n}+1" for n in others} | {
+                        f"1+{n}" for n in others
+                    }:
+                        yield size
+                        yield from starts
+                        return
+
+    def _factors(self, number: cst.BaseExpression, size: str) -> Iterator[cst.BaseExpression]:
+        """What is written as the size among the factors of products in a number."""
+        for node in nodes_in(number):
+            match node:
+                case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
+                    yield from [f for f in (left, right) if self.module.text(f) == size][:1]
+
+
+def start_of(rows: cst.BaseExpression) -> cst.BaseExpression | None:
+    """From where on rows are cut, `i` of `x[i:]`; None where they are not."""
+    match rows:
+        case cst.Subscript(
+            slice=[cst.SubscriptElement(slice=cst.Slice(lower=lower, upper=None)), *_]
+        ):
+            return lower
+    return None
+
+
+def bare(text: str) -> str:
+    """A text without parentheses around it."""
+    while text.startswith("(") and text.endswith(")") and "(" not in text[1:-1]:
+        text = text[1:-1]
+    return text

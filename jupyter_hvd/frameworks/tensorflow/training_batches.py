@@ -1,0 +1,322 @@
+"""What each training of a program takes its batches from: `fit`, and steps of the program's own."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import libcst as cst
+
+from ...analysis.library import Kind
+from ...analysis.scale_findings import number_of
+from ...analysis.syntax import argument, has_star, method, nodes_in
+from . import tf_api
+from .batches import DEFAULT, Batches, MissingSize, merged
+from .keras_loops import fit_argument
+from .number_sources import NumberSources, is_number_of_rows
+from .pipelines import Pipeline, Pipelines
+from .row_slices import RowSlices
+from .step_loops import StepLoops
+from .training_data import TrainingData
+
+#: Dataset methods that count batches, or take these apart, where they follow.
+_COUNTING = frozenset({"shard", "skip", "take", "unbatch", "rebatch", "window"})
+#: What loads data in batches, and the size that these have where none is given.
+LOADERS = (
+    (re.compile(r"\.timeseries_dataset_from_array$"), 128),
+    (re.compile(r"\.\w+_dataset_from_\w+$"), 32),
+)
+#: Methods of Keras' generators of images, with the position of the size of their batches.
+FLOWS = {"flow": 2, "flow_from_directory": 5, "flow_from_dataframe": 9}
+#: That position in functions which load data.
+_SIZE_POSITIONS = {
+    "image_dataset_from_directory": 5,
+    "text_dataset_from_directory": 4,
+    "audio_dataset_from_directory": 4,
+    "timeseries_dataset_from_array": 5,
+    **FLOWS,
+}
+#: The end of a name that says how many rows a batch has.
+_NAMED_SIZE = re.compile(r"batch_?size$", re.IGNORECASE)
+#: What draws numbers of a shape that is given, by its name.
+_NOISE = frozenset(
+    {"normal", "uniform", "truncated_normal", "standard_normal", "random_sample", "random"}
+)
+
+
+class TrainingBatches:
+    """The batches that the calls of `fit` and the training steps of one module take."""
+
+    def __init__(
+        self, data: TrainingData, pipelines: Pipelines, loops: StepLoops, numbers: NumberSources
+    ) -> None:
+        self.data = data
+        self.values = data.values
+        self.module = data.module
+        self.numbers = numbers
+        self._pipelines = pipelines
+        self._loops = loops
+        self._slices = RowSlices(numbers)
+
+    def of_fits(self) -> Iterator[Batches]:
+        arrays = {fit.call: fit for fit in self.data.fit_arrays}
+        datasets, batches = dict(self.data.fit_datasets), dict(self.data.fits_of_batches)
+        yield from self._of_hidden()
+        for call in self.data.training.keras.shown_trainings:
+            if self._is_stateful(call):
+                yield Batches(call, is_stateful=True)
+            elif call in arrays and self._is_one_batch(call, arrays[call].batch_size):
+                yield Batches(call)
+            elif call in arrays:
+                yield self._of_arrays(call, arrays[call].batch_size)
+                if call in batches:  # which `fit` cuts into its own
+                    yield self._of_dataset(call, batches[call])
+            elif call in datasets:
+                yield self._of_dataset(call, datasets[call])
+            elif (size := fit_argument(call, "batch_size")) is not None and (
+                self.values.kinds(size.value) != {Kind.NONE}
+            ):  # Keras takes one for arrays alone
+                yield self._of_size(call, size.value)
+            elif (given := fit_argument(call, "x")) is not None and self._is_dictionary(given):
+                yield self._of_arrays(call, None)
+            elif given is not None:
+                yield self._of_source(call, given.value)
+
+    def _of_hidden(self) -> Iterator[Batches]:
+        """The batches of calls whose data are hidden in `*` and `**`, but for the size."""
+        keras = self.data.training.keras
+        for call in (fit for fit in keras.fits if has_star(fit)):
+            size = argument(call, "batch_size")
+            if size is not None and self.values.kinds(size.value) != {Kind.NONE}:
+                yield self._of_size(call, size.value)
+        for search in keras.tuners.searches:
+            for value in keras.tuners.sizes_set:
+                yield self._of_size(search, value)
+
+    def _is_dictionary(self, given: cst.Arg) -> bool:
+        """Whether `fit` is given arrays by name."""
+        held = [value.node for value in self.values.of(given.value)]
+        return bool(held) and all(isinstance(node, cst.Dict) for node in held)
+
+    def _is_stateful(self, fit: cst.Call) -> bool:
+        """Whether a layer of the model goes on, row by row, from one batch to the next."""
+        assert isinstance(fit.func, cst.Attribute)
+        made = self.values.flow.backward_slice(fit.func.value)
+        given = (argument(node, "stateful") for node in made if isinstance(node, cst.Call))
+        return any(arg is not None and self.module.text(arg.value) == "True" for arg in given)
+
+    def _is_one_batch(self, fit: cst.Call, batch_size: cst.BaseExpression | None) -> bool:
+        """Whether rows are drawn or cut for a `fit` each time, of which it makes one batch, as far as is seen.
+
+        These grow with what is drawn, `random.sample(memory, 32)`, and not with the batch size.
+        """
+        scope, given = self._repeated_scope(fit), fit_argument(fit, "x")
+        if scope is None or given is None:
+            return False
+        made = self.values.flow.backward_slice(given.value)
+        drawn = self._slices.batches_among(
+            fit, {node for node in made if scope in self.module.ancestors(node)}
+        )
+        most = (
+            DEFAULT
+            if batch_size is None
+            else max(self.numbers.constants_of(batch_size), default=DEFAULT)
+        )
+        return any(
+            max(self.numbers.constants_of(size), default=most) <= most for size in drawn.sizes
+        )
+
+    def _repeated_scope(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """What is run again and again with a node in it: its function, if a loop calls it, or the outermost loop around it."""
+        function = self.module.function_of(node)
+        sites = self.values.calls.sites(function) if function is not None else ()
+        if any(self.module.enclosing(site, (cst.For, cst.While)) for site in sites):
+            return function
+        around = itertools.takewhile(lambda each: each is not function, self.module.ancestors(node))
+        loops = [each for each in around if isinstance(each, cst.For | cst.While)]
+        return loops[-1] if loops else None
+
+    def _of_arrays(self, call: cst.Call, size: cst.BaseExpression | None) -> Batches:
+        if size is None:
+            given = fit_argument(call, "batch_size")
+            is_missing = given is None and method(call) in ("fit", "search")
+            return Batches(call, missing=(MissingSize(call),) if is_missing else ())
+        given = fit_argument(call, "x")
+        if given is not None and self._has_as_many_rows(given.value, size):
+            return Batches(call, whole=size)
+        return self._of_size(call, size)
+
+    def _has_as_many_rows(self, data: cst.BaseExpression, size: cst.BaseExpression) -> bool:
+        """Whether arrays are made with as many rows as a name says: `nodes` in `rng.normal(size=(nodes, 4))`."""
+        if not isinstance(size, cst.Name):
+            return False
+        same = self.values.definitions.identity(size)
+        made = [n for n in self.values.flow.backward_slice(data) if isinstance(n, cst.Call)]
+        shapes = (shape for call in made for shape in shapes_given(call))
+        return any(
+            isinstance(rows, cst.Name) and self.values.definitions.identity(rows) == same
+            for rows in shapes
+        )
+
+    def _of_size(self, training: cst.Call, size: cst.BaseExpression) -> Batches:
+        if is_number_of_rows(self.values, size):
+            return Batches(training, whole=size)
+        return Batches(training, sizes=(size,))
+
+    def _of_dataset(self, training: cst.Call, dataset: cst.BaseExpression) -> Batches:
+        """The batches of `tf.data` pipelines; joined where the size of one is not seen, or batches are counted behind it."""
+        found = [self._of_pipeline(training, p) for p in self._pipelines.of(dataset)]
+        if not found or not all(each is not None for each in found):
+            return Batches(training, joined=(self._unnumbered(dataset),))
+        return merged(training, [each for each in found if each is not None])
+
+    def _of_pipeline(self, training: cst.Call, pipeline: Pipeline) -> Batches | None:
+        steps = list(pipeline.steps)
+        behind: list[cst.Call] = []
+        while steps and method(steps[-1]) not in tf_api.BATCHING_METHODS:
+            behind.append(steps.pop())
+        size = argument(steps[-1], "batch_size", 0) if steps else None
+        counting = [step for step in behind if method(step) in _COUNTING]
+        if not all(size and self._is_counted_by(step, size.value) for step in counting):
+            return None
+        if steps:
+            return self._of_size(training, size.value) if size is not None else None
+        source = pipeline.source
+        name = self.values.qualified(source.func) if isinstance(source, cst.Call) else ""
+        if name.endswith(".from_tensors"):
+            return Batches(training, whole=source)
+        default = next((size for kind, size in LOADERS if kind.search(name)), None)
+        if default is None or not isinstance(source, cst.Call) or has_star(source):
+            return None
+        return self._of_loader(training, source, default)
+
+    def _is_counted_by(self, step: cst.Call, size: cst.BaseExpression) -> bool:
+        """Whether batches are taken or skipped by a number that is divided by their size: `take(len(x) // size)`."""
+        count = argument(step, "count", 0) if method(step) in ("take", "skip") else None
+        if count is None:
+            return False
+        same = set(self.numbers.arithmetic(size))
+        return any(
+            isinstance(node, cst.BinaryOperation)
+            and isinstance(node.operator, (cst.Divide, cst.FloorDivide))
+            and not same.isdisjoint(self.numbers.arithmetic(node.right))
+            for node in self.numbers.arithmetic(count.value)
+        )
+
+    def _of_loader(self, training: cst.Call, loader: cst.Call, default: int) -> Batches | None:
+        """The batches of what loads data and is told how large they are."""
+        size = argument(loader, "batch_size", _SIZE_POSITIONS.get(name_of(loader)))
+        if size is None:
+            return Batches(training, missing=(MissingSize(loader, default),))
+        if self.values.kinds(size.value) == {Kind.NONE}:
+            return None
+        return self._of_size(training, size.value)
+
+    def _of_source(self, training: cst.Call, source: cst.BaseExpression) -> Batches:
+        """The batches of a generator, a `PyDataset`, or of what is not seen."""
+        for node in self._made_by(source):
+            if method(node) in FLOWS and not has_star(node):
+                found = self._of_loader(training, node, DEFAULT)
+                return found or Batches(training)
+        bodies = [body for body in map(self.body_of, self.values.of(source)) if body is not None]
+        cut = merged(
+            training, [self._slices.batches_among(training, set(nodes_in(b))) for b in bodies]
+        )
+        return cut if cut.sizes else Batches(training, joined=(source,))
+
+    def body_of(self, value: object) -> cst.CSTNode | None:
+        node = getattr(value, "node", None)
+        return node if isinstance(node, (cst.FunctionDef, cst.ClassDef)) else None
+
+    def _made_by(self, expression: cst.BaseExpression) -> Iterator[cst.Call]:
+        """The calls that make what an expression holds."""
+        pending, seen = [expression], set[cst.CSTNode]()
+        while pending:
+            node = pending.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            sources = self.values.flow.predecessors(node)
+            pending += [source for source, _ in sources]
+            if not sources and isinstance(node, cst.Call):
+                yield node
+
+    def of_steps(self) -> Iterator[Batches]:
+        for call, given in self.data.loop_data.items():
+            looped = self._of_loops(call, given)
+            if looped is not None:
+                noise = tuple(self._rows_of_noise(looped))
+                yield replace(looped, sizes=(*looped.sizes, *noise))
+                continue
+            found = self._slices.batches_among(call, set(self._loops.behind(call)))
+            if not found.can_grow and found.whole is None:
+                found = replace(found, sizes=tuple(self._sizes_asked_for(call)))
+            is_whole = not found.can_grow and call in self._loops.whole
+            yield replace(found, whole=found.whole or call) if is_whole else found
+
+    def _sizes_asked_for(self, step: cst.Call) -> Iterator[cst.BaseExpression]:
+        """The batch sizes, by their names, that a step's loop passes to what gives it rows: `data.next_batch(batch_size)`."""
+        loop = self.module.enclosing(step, (cst.For, cst.While))
+        for node in self._loops.behind(step) if loop is not None else ():
+            if not isinstance(node, cst.Call) or loop not in self.module.ancestors(node):
+                continue
+            if self.values.kinds(node) != {Kind.UNKNOWN}:
+                continue
+            for arg in node.args:
+                named = arg.keyword.value if arg.keyword else self.module.text(arg.value)
+                if not arg.star and _NAMED_SIZE.search(named):
+                    yield arg.value
+
+    def _rows_of_noise(self, batches: Batches) -> Iterator[cst.BaseExpression]:
+        """The numbers that repeat a batch's size where a step draws noise for each row: 20 of `tf.random.normal((20, 4))`."""
+        numbers = {number for size in batches.sizes for number in self.numbers.constants_of(size)}
+        step = batches.training
+        loop = self.module.enclosing(step, (cst.For, cst.While))
+        for node in self._loops.behind(step) if numbers else ():
+            if not isinstance(node, cst.Call) or method(node) not in _NOISE:
+                continue
+            if self.module.function_of(node) is None and loop not in {*self.module.ancestors(node)}:
+                continue
+            for rows in shapes_given(node):
+                if isinstance(rows, cst.Integer) and number_of(rows) in numbers:
+                    yield rows
+
+    def _of_loops(self, call: cst.Call, given: list[cst.BaseExpression]) -> Batches | None:
+        """The batches of what loops around a step run over, of the innermost that gives batches; None where none does."""
+        for data in given:
+            source = self.data.source(data)
+            if self._pipelines.of(source):
+                return self._of_dataset(call, data)
+            if self.data.is_divided(data):
+                found = self._of_source(call, source)
+                return found if found.sizes else Batches(call, joined=(self._unnumbered(data),))
+        return None
+
+    def _unnumbered(self, data: cst.BaseExpression) -> cst.BaseExpression:
+        """What gives batches, where their numbers are put beside them: `data` of `enumerate(data)` and of `data.enumerate()`."""
+        source = self.data.source(data)
+        match source:
+            case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name("enumerate"))):
+                return self._unnumbered(receiver)
+        return source
+
+
+def name_of(call: cst.Call) -> str:
+    """The last part of the name of what is called."""
+    match call.func:
+        case cst.Name(value=name) | cst.Attribute(attr=cst.Name(value=name)):
+            return name
+    return ""
+
+
+def shapes_given(call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """What a call may be told as the number of rows of the array that it makes: the first size of each shape."""
+    for arg in call.args:
+        match arg.value:
+            case (
+                cst.Tuple(elements=[cst.Element(value=first), *_])
+                | cst.List(elements=[cst.Element(value=first), *_])
+            ):
+                yield first

@@ -1,0 +1,130 @@
+"""Tuners of KerasTuner: which calls train their models, and where these are told how large a batch is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from ...analysis.library import Value
+from ...analysis.syntax import argument, has_star, method
+from ...analysis.values import ValueAnalysis
+from . import tf_api
+from .roles import Role
+
+
+class Tuners:
+    """The tuners of one module, and the classes and functions of the program that they call.
+
+    A tuner builds models by a function or by `HyperModel.build`, and trains each with what `search` is given. A program may take
+    this over: `HyperModel.fit`, or a tuner's `run_trial`, calls `fit` itself or sets `kwargs["batch_size"]`.
+    """
+
+    def __init__(self, values: ValueAnalysis) -> None:
+        self._values = values
+        self._module = values.module
+
+    @cached_property
+    def searches(self) -> list[cst.Call]:
+        """The calls of a tuner's `search`."""
+        return [
+            call
+            for call in self._values.index.calls
+            if method(call) == "search"
+            and isinstance(call.func, cst.Attribute)
+            and any(map(self._is_tuner, self._values.of(call.func.value)))
+        ]
+
+    @cached_property
+    def fits_within(self) -> list[cst.Call]:
+        """The calls of a model's `fit` in the program's own tuners and hypermodels."""
+        calls = self._values.index.calls if self._classes else ()
+        return [c for c in calls if method(c) == "fit" and self._is_within(c) and not _is_super(c)]
+
+    @cached_property
+    def sizes_set(self) -> list[cst.BaseExpression]:
+        """The batch sizes that such classes put among the arguments of `fit`: `kwargs["batch_size"] = 64`."""
+        assignments = (
+            (target, binding)
+            for binding in self._assignments
+            for target in (each.target for each in binding.targets)
+        )
+        return [binding.value for target, binding in assignments if _is_batch_size(target)]
+
+    @cached_property
+    def trainings(self) -> list[cst.Call]:
+        """The calls that say how large the batches of tuned models are: fits within a tuner that say so, else searches."""
+        own = [c for c in self.fits_within if not has_star(c) or argument(c, "batch_size")]
+        return own or self.searches
+
+    def builds(self, node: cst.CSTNode) -> bool:
+        """Whether a node stands in a function that builds models for a tuner, or in one that such a function calls."""
+        pending, seen = [self._module.function_of(node)], set[cst.CSTNode]()
+        while pending:
+            function = pending.pop()
+            if function is None or function in seen:
+                continue
+            if function in self._builders:
+                return True
+            seen.add(function)
+            pending += map(self._module.function_of, self._values.calls.sites(function))
+        return False
+
+    @cached_property
+    def _builders(self) -> frozenset[cst.CSTNode]:
+        classes = self._values.classes
+        found = {m for owner in self._classes for m in classes.methods(owner, "build")}
+        for call in self._values.index.calls:
+            arg = argument(call, "hypermodel", 0)
+            makes = any(value.kind is Role.TUNER for value in self._values.of(call))
+            if arg is not None and makes | any(map(self._is_class, self._values.of(call.func))):
+                found |= {v.node for v in self._values.of(arg.value) if _is_function(v)}
+        return frozenset(found)
+
+    @cached_property
+    def _classes(self) -> list[cst.ClassDef]:
+        """The program's own tuners and hypermodels."""
+        return [owner for owner in self._values.index.classes if self._inherits(owner)]
+
+    def _inherits(self, owner: cst.ClassDef) -> bool:
+        return any(map(tf_api.tuner_class, self._values.classes.library_bases(owner)))
+
+    def _is_class(self, value: Value) -> bool:
+        return isinstance(value.node, cst.ClassDef) and self._inherits(value.node)
+
+    def _is_tuner(self, value: Value) -> bool:
+        return value.kind is Role.TUNER or self._is_class(value)
+
+    def _is_within(self, node: cst.CSTNode) -> bool:
+        return any(around in self._classes for around in self._module.ancestors(node))
+
+    @property
+    def _assignments(self) -> Iterator[cst.Assign]:
+        pending: list[cst.CSTNode] = [*self._classes]
+        while pending:
+            node = pending.pop()
+            pending += node.children
+            if isinstance(node, cst.Assign):
+                yield node
+
+
+def _is_function(value: Value) -> bool:
+    return isinstance(value.node, cst.FunctionDef)
+
+
+def _is_super(call: cst.Call) -> bool:
+    """Whether a call is one of the method of a base class: `super().fit(…)`."""
+    match call.func:
+        case cst.Attribute(value=cst.Call(func=cst.Name("super"))):
+            return True
+    return False
+
+
+def _is_batch_size(target: cst.BaseExpression) -> bool:
+    match target:
+        case cst.Subscript(
+            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]
+        ):
+            return bool(key.evaluated_value == "batch_size")
+    return False

@@ -1,0 +1,312 @@
+"""What the runs of both programs show: the comparisons step by step, and the faults of whole runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ..checks import Check
+from ..exact.compare import number_of
+from ..exact.verification import SLACK, named
+from .faults import (
+    BEFORE,
+    BROADCAST,
+    COUNT,
+    DATA,
+    GRADIENTS,
+    LOSS,
+    METRICS,
+    RATE,
+    UPDATE,
+    Fault,
+    Kind,
+    Mode,
+    Walk,
+    compare_ranks,
+    compare_with_original,
+    find_count_fault,
+    find_data_fault,
+    find_exit_fault,
+    find_metric_fault,
+    find_scaled_count_fault,
+    find_scaling_fault,
+    have_same_data,
+    step_factor,
+    variables_of_rounding,
+)
+from .steps import Process
+
+#: In which one thing follows from another within a step.
+ORDER = (BEFORE, DATA, RATE, LOSS, GRADIENTS, UPDATE)
+#: What a comparison of the ranks with one another shows, whatever the original does.
+BETWEEN_RANKS: frozenset[Kind] = frozenset(
+    {"not averaged", "weights not broadcast", "optimizer state not broadcast"}
+)
+MOMENTS: Kind = "moments of batch normalisation local"
+#: The other program on one rank, compared with the original.
+ONE_RANK = "the program on 1 rank"
+#: What ranks that begin with other random numbers show is at their second step.
+SECOND_STEP = 2
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was found, by aspect.
+
+    Attributes:
+        paired: the comparison with the original, step by step. between: that of the ranks with one another.
+        faults: of whole runs. said: what else was found.
+        noise: why a difference from the original says nothing.
+        one_rank: the comparison of the other program on one rank with the original, which tells apart what N ranks do
+            differently; None where that was not run. own_fault: what is wrong there already.
+    """
+
+    paired: Walk
+    between: Walk
+    faults: tuple[Fault, ...]
+    said: Mapping[str, str]
+    noise: str = ""
+    one_rank: Walk | None = None
+    own_fault: Fault | None = None
+
+    @property
+    def all_faults(self) -> list[Fault]:
+        """Faults, those of whole runs first; of the two comparisons by step, the earlier one counts."""
+        paired = None if self.noise or self.design else self.paired.fault
+        if paired is not None and paired.kind == MOMENTS and self.own_fault is not None:
+            paired = None
+        walks = [f for f in (paired, self.between.fault, self.own_fault) if f is not None]
+        return [*self.faults, *sorted(walks, key=lambda fault: fault.step)[:1]]
+
+    @property
+    def design(self) -> str:
+        """What differs by design: batch normalisation over the rows of each rank, as Horovod's pages have it; "" for nothing.
+
+        That nothing else makes the difference is shown by one rank, which has all rows.
+        """
+        fault = self.paired.fault
+        if fault is None or fault.kind != MOMENTS or self.one_rank is None or self.own_fault:
+            return ""
+        steps = self.one_rank.counts[UPDATE]
+        alone = (
+            f"on 1 rank the first {number_of_steps(steps)} are equal"
+            if steps
+            else "on 1 rank nothing could be compared"
+        )
+        return f"moments are local from step {fault.step} on: {fault.detail}; {alone}"
+
+    @property
+    def first(self) -> Fault | None:
+        """The fault that shows first; one of data explains others."""
+        order = lambda f: (f.aspect != DATA, f.step or float("inf"))  # noqa: E731
+        return min(self.all_faults, key=order, default=None)
+
+    @property
+    def unjudged(self) -> str:
+        """Why steps were not compared with those of the original."""
+        return self.noise or self.design or self.paired.unjudged
+
+    @property
+    def compared(self) -> int:
+        """How many steps were, and are equal."""
+        return self.paired.counts[UPDATE]
+
+    @property
+    def needs_noise(self) -> bool:
+        """Whether a fault may be one of rounding, or of an original that does not train twice alike."""
+        fault = self.paired.fault
+        return fault is not None and fault is self.first and fault.kind not in BETWEEN_RANKS
+
+    @property
+    def needs_own_seeds(self) -> bool:
+        """Whether ranks with a seed each may show a fault before the one that is known, or excuse it."""
+        fault = self.first
+        return fault is None or fault.aspect == DATA or not 0 < fault.step <= SECOND_STEP
+
+    @property
+    def needs_one_rank(self) -> bool:
+        """Whether a run on one rank shows what N ranks cannot be compared in."""
+        fault = self.first
+        if self.one_rank is not None or self.noise:
+            return False
+        return bool(self.paired.unjudged) if fault is None else fault.kind == MOMENTS
+
+    def checks(self, size: int) -> Iterator[Check]:
+        """A check for each aspect."""
+        faults = {fault.aspect: fault for fault in reversed(self.all_faults)}
+        if self.one_rank is not None:
+            yield self.one_rank_check()
+        for aspect in (BEFORE, DATA, RATE, LOSS, GRADIENTS, UPDATE, BROADCAST, COUNT, METRICS):
+            name, said = named(size, aspect), self.said.get(aspect, "")
+            paired, between = self.paired.counts[aspect], self.between.counts[aspect]
+            if aspect in faults:
+                yield Check(name, "fail", str(faults[aspect]))
+            elif said:
+                yield Check(name, "unknown" if said.startswith("not ") else "pass", said)
+            elif paired:
+                yield Check(name, "pass", f"as in one process in {number_of_steps(paired)}")
+            elif between:
+                text = f"right between ranks in {number_of_steps(between)}; not compared with one process"
+                yield Check(name, "pass", text)
+            else:
+                text = f"not judged: {self.unjudged}" if self.unjudged else "not observed"
+                yield Check(name, "unknown", text)
+
+    def one_rank_check(self) -> Check:
+        """What the other program does on one rank."""
+        assert self.one_rank is not None
+        if self.own_fault is not None:
+            return Check(ONE_RANK, "fail", str(self.own_fault))
+        reason = self.one_rank.unjudged
+        if self.one_rank.fault is not None:
+            reason = f"it takes N for given: {self.one_rank.fault}"
+        steps = self.one_rank.counts[UPDATE]
+        if not steps:
+            return Check(ONE_RANK, "unknown", f"not judged: {reason or 'not observed'}")
+        said = f"as the original in one process in {number_of_steps(steps)}"
+        return Check(
+            ONE_RANK, "pass", f"{said}; later ones were not compared: {reason}" if reason else said
+        )
+
+
+def number_of_steps(count: int) -> str:
+    return number_of(count, "step", "steps")
+
+
+def judge(
+    own: Process,
+    ranks: tuple[Process, ...],
+    seeded: tuple[Process, ...],
+    mode: Mode,
+    tolerance: float,
+    noise: tuple[Process, ...] = (),
+    alone: Process | None = None,
+) -> Judgement:
+    """Judge runs of both programs.
+
+    Args:
+        own: of the original. ranks: with equal seeds. seeded: with a seed each; empty where that run failed.
+        noise: the original again, and where it rounds otherwise.
+        alone: the other program on one rank; None where that was not run.
+    """
+    faults: list[Fault | None] = [find_exit_fault(ranks)]
+    said: dict[str, str] = {}
+    paired = Walk(Counter(), unjudged="each rank takes a whole batch, and one process one of them")
+    if mode == "exact":
+        paired = compare_with_original(own, ranks, tolerance)
+    reason = ""
+    if noise and paired.fault is not None:
+        ignored = variables_of_rounding(own, noise[-1])
+        paired = compare_with_original(own, ranks, tolerance, ignored)
+        again = (compare_with_original(own, [p], tolerance, ignored) for p in noise)
+        reason = explain_by_noise(paired.fault, *again) if paired.fault is not None else ""
+    if have_same_data(ranks) and (not seeded or have_same_data(seeded)):
+        line = ranks[0].data_line
+        detail = f"all {len(ranks)} ranks take equal examples at each step"
+        faults.append(Fault("the same data on all ranks", DATA, detail, 1, line))
+    elif paired.unjudged or not paired.counts[DATA]:
+        fault, said[DATA] = find_data_fault(own, ranks)
+        faults.append(fault)
+    between = compare_ranks(own, ranks, tolerance)
+    own_seeds = compare_ranks(own, seeded, tolerance) if seeded else Walk(Counter())
+    if own_seeds.fault is not None and between.fault is None:
+        faults.append(replace(own_seeds.fault, aspect=BROADCAST))
+    elif own_seeds.fault is None and own_seeds.counts[UPDATE]:
+        equal_start = own_seeds.counts[BEFORE] == len(seeded[0].steps)
+        after = "from the first step on" if equal_start else "after the first step"
+        said[BROADCAST] = f"ranks with other random numbers have equal weights {after}"
+    if mode == "scaled":
+        fault, said[RATE] = find_scaling_fault(own, ranks)
+        faults.append(fault)
+        faults.append(find_scaled_count_fault(own, ranks))
+        said[COUNT] = f"{ranks[0].record.steps} on each rank; {own.record.steps} in one process"
+    else:
+        faults.append(find_count_fault(own, ranks))
+        said[COUNT] = f"{own.record.steps} steps"
+        if paired.fault is None and not paired.unjudged:
+            fault, said[METRICS] = find_metric_fault(own, ranks, tolerance)
+            faults.append(fault)
+    one_rank = None if alone is None else compare_with_original(own, [alone], tolerance)
+    own_fault = None if alone is None else find_own_fault(own, alone, one_rank, len(ranks))
+    found = tuple(f for f in faults if f is not None)
+    return Judgement(paired, between, found, said, reason, one_rank, own_fault)
+
+
+@dataclass(frozen=True)
+class MoreRuns:
+    """Runs that are made where a judgement needs them.
+
+    Attributes:
+        again: the original again, and where it rounds otherwise. one_rank: the other program on one rank; None for none.
+        own_seeds: the first steps of ranks that have a seed each; none where they fail.
+    """
+
+    again: Callable[[], tuple[Process, ...]]
+    one_rank: Callable[[], Process | None]
+    own_seeds: Callable[[], tuple[Process, ...]]
+
+
+def judge_with(
+    more: MoreRuns, own: Process, ranks: tuple[Process, ...], mode: Mode, tolerance: float
+) -> Judgement:
+    """Judge runs of both programs, with as many more as that needs. See `judge`."""
+    noise: tuple[Process, ...] = ()
+    alone: Process | None = None
+    judgement = judge(own, ranks, (), mode, tolerance)
+    if judgement.needs_noise:
+        noise = more.again()
+        judgement = judge(own, ranks, (), mode, tolerance, noise)
+    if judgement.needs_one_rank:
+        alone = more.one_rank()
+        judgement = judge(own, ranks, (), mode, tolerance, noise, alone)
+    if judgement.needs_own_seeds:
+        judgement = judge(own, ranks, more.own_seeds(), mode, tolerance, noise, alone)
+    return judgement
+
+
+def find_step_fault(
+    own: Process, ranks: tuple[Process, ...], mode: Mode | None, tolerance: float
+) -> Fault | None:
+    """The first fault of a step that all ranks have made; what comes of it may be that they fail later."""
+    between = compare_ranks(own, ranks, tolerance)
+    walks = (
+        [compare_with_original(own, ranks, tolerance), between] if mode == "exact" else [between]
+    )
+    faults = [walk.fault for walk in walks if walk.fault is not None]
+    return min(faults, key=lambda fault: fault.step, default=None)
+
+
+def find_own_fault(own: Process, alone: Process, one_rank: Walk | None, size: int) -> Fault | None:
+    """What is wrong with the other program on one rank, whatever number of ranks it was written for.
+
+    A program that has N written into it divides a loss or a gradient by N here, too, or has N times the rate.
+    """
+    fault = None if one_rank is None else one_rank.fault
+    if fault is None or fault.aspect not in (LOSS, GRADIENTS):
+        return None
+    factor = step_factor(own.steps[fault.step - 1], alone.steps[fault.step - 1], fault.aspect)
+    if factor is not None and any(abs(factor / known - 1) < 1e-2 for known in (size, 1 / size)):
+        return None
+    kind: Kind = "other loss" if fault.kind == MOMENTS else fault.kind  # one rank has all rows
+    return replace(fault, kind=kind, detail=f"on 1 rank already, {fault.detail}")
+
+
+def explain_by_noise(fault: Fault, again: Walk, rounded: Walk) -> str:
+    """Why a difference from the original says nothing about the ranks; "" where it does.
+
+    Args:
+        again, rounded: comparisons of the original with itself, and with itself where it rounds otherwise.
+    """
+    said = "two runs of the original with equal seeds differ"
+    for noise, slack in ((again, 1), (rounded, SLACK)):
+        begins = noise.fault.step if noise.fault is not None else noise.counts[BEFORE] + 1
+        if noise.fault is None and not noise.unjudged:
+            begins = 0
+        aspect = noise.fault.aspect if noise.fault is not None else BEFORE
+        later = begins == fault.step and ORDER.index(aspect) > ORDER.index(fault.aspect)
+        if begins and begins <= slack * fault.step and not later:
+            by = f" ({noise.fault.detail})" if noise.fault is not None else ""
+            return f"{said} from step {begins} on{by}"
+        said = "in one process, too, rounding makes such differences"
+    return ""

@@ -1,0 +1,150 @@
+"""The outcome of a comparison as one HTML file that needs no network: verdict, losses, checks, environment."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+
+from ..checks import Check
+from .verification import AgainstVerification, Curves
+
+#: The packages whose versions decide what a training computes.
+PACKAGES = ("jupyter_hvd", "tensorflow", "keras", "tf_keras", "horovod", "numpy")
+WIDTH, HEIGHT, MARGIN = 640, 260, 48
+MARKS = {"pass": "✓", "fail": "✗", "unknown": "?", "running": "…"}
+#: Points of a curve beyond which every k-th is drawn.
+MOST_POINTS = 2000
+STYLE = """\
+:root { color-scheme: light dark; --paper: #fff; --ink: #1b1f24; --faint: #d5dae1; --soft: #5b6572;
+  --good: #176f3a; --bad: #b3261e; --open: #8a5a00; --one: #1f5fbf; --other: #c4560a; }
+@media (prefers-color-scheme: dark) { :root { --paper: #14171b; --ink: #e8ebef; --faint: #343b44; --soft: #a3adb9;
+  --good: #6cd28f; --bad: #ff8a80; --open: #f0bf5a; --one: #7fb2ff; --other: #ffa05c; } }
+body { background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif;
+  margin: 2rem auto; max-width: 54rem; padding: 0 1rem; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+.verdict { border-left: 4px solid var(--open); padding: .5rem 1rem; }
+.verdict.pass { border-color: var(--good); } .verdict.fail { border-color: var(--bad); }
+table { border-collapse: collapse; width: 100%; }
+th, td { border-bottom: 1px solid var(--faint); padding: .3rem .5rem; text-align: left; vertical-align: top; }
+td { overflow-wrap: anywhere; }
+th { font-weight: 600; white-space: nowrap; }
+.pass { color: var(--good); } .fail { color: var(--bad); } .unknown { color: var(--open); }
+svg { width: 100%; height: auto; } svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
+.axis { stroke: var(--faint); } .one { stroke: var(--one); } .other { stroke: var(--other); }
+polyline { fill: none; stroke-width: 2; } .other { stroke-dasharray: 6 4; }
+footer { color: var(--soft); margin-top: 2rem; }
+"""
+
+
+def environment() -> Mapping[str, str]:
+    """What this machine runs: versions, processor, operating system."""
+    found = {"Python": sys.version.split()[0], "system": platform.platform()}
+    found["processors"] = str(os.cpu_count())
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def report_page(
+    original: str, other: str, verification: AgainstVerification, around: Mapping[str, str]
+) -> str:
+    """The page.
+
+    Args:
+        original, other: the names of the programs. around: what is said of the environment.
+    """
+    status = "pass" if verification.holds else "fail" if verification.fails else "unknown"
+    facts = {
+        "original": original,
+        "other program": other,
+        "ranks": str(verification.size),
+        "batches": verification.mode or "not known",
+        "training steps": f"{verification.steps} in one process, {verification.compared} compared",
+    }
+    title = f"{other} against {original}"
+    return f"""\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<style>
+{STYLE}</style>
+</head>
+<body>
+<h1>{escape(title)}</h1>
+<p class="verdict {status}">{escape(verification.verdict)}</p>
+{table(facts)}
+<h2>Losses</h2>
+{loss_plot(verification.curves)}
+<h2>Checks</h2>
+<table>
+<thead><tr><th></th><th>check</th><th>what was found</th></tr></thead>
+<tbody>
+{"".join(map(check_row, verification.checks))}</tbody>
+</table>
+<h2>Environment</h2>
+{table(around)}
+<footer>Written by <code>jupyter hvd verify --against --report</code>. What was not observed is not confirmed.</footer>
+</body>
+</html>
+"""
+
+
+def table(facts: Mapping[str, str]) -> str:
+    rows = (
+        f"<tr><th>{escape(name)}</th><td>{escape(said)}</td></tr>" for name, said in facts.items()
+    )
+    return f"<table><tbody>\n{''.join(rows)}\n</tbody></table>"
+
+
+def check_row(check: Check) -> str:
+    mark = f'<td class="{check.status}">{MARKS[check.status]}</td>'
+    detail = escape(check.detail).replace("\n", "<br>")
+    return f"<tr>{mark}<th>{escape(check.check)}</th><td>{detail}</td></tr>\n"
+
+
+def loss_plot(curves: Curves) -> str:
+    """Both curves over one another, as SVG; a sentence where no loss was observed."""
+    finite = [value for curve in curves for value in curve if math.isfinite(value)]
+    if not finite:
+        return "<p>No loss was observed.</p>"
+    low, high = min(finite), max(finite)
+    high += (high == low) * max(1.0, abs(high))
+    steps = max(map(len, curves))
+
+    def place(step: int, loss: float) -> str:
+        x = MARGIN + (WIDTH - 2 * MARGIN) * step / max(1, steps - 1)
+        y = HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * (loss - low) / (high - low)
+        return f"{x:.1f},{y:.1f}"
+
+    def line(curve: Sequence[float], kind: str) -> str:
+        each = max(1, len(curve) // MOST_POINTS)
+        points = (place(n, v) for n, v in list(enumerate(curve))[::each] if math.isfinite(v))
+        return f'<polyline class="{kind}" points="{" ".join(points)}"/>'
+
+    bottom, right = HEIGHT - MARGIN, WIDTH - MARGIN
+    return f"""\
+<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="The losses of both programs by step">
+<line class="axis" x1="{MARGIN}" y1="{bottom}" x2="{right}" y2="{bottom}"/>
+<line class="axis" x1="{MARGIN}" y1="{MARGIN}" x2="{MARGIN}" y2="{bottom}"/>
+<text x="{MARGIN - 6}" y="{bottom + 4}" text-anchor="end">{low:.4g}</text>
+<text x="{MARGIN - 6}" y="{MARGIN + 4}" text-anchor="end">{high:.4g}</text>
+<text x="{MARGIN}" y="{bottom + 18}">step 1</text>
+<text x="{right}" y="{bottom + 18}" text-anchor="end">step {steps}</text>
+{line(curves[0], "one")}
+{line(curves[1], "other")}
+<line class="one" x1="{MARGIN}" y1="18" x2="{MARGIN + 28}" y2="18" stroke-width="2"/>
+<text x="{MARGIN + 34}" y="22">original, one process</text>
+<line class="other" x1="{MARGIN + 190}" y1="18" x2="{MARGIN + 218}" y2="18" stroke-width="2"/>
+<text x="{MARGIN + 224}" y="22">other program, mean of its ranks</text>
+</svg>"""

@@ -1,0 +1,60 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import TEXTS from './servertexts.json';
+
+/** Translates a sentence of the server or the kernel; what has no translation stays as it is. */
+export type ServerText = (text: string) => string;
+
+/** A template with values, `%n` the n-th of them, and how a sentence is told that was made from it. */
+interface ITemplate {
+  text: string;
+  pattern: RegExp;
+}
+
+const PLACE = /%\d+/;
+const WITHOUT_VALUES = new Set(TEXTS.filter(text => !PLACE.test(text)));
+
+let compiled: ITemplate[] | undefined;
+
+/** Templates with values, those with the most fixed words first: they say the most about a sentence. */
+function templates(): ITemplate[] {
+  compiled ??= TEXTS.filter(text => PLACE.test(text))
+    .sort((a, b) => fixed(b).length - fixed(a).length)
+    .map(text => ({ text, pattern: pattern(text) }));
+  return compiled;
+}
+
+function fixed(text: string): string {
+  return text.split(PLACE).join('');
+}
+
+function pattern(text: string): RegExp {
+  const parts = text
+    .split(PLACE)
+    .map(part => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+  return new RegExp(`^${parts.join('([^]*?)')}$`);
+}
+
+/** How a sentence is made of a template and values, which may be sentences themselves; null where there is no such template. */
+export function parse(text: string): { text: string; values: string[] } | null {
+  if (WITHOUT_VALUES.has(text)) {
+    return { text, values: [] };
+  }
+  for (const template of templates()) {
+    const found = template.pattern.exec(text);
+    if (found) {
+      return { text: template.text, values: found.slice(1) };
+    }
+  }
+  return null;
+}
+
+/** The server speaks English, and knows no user's language: its sentences are translated where they are shown. */
+export function serverText(trans: TranslationBundle): ServerText {
+  const translate = trans.__.bind(trans);
+  const translated = (text: string): string => {
+    const found = parse(text);
+    return found ? translate(found.text, ...found.values.map(translated)) : text;
+  };
+  return translated;
+}

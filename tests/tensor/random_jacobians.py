@@ -1,0 +1,126 @@
+"""Sparse Jacobians of random programs: the entries that they leave out are zero, the others are those of the dense derivative,
+which the reference evaluator computes in fractions; and they cost at most what the theorem of docs/jacobians.md says.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from random import Random
+
+import jax
+import numpy as np
+from random_programs import INPUTS, PARAMETERS, Draw, M, N, Scope, environment
+
+from jupyter_hvd.tensor.cost.counting import Data
+from jupyter_hvd.tensor.cost.model import cost
+from jupyter_hvd.tensor.cost.patterns import sparsity
+from jupyter_hvd.tensor.derivative.tangents import dense_jacobian, linearized
+from jupyter_hvd.tensor.frontend.tracing.traced import Traced
+from jupyter_hvd.tensor.instance import Instance
+from jupyter_hvd.tensor.jax.entries import evaluated
+from jupyter_hvd.tensor.language.terms import Lambda
+from jupyter_hvd.tensor.language.types import REAL, Array, Parameter
+from jupyter_hvd.tensor.lowering.entries import stages
+from jupyter_hvd.tensor.lowering.jacobian_cost import jacobian_cost
+from jupyter_hvd.tensor.lowering.point_values import summed
+from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
+from jupyter_hvd.tensor.sparse_jacobian import _enumerated, _pattern, _places, _values_of
+from jupyter_hvd.tensor.ssa.convert import to_term
+
+
+@dataclass
+class Seen:
+    """What a run has seen: programs, Jacobians that are not zero, entries and those of them that are not zero, and the largest
+    part of the bound that a Jacobian costs.
+    """
+
+    programs: int = 0
+    jacobians: int = 0
+    entries: int = 0
+    nonzero: int = 0
+    ratio: Fraction = Fraction(0)
+
+
+SEEN = Seen()
+
+
+def check(seed):
+    """The Jacobians by each parameter of the program of a seed."""
+    random = Random(seed)
+    type_ = random.choice((Array(N, REAL), Array(N, Array(M, REAL)), Array(N + 1, Array(N, REAL))))
+    body = Draw(random).term(type_, Scope(INPUTS), 5)
+    n, m = random.randrange(1, 5), random.randrange(1, 5)
+    env = environment(random, n, m)
+    parameters = tuple(Parameter(x, t, None) for x, t in PARAMETERS)
+    traced = Traced(Lambda("arg", tuple(PARAMETERS), body), None, {})
+    instance = Instance(parameters, traced, traced)
+    for name in "uvwA":
+        _compare(instance, name, env, n, m, f"{seed} {name}")
+    SEEN.programs += 1
+
+
+def _compare(instance, name, env, n, m, seed):
+    linear = linearized(instance, name)
+    assert linear.has_addends
+    data = _data(env, n, m)
+    dense = to_term(dense_jacobian(instance, name).program)
+    shape = tuple(
+        np.prod([k.evaluate(env.integers) for k in d], dtype=int)
+        for d in (linear.result, linear.argument)
+    )
+    expected = np.array(evaluate(dense, env), dtype=float).reshape(shape)
+
+    made = stages(linear, env.integers, data, 1e9)
+    listed = _enumerated(sparsity(linear), env.integers, data, shape)
+    _within_bound(instance, linear, made, data, env)
+    entries, left = made[-1].entries, len(linear.result)
+    c, s = entries.columns, entries.shape
+    pattern = _pattern(c[:left], c[left:], s[:left], s[left:], entries.count)
+    np.testing.assert_array_equal(pattern.rows, listed.rows, seed)
+    np.testing.assert_array_equal(pattern.columns, listed.columns, seed)
+    found = np.zeros(shape)
+    found[pattern.rows, pattern.columns] = _values(instance, linear, made, data, env)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9, err_msg=str(seed))
+    SEEN.jacobians += bool(listed.count)
+    SEEN.entries += listed.count
+    SEEN.nonzero += np.count_nonzero(expected)
+
+
+def _within_bound(instance, linear, made, data, env):
+    """The theorem of docs/jacobians.md, and what its proof takes from Theorem 6.1."""
+    found = jacobian_cost(linear, made, env.integers, data)
+    assert found.operations <= found.bound
+    SEEN.ratio = max(SEEN.ratio, Fraction(found.operations, max(1, found.bound)))
+    assert found.derivative <= 4 * cost(to_term(instance.ssa), env).total
+
+
+def _data(env, n, m):
+    types = dict(PARAMETERS)
+    related = np.array([[env.relations["R"]((i, j)) for j in range(m)] for i in range(n)])
+    source = np.array([next(j for j in range(m) if env.relations["src"]((i, j))) for i in range(n)])
+    return {"R": Data(types["R"], related), "src": Data(types["src"], source)}
+
+
+def _values(instance, linear, made, data, env):
+    """The values of the entries, from those of the reference evaluator at their points."""
+    values = _values_of(instance, linear)
+    places, sizes = _places(values, made, env.integers)
+    found = []
+    if values.instance is not None:
+        relations = {x: lambda point, at=at: at[point[0]] == point[1] for x, at in places.items()}
+        here = Environment(env.values, {**env.integers, **sizes}, {**env.relations, **relations})
+        rest = evaluate(values.instance.function.body, here)
+        for _ in range(values.count - 1):
+            first, rest = rest
+            found.append(first)
+        found.append(rest)
+
+    def value(reading, entry):
+        at = values.readings.get(reading)
+        return (values.whole[entry.name], True) if at is None else (at.position, False)
+
+    plan, arrays = summed(made, values.nodes, data, env.integers, value)
+    with jax.disable_jit():
+        given = [np.asarray(np.array(x, dtype=float)) for x in found]
+        return np.asarray(
+            evaluated(plan, arrays, [jax.numpy.asarray(x) for x in given], np.float64, True)
+        )
