@@ -8,7 +8,7 @@ from typing import Any
 
 from ..launchers.diagnosis import columns, ranks_text
 from ..rank.serialization import SerializedValue
-from ..rank.variables import VariableSummary, shortened
+from ..rank.variables import MOST_CHARACTERS, VariableSummary, shortened
 
 #: Bytes up to which a value is fetched to see where it differs.
 MOST_COMPARED = 64 * 2**20
@@ -136,6 +136,12 @@ def first_difference(zero: Any, other: Any, parts: Sequence[str] = (), path: str
             return f"{where}{len(other)} elements instead of {len(zero)}"
         names = parts if len(parts) == len(zero) else [f"{path}[{k}]" for k in range(len(zero))]
         pairs = list(zip(names, zero, other, strict=True))
+    elif isinstance(zero, str):
+        pairs_of_letters = enumerate(zip(zero, other, strict=False))
+        shorter = min(len(zero), len(other))
+        start = next((at for at, (a, b) in pairs_of_letters if a != b), shorter)
+        own, its = (text[start : start + MOST_CHARACTERS // 4] for text in (zero, other))
+        return "" if zero == other else f"{path}[{start}]: {its!r} instead of {own!r}"
     elif isinstance(zero, bytes):
         return f"{where}other bytes"
     else:

@@ -25,7 +25,8 @@ from jupyter_hvd.session.variables import compare_summaries, first_difference, t
     [
         (1, 1, ""),
         (1, 1.0, "float instead of int"),
-        ("a", "b", "'b' instead of 'a'"),
+        ("a", "b", "[0]: 'b' instead of 'a'"),
+        (["same"], ["sand"], "[0][2]: 'nd' instead of 'me'"),
         (2.0, 2.5, "2.5 instead of 2.0, a difference of 0.5"),
         ([1, [2, 3]], [1, [2, 4]], "[1][1]: 4 instead of 3, a difference of 1"),
         ([1], [1, 2], "2 elements instead of 1"),
