@@ -104,7 +104,7 @@ ROWS = (
         "row-6",
         "a patience of evaluations in a loop over steps",
         ("step_patience",),
-        NOT_SCALED_COUNTS,
+        NOT_SCALED_RATE,
     ),
     Row(
         "row-7",
