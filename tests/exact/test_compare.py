@@ -33,6 +33,7 @@ from jupyter_hvd.verify.exact.texts import compare_texts, compared_lines
 from jupyter_hvd.verify.exact.verification import (
     ExactVerification,
     Noise,
+    agrees,
     differences,
     judge,
 )
@@ -333,6 +334,18 @@ def test_what_one_process_has_done_is_not_called_wrong() -> None:
     for sample, status in ((other, "fail"), (replace(two, events=()), "fail"), (two, "pass")):
         sampled = replace(Noise().with_sample(training(), sample, two, TOLERANCE), rounded={})
         assert judged(two, sampled, PRINTED).status == status
+
+
+def test_what_was_not_compared_is_not_equal() -> None:
+    two = replace(training(), printed=(*training().printed, "more"))
+    compared = differences(training(), two, TOLERANCE)
+    assert agrees(compared, LOSSES, "any")
+    assert not agrees(compared, PRINTED, "0.1")
+    larger = Comparison(FILES, "", differences=(Difference("a.npz", "4 bytes; 3 in one process"),))
+    assert not agrees({**compared, FILES: larger}, FILES, "a.npz kernel")
+    assert agrees({**compared, FILES: larger}, FILES, "b.npz kernel")
+    failed = differences(training(), replace(two, code=1), TOLERANCE)
+    assert not agrees(failed, LOSSES, "any")
 
 
 def test_what_holds() -> None:

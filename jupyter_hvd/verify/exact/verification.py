@@ -145,10 +145,11 @@ class Noise:
 
 
 def agrees(compared: Mapping[str, Comparison], aspect: str, key: str) -> bool:
-    """Whether two records were compared to the end, and are equal in one thing."""
+    """Whether two records were compared to the end, and are equal in one thing, or in the file that it is a part of."""
     found = compared[aspect].differences
-    whole = not compared[STEPS].differences and not any(d.ends for d in found)
-    return whole and all(d.key != key for d in found)
+    whole = not (compared[ENDING].differences or compared[STEPS].differences)
+    differs = any(d.ends or d.key == key or key.startswith(f"{d.key} ") for d in found)
+    return whole and not differs
 
 
 def differences(one: Record, two: Record | None, tolerance: float) -> Mapping[str, Comparison]:
