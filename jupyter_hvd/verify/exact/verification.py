@@ -140,8 +140,15 @@ class Noise:
         return (
             any(d.key == difference.key for d in again)
             or any(d.key == difference.key and d.step <= SLACK * difference.step for d in rounded)
+            or any(is_of_kind(difference, d) for d in rounded)
             or any(agrees(compared, aspect, difference.key) for compared in self.of_ranks)
         )
+
+
+def is_of_kind(difference: Difference, rounded: Difference) -> bool:
+    """Whether rounding changes a number that is printed in the same words, as in another epoch, by as much or more."""
+    same = bool(rounded.kind) and rounded.kind == difference.kind
+    return same and difference.size <= SAMPLE * rounded.size
 
 
 def agrees(compared: Mapping[str, Comparison], aspect: str, key: str) -> bool:
