@@ -559,11 +559,7 @@ class Runner:
     def by_launcher(
         self, name: str, launcher: Sequence[str], size: int, limit: Mapping[str, str], most: int
     ) -> Run:
-        """At most `size` processes that a command of the user's starts.
-
-        Raises:
-            LaunchError: there is no such command.
-        """
+        """At most `size` processes that a command of the user's starts."""
         folder, program, environment = self.prepare(name, size, limit)
         with self.reporting(folder, name, most), ended_with(self.folder.job):
             result, _ = run_single(
