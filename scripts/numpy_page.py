@@ -110,7 +110,7 @@ CALLS = {
     "linear systems": (
         "np.linalg.solve(S, x)", "np.linalg.inv(S)", "np.linalg.det(S)", "np.linalg.slogdet(S)[1]",
         "np.linalg.lstsq(A, x)[0]", "np.linalg.qr(A)[0]", "np.linalg.qr(A)[1]", "np.linalg.cholesky(S @ S.T + np.eye(len(x)))",
-        "np.linalg.eigh(S)[0]", "np.linalg.svd(S)[1]", "np.linalg.norm(S, 'nuc')", "scipy.linalg.expm(S)",
+        "np.linalg.eigh(S + S.T)[0]", "np.linalg.svd(S)[1]", "np.linalg.norm(S, 'nuc')", "jax.scipy.linalg.expm(S)",
         "jax.scipy.linalg.solve_triangular(S, x, lower=True)",
         "jax.scipy.linalg.cho_solve((np.tril(S), True), x)", "np.linalg.matrix_power(S, 3)",
         "np.linalg.multi_dot([A, B, x])",

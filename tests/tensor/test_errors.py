@@ -64,7 +64,7 @@ REFUSED = [
     ("return «sum(x[x > 0], 5)»", (X,), "entry by entry", "np.where"),
     ("return «x[x > 0].shape»[0]", (X,), "no shape", "np.sum(p)"),
     ("return «np.linalg.eig(x)»", (X,), "not in the tensor language", "complex"),
-    ("return «np.linalg.norm(x, 3)»", (A,), "order 3", "nuc"),
+    ("return «np.linalg.norm(x, 3)»", (A,), "Invalid norm order for matrices", ""),
     ("return «np.bincount(np.argsort(x))»", (X,), "data", "minlength"),
     ("return «np.quantile(x, 2.0)»", (X,), "from 0 to 1", ""),
     ("return «np.unique(x)»", (X,), "data decide", "size=k"),

@@ -92,11 +92,12 @@ PROGRAMS = {
     ),
     "nuclear": (lambda np, A: np.linalg.norm(A, "nuc"), TALL),
     "spectral": (lambda np, A: np.linalg.norm(A, 2), TALL),
+    "pinv": (lambda np, A: np.sum(np.linalg.pinv(A) * W[:3]), TALL),
     "expm": (lambda np, A: np.sum(jax.scipy.linalg.expm(A / 3) * W[:5, :5]), A),
 }
 
 
-THOROUGH = ("eigvalsh", "spectral", "upper", "slogdet")  # of which others are like
+THOROUGH = ("eigvalsh", "spectral", "upper", "slogdet", "pinv")  # of which others are like
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,8 @@ def norm(x: Array, ord=None, axis=None, keepdims=False):  # noqa: A002 - NumPy's
         return made if keepdims else np.squeeze(made, axes)
     if len(axes) == 2 and x.ndim == 2 and ord in ("nuc", 2, -2):
         values = np.linalg.svd(x, compute_uv=False)
-        made = np.sum(values) if ord == "nuc" else values[0 if ord == 2 else -1]
+        reduced = {"nuc": np.sum, 2: np.max, -2: np.min}[ord]
+        made = reduced(values)
         return np.reshape(made, (1, 1)) if keepdims else made
     raise TensorError(
         f"the norm of order {ord!r}",

@@ -263,6 +263,16 @@ def svdvals(t: Any, a: Any) -> Any:
     return svd(t, a, compute_uv=False)
 
 
+@form("pinv")
+def pinv(t: Any, a: Any, rcond: float = 1e-15) -> Any:
+    """`V / s @ U.T`, of the singular values that are not next to zero."""
+    u, s, v = svd(t, a, full_matrices=False)
+    s = t.named(s, "s")
+    large = t._compare(">", s, t.computed("*", rcond, build(t, "max", s)))
+    inverse = t.chosen(large, t.computed("/", 1.0, t.chosen(large, s, 1.0)), 0.0)
+    return t.matmul(t.computed("*", _transposed(t, v), inverse), _transposed(t, u))
+
+
 @form("expm")
 def expm(t: Any, a: Any) -> Any:
     """The exponential of a matrix, `1 + a + a @ a / 2 + …`."""
@@ -295,7 +305,6 @@ def multi_dot(t: Any, arrays: Any) -> Any:
 
 
 INSTEAD = {
-    "pinv": "`np.linalg.solve(a.T @ a, a.T)` where columns are independent",
     **dict.fromkeys(
         ("eig", "eigvals"),
         "they may be complex; of a symmetric matrix `np.linalg.eigh`; the largest is a loop, "
