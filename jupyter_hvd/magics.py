@@ -1,4 +1,4 @@
-"""The notebook's face: `%%distribute` and `%hvd`. Parse, call, show.
+"""The notebook's face: `%%distribute`, `%%rank` and `%hvd`. Parse, call, show.
 
 What does the work is imported when it is used, so that `%load_ext jupyter_hvd` is instant.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import atexit
 import json
+import re
+from argparse import ArgumentTypeError
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict
@@ -23,6 +25,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
 from .launchers.arguments import add_place_options, where_of
+from .launchers.diagnosis import columns
 from .magic_parser import MagicParser
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 
 #: Stands for the number of the cell that runs, which IPython tells when it has ended.
 CURRENT = 0
-COMMANDS = ("status", "where", "network", "start", "pull", "push", "restart", "stop")
+COMMANDS = ("status", "where", "vars", "network", "start", "pull", "push", "restart", "stop")
 PLACES = ("-n", "-H", "--launcher", "--time", "--partition", "--salloc")
 OPTIONS = (*PLACES, "--batch", "--data", "--show", "--dry-run", "--no-deps", "--timeout")
 
@@ -71,6 +74,36 @@ def add_batch(parser: MagicParser) -> None:
     )
 
 
+def rank_parser() -> MagicParser:
+    parser = MagicParser(
+        prog="%%rank", description="Run this cell on some ranks, as it is written."
+    )
+    parser.add_argument(
+        "ranks",
+        nargs="+",
+        type=rank_numbers,
+        metavar="RANKS",
+        help="numbers and ranges, as 0,2 or 1-3",
+    )
+    parser.add_argument("--timeout", type=float, metavar="S", help="stop the cell after S seconds")
+    return parser
+
+
+def rank_numbers(text: str) -> set[int]:
+    """The ranks in a text such as `0,2` or `1-3`.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    found = set[int]()
+    for part in filter(None, text.split(",")):
+        numbers = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part)
+        if numbers is None:
+            raise ArgumentTypeError(f"{part!r} is no number of a rank, and no range such as 1-3")
+        found |= {*range(int(numbers[1]), int(numbers[2] or numbers[1]) + 1)}
+    return found
+
+
 def hvd_parser() -> MagicParser:
     parser = MagicParser(prog="%hvd", description="Look after the ranks.")
     parser.add_argument("command", choices=COMMANDS)
@@ -83,7 +116,7 @@ def hvd_parser() -> MagicParser:
 
 @magics_class
 class HvdMagics(Magics):  # type: ignore[misc]
-    """`%%distribute` and `%hvd`."""
+    """`%%distribute`, `%%rank` and `%hvd`."""
 
     @cached_property
     def session(self) -> Session:
@@ -149,9 +182,18 @@ class HvdMagics(Magics):  # type: ignore[misc]
         )
         self.session.distribute(request, line, cell)
 
+    @cell_magic  # type: ignore[untyped-decorator]
+    def rank(self, line: str, cell: str) -> None:
+        """Run this cell on some of the living ranks, as it is written: `%%rank 0,2`."""
+        arguments = rank_parser().parse_line(line)
+        ranks = sorted(set[int]().union(*arguments.ranks))
+        if not ranks:
+            raise UsageError("%%rank: which ranks?")
+        self.session.run_on(ranks, line, cell, arguments.timeout)
+
     @line_magic  # type: ignore[untyped-decorator]
     def hvd(self, line: str) -> None:
-        """Look after the ranks: `%hvd status`, `where`, `network`, `start -n N`, `pull`, `push`, `restart`, `stop`."""
+        """Look after the ranks: `%hvd status`, `where`, `vars`, `network`, `start -n N`, `pull`, `push`, `restart`, `stop`."""
         arguments = hvd_parser().parse_line(line, default="status")
         if arguments.command in ("pull", "push"):
             if not arguments.names:
@@ -166,6 +208,8 @@ class HvdMagics(Magics):  # type: ignore[misc]
             print("\n".join(self.session.where()))
         elif arguments.command == "network":
             show_network(self.session.network())
+        elif arguments.command == "vars":
+            print("\n".join(self.session.variables(arguments.names)))
         elif arguments.command == "restart":
             self.session.restart()
         else:
@@ -210,11 +254,7 @@ def show_status(rows: list[dict[str, Any]]) -> None:
                 str(row["doing"]),
             )
         )
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for line in table:
-        print(
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        )
+    print("\n".join(columns(table)))
 
 
 def offered(line: str, names: Iterable[str]) -> list[str]:
@@ -226,7 +266,7 @@ def offered(line: str, names: Iterable[str]) -> list[str]:
         return list(COMMANDS)
     if magic in ("%hvd", "hvd") and words and words[0] == "start":
         return [*PLACES, "--batch"]
-    if magic in ("%hvd", "hvd") and words and words[0] in ("pull", "push"):
+    if magic in ("%hvd", "hvd") and words and words[0] in ("pull", "push", "vars"):
         return sorted(names)
     return []
 

@@ -6,12 +6,13 @@ A number that the source gives twice, and differently, is not told: a wrong one 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict
 
 from .frameworks.tensorflow.tf_api import OPTIMIZERS
 from .parameters import UnknownSizeError, bindings, called, literal
 from .source.cells import JoinedCells
+from .source.masking import mask_cell
 from .source.parsing import UnparsableError, deep_recursion, parse_python
 
 #: The batch size of Keras' `fit` for arrays.
@@ -28,19 +29,22 @@ class TrainingNumbers(TypedDict):
         rate: the learning rate.
         epochs: passes over the data.
         rows_of: the name of the array, or dataset, that has the examples.
+        cells: the indices of the code cells that train when they run, not only define what does.
     """
 
     batch: int | None
     rate: float | None
     epochs: int | None
     rows_of: str | None
+    cells: list[int]
 
 
-def training_numbers(sources: Sequence[str]) -> TrainingNumbers:
-    """The numbers of the training in some cells."""
-    unknown = TrainingNumbers(batch=None, rate=None, epochs=None, rows_of=None)
+def training_numbers(sources: Mapping[int | None, str]) -> TrainingNumbers:
+    """The numbers of the training in some cells, by their indices in the notebook."""
+    cells = [index for index in training_cells(sources) if index is not None]
+    unknown = TrainingNumbers(batch=None, rate=None, epochs=None, rows_of=None, cells=cells)
     try:
-        tree = parse_python(JoinedCells.of(sources).python)
+        tree = parse_python(JoinedCells.of(list(sources.values())).python)
         with deep_recursion():
             constants = _constants(tree)
             calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
@@ -51,7 +55,70 @@ def training_numbers(sources: Sequence[str]) -> TrainingNumbers:
         rate=_only([_number(n, constants) for n in _rates(calls)]),
         epochs=_only([_whole(n, constants) for n in _epochs(tree, calls)]),
         rows_of=_only(list(_names_of_data(calls))),
+        cells=cells,
     )
+
+
+#: Calls that change weights, and arguments by which `fit` is Keras's.
+UPDATES = frozenset({"train_on_batch", "apply_gradients", "minimize"})
+FIT_ARGUMENTS = frozenset(
+    {"epochs", "batch_size", "callbacks", "validation_data", "validation_split", "steps_per_epoch"}
+)
+
+
+def training_cells(sources: Mapping[int | None, str]) -> list[int | None]:
+    """The cells that train when they run: they update weights, or call functions that do."""
+    trees = {}
+    for index, source in sources.items():
+        try:
+            trees[index] = parse_python(mask_cell(source))
+        except UnparsableError:
+            continue
+    with deep_recursion():
+        nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+        compiled = {
+            _receiver(node)
+            for node in nodes
+            if isinstance(node, ast.Call) and called(node) == "compile"
+        }
+        functions = [node for node in nodes if isinstance(node, FUNCTIONS)]
+        trains: set[str] = set()
+        while found := {
+            function.name
+            for function in functions
+            if function.name not in trains and _is_training(function.body, compiled, trains)
+        }:
+            trains |= found
+        return [index for index, tree in trees.items() if _is_training(tree.body, compiled, trains)]
+
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _is_training(body: Sequence[ast.stmt], compiled: set[str], trains: set[str]) -> bool:
+    """Whether statements train when they run; what they define does not run.
+
+    Args:
+        compiled: names on which `compile` is called. trains: names of functions that train.
+    """
+    todo: list[ast.AST] = list(body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
+            continue
+        if isinstance(node, ast.Call):
+            name = called(node)
+            arguments = {keyword.arg for keyword in node.keywords}
+            fits = name == "fit" and (_receiver(node) in compiled or arguments & FIT_ARGUMENTS)
+            if fits or name in UPDATES or name in trains:
+                return True
+        todo += ast.iter_child_nodes(node)
+    return False
+
+
+def _receiver(call: ast.Call) -> str:
+    """What a method is called on, as it is written; '' for a function."""
+    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
 def _constants(tree: ast.Module) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def convert(request: dict[str, Any], root: Path) -> dict[str, Any]:
         "notebook": converted.notebook,
         "batch": options.batch,
         "models": model_sizes(sources),
-        "training": training_numbers(sources),
+        "training": training_numbers(notebook.sources),
     }
 
 

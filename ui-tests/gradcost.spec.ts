@@ -41,7 +41,7 @@ const NOTEBOOK = notebook(
 const panels = (page: Page): Locator => page.locator('.jp-hvd-GradCost:visible');
 
 const total = (panel: Locator, name: string): Locator =>
-  panel.getByRole('group', { name, exact: true }).locator('.jp-hvd-gc-total');
+  panel.getByRole('row', { name: new RegExp(`^${name} `) }).locator('.jp-hvd-gc-total');
 
 /** A notebook whose cells have run, from the first to one of them. */
 async function opened(

@@ -116,9 +116,7 @@ def scaled(a, x):
   }
   await byPalette(page, 'Inspect Gradient Cost');
   const panel = page.locator('.jp-hvd-GradCost:visible');
-  const value = panel
-    .getByRole('group', { name: 'Value', exact: true })
-    .locator('.jp-hvd-gc-total');
+  const value = panel.getByRole('row', { name: /^Value / }).locator('.jp-hvd-gc-total');
   await expect(value).toHaveAttribute('value', '127');
   await expect(panel.getByText('flops, XLA’s estimate').first()).toBeVisible();
   expect(await unreached(page, panel)).toEqual([]);

@@ -48,7 +48,7 @@ test('Notebook 7: a cell’s gradient cost opens below the notebook', async ({
   await lab.execute('jupyter-hvd:inspect-gradient-cost');
   const panel = page.locator('.jp-hvd-GradCost:visible');
   await expect(
-    panel.getByRole('group', { name: 'Value', exact: true }).locator('.jp-hvd-gc-total')
+    panel.getByRole('row', { name: /^Value / }).locator('.jp-hvd-gc-total')
   ).toHaveAttribute('value', '127');
   await picture(page, 'notebook7-cost');
 });

@@ -15,7 +15,7 @@ def fourth(x):
 const total = (page: Page): Locator =>
   page
     .locator('.jp-hvd-GradCost:visible')
-    .getByRole('group', { name: 'Value', exact: true })
+    .getByRole('row', { name: /^Value / })
     .locator('.jp-hvd-gc-total');
 
 test('two pages with one notebook: what one applies, the other has, and its diff goes on', async ({

@@ -62,20 +62,20 @@ def command(tool: str) -> list[str]:
 
 
 def environment(checkout: Path, name: str, clock: str) -> dict[str, str]:
-    """Python finds the suite and, of a tool, its modules; each library computes on one thread, and JAX before it returns.
+    """Python finds the suite and, of a tool, its modules; each library computes on one thread.
     `clock` is a library by which C++ takes CPU time, empty where clocks stay as they are.
     """
     own = checkout / "python" / "gradbench"
     paths = [own, own / "gradbench" / "tools" / name] if name else [own]
-    if clock and name:
-        paths.append(HERE / "cpu_clock")
+    if name:
+        paths.append(HERE / "clock")
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
     return {
         **os.environ,
         **dict.fromkeys(threads, "1"),
         **({"LD_PRELOAD": clock} if clock and name in COMPILED else {}),
+        **({"GRADBENCH_CPU_TIME": "1"} if clock else {}),
         "PYTHONPATH": os.pathsep.join(map(str, [*paths, HERE.parents[1]])),
-        "JAX_CPU_ENABLE_ASYNC_DISPATCH": "0",
         "TF_CPP_MIN_LOG_LEVEL": "2",
     }
 
@@ -169,7 +169,7 @@ def _table(outcomes: Mapping[tuple[str, str], Outcome], tools: Sequence[str]) ->
 def cpu_clock() -> str:
     """A compiled `clock.c`, in a folder that stays."""
     made = Path(tempfile.mkdtemp()) / "clock.so"
-    compiler = ["cc", "-shared", "-fPIC", "-O2", str(HERE / "cpu_clock" / "clock.c")]
+    compiler = ["cc", "-shared", "-fPIC", "-O2", str(HERE / "clock" / "clock.c")]
     subprocess.run([*compiler, "-o", str(made)], check=True)
     return str(made)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
+from typing import NamedTuple
 
 from ..tensor.cost import counting
 from ..tensor.cost.counting import Data
@@ -30,10 +31,13 @@ from ..tensor.language.terms import (
     Binders,
     Const,
     Gen,
+    Guard,
     Lambda,
+    Sum,
     Term,
     Var,
     gens,
+    strip_gens,
 )
 from ..tensor.reference.evaluate import Environment, holds
 from ..tensor.ssa.program import (
@@ -56,13 +60,20 @@ from .loops import header, histories, named_histories, turn_interfaces, turn_sta
 SEARCHED = 100_000_000
 
 
+class Spelling(NamedTuple):
+    """A statement as einsum's index notation has it: `X3[i, j]`, `Σ k: A[i, k]·B[k, j]`, ` where k < i`."""
+
+    target: str
+    expression: str
+    condition: str = ""
+
+
 @dataclass(frozen=True)
 class Line:
     """One SSA statement: its cost and the points of its predicate, as `f.profile` counts them."""
 
     name: str
-    statement: str
-    predicate: str
+    spelling: Spelling
     origin: Origin
     rhs: Rhs
     costs: Mapping[str, Formula]
@@ -75,13 +86,6 @@ class Line:
         """The user's lines that it comes from, with what of its cost each has: of a loop, those of its body."""
         spent = ((line.origin.place, line.costs) for line in self.turns or (self,))
         return tuple((place, costs) for place, costs in spent if place is not None)
-
-    @property
-    def parts(self) -> tuple[str, str, str]:
-        """The statement with its predicate set apart, where it is written as one."""
-        if not self.predicate:
-            return self.statement, "", ""
-        return self.statement.partition(f"[{self.predicate}]")
 
     @property
     def is_input(self) -> bool:
@@ -124,7 +128,8 @@ class Analysis:
             called = named_histories(self.instance.ssa, statement.name, rhs)
             turns = tuple(_turns(statement.name, rhs, called, variables, (), statement.origin))
             short = header(rhs, statement.name, called, variables)
-            return replace(line, statement=short, entries=NOTHING, turns=turns)
+            spelling = Spelling(statement.name, short)
+            return replace(line, spelling=spelling, entries=NOTHING, turns=turns)
         return replace(line, entries=self.histories.get(statement.name, line.entries))
 
     @cached_property
@@ -162,7 +167,7 @@ def _turns(
         line = replace(
             _line(statement, gens(outer, term) if not isinstance(rhs, Recurrence) else Const(0)),
             name=outside,
-            statement=show(term),
+            spelling=spelling_of(outside, term),
             origin=replace(statement.origin, source=source),
             points=count_formula((*outer, *binders), p),
             entries=NOTHING,
@@ -170,7 +175,8 @@ def _turns(
         if isinstance(rhs, Recurrence):
             within = named_histories(loop.body, statement.name, rhs)
             within = [f"{name}.{x}" for x in within]
-            yield replace(line, statement=header(rhs, outside, within, inside))
+            short = header(rhs, outside, within, inside)
+            yield replace(line, spelling=Spelling(outside, short))
             yield from _turns(outside, rhs, within, dict(inside), outer, line.origin)
         else:
             yield line
@@ -181,14 +187,28 @@ def _line(statement: Statement, term: Term) -> Line:
     binders, p = points_of(rhs)
     return Line(
         statement.name,
-        show(term),
-        "" if p == TRUE else show(p),
+        spelling_of(statement.name, term),
         statement.origin,
         rhs,
         cost_formulas(term),
         count_formula(binders, p),
         count_formula(rhs.gens, support(rhs)),
     )
+
+
+def spelling_of(name: str, term: Term) -> Spelling:
+    """A statement's right-hand side in index notation: an entry of what it fills, not the whole array."""
+    binders, body = strip_gens(term)
+    target = f"{name}[{', '.join(index for index, _ in binders)}]" if binders else name
+    summed: list[str] = []
+    while isinstance(body, Sum):
+        summed.append(body.index)
+        body = body.body
+    condition = ""
+    if isinstance(body, Guard):
+        condition, body = f" where {show(body.condition)}", body.body
+    total = f"Σ {', '.join(summed)}: " if summed else ""
+    return Spelling(target, total + show(body), condition)
 
 
 def points_of(rhs: Rhs) -> tuple[Binders, Predicate]:

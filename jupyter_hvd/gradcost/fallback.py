@@ -314,7 +314,7 @@ def _statements(title: str, rows: Sequence[Row]) -> str:
         [*head, *(["time"] if timed else [])],
         (
             [
-                f"<code>{escape(row.name)}</code>",
+                f"<code>{escape(row.target or row.name)}</code>",
                 f"<code>{escape(row.text)}</code>",
                 escape(row.support),
                 number(row.operations),

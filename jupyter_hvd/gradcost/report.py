@@ -66,8 +66,8 @@ class Source:
 class Row:
     """A statement of Tensor SSA, its cost, and where it came from.
 
-    `statement` is what stands before its predicate, the predicate in brackets, and what stands
-    after it; `call` what the user wrote that it came from. A loop is followed by the statements of its
+    `target` is what it fills; `statement` what each entry is, the condition behind it, and nothing
+    more; `call` what the user wrote that it came from. A loop is followed by the statements of its
     turns, `X4.B3`, whose operations, those of all turns, are in the loop's.
     """
 
@@ -84,6 +84,7 @@ class Row:
     place: Source | None
     seconds: float | None = None
     call: str = ""
+    target: str = ""
 
     @property
     def text(self) -> str:
@@ -409,7 +410,7 @@ def _row(subject: Subject, line: Line, sizes: Sizes, locate: Locate, here: Spell
     origin = line.origin
     return Row(
         name=line.name,
-        statement=line.parts,
+        statement=(line.spelling.expression, line.spelling.condition, ""),
         support=here(line.points),
         points=subject.evaluate(line.points, sizes),
         formula=" + ".join(map(here, spent)) or "0",
@@ -420,6 +421,7 @@ def _row(subject: Subject, line: Line, sizes: Sizes, locate: Locate, here: Spell
         source=origin.source,
         place=locate(line.places[0][0]) if line.places else None,
         call="" if origin.place is None else written_at(origin.place),
+        target=line.spelling.target,
     )
 
 

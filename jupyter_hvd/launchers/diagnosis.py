@@ -50,6 +50,11 @@ def table(stall: Stall, locate: Locate, hosts: Mapping[int, str]) -> list[str]:
         lasts = "" if seconds is None else f"{seconds:.0f} s"
         at = line_name(place, locate) if place is not None else ""
         rows.append((str(rank), hosts.get(rank, ""), at, doing(rank, stall), lasts))
+    return columns(rows)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines, with each column as wide as its widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()

@@ -148,7 +148,7 @@ def run_notebook(program: Path, status: Path, *, quiet: bool) -> tuple[int, str]
     """
     from IPython.core.interactiveshell import InteractiveShell
 
-    from .magic_output import print_magics_once
+    from .magic_output import let_magics_be_quiet
 
     class RankShell(InteractiveShell):  # type: ignore[misc]
         def enable_gui(self, gui: str | None = None) -> None:
@@ -162,7 +162,8 @@ def run_notebook(program: Path, status: Path, *, quiet: bool) -> tuple[int, str]
         shell.displayhook.write_output_prompt = lambda: None
         shell.displayhook.write_format_data = lambda *_: None
         shell.displayhook.finish_displayhook = lambda: None
-    print_magics_once(shell, quiet=quiet)
+    let_magics_be_quiet(shell)
+    shell.quiet_magics = quiet
     ShellLines(shell, status, quiet=quiet).install()
     cells = code_cells(program)
     code_name, index = shell.compile.get_code_name, 0

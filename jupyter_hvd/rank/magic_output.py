@@ -16,27 +16,25 @@ from IPython.core.error import TryNext
 from ..launchers.library_code import is_library
 
 
-def print_magics_once(shell: Any, *, quiet: bool) -> None:
-    """Let the magics of a shell print on this rank, or not.
-
-    Args:
-        quiet: they are not to print, since they do on rank 0.
-    """
+def let_magics_be_quiet(shell: Any) -> None:
+    """Let the magics of a shell print while its attribute `quiet_magics` is false only."""
     shell.set_hook("show_in_pager", show_page, 0)
-    if not quiet:
-        return
     line_magic, cell_magic = shell.run_line_magic, shell.run_cell_magic
     hook = shell.displayhook
     format_value, value = hook.compute_format_data, None
 
     def run_line_magic(name: str, line: str, _stack_depth: int = 1) -> Any:
         nonlocal value
+        if not shell.quiet_magics:
+            return line_magic(name, line, _stack_depth + 1)
         with silent(run_line_magic.__code__):
             value = line_magic(name, line, _stack_depth + 1)
         return value
 
     def run_cell_magic(name: str, line: str, cell: str) -> Any:
         nonlocal value
+        if not shell.quiet_magics:
+            return cell_magic(name, line, cell)
         with silent(run_cell_magic.__code__):
             value = cell_magic(name, line, cell)
         return value

@@ -19,7 +19,7 @@ from ..runtime.sharing import program
 from ..runtime.sharing.random_state import RandomState, random_state, set_random_state
 from ..runtime.sharing.start import work_on_a_copy
 from . import links, states, trained_weights
-from .magic_output import print_magics_once
+from .magic_output import let_magics_be_quiet
 from .paths import TRAINED, AccessPath, Reached, reached
 from .reply import Changed, Reply, describe
 from .serialization import (
@@ -184,6 +184,11 @@ def drawn(held: Sequence[str]) -> tuple[RandomState, LayerSeeds]:
     return random_state(unset=seed), layer_seeds(shell.user_ns, held)
 
 
+def run_alone(source: str, file: str, marker: str) -> Reply:
+    """Run a cell that other ranks need not run: its magics print here, too; arguments as for `run_cell`."""
+    return run_cell(source, file, (), marker, quiet=False)
+
+
 def run_cells(
     cells: Sequence[tuple[str, str]], added: Sequence[str], watch: Watch = "never"
 ) -> Reply:
@@ -205,6 +210,7 @@ def run_cell(
     watch: Watch = "never",
     goes_on: bool = False,
     held: Sequence[str] = (),
+    quiet: bool = True,
 ) -> Reply:
     """Run one converted cell in this rank's namespace, as a kernel would.
 
@@ -217,6 +223,7 @@ def run_cell(
         watch: how the ranks are compared; `meet` does it when the cell has ended.
         goes_on: whether it is counted with the cell before.
         held: names of what may hold models: what the cell gives other weights there, the notebook wants back, too.
+        quiet: whether magics print on rank 0 only.
     """
     from IPython.core.getipython import get_ipython
 
@@ -229,7 +236,7 @@ def run_cell(
     held = held if first else ()
     before = weighed(shell.user_ns, held)
     known = links.before(shell.user_ns, held, wanted if first else ())
-    with own_names(shell.user_ns, added), quiet_shell(shell, file):
+    with own_names(shell.user_ns, added), quiet_shell(shell, file, quiet and not first):
         try:
             with interruptible():
                 if watch != "never" and not goes_on:
@@ -319,11 +326,15 @@ def own_names(namespace: dict[str, Any], names: Sequence[str]) -> Iterator[None]
 
 
 @contextmanager
-def quiet_shell(shell: Any, file: str) -> Iterator[None]:
-    """The shell prints no tracebacks, the kernel does; the cell's code is known by its own file."""
-    if not hasattr(shell, "prints_magics_once"):
-        print_magics_once(shell, quiet=os.environ.get("HOROVOD_RANK") != "0")
-        shell.prints_magics_once = True
+def quiet_shell(shell: Any, file: str, quiet: bool) -> Iterator[None]:
+    """The shell prints no tracebacks, the kernel does; the cell's code is known by its own file.
+
+    Args:
+        quiet: whether magics print nothing.
+    """
+    if not hasattr(shell, "quiet_magics"):
+        let_magics_be_quiet(shell)
+    shell.quiet_magics = quiet
     replaced = {
         "showtraceback": lambda *_, **__: None,
         "showsyntaxerror": lambda *_, **__: None,

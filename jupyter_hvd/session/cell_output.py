@@ -1,4 +1,4 @@
-"""What the ranks print and show, shown in the notebook: rank 0's as it is, the others' folded."""
+"""What the ranks print and show, shown in the notebook: one rank's as it is, the others' folded."""
 
 from __future__ import annotations
 
@@ -26,13 +26,19 @@ class CellOutput:
         shell: Any,
         stall_lines: Callable[[Stall], Sequence[str]] = lambda _: (),
         shows_others: bool = True,
+        shown: int = 0,
+        opens_others: bool = False,
     ) -> None:
         """
         Args:
-            shows_others: show what ranks other than 0 print; those that share each batch print the same.
+            shows_others: show what other ranks print; those that share each batch print the same.
+            shown: the rank whose output is shown as it is.
+            opens_others: whether the output of others is unfolded.
         """
         self._shell = shell
         self._shows_others = shows_others
+        self._shown = shown
+        self._open = " open" * opens_others
         self._stall_lines = stall_lines
         self._head: Any = None
         self._lines: list[str] = []
@@ -91,7 +97,7 @@ class CellOutput:
         elif isinstance(output, WentOn):
             went_on = f"The ranks waited {output.seconds:.0f} s for one another, and went on."
             self._stall = self.text([went_on], self._stall)
-        elif output.rank == 0:
+        elif output.rank == self._shown:
             self._show_own(output)
         elif output.rank is not None and self._shows_others:
             self._fold(output.rank, text_of(output))
@@ -142,8 +148,9 @@ class CellOutput:
             plain += [f"[{rank}] {line}" for line in lines]
             count = f"{len(lines)} line{'s' * (len(lines) != 1)}"
             body = html.escape("\n".join(lines))
+            title = f"<small>rank {rank}: {count}</small>"
             markup.append(
-                f'<details><summary style="cursor: pointer; opacity: 0.7"><small>rank {rank}: {count}</small></summary>'
+                f'<details{self._open}><summary style="cursor: pointer; opacity: 0.7">{title}</summary>'
                 f"<pre>{body}</pre></details>"
             )
         if plain:

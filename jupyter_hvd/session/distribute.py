@@ -18,6 +18,7 @@ from ..launchers.places import Where, place
 from ..launchers.progress import Stall
 from ..rank import network as rank_network
 from ..rank import remote, states
+from ..rank import variables as rank_variables
 from ..rank.forks import KeptForks
 from ..rank.links import Link, linked
 from ..rank.paths import TRAINED, AccessPath, Reached, below, reached
@@ -48,6 +49,7 @@ from .network import Network, fitted
 from .planning import CellPlan, RanksState, made_anew, plan_cell
 from .program import (
     Program,
+    below_magic,
     check_syntax,
     diff,
     is_distributed,
@@ -58,6 +60,7 @@ from .program import (
 from .reports import failure_of, headed, line_of, stall_lines
 from .tracebacks import SentCell
 from .transfer import push
+from .variables import compare_summaries, table_of_variables
 from .weights import (
     NO_ORDER,
     alike,
@@ -70,6 +73,8 @@ from .weights import (
 )
 
 DEFAULT_SIZE = 2
+#: Seconds for the ranks to say what their variables are.
+VARIABLES_TIMEOUT = 30.0
 #: This machine, or the allocation inside which the notebook runs.
 ANYWHERE = Where()
 
@@ -460,11 +465,46 @@ class Session:
         has: dict[str, int] = run.replies[0]
         return {n: v for n, v in there.items() if has.get(n, digest(v)) != digest(v)}
 
+    def run_on(
+        self, ranks: Sequence[int], line: str, body: str, timeout: float | None = None
+    ) -> None:
+        """Run a cell on some ranks as it is written; nothing comes from the notebook, and nothing goes there.
+
+        Raises:
+            DistributeError: for the user.
+        """
+        number = self._number(body)
+        source = f"%%rank {line}".rstrip() + "\n" + body
+        text = below_magic(body)
+        check_syntax(text)
+        there = self.require()
+        if absent := [rank for rank in ranks if rank >= there.size]:
+            last = f"0 to {there.size - 1}" if there.size > 1 else "0 only"
+            raise DistributeError(f"there is no rank {absent[0]}: this notebook has {last}")
+        screen = CellOutput(self.shell, self._stall_lines, shown=ranks[0], opens_others=True)
+        marker = f"\x1e{uuid.uuid4().hex}"
+        file = self._name_file(SentCell(number, source, ()))
+        run = there.run(
+            remote.run_alone,
+            *(text, file, marker),
+            show=screen.show,
+            timeout=timeout,
+            marker=marker,
+            ranks=ranks,
+        )
+        screen.finish()
+        self._judge(run, screen, None, timeout, together=False)
+
     def _file(self, number: int, program: Program) -> tuple[str, str]:
         """A cell as it is sent, and the file that it is known by."""
-        file = remote.CELL_FILE.format(number=number, serial=next(self._serial))
-        self._files[file] = SentCell(number, program.sources[number], program.lines[number])
-        return runnable(program.converted[number]), file
+        cell = SentCell(number, program.sources[number], program.lines[number])
+        return runnable(program.converted[number]), self._name_file(cell)
+
+    def _name_file(self, cell: SentCell) -> str:
+        """The file that a cell is known by on the ranks."""
+        file = remote.CELL_FILE.format(number=cell.number, serial=next(self._serial))
+        self._files[file] = cell
+        return file
 
     # Values
 
@@ -671,8 +711,12 @@ class Session:
         what: str | None = None,
         timeout: float | None = None,
         plan: CellPlan | None = None,
+        together: bool = True,
     ) -> None:
         """Tell what went wrong in a run, and see to it that the ranks are usable.
+
+        Args:
+            together: whether all ranks were to come to the same end.
 
         Raises:
             DistributeError: something did.
@@ -683,7 +727,7 @@ class Session:
         screen.finish()
         if run.trained:
             self._state = self._state.having_trained()
-        lines = [*([what] if what else []), *failure.lines, *self._recover(run, plan)]
+        lines = [*([what] if what else []), *failure.lines, *self._recover(run, plan, together)]
         raise named_error(failure.name, failure.message, lines)
 
     def _compare(self, run: Run, program: Program, screen: CellOutput) -> None:
@@ -711,11 +755,11 @@ class Session:
         assert self.ranks is not None
         return {r: str(self.ranks.told(r).get("host", "")) for r in range(self.ranks.size)}
 
-    def _recover(self, run: Run, plan: CellPlan | None) -> list[str]:
+    def _recover(self, run: Run, plan: CellPlan | None, together: bool) -> list[str]:
         """Make sure that the next cell finds usable ranks, with the state that they have if that can be; says which."""
         assert self.ranks is not None
         usable = run.usable and not run.waited and self.ranks.agree()
-        if usable and run.in_step:
+        if usable and (run.in_step or not together):
             return []
         # Those that share each batch begin no training with a broadcast.
         goes_on = not self.ranks.shares_batches
@@ -898,6 +942,35 @@ class Session:
             }
             for r in range(ranks.size)
         ]
+
+    def variables(self, names: Sequence[str]) -> list[str]:
+        """The ranks' variables, those first that differ: a line for each group of ranks that have the same value.
+
+        Args:
+            names: of variables or parts of them; none for all.
+
+        Raises:
+            DistributeError: there are no ranks, or no rank has such a variable.
+        """
+        ranks = self.require()
+        told = ranks.run(rank_variables.summarize_variables, list(names), timeout=VARIABLES_TIMEOUT)
+        self._judge(told, CellOutput(self.shell), timeout=VARIABLES_TIMEOUT, together=False)
+        found = compare_summaries(told.replies)
+        if missing := [n for n in names if not any(each.name.startswith(n) for each in found)]:
+            raise DistributeError(f"no rank has {quoted(missing)}")
+        differing = [each for each in found if each.is_fetched and not each.is_replicated]
+        firsts = sorted({group.ranks[0] for each in differing for group in each.groups})
+        values: Mapping[int, Any] = {}
+        if differing:
+            fetched = ranks.run(
+                rank_variables.values_of_variables,
+                [each.name for each in differing],
+                ranks=firsts,
+                timeout=VARIABLES_TIMEOUT,
+            )
+            self._judge(fetched, CellOutput(self.shell), timeout=VARIABLES_TIMEOUT, together=False)
+            values = fetched.replies
+        return table_of_variables(found, values)
 
     def network(self) -> Network:
         """Measure what lies between the ranks.

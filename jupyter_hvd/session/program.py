@@ -161,6 +161,11 @@ def runnable(source: str) -> str:
     return OWN_LINES.sub(r"\1pass", "".join(head) + source[start:])
 
 
+def below_magic(body: str) -> str:
+    """A cell as it stands below a magic's line, as ranks run it: its lines stay where they are."""
+    return f"\n{body}" if CELL_MAGIC.match(body) else f"#\n{body}"
+
+
 def diff(program: Program, numbers: Sequence[int]) -> list[str]:
     """What the conversion changes in some cells."""
     lines: list[str] = []

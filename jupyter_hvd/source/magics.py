@@ -18,7 +18,7 @@ INSTALLING_MAGICS = frozenset({"pip", "conda", "mamba"})
 #: Magics without which a program does the same: they show, time, or are about the notebook.
 SHOWING_MAGICS = PYTHON_CELL_MAGICS | {
     *("matplotlib", "load_ext", "reload_ext", "autoreload", "config", "xmode", "precision"),
-    *("hvd", "gradcost", "tensorflow_version"),
+    *("hvd", "rank", "gradcost", "tensorflow_version"),
     *("who", "whos", "html", "HTML", "markdown", "latex", "javascript", "js", "svg"),
 }
 #: The first line of a cell under a cell magic, and the blank lines above it; `%%time?` asks for help.

@@ -5,16 +5,19 @@ import { IDocumentManager } from '@jupyterlab/docmanager';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry, MimeModel } from '@jupyterlab/rendermime';
+import { Terminal } from '@jupyterlab/services';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { LabIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyJSONObject } from '@lumino/coreutils';
 
 import { argumentsOf } from './arguments';
+import { MAGIC } from './distributed';
 import { convertIcon } from './icons';
 import { CommandIDs } from './ids';
 import { openNotebook } from './notebooks';
 import { HvdApi } from './request';
+import { runCommand } from './run';
 import { ConversionSession, StaleError } from './session';
 import { Settings } from './settings';
 import { ConversionTab } from './tab';
@@ -31,6 +34,11 @@ export interface ICommandParts {
   trans: TranslationBundle;
   /** Open the diff of a notebook, or show the one that is open; null where there is no room for it. */
   open: (notebook: NotebookPanel) => ConversionTab | null;
+}
+
+/** What JupyterLab's command opens; it waits until the terminal is connected. */
+interface ITerminalTab {
+  content: { session: Pick<Terminal.ITerminalConnection, 'send'> };
 }
 
 interface ICommand {
@@ -55,6 +63,9 @@ export function addCommands(parts: ICommandParts): void {
   const isReady = (): boolean => current()?.state === 'ready';
   const hasAccepted = (): boolean =>
     isReady() && (current()?.model?.accepted.length ?? 0) > 0;
+  const canApply = (): boolean => hasAccepted() && !current()?.isReadOnly;
+  const canDistribute = (): boolean =>
+    isReady() && !current()!.isReadOnly && current()!.trainingCells.length > 0;
   const hasChanges = (): boolean =>
     isReady() && (current()?.model?.changes.length ?? 0) > 0;
   const acceptAll = (accepted: boolean): void => {
@@ -102,14 +113,17 @@ export function addCommands(parts: ICommandParts): void {
       caption: trans.__(
         'Write the accepted changes into the notebook, as one step to undo'
       ),
-      isEnabled: hasAccepted,
+      isEnabled: canApply,
       execute: () => current()?.apply()
     },
     [CommandIDs.accept]: {
       label: trans.__('Apply or Save, as Set'),
       caption: trans.__('What the setting “action” says with the accepted changes'),
       isEnabled: hasAccepted,
-      execute: () => commands.execute(actions[settings.action])
+      execute: () =>
+        commands.execute(
+          current()?.isReadOnly ? CommandIDs.saveCopy : actions[settings.action]
+        )
     },
     [CommandIDs.undo]: {
       label: trans.__('Undo the Applied Changes'),
@@ -166,17 +180,35 @@ export function addCommands(parts: ICommandParts): void {
       isEnabled: hasChanges,
       execute: () => tracker.currentWidget?.content.focusChange(-1)
     },
-    [CommandIDs.openTerminal]: {
-      label: trans.__('Open Terminal'),
-      caption: trans.__('Save the notebook and open a terminal in its folder'),
+    [CommandIDs.distribute]: {
+      label: trans.__('Use %1', MAGIC),
+      caption: trans.__(
+        'Let the cells that train run on workers that the notebook starts'
+      ),
+      isEnabled: canDistribute,
+      execute: () => current()?.distribute()
+    },
+    [CommandIDs.undistribute]: {
+      label: trans.__('Remove %1', MAGIC),
+      isEnabled: canDistribute,
+      execute: () => current()?.undistribute()
+    },
+    [CommandIDs.runInTerminal]: {
+      label: trans.__('Run in a Terminal'),
+      caption: trans.__('Save the notebook and type the command into a terminal'),
       isEnabled: () =>
         tracker.currentWidget !== null && commands.hasCommand('terminal:create-new'),
       execute: async () => {
-        const { notebook, path } = current()!;
+        const { notebook, path, workers } = current()!;
         if (!notebook.context.model.readOnly) {
           await notebook.context.save();
         }
-        await commands.execute('terminal:create-new', { cwd: PathExt.dirname(path) });
+        const cwd = PathExt.dirname(path);
+        const opened: ITerminalTab = await commands.execute('terminal:create-new', {
+          cwd
+        });
+        const command = runCommand(PathExt.basename(path), workers);
+        opened.content.session.send({ type: 'stdin', content: [command] });
       }
     },
     [CommandIDs.saveNotebook]: {

@@ -2,7 +2,16 @@ import { Extension } from '@codemirror/state';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
-import { createContext, useCallback, useContext, useSyncExternalStore } from 'react';
+import {
+  createContext,
+  startTransition,
+  useCallback,
+  useContext,
+  useEffect,
+  useRef,
+  useState,
+  useSyncExternalStore
+} from 'react';
 
 import { ISignal } from '@lumino/signaling';
 import { DiffSearch } from './search';
@@ -43,16 +52,21 @@ export function useSignal<T, A>(signal: ISignal<T, A> | undefined): void {
   useSyncExternalStore(subscribe, () => (signal ? emissions(signal) : 0));
 }
 
-/** Render again where a signal is emitted and a text that depends on it has changed: of hundreds of cells only those do that differ. */
+/**
+ * Render again where a signal is emitted and a text that depends on it has changed: of hundreds of cells only those do that
+ * differ, and after what the user has clicked on.
+ */
 export function useText<T, A>(signal: ISignal<T, A>, read: () => string): string {
-  const subscribe = useCallback(
-    (render: () => void) => {
-      signal.connect(render);
-      return () => void signal.disconnect(render);
-    },
-    [signal]
-  );
-  return useSyncExternalStore(subscribe, read);
+  const latest = useRef(read);
+  latest.current = read;
+  const [, setText] = useState(read);
+  useEffect(() => {
+    const renew = (): void => startTransition(() => setText(latest.current()));
+    signal.connect(renew);
+    renew(); // the signal may have been emitted since this was rendered
+    return () => void signal.disconnect(renew);
+  }, [signal]);
+  return read();
 }
 
 const counted = new WeakMap<object, { count: number }>();

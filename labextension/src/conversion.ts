@@ -161,6 +161,10 @@ export interface TrainingNumbers {
    * The name of the array that has the examples.
    */
   rows_of: string | null;
+  /**
+   * The indices of the cells that train when they run.
+   */
+  cells: number[];
 }
 /**
  * A rule, as `GET rules` lists it.

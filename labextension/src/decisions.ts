@@ -43,7 +43,8 @@ export function withBound(
   all: readonly Change[],
   accepted: boolean
 ): readonly Change[] {
-  const chosen = new Set(changes.filter(change => all.includes(change)));
+  const known = new Set(all);
+  const chosen = new Set(changes.filter(change => known.has(change)));
   const wanted = new Set([...chosen].map(({ decision }) => decision));
   if (!accepted && wanted.has('start')) {
     return all;

@@ -86,6 +86,7 @@ export function WorkersInput(props: {
       max={MAX_WORKERS}
       required
       value={typed ?? props.value}
+      aria-invalid={typed !== null}
       disabled={props.isDisabled}
       onChange={event => {
         const workers = event.target.valueAsNumber;

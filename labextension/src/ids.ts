@@ -3,7 +3,9 @@ export namespace CommandIDs {
   export const convertFile = 'jupyter-hvd:convert-file';
   export const apply = 'jupyter-hvd:apply';
   export const accept = 'jupyter-hvd:accept';
-  export const openTerminal = 'jupyter-hvd:open-terminal';
+  export const distribute = 'jupyter-hvd:distribute';
+  export const undistribute = 'jupyter-hvd:undistribute';
+  export const runInTerminal = 'jupyter-hvd:run-in-terminal';
   export const saveNotebook = 'jupyter-hvd:save-notebook';
   export const undo = 'jupyter-hvd:undo';
   export const saveCopy = 'jupyter-hvd:save-copy';

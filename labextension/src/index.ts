@@ -76,7 +76,10 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const settings = new Settings((await registry?.load(PLUGIN_ID)) ?? null);
 
     const open = (notebook: NotebookPanel): ConversionTab | null => {
-      const opened = tracker.find(tab => tab.content.session.notebook === notebook);
+      // Two views of a notebook are one notebook.
+      const opened = tracker.find(
+        tab => tab.content.session.notebook.context === notebook.context
+      );
       if (opened) {
         return opened;
       }
@@ -106,6 +109,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
         return null;
       }
       void tracker.add(tab);
+      notebook.context.pathChanged.connect(() => void tracker.save(tab), tab);
       return tab;
     };
 
@@ -146,6 +150,8 @@ const PALETTE = [
   CommandIDs.exportScript,
   CommandIDs.verify,
   CommandIDs.cancelVerification,
+  CommandIDs.distribute,
+  CommandIDs.undistribute,
   CommandIDs.acceptAll,
   CommandIDs.leaveAll,
   CommandIDs.nextChange,

@@ -43,6 +43,11 @@ export function ModeChoice(): JSX.Element {
           </div>
         </div>
       ))}
+      <p className="jp-hvd-help">
+        {trans.__(
+          'Not sure? Take the same result: nothing has to be tuned again. The larger batch pays where workers wait for one another (see Scaling).'
+        )}
+      </p>
     </fieldset>
   );
 }

@@ -25,9 +25,24 @@ export class ConversionModel {
   ) {
     const keys = keysOf(conversion.changes, cells);
     this._keys = new Map(conversion.changes.map((change, i) => [change, keys[i]]));
-    this._left = new Set([...left].filter(key => keys.includes(key)));
+    const known = new Set(keys);
+    this._left = new Set([...left].filter(key => known.has(key)));
     this._visited = visited;
+    for (const change of conversion.changes) {
+      const own = this._byCell.get(change.cell);
+      if (own) {
+        own.push(change);
+      } else {
+        this._byCell.set(change.cell, [change]);
+      }
+    }
+    this.choices = cells.flatMap((_, index) =>
+      this.changesOf(index).filter(change => change.provides === null)
+    );
   }
+
+  /** The changes that can be taken or left by themselves, from the notebook's top to its bottom. */
+  readonly choices: readonly Change[];
 
   /** Emitted when a change is taken or left. */
   get changed(): ISignal<this, void> {
@@ -36,13 +51,6 @@ export class ConversionModel {
 
   get changes(): readonly Change[] {
     return this.conversion.changes;
-  }
-
-  /** The changes that can be taken or left by themselves, from the notebook's top to its bottom. */
-  get choices(): readonly Change[] {
-    return this.cells.flatMap((_, index) =>
-      this.changesOf(index).filter(change => change.provides === null)
-    );
   }
 
   /** Emitted when another change is looked at. */
@@ -96,12 +104,17 @@ export class ConversionModel {
   isAccepted(change: Change): boolean {
     return change.provides === null
       ? !this._left.has(this.keyOf(change))
-      : this.changes.some(
-          other =>
-            other.provides === null &&
-            other.needs.includes(change.provides!) &&
-            this.isAccepted(other)
-        );
+      : this._neededNames().has(change.provides);
+  }
+
+  /** What the choices that are made need. */
+  private _neededNames(): ReadonlySet<string> {
+    this._needed ??= new Set(
+      this.choices
+        .filter(choice => this.isAccepted(choice))
+        .flatMap(choice => choice.needs)
+    );
+    return this._needed;
   }
 
   keyOf(change: Change): string {
@@ -117,11 +130,13 @@ export class ConversionModel {
         this._left.add(this.keyOf(change));
       }
     }
+    this._needed = null;
+    this._results = null;
     this._changed.emit();
   }
 
   changesOf(cell: number): readonly Change[] {
-    return this.changes.filter(change => change.cell === cell);
+    return this._byCell.get(cell) ?? [];
   }
 
   diagnosticsOf(cell: number): readonly Diagnostic[] {
@@ -155,14 +170,17 @@ export class ConversionModel {
   }
 
   /** The new text of each cell that the accepted changes alter, by the cell's index. */
-  results(): Map<number, string> {
-    const results = new Map<number, string>();
-    for (const index of new Set(this.accepted.map(change => change.cell))) {
-      if (index !== null && this.resultOf(index) !== this.cells[index].source) {
-        results.set(index, this.resultOf(index));
-      }
+  results(): ReadonlyMap<number, string> {
+    if (this._results === null) {
+      const cells = new Set(this.accepted.map(change => change.cell));
+      this._results = new Map(
+        [...cells]
+          .filter(index => index !== null)
+          .map((index): [number, string] => [index, this.resultOf(index)])
+          .filter(([index, text]) => text !== this.cells[index].source)
+      );
     }
-    return results;
+    return this._results;
   }
 
   /** The notebook from top to bottom; neighbours without changes or diagnostics are folded. */
@@ -185,6 +203,10 @@ export class ConversionModel {
   }
 
   private _keys: Map<Change, string>;
+  private _byCell = new Map<number | null, Change[]>();
+  /** What the accepted changes determine, as far as it has been asked for since they are the accepted ones. */
+  private _needed: ReadonlySet<string> | null = null;
+  private _results: ReadonlyMap<number, string> | null = null;
   private _left: Set<string>;
   private _visited: string;
   private _changed = new Signal<this, void>(this);

@@ -33,18 +33,18 @@ export function RunHint(): JSX.Element {
           onChange={workers => session.setWorkers(workers)}
         />
       </label>
-      <button type="button" className="jp-mod-styled" onClick={() => void copy()}>
-        {trans.__('Copy Command')}
-      </button>
       {commands.hasCommand('terminal:create-new') && (
         <button
           type="button"
-          className="jp-mod-styled"
-          onClick={() => void commands.execute(CommandIDs.openTerminal)}
+          className="jp-mod-styled jp-mod-accept"
+          onClick={() => void commands.execute(CommandIDs.runInTerminal)}
         >
-          {trans.__('Open Terminal')}
+          {trans.__('Run in a Terminal')}
         </button>
       )}
+      <button type="button" className="jp-mod-styled" onClick={() => void copy()}>
+        {trans.__('Copy Command')}
+      </button>
       <p className="jp-hvd-help" role="status">
         {copied === command && trans.__('Copied: paste it into a terminal.')}
       </p>

@@ -8,6 +8,7 @@ import { Debouncer } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { ModelSize, Options, VerifyRequest } from './conversion';
+import { putDistribute, removeDistribute } from './distributed';
 import { hashOf } from './hash';
 import { heldByKernel, IHeld, Measured, networkInKernel } from './kernel';
 import { ConversionModel, ICell, sameProgram } from './model';
@@ -50,6 +51,7 @@ export class ConversionSession implements IDisposable {
   ) {
     notebook.disposed.connect(this.dispose, this);
     notebook.sessionContext.statusChanged.connect(this._onKernelStatus, this);
+    notebook.context.pathChanged.connect(this._onPathChanged, this);
     this.verification.changed.connect(this._keepReview, this);
     void notebook.context.ready.then(() => this._start());
   }
@@ -127,6 +129,11 @@ export class ConversionSession implements IDisposable {
 
   get path(): string {
     return this.notebook.context.path;
+  }
+
+  /** Whether the notebook may not be changed: a copy of it can be saved. */
+  get isReadOnly(): boolean {
+    return this.notebook.context.model.readOnly;
   }
 
   /** What the notebook itself says about its conversion. */
@@ -242,6 +249,35 @@ export class ConversionSession implements IDisposable {
         }
       });
     }
+    await this.convert();
+  }
+
+  /** The indices of the cells that train. */
+  get trainingCells(): readonly number[] {
+    return this._model?.conversion.training?.cells ?? [];
+  }
+
+  /** Let the cells that train run on workers, by `%%distribute`, as one step for undo; changes that were applied are taken back. */
+  async distribute(): Promise<void> {
+    if (this.canUndo) {
+      await this.undo();
+    }
+    await this._current();
+    const { content } = this.notebook;
+    const { sharedModel } = content.model!;
+    content.activeCellIndex = putDistribute(
+      sharedModel,
+      this.trainingCells,
+      this._workers,
+      this.mode
+    );
+    await this.convert();
+  }
+
+  /** Let the cells that train run in the kernel again. */
+  async undistribute(): Promise<void> {
+    await this._current();
+    removeDistribute(this.notebook.content.model!.sharedModel, this.trainingCells);
     await this.convert();
   }
 
@@ -407,6 +443,12 @@ export class ConversionSession implements IDisposable {
       this._changed.emit();
       void this.convert();
     }
+  }
+
+  /** The review goes where the notebook goes. */
+  private _onPathChanged(): void {
+    this._keepReview();
+    this._changed.emit();
   }
 
   private async _onKernelStatus(): Promise<void> {

@@ -1,6 +1,7 @@
 import React from 'react';
 
 import { useSignal, useView } from './context';
+import { Distribute } from './distribute';
 import { CommandIDs } from './ids';
 import { isConverted } from './model';
 import { ModeChoice } from './modechoice';
@@ -37,7 +38,13 @@ export function Summary(): JSX.Element {
                 cells
               )}
         </p>
+        {session.isReadOnly && (
+          <p className="jp-hvd-readOnly">
+            {trans.__('This notebook is read-only: save a copy with the changes.')}
+          </p>
+        )}
         <ModeChoice />
+        <Distribute />
       </header>
     );
   }
@@ -80,6 +87,7 @@ export function Summary(): JSX.Element {
       )}
       {status === 'refused' && <ModeChoice />}
       {applied && <RunHint />}
+      {applied && <Distribute />}
     </header>
   );
 }

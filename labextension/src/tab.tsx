@@ -85,9 +85,14 @@ export function createTab(
   tab.id = `jupyter-hvd:${session.path}`;
   tab.title.icon = convertIcon;
   tab.title.className = 'jp-hvd-title';
-  tab.title.label = trans.__('%1 → Horovod', PathExt.basename(session.path));
-  tab.title.caption = trans.__('How %1 trains with Horovod', session.path);
   tab.title.closable = true;
+  const name = (): void => {
+    tab.title.label = trans.__('%1 → Horovod', PathExt.basename(session.path));
+    tab.title.caption = trans.__('How %1 trains with Horovod', session.path);
+  };
+  name();
+  session.notebook.context.pathChanged.connect(name);
+  tab.disposed.connect(() => session.notebook.context.pathChanged.disconnect(name));
   tab.toolbar.node.setAttribute('aria-label', trans.__('Conversion'));
   const item = (id: string): Widget =>
     id === ''
@@ -102,7 +107,8 @@ export function createTab(
     context.search.refresh();
     // One button stands out: the next step's.
     const holds = session.isVerdictCurrent && session.verification.state === 'holds';
-    tab.node.dataset.next = holds ? 'apply' : 'verify';
+    const last = session.isReadOnly ? 'copy' : 'apply';
+    tab.node.dataset.next = holds ? last : 'verify';
     if (tracker.currentWidget === tab) {
       Object.values(CommandIDs).forEach(id => commands.notifyCommandChanged(id));
     }

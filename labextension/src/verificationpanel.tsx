@@ -1,9 +1,33 @@
-import React from 'react';
+import React, { useEffect, useState } from 'react';
 
 import { useSignal, useView } from './context';
+import { VerifyCheck } from './conversion';
 import { WorkersInput } from './fields';
 import { CommandIDs } from './ids';
 import { VerificationState } from './verification';
+
+/** That a verification goes on: for how long, and how many of its checks are done. */
+function Running({ checks }: { checks: readonly VerifyCheck[] }): JSX.Element {
+  const { trans } = useView();
+  const [seconds, setSeconds] = useState(0);
+  useEffect(() => {
+    const start = performance.now();
+    const timer = setInterval(
+      () => setSeconds(Math.round((performance.now() - start) / 1000)),
+      1000
+    );
+    return () => clearInterval(timer);
+  }, []);
+  const done = checks.filter(({ status }) => status !== 'running').length;
+  return (
+    <>
+      <progress aria-label={trans.__('Verification')} />
+      <p className="jp-hvd-help">
+        {trans._n('%2 s, %1 check done', '%2 s, %1 checks done', done, seconds)}
+      </p>
+    </>
+  );
+}
 
 const MARKS = { running: '…', pass: '✓', fail: '✗', unknown: '?' };
 
@@ -87,7 +111,7 @@ export function VerificationPanel(): JSX.Element {
           </button>
         )}
       </form>
-      {running && <progress aria-label={trans.__('Verification')} />}
+      {running && <Running checks={verification.checks} />}
       {isPartial && (
         <p className="jp-hvd-help">
           {trans._n(

@@ -27,7 +27,7 @@ describe('a training on several workers', () => {
   });
 
   it('takes what is entered before what the kernel and the source say', () => {
-    const source = { batch: 16, rate: null, epochs: 2, rows_of: 'x' };
+    const source = { batch: 16, rate: null, epochs: 2, rows_of: 'x', cells: [] };
     expect(trainingOf(source, 100, { batch: 8 })).toEqual({
       batch: 8,
       rate: null,

@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_hvd.convert.decisions import DECISIONS, decision_of
 from jupyter_hvd.rules.tensorflow_horovod import RULES
-from jupyter_hvd.training_numbers import training_numbers
+from jupyter_hvd.training_numbers import training_cells, training_numbers
 
 ROOT = Path(__file__).parents[2]
 IMPORTS = "import tensorflow as tf\n"
@@ -60,5 +60,24 @@ def test_decisions_of_rules(code, decision):
     ],
 )
 def test_numbers_of_a_training(source, numbers):
-    found = training_numbers([IMPORTS + source])
-    assert tuple(found.values()) == numbers
+    found = training_numbers({0: IMPORTS + source})
+    assert (found["batch"], found["rate"], found["epochs"], found["rows_of"]) == numbers
+
+
+@pytest.mark.parametrize(
+    ("cells", "training"),
+    [
+        (["m.compile('sgd')", "m.fit(x, y)"], [1]),
+        (["scaler.fit(x)", "m.fit(x, y, epochs=3)"], [1]),
+        (["def step(x):\n    o.apply_gradients(g)", "for x in d:\n    step(x)"], [1]),
+        (
+            ["def step(x): o.apply_gradients(g)", "def epoch():\n  step(1)", "print(1)", "epoch()"],
+            [3],
+        ),
+        (["class T:\n  def run(self): m.train_on_batch(x)", "T().run()"], [1]),
+        (["%%time\nm.train_on_batch(x)", "!ls", "x = = 1"], [0]),
+        (["print('fit')"], []),
+    ],
+)
+def test_cells_that_train_when_they_run(cells, training):
+    assert training_cells(dict(enumerate(cells))) == training

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,11 @@ def test_commands_that_need_ranks_say_so(alone: Any) -> None:
         ("%hvd push", "which names?"),
         ("%hvd push no_such_name", "there is no `no_such_name` in the notebook"),
         ("%hvd push notebooks_own", "cannot be copied between processes"),
+        ("%hvd vars", "there are no ranks"),
+        ("%%rank 0\n1", "there are no ranks"),
+        ("%%rank\n1", "the following arguments are required: RANKS"),
+        ("%%rank one\n1", "'one' is no number of a rank"),
+        ("%%rank ,\n1", "which ranks?"),
     ],
 )
 def test_wrong_commands(alone: Any, line: str, words: str) -> None:
@@ -107,7 +113,7 @@ def test_dry_run_of_what_needs_no_conversion(alone: Any) -> None:
     [
         (
             "%hvd ",
-            {"status", "where", "network", "start", "pull", "push", "restart", "stop"},
+            {"status", "where", "vars", "network", "start", "pull", "push", "restart", "stop"},
         ),
         ("%hvd pu", {"pull", "push"}),
         (
@@ -124,7 +130,7 @@ def test_completion(alone: Any, text: str, offered: set[str]) -> None:
     assert set(complete(alone, text)) == offered
 
 
-@pytest.mark.parametrize("magic", ["%hvd pull ", "%hvd push ", "%hvd pull other "])
+@pytest.mark.parametrize("magic", ["%hvd pull ", "%hvd push ", "%hvd pull other ", "%hvd vars "])
 def test_completion_of_names(alone: Any, magic: str) -> None:
     alone.good("quite_a_name = 1")
     assert complete(alone, f"{magic}quite_") == ["quite_a_name"]
@@ -338,6 +344,12 @@ def test_own_horovod_beside_ours(trained: Any) -> None:
     assert "rank 0 horovod.tensorflow\n" in trained.good(own).stdout
 
 
+def test_a_name_that_nothing_binds_is_told(trained: Any) -> None:
+    result = trained.run("%%distribute\nmodle.fit(x, y)")
+    assert result.error["evalue"] == "name 'modle' is not defined"
+    assert "line 2" in result.traceback
+
+
 def test_show(trained: Any) -> None:
     result = trained.good(
         "%%distribute --show\nmodel.fit(x, y, batch_size=16, verbose=0)\nprint('shown and run')"
@@ -374,6 +386,114 @@ def test_ranks_begin_where_the_notebook_is(notebook: Any, tmp_path: Path) -> Non
         assert str(tmp_path) in notebook.good(where).stdout
     finally:
         notebook.good("os.chdir(before)\n%hvd restart")
+
+
+# Looking into the ranks; what these tests change there, the restart below forgets
+
+RANK = "import os; rank = int(os.environ['HOROVOD_RANK'])\n"
+
+
+def test_a_cell_runs_on_some_ranks_only(trained: Any) -> None:
+    assert trained.good(f"%%rank 1\n{RANK}print('this is', rank)").stdout == "this is 1\n"
+    both = trained.good(f"%%rank 0,1\n{RANK}print('this is', rank)")
+    assert (both.stdout, "[1] this is 1" in both.shown) == ("this is 0\n", True)
+    assert trained.good("%%rank 1\n%env ONLY=there").stdout == "env: ONLY=there\n"
+    assert "Wall time" in trained.good("%%rank 0-1\n%%time\nthere = 5").stdout
+    assert trained.run("print(there)").error["ename"] == "NameError"
+
+
+def test_an_error_on_some_ranks_is_told_in_its_line(trained: Any) -> None:
+    pids = trained.rank_pids()
+    result = trained.run(f"%%rank 0,1\n{RANK}if rank == 1:\n    raise ValueError('planted')")
+    assert "rank 1" in result.traceback
+    assert "line 4" in result.traceback
+    assert result.error["ename"] == "ValueError"
+    assert trained.rank_pids() == pids
+    absent = trained.run("%%rank 0,7\nprint('here')")
+    assert "there is no rank 7: this notebook has 0 to 1" in absent.traceback
+    assert "File" not in absent.traceback
+    assert "here" not in absent.stdout
+    assert "SyntaxError in this cell, line 2" in plain(trained.run("%%rank 0\n1 +").traceback)
+
+
+@pytest.mark.parametrize(
+    ("planted", "asked", "words"),
+    [
+        ("numbers[3] = 7", "numbers", ["≠ numbers", "rank 0", "rank 1", "[3]: 7 instead of 3"]),
+        ("numbers = numbers[1:]", "numbers", ["int64 (4,) instead of int64 (5,)"]),
+        ("del numbers", "numbers", ["rank 1", "not there"]),
+        ("floats[2] = np.nan", "floats", ["(1 not finite)", "[2]: nan instead of 2.0"]),
+        (
+            "found['loss'][1] += 0.5",
+            "found",
+            ["['loss'][1]: 2.5 instead of 2.0, a difference of 0.5"],
+        ),
+        (
+            "model.layers[0].kernel.assign_add([[0.25]])",
+            "model",
+            ["kernel[0, 0]", "largest difference 0.25"],
+        ),
+        (
+            "model.optimizer.iterations.assign_add(3)",
+            "model.optimizer",
+            ["≠ model.optimizer", "sgd/iteration: "],
+        ),
+        ("thing.epoch = 8", "thing", ["≠ thing.epoch", "8 instead of 7"]),
+        ("draws.random()", "draws", ["≠ draws", "other bytes"]),
+        ("words = words + 'a'", "words", ["≠ words", "…", "[10000000]: 'a' instead of ''"]),
+    ],
+)
+def test_variables_that_differ_are_marked(
+    trained: Any, planted: str, asked: str, words: list[str]
+) -> None:
+    trained.good(
+        "%%rank 0,1\nimport numpy as np\nimport random\n"
+        "numbers, floats = np.arange(5), np.arange(5.0)\n"
+        "found, words, draws = {'loss': [1.0, 2.0]}, 'x' * 10**7, random.Random(3)\n"
+        "class Thing:\n    def __init__(self):\n        self.epoch = 7\n"
+        "thing = Thing()"
+    )
+    trained.good(f"%%rank 1\nkept = [w.numpy() for w in model.weights]\n{planted}")
+    told = trained.good(f"%hvd vars {asked}").stdout
+    for each in words:
+        assert each in told
+    assert max(map(len, told.splitlines())) < 200
+    assert told.splitlines()[1].split() in words_of(trained.good("%hvd vars").stdout)
+    trained.good("%%rank 1\nfor w, value in zip(model.weights, kept): w.assign(value)")
+
+
+def test_replicated_variables_are_shown_once(trained: Any) -> None:
+    trained.good(
+        "%%rank 0,1\nimport time\nsame = np.arange(5)\n"
+        "class Slow:\n    def __repr__(self):\n        time.sleep(60)\n"
+        "slow = Slow()"
+    )
+    assert words_of(trained.good("%hvd vars same").stdout) == [
+        ["variable", "on", "value"],
+        ["same", "all", "ranks", "int64", "(5,):", "0,", "1,", "2,", "…"],
+    ]
+    slow = trained.good("%hvd vars slow")
+    assert "takes longer than 1 s" in slow.stdout
+    assert slow.seconds < 10
+    assert "no rank has `absent`" in trained.run("%hvd vars absent same").traceback
+
+
+@pytest.mark.thorough
+def test_a_collective_operation_on_some_ranks_ends(trained: Any) -> None:
+    """The ranks that are not asked take no part in it."""
+    alone = "import horovod.tensorflow as hvd, tensorflow as tf\nhvd.allreduce(tf.constant(1.0))"
+    result = trained.run(f"%%rank 0 --timeout 4\n{alone}")
+    assert result.error["ename"] == "TimeoutError"
+    assert "rank 0" in result.traceback
+    assert trained.good(f"%%distribute\n{FIT}\nprint('trained', len(history.epoch))").stdout
+
+
+def words_of(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[\d*m", "", text)
 
 
 def test_stop_and_restart(trained: Any, after: Any) -> None:

@@ -7,103 +7,131 @@ import { IFigure, IRatio, IReport, isCurrent, plainHere } from './report';
 /** A function's name, the same in every language. */
 const PLAIN = 'jax.grad';
 
-/** Value, forward and adjoint side by side, and plain JAX beside them. */
+/** A row of the table: a program, and what it costs. */
+interface IRow {
+  /** Names the colour of its curve. */
+  kind: 'value' | 'forward' | 'adjoint' | 'jax';
+  title: string;
+  total: number | null;
+  unit: string;
+  /** What the operations are. */
+  kinds: string;
+  formula: React.ReactNode;
+  ratio: IRatio | null;
+  figure: IFigure | null;
+  memory: number | null;
+  seconds: number | null;
+  spread: readonly number[] | null;
+}
+
+/** Value, forward derivative, gradient and plain JAX's gradient, one row each. */
 export function Figures({ report }: { report: IReport }): JSX.Element {
   const { trans } = usePanel();
   const measured = isCurrent(report) ? report.measured : null;
+  const counted = (
+    kind: IRow['kind'],
+    title: string,
+    figure: IFigure,
+    ratio: IRatio | null,
+    times: Partial<Pick<IRow, 'memory' | 'seconds' | 'spread'>>
+  ): IRow => ({
+    kind,
+    title,
+    total: figure.total,
+    unit: trans.__('operations'),
+    kinds: trans.__(
+      '%1 additions, %2 multiplications, %3 calls',
+      count(figure.additions),
+      count(figure.multiplications),
+      count(figure.calls)
+    ),
+    formula: <code title={figure.formula}>{figure.here}</code>,
+    ratio,
+    figure,
+    memory: null,
+    seconds: null,
+    spread: null,
+    ...times
+  });
+  const plain = usePlainRow(report);
+  const rows = [
+    counted('value', trans.__('Value'), report.value, null, {
+      memory: measured?.value_bytes,
+      seconds: measured?.value
+    }),
+    counted(
+      'forward',
+      trans.__('Forward derivative'),
+      report.forward,
+      report.forward_ratio,
+      {}
+    ),
+    counted('adjoint', trans.__('Gradient'), report.adjoint, report.adjoint_ratio, {
+      memory: measured?.adjoint_bytes,
+      seconds: measured?.adjoint,
+      spread: measured?.adjoint_spread
+    }),
+    ...(plain ? [plain] : [])
+  ];
+  const hasLoops = rows.some(({ figure }) => figure?.histories);
+  const hasMemory = rows.some(({ memory }) => typeof memory === 'number');
   return (
-    <section className="jp-hvd-gc-figures" aria-label={trans.__('Costs')}>
-      <Figure
-        kind="value"
-        title={trans.__('Value')}
-        figure={report.value}
-        seconds={measured?.value ?? null}
-        memory={measured?.value_bytes ?? null}
-      />
-      <Figure
-        kind="forward"
-        title={trans.__('Forward derivative')}
-        figure={report.forward}
-        ratio={report.forward_ratio}
-        seconds={null}
-        memory={null}
-      />
-      <Figure
-        kind="adjoint"
-        title={trans.__('Gradient')}
-        figure={report.adjoint}
-        ratio={report.adjoint_ratio}
-        seconds={measured?.adjoint ?? null}
-        memory={measured?.adjoint_bytes ?? null}
-      />
-      <PlainFigure report={report} />
-    </section>
-  );
-}
-
-function Figure(props: {
-  kind: string;
-  title: string;
-  figure: IFigure;
-  ratio?: IRatio;
-  seconds: number | null;
-  memory: number | null;
-}): JSX.Element {
-  const { trans } = usePanel();
-  const { figure, ratio } = props;
-  return (
-    <div
-      className={`jp-hvd-gc-figure jp-hvd-gc-${props.kind}`}
-      role="group"
-      aria-label={props.title}
-    >
-      <h3>{props.title}</h3>
-      <Total value={figure.total} unit={trans.__('operations')} />
-      <code className="jp-hvd-gc-formula" title={figure.formula}>
-        {figure.here}
-      </code>
-      <p className="jp-hvd-gc-kinds">
-        {trans.__(
-          '%1 add, %2 mul, %3 calls',
-          count(figure.additions),
-          count(figure.multiplications),
-          count(figure.calls)
-        )}
-      </p>
-      {ratio && <Gauge ratio={ratio} />}
-      <dl>
-        <dt
-          title={trans.__(
-            'Entries of all intermediate arrays that are not known to be zero'
-          )}
-        >
-          {trans.__('intermediate values')}
-        </dt>
-        <dd>{count(figure.entries)}</dd>
-        {Boolean(figure.histories) && (
-          <>
-            <dt title={trans.__('What loops keep between iterations')}>
-              {trans.__('of these, in loops')}
-            </dt>
-            <dd>{count(figure.histories)}</dd>
-          </>
-        )}
-        {props.kind !== 'forward' && (
-          <>
-            <dt>{trans.__('memory')}</dt>
-            <dd>{props.memory === null ? '—' : bytes(props.memory)}</dd>
-            <dt>{trans.__('time')}</dt>
-            <dd className="jp-hvd-gc-time">
-              {props.seconds === null ? '—' : time(props.seconds)}
-            </dd>
-          </>
-        )}
-      </dl>
+    <div className="jp-hvd-gc-table jp-hvd-gc-figures" tabIndex={0}>
+      <table aria-label={trans.__('Costs')}>
+        <thead>
+          <tr>
+            <td />
+            <th scope="col">{trans.__('operations')}</th>
+            <th scope="col">{trans.__('formula')}</th>
+            <th scope="col">{trans.__('× the value')}</th>
+            <th
+              scope="col"
+              title={trans.__(
+                'Entries of all intermediate arrays that are not known to be zero'
+              )}
+            >
+              {trans.__('intermediate values')}
+            </th>
+            {hasLoops && (
+              <th
+                scope="col"
+                title={trans.__('Those of them that loops keep between iterations')}
+              >
+                {trans.__('in loops')}
+              </th>
+            )}
+            {hasMemory && <th scope="col">{trans.__('memory')}</th>}
+            <th scope="col">{trans.__('time')}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(row => (
+            <tr key={row.kind} className={`jp-hvd-gc-${row.kind}`}>
+              <th scope="row">{row.title}</th>
+              <td title={row.kinds}>
+                <Total value={row.total} unit={row.unit} />
+              </td>
+              <td className="jp-hvd-gc-formula">{row.formula}</td>
+              <td>{row.ratio && <Ratio ratio={row.ratio} />}</td>
+              <td>{row.figure && count(row.figure.entries)}</td>
+              {hasLoops && (
+                <td>{row.figure?.histories ? count(row.figure.histories) : ''}</td>
+              )}
+              {hasMemory && (
+                <td>{typeof row.memory === 'number' ? bytes(row.memory) : '—'}</td>
+              )}
+              <td className="jp-hvd-gc-time">
+                <Time {...row} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
     </div>
   );
 }
 
-/** The figure that a card is about; its unit is for those who hear it. */
+/** The operations; their unit is for those who hear it. */
 function Total(props: { value: number | null; unit: string }): JSX.Element {
   return (
     <data className="jp-hvd-gc-total" value={props.value ?? ''}>
@@ -113,33 +141,16 @@ function Total(props: { value: number | null; unit: string }): JSX.Element {
   );
 }
 
-/** A ratio on its way from 0 to the bound. */
-function Gauge({ ratio }: { ratio: IRatio }): JSX.Element {
+/** A ratio and the bound that holds at all sizes. */
+function Ratio({ ratio }: { ratio: IRatio }): JSX.Element {
   const { trans } = usePanel();
   const text = ratio.ratio === null ? '—' : precise(ratio.ratio);
-  const part = Math.min((ratio.ratio ?? 0) / ratio.bound, 1);
   return (
-    <div className="jp-hvd-gc-ratio" title={ratio.theorem}>
-      <div
-        className="jp-hvd-gc-gauge"
-        role="meter"
-        aria-label={trans.__('ratio to the value')}
-        aria-valuemin={0}
-        aria-valuemax={ratio.bound}
-        aria-valuenow={ratio.ratio ?? undefined}
-      >
-        <div style={{ width: `${100 * part}%` }} />
-      </div>
-      <span>
-        {ratio.interfaces
-          ? trans.__(
-              '%1 × the value with inputs and outputs, never above %2 ×',
-              text,
-              ratio.bound
-            )
-          : trans.__('%1 × the value, never above %2 ×', text, ratio.bound)}
-      </span>
-    </div>
+    <span title={ratio.theorem}>
+      {ratio.interfaces
+        ? trans.__('%1, never above %2 (with inputs and outputs)', text, ratio.bound)
+        : trans.__('%1, never above %2', text, ratio.bound)}
+    </span>
   );
 }
 
@@ -147,14 +158,32 @@ function precise(ratio: number): string {
   return ratio >= 0.1 || ratio === 0 ? ratio.toFixed(2) : ratio.toPrecision(1);
 }
 
-function PlainFigure({ report }: { report: IReport }): JSX.Element | null {
+/** The median of a call, and the quartiles below it where they are known. */
+function Time({ kind, seconds, spread }: IRow): JSX.Element {
+  const { trans } = usePanel();
+  if (typeof seconds !== 'number') {
+    return <>{kind === 'forward' ? '' : '—'}</>;
+  }
+  return (
+    <>
+      {time(seconds)}
+      {spread && (
+        <span className="jp-hvd-gc-spread">
+          {trans.__('%1 to %2', ...spread.map(time))}
+        </span>
+      )}
+    </>
+  );
+}
+
+/** The row of plain JAX's gradient; none where nothing of it is asked. */
+function usePlainRow(report: IReport): IRow | null {
   const { model, trans } = usePanel();
   const { plain } = report;
   if (!plain) {
     return null;
   }
   const flops = plainHere(report);
-  const memory = plainHere(report, 'memory');
   const measured = isCurrent(report) ? report.measured : null;
   const isWaiting = model.isLive && !model.error && !report.error;
   const states = {
@@ -163,30 +192,24 @@ function PlainFigure({ report }: { report: IReport }): JSX.Element | null {
       flops === null ? trans.__('no estimate here') : trans.__('flops, XLA’s estimate'),
     failed: plain.message
   };
-  return (
-    <div
-      className="jp-hvd-gc-figure jp-hvd-gc-jax"
-      role="group"
-      aria-label={trans.__('Plain jax.grad')}
-    >
-      <h3>{PLAIN}</h3>
-      <Total value={flops} unit={trans.__('flops')} />
-      <p className="jp-hvd-gc-kinds" title={plain.message}>
-        {states[plain.state]}
-      </p>
-      <p className="jp-hvd-gc-what">
+  return {
+    kind: 'jax',
+    title: PLAIN,
+    total: flops,
+    unit: trans.__('flops'),
+    kinds: plain.message,
+    formula: (
+      <>
+        <span>{states[plain.state]}</span>{' '}
         {plain.against
           ? trans.__('of %1', plain.against)
           : trans.__('of the same program in dense jax.numpy')}
-      </p>
-      <dl>
-        <dt>{trans.__('temporaries')}</dt>
-        <dd>{memory === null ? '—' : bytes(memory)}</dd>
-        <dt>{trans.__('time')}</dt>
-        <dd className="jp-hvd-gc-time">
-          {measured?.jax_adjoint ? time(measured.jax_adjoint) : '—'}
-        </dd>
-      </dl>
-    </div>
-  );
+      </>
+    ),
+    ratio: null,
+    figure: null,
+    memory: plainHere(report, 'memory'),
+    seconds: measured?.jax_adjoint ?? null,
+    spread: measured?.jax_spread ?? null
+  };
 }

@@ -83,8 +83,8 @@ export interface Curve {
 /**
  * A statement of Tensor SSA, its cost, and where it came from.
  *
- * `statement` is what stands before its predicate, the predicate in brackets, and what stands
- * after it; `call` what the user wrote that it came from. A loop is followed by the statements of its
+ * `target` is what it fills; `statement` what each entry is, the condition behind it, and nothing
+ * more; `call` what the user wrote that it came from. A loop is followed by the statements of its
  * turns, `X4.B3`, whose operations, those of all turns, are in the loop's.
  */
 export interface Row {
@@ -105,6 +105,7 @@ export interface Row {
   place: Source | null;
   seconds: number | null;
   call: string;
+  target: string;
 }
 /**
  * A line of the user's, in a cell, `In [count]`, that the notebook knows as `cell`, or in a file.

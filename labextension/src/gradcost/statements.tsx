@@ -15,11 +15,11 @@ export function Statements({ report }: { report: IReport }): JSX.Element {
   const show = (rows: IRow[]): IRow[] => rows.filter(row => all || row.operations);
   const values = useRef(new Map<string, HTMLTableRowElement>());
   return (
-    <details className="jp-hvd-gc-statements" open={report.value_rows.length <= OPEN}>
+    <details className="jp-hvd-gc-statements">
       <summary>{trans.__('Compiled statements')}</summary>
       <p className="jp-hvd-gc-notation">
         {trans.__(
-          'Statements fill whole arrays: “⊞ i. e” has an entry e for each i, “Σ i. e” is their sum, “[p]” is 1 where p holds and else 0. A rule is a number in the paper’s derivation; point at it for its words.'
+          'Each statement fills an array: “X3[i, j] = Σ k: A[i, k]·B[k, j]” is the entry for each i and j, summed over k; where the condition behind “where” does not hold, it is 0. A rule is a number in the paper’s derivation; point at it for its words.'
         )}
       </p>
       <div className="jp-hvd-gc-tables" onMouseLeave={() => setLit('')}>
@@ -57,9 +57,6 @@ export function Statements({ report }: { report: IReport }): JSX.Element {
     </details>
   );
 }
-
-/** Programs of so few statements show them at once. */
-const OPEN = 12;
 
 function Table(props: {
   title: string;
@@ -130,7 +127,8 @@ function Statement({ row }: { row: IRow }): JSX.Element {
   const [before, predicate, after] = row.statement;
   return (
     <code>
-      <b>{row.name}</b> = {before}
+      {/* Reports of before have no target. */}
+      <b>{row.target || row.name}</b> = {before}
       {predicate && <span className="jp-hvd-gc-predicate">{predicate}</span>}
       {after}
     </code>
