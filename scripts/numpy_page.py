@@ -110,6 +110,7 @@ CALLS = {
     "linear systems": (
         "np.linalg.solve(S, x)", "np.linalg.inv(S)", "np.linalg.det(S)", "np.linalg.slogdet(S)[1]",
         "np.linalg.lstsq(A, x)[0]", "np.linalg.qr(A)[0]", "np.linalg.qr(A)[1]", "np.linalg.cholesky(S @ S.T + np.eye(len(x)))",
+        "np.linalg.eigh(S + S.T)[0]", "np.linalg.svd(S)[1]", "np.linalg.norm(S, 'nuc')", "jax.scipy.linalg.expm(S)",
         "jax.scipy.linalg.solve_triangular(S, x, lower=True)",
         "jax.scipy.linalg.cho_solve((np.tril(S), True), x)", "np.linalg.matrix_power(S, 3)",
         "np.linalg.multi_dot([A, B, x])",
@@ -268,18 +269,19 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
 - **In order.** The rank of an entry is how many come before it, equal ones in their order; a sort of n entries takes about 5·n² operations in all, as it is written; a kernel sorts. `sort` takes the entry of each rank, `median`
   and `quantile` of one or two. The derivative goes to the entry that is taken. What is no number (`nan`) comes last, as in NumPy, and makes a median, a quantile, a maximum or a minimum one that is none;
   `argmax` and `argmin` are the first such place.
-- **Linear systems** are loops, written in the language (`frontend/forms/linear.py`). `solve`, `inv`, `det`, `slogdet`, `lstsq` and `qr` go by Householder's reflections, about 4/3·n³ operations, twice
-  those of an elimination, but no pivot is chosen and nothing is lost where the first entries are small. `cholesky` takes n³/3, `solve_triangular` n² for each right-hand side. They take one matrix, `jax.vmap` several. Of a
-  singular matrix `solve` gives what is no number. `det` is right there and so is its gradient, which is that of the minors: one more reflection beforehand leaves it to the last entry of the diagonal to be zero. `qr` has LAPACK's signs,
-  but where a column is zero below the diagonal already LAPACK reflects nothing, and here the signs of that column of Q and that row of R change. Value and gradient obey the bound of [loops](recurrences.md) (`tests/tensor/test_form_theorems.py`, as for what is
-  in order and places). A kernel of a dense program takes XLA's own of `solve`, `inv`, `det`, `slogdet`, `cholesky` and `solve_triangular` for the loops; of the others XLA's own are much faster.
+- **Linear systems and decompositions** are functions of whole arrays that programs call and do not write out (`derivative/linear_algebra`): `solve(A, factors(A), B)` is defined by its equation, as are `det`, `slogdet`, `inv`,
+  `cholesky`, `qr`, `lstsq`, `solve_triangular`, `eigh`, `svd` and `expm`. They take one matrix or, by leading axes, several, and a kernel calls LAPACK's, also in a loop or beside what is sparse. What they cost is the count of a textbook's algorithm
+  (2/3·n³ for `factors`, which value and gradient share, 2·n² for each right-hand side, n³/3 for `cholesky`, 4·m·n² for `qr`, 9·n³ for `eigh`, 14·m·n·k for `svd`, 26·n³ for `expm`); a derivative of a decomposition counts twice that, by an
+  algorithm that is differentiated step by step, and a kernel takes more operations, all of them in products of matrices. With these counts value and gradient obey the bound of [loops](recurrences.md) (`tests/tensor/test_form_theorems.py`).
+  Derivatives hold to every order. Of a singular matrix `solve` gives what is no number; `det` is right there and so is its gradient, the signed minors. `cholesky` and `eigh` take `(A + A.T)/2`. Where eigenvalues or singular values are equal, vectors
+  have no derivative; what does not depend on their choice, such as a nuclear norm, has one.
 - **Places that data decide.** `argmax` and `argmin` are the least place whose entry is the largest (5·n - 2 operations; of equal entries the first), `argsort` the places of
   each rank, equal ones in their order (8·n²). They are whole numbers with derivative zero, and indices: `x[p]` is `Σ j:n. kept(picks(p, j), x[j])`, 3·n - 1 operations (in a kernel one gather), so that the derivative goes to the entry
   that is chosen and not through the choice, as in JAX. `+`, `-`, `%`, `np.clip`, `np.where`, lists and loops keep them places, as Viterbi's algorithm needs; `y[p] = v`, `at[p].add`, `bincount`, `one_hot`,
   comparisons with labels take them. Of such a number it is known between which sizes it lies, so that every read is in range before anything runs; what is only rounded, `np.floor(x).astype(int)`, counts from the end where it is negative, reads the last entry beyond the end, and stores nothing without `np.clip`.
   They come back as floats that are whole, of float32 up to 2²⁴.
 - **What indices name twice**: of `y[p] = v` the last counts, and `y[p] += v` adds once, as in NumPy; `y.at[p].add(v)` and `np.bincount` add all of it. Which is the last takes as many operations as p has pairs of entries.
-- **Not there:** what gives as many entries as data decide (`nonzero`, `unique`), decompositions that iterate (`eigh`, `svd`), random numbers,
+- **Not there:** what gives as many entries as data decide (`nonzero`, `unique`), decompositions whose results may be complex (`eig`, `schur`, `sqrtm`), random numbers,
   complex numbers and Fourier transforms, `grad` inside. Each is refused at its line, with what to write instead. What has only the name of one of these, `scipy.ndimage.convolve`,
   `jax.lax.max`, is another function, and refused.
 - **Functions of functions** are the loops and comprehensions that they stand for: `scan`, `fori_loop`, `reduce` and `accumulate` carry values ([loops](recurrences.md)); `vmap` is a comprehension.

@@ -127,8 +127,8 @@ def pytest_runtest_setup(item: pytest.Function) -> None:
         os.environ.update(given or shared_forks())
 
 
-#: Commands that start no process of their own, and load neither TensorFlow nor JAX.
-LIGHT = ("convert", "rule", "job")
+#: Commands that load neither TensorFlow nor JAX themselves; the processes that they start are those of a user's command.
+LIGHT = ("convert", "rule", "job", "run", "verify")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -92,6 +93,14 @@ def described(source: str, conversion: Conversion) -> str:
         source.splitlines(), conversion.code.splitlines(), "before", "after", n=1, lineterm=""
     )
     return "\n".join([*lines, *difference, ""])
+
+
+def representatives(programs: Sequence[Program], most: int) -> frozenset[str]:
+    """The names of at most so many programs for each set of rules, the longest ones."""
+    by_rules: dict[tuple[str, ...], list[Program]] = {}
+    for program in sorted(programs, key=lambda program: (-len(program.source), program.name)):
+        by_rules.setdefault(tuple(program.expected), []).append(program)
+    return frozenset(program.name for found in by_rules.values() for program in found[:most])
 
 
 PROGRAMS = [Program(path) for path in sorted(FOLDER.glob("*.py"))]

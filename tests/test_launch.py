@@ -18,6 +18,7 @@ from jupyter_hvd.launchers.processes import end_processes
 from jupyter_hvd.launchers.reaper import private_folder
 
 pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[1]
 
 # A program without training is quick. The terminal shows rank 0's output only, so each rank writes what it has
 # to say beside the program: by a full path, for the other ranks work on copies of the folder.
@@ -244,6 +245,12 @@ def test_sizes_that_cannot_be_meant(hvd, tmp_path: Path, size: int, message: str
     done = hvd("run", program(tmp_path, ""), "-n", size)
     assert done.returncode == 2
     assert message in done.stderr
+
+
+def test_warmup_epochs(hvd) -> None:
+    program = ROOT / "tests" / "programs" / "fit_sgd_call.py"
+    done = hvd("run", program, "-n", 2, "--warmup-epochs", 1, "--no-log")
+    assert done.returncode == 0, done.stderr
 
 
 def test_refused_program_is_not_run(hvd, tmp_path: Path) -> None:

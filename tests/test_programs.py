@@ -1,51 +1,26 @@
 """The programs of `tests/programs/` (`tests/suite.py`): each is converted and verified by running it, or refused by name.
 
-The outcomes are printed at the end of the run. `docs/coverage.md` has a row for each program; `UPDATE_COVERAGE=1` writes it.
+The outcomes are printed at the end of the run.
 """
 
 from __future__ import annotations
 
-import ast
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from jupyter_hvd import convert_source
-from jupyter_hvd.convert import Conversion
 from jupyter_hvd.verify.checks import Check
 
 from . import data
+from .coverage_page import refusal
 from .ledger import verify
-from .stacks import STACKS, present_keras
-from .suite import REFUSED, RUN, Program
+from .stacks import present_keras
+from .suite import RUN, Program
 
 PROGRAMS_BY_NAME = {program.name: program for program in RUN}
-PAGE = Path(__file__).parents[1] / "docs" / "coverage.md"
 STEPS = 8
-KERASES = tuple(stack.keras for stack in STACKS)
-HEAD = (
-    "# What is covered\n\n"
-    "Every program of `tests/programs/` that is no fragment, and which rules change it. Tests convert and run each: the\n"
-    "original in one process, the conversion in one process that pretends to be two ranks, and on two ranks. `make test` does\n"
-    "so on TensorFlow 2.21 with Keras 3, but for programs that show in another spelling what another one shows;\n"
-    "`make test-thorough` runs those, and all of them on 2.15 with Keras 2 and on 2.18 with `tf-keras`. A test fails where a\n"
-    "program does not hold. `UPDATE_COVERAGE=1 pytest tests/test_programs.py -k page` writes this page.\n\n"
-    "| program | what it shows | outcome | changed by |\n|---|---|---|---|\n"
-)
-
-
-def rows_on_the_page() -> dict[str, str]:
-    """The row of each program that has one, by its name."""
-    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
-    return {line.partition("`")[2].partition("`")[0]: line for line in rows}
-
-
-def write_row(program: Program, row: str) -> None:
-    rows = rows_on_the_page() | {program.name: row}
-    PAGE.write_text(HEAD + "".join(f"{rows[p.name]}\n" for p in RUN if p.name in rows))
-
 
 #: Programs whose ranks must agree on an order, by hand or by a seed: run on three ranks.
 ORDERED = (
@@ -87,24 +62,6 @@ def case(program: Program):
     again = program.name in (*SPELLINGS, *ORDERED) or program.name.startswith("restriction_")
     marks = [pytest.mark.thorough] if again else []
     return pytest.param(program, id=program.name, marks=marks)
-
-
-def row(program: Program, conversion: Conversion) -> str:
-    """A program's line in the page: what it shows, what becomes of it and on which Keras, which rules take part."""
-    said = [refusal(conversion) or conversion.status]
-    for keras in KERASES:
-        if reason := program.cannot_run(keras):
-            said.append(f"not for {keras}: {reason}")
-    codes = [code for code in program.expected if code != REFUSED]
-    rules = " ".join(sorted({change.rule for change in conversion.changes}) or codes)
-    says = ast.get_docstring(ast.parse(program.source))
-    return f"| `{program.name}` | {says} | {'; '.join(said)} | {rules} |"
-
-
-def refusal(conversion: Conversion) -> str | None:
-    """The first reason for which a conversion is refused."""
-    errors = [d for d in conversion.diagnostics if d.severity == "error"]
-    return f"refused: {errors[0].message}" if errors else None
 
 
 def failing(program: Program, checks: Sequence[Check]) -> list[Check]:
@@ -152,11 +109,3 @@ def test_program(program: Program, beside: Path, record_property) -> None:
 def test_program_on_three_ranks(program: Program, beside: Path) -> None:
     checks = verify(program.path, 3, steps=STEPS, beside=beside).checks
     assert not failing(program, checks), checks
-
-
-@pytest.mark.parametrize("program", RUN, ids=lambda program: program.name)
-def test_the_page_is_current(program: Program) -> None:
-    written = row(program, convert_source(program.source))
-    if os.environ.get("UPDATE_COVERAGE"):
-        write_row(program, written)
-    assert rows_on_the_page()[program.name] == written

@@ -15,7 +15,7 @@ import json
 import os
 import subprocess
 import sys
-from collections import defaultdict
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,19 +32,25 @@ EQUIVALENT = "particle", "saddle"  # evaluations whose functions are four ways t
 
 @dataclass
 class Outcome:
-    """What became of one tool at one evaluation: the mean seconds of each function by workload, and the first error."""
+    """What became of one tool at one evaluation: the seconds of each run of each workload and function, and the first error."""
 
-    seconds: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
-    first: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
+    seconds: dict[str, list[float]] = field(default_factory=dict)
     valid: int = 0
     error: str = ""
 
-    def score(self, equivalent: bool) -> float | None:
-        """GradBench's; None where something failed."""
+    def total(self, equivalent: bool) -> float | None:
+        """The seconds that GradBench's score is one over; None where something failed."""
+        return self._together(equivalent, 0)
+
+    def later(self, equivalent: bool) -> float | None:
+        """The same without the first run of each, in which some tools compile."""
+        return self._together(equivalent, 1)
+
+    def _together(self, equivalent: bool, skipped: int) -> float | None:
         if self.error or not self.valid:
             return None
-        times = [s for functions in self.seconds.values() for s in functions.values()]
-        return 1 / (min(times) if equivalent else sum(times))
+        times = [fmean(runs[skipped:] or runs) for runs in self.seconds.values()]
+        return min(times) if equivalent else sum(times)
 
 
 def command(tool: str) -> list[str]:
@@ -55,21 +61,28 @@ def command(tool: str) -> list[str]:
     return [sys.executable, f"python/gradbench/gradbench/tools/{tool}/run.py"]
 
 
-def environment(checkout: Path, name: str) -> dict[str, str]:
-    """Python finds the suite and, of a tool, its modules; each library computes on one thread, and JAX before it returns."""
+def environment(checkout: Path, name: str, clock: str) -> dict[str, str]:
+    """Python finds the suite and, of a tool, its modules; each library computes on one thread.
+    `clock` is a library by which C++ takes CPU time, empty where clocks stay as they are.
+    """
     own = checkout / "python" / "gradbench"
     paths = [own, own / "gradbench" / "tools" / name] if name else [own]
+    if name:
+        paths.append(HERE / "clock")
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
     return {
         **os.environ,
         **dict.fromkeys(threads, "1"),
+        **({"LD_PRELOAD": clock} if clock and name in COMPILED else {}),
+        **({"GRADBENCH_CPU_TIME": "1"} if clock else {}),
         "PYTHONPATH": os.pathsep.join(map(str, [*paths, HERE.parents[1]])),
-        "JAX_CPU_ENABLE_ASYNC_DISPATCH": "0",
         "TF_CPP_MIN_LOG_LEVEL": "2",
     }
 
 
-def run(checkout: Path, name: str, tool: str, options: Sequence[str], limit: float) -> Outcome:
+def run(
+    checkout: Path, name: str, tool: str, options: Sequence[str], limit: float, clock: str
+) -> Outcome:
     """One evaluation of one tool: every line of each is the other's, until the evaluation is over or a message takes too long."""
     core = min(os.sched_getaffinity(0))
 
@@ -77,7 +90,7 @@ def run(checkout: Path, name: str, tool: str, options: Sequence[str], limit: flo
         return subprocess.Popen(
             [*(("taskset", "-c", str(core)) if pinned else ()), *arguments],
             cwd=checkout,
-            env=environment(checkout, path),
+            env=environment(checkout, path, clock),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -135,23 +148,30 @@ def _noted(
             t["nanoseconds"] / 1e9 for t in reply.get("timings", ()) if t["name"] == "evaluate"
         ]
         if times:
-            workload, function = message.get("description", ""), message["function"]
-            outcome.seconds[workload][function] = fmean(times)
-            outcome.first[workload][function] = times[0]
+            outcome.seconds[what] = times
 
 
 def _table(outcomes: Mapping[tuple[str, str], Outcome], tools: Sequence[str]) -> str:
-    """A row an evaluation, a column a tool: the seconds that its score is one over."""
+    """A row an evaluation, a column a tool: the seconds that its score is one over, and those without first runs."""
     names = [*dict.fromkeys(name for name, _ in outcomes)]
     lines = [f"| | {' | '.join(tools)} |", f"|---|{'---|' * len(tools)}"]
     for name in names:
         cells = []
         for tool in tools:
             found = outcomes[name, tool]
-            score = found.score(name in EQUIVALENT)
-            cells.append(f"{1 / score:.3g}" if score else ("—" if not found.valid else "fails"))
+            total, later = found.total(name in EQUIVALENT), found.later(name in EQUIVALENT)
+            failed = "fails" if found.valid else "—"
+            cells.append(f"{total:.3g}, {later:.3g}" if total and later else failed)
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def cpu_clock() -> str:
+    """A compiled `clock.c`, in a folder that stays."""
+    made = Path(tempfile.mkdtemp()) / "clock.so"
+    compiler = ["cc", "-shared", "-fPIC", "-O2", str(HERE / "clock" / "clock.c")]
+    subprocess.run([*compiler, "-o", str(made)], check=True)
+    return str(made)
 
 
 def main() -> None:
@@ -162,22 +182,26 @@ def main() -> None:
     parser.add_argument("--option", action="append", default=[], metavar="EVAL=OPTIONS")
     parser.add_argument("--limit", type=float, default=120, help="seconds for one message")
     parser.add_argument("--results", type=Path, help="a JSON file of all times")
+    parser.add_argument("--cpu-time", action="store_true", help="for a busy machine")
     given = parser.parse_args()
+    clock = cpu_clock() if given.cpu_time else ""
     checkout = given.checkout.resolve()
     options = {name: text.split() for name, _, text in (o.partition("=") for o in given.option)}
     outcomes: dict[tuple[str, str], Outcome] = {}
     for name in given.evals:
         for tool in given.tools:
-            found = run(checkout, name, tool, options.get(name, ()), given.limit)
+            found = run(checkout, name, tool, options.get(name, ()), given.limit, clock)
             outcomes[name, tool] = found
-            score = found.score(name in EQUIVALENT)
-            shown = f"{1 / score:.4g} s" if score else found.error.strip()[-300:]
+            total, later = found.total(name in EQUIVALENT), found.later(name in EQUIVALENT)
+            shown = (
+                f"{total:.4g} s, {later:.4g} s later"
+                if total and later
+                else found.error.strip()[-300:]
+            )
             print(f"{name:9} {tool:12} {found.valid:3} valid  {shown}", flush=True)
     print(_table(outcomes, given.tools))
     if given.results:
-        rows = {
-            f"{n} {t}": (o.seconds, o.first, o.valid, o.error) for (n, t), o in outcomes.items()
-        }
+        rows = {f"{n} {t}": (o.seconds, o.valid, o.error) for (n, t), o in outcomes.items()}
         given.results.write_text(json.dumps(rows, indent=1))
 
 

@@ -17,9 +17,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-if "--multithreaded" not in sys.argv:  # as GradBench's JAX tool; before JAX starts its threads
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-
 NAME = "jupyter_hvd"
 
 
@@ -56,6 +53,9 @@ def answer(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
+    os.environ["JAX_ENABLE_X64"] = "1"
+    if "--multithreaded" not in sys.argv:  # as GradBench's JAX tool; before JAX starts its threads
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     for line in sys.stdin:
         message = json.loads(line)
         print(json.dumps({"id": message["id"]} | answer(message)), flush=True)

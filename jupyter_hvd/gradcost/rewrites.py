@@ -18,6 +18,7 @@ from ..tensor.language.terms import (
 )
 from ..tensor.ssa.program import (
     Addition,
+    Application,
     Constant,
     Contraction,
     Factor,
@@ -78,7 +79,7 @@ def dependences(program: Program) -> dict[str, frozenset[str]]:
     for s in program.statements:
         here = frozenset(gens[s.name])
         match s.rhs:
-            case Input() | Recurrence() | Part():
+            case Input() | Recurrence() | Part() | Application():
                 used = here
             case Constant():
                 used = frozenset()

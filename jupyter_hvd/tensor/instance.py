@@ -49,7 +49,7 @@ class Instance:
     @property
     def primal(self) -> Primal | None:
         """The function by which it can be computed otherwise; None where it cannot."""
-        return Primal(self.traced.with_notes, self.ssa) if self.derived is None else self.base
+        return Primal(self.traced.function, self.ssa) if self.derived is None else self.base
 
     @cached_property
     @deep()

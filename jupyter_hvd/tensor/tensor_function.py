@@ -324,7 +324,7 @@ class DerivedFunction(TensorFunction):
         traced = Traced(function, derived.layout, {}, outside=base.checked.outside)
         primal = None
         if derived.pulled is not None:
-            primal = Primal(base.traced.with_notes, base.ssa, derived.pulled)
+            primal = Primal(base.traced.function, base.ssa, derived.pulled)
         return Instance(parameters, traced, base.checked, derived.program, primal)
 
     def at(self, types: Mapping[str, Parameter]) -> Instance:

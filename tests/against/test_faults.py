@@ -71,6 +71,7 @@ def test_gradients() -> None:
     clips = replace(OWN, applied=0.1 * GRADIENT)
     clipped = [replace(step, applied=0.1 * GRADIENT + 0.01) for step in RANKS]
     assert kinds(*clipped, own=clips) == ("clipped before averaging", "")
+    assert kinds(*RANKS, own=clips) == ("gradients not changed before the update", "")
 
 
 def test_losses_that_are_divided_are_summed() -> None:
@@ -238,12 +239,6 @@ def test_numbers_of_steps_of_scaled_programs() -> None:
     found = find_scaled_count_fault(own, [scheduled([0.2] * 6, 8)] * 2)
     assert found is not None
     assert (found.kind, found.step) == ("number of steps not divided", 6)
-
-
-def test_rows_that_are_shared_by_this_package() -> None:
-    whole = scheduled([0.1], 4).record
-    ranks = [process_of(replace(whole, rank=rank, shared=True), 2) for rank in range(2)]
-    assert [list(p.rows) for p in ranks] == [[0, 2], [1, 3]]
 
 
 def test_moments_differ_by_design_where_one_rank_has_no_difference() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from jupyter_hvd import convert_source
 
+from ..coverage_page import assert_row_is_current
 from ..suite import MARK, PROGRAMS, Program, described, found
 
 
@@ -32,13 +33,15 @@ def accept(program: Program) -> Program:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_converted_as_expected(program: Program) -> None:
-    """And comments stay, every change says why and what it changes, and another conversion changes nothing."""
+    """And comments stay, every change says why and what it changes, another conversion changes nothing, and the page agrees."""
     if os.environ.get("ACCEPT"):
         program = accept(program)
     source = program.source
     conversion = convert_source(source)
     assert found(conversion) == program.expected, "make accept"
     assert described(source, conversion) == program.golden.read_text(), "make accept"
+    if program.is_run:
+        assert_row_is_current(program, conversion)
     lines = source.splitlines()
     for change in conversion.changes:
         assert change.why

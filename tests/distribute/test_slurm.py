@@ -158,7 +158,11 @@ def test_what_a_rank_ends_with_and_no_secret_in_a_command_line(start: Any, tmp_p
     assert job.returncode == 7, text + output
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+#: SIGINT ends it as SIGTERM does.
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(signal.SIGINT, marks=pytest.mark.thorough), signal.SIGTERM, signal.SIGKILL],
+)
 def test_ended_from_outside_it_leaves_no_job(
     slurm: Slurm, start: Any, tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -111,7 +111,7 @@ ROWS = (
         ("warmup_class",),
         NOT_SCALED_RATE,
     ),
-    Row("row-8", "lookahead by hand", ("lookahead",), NOT_SCALED_COUNTS),
+    Row("row-8", "lookahead by hand", ("lookahead",), NOT_SCALED_RATE),
     Row(
         "row-9",
         "a floor of the rate",

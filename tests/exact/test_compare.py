@@ -33,8 +33,8 @@ from jupyter_hvd.verify.exact.texts import compare_texts, compared_lines
 from jupyter_hvd.verify.exact.verification import (
     ExactVerification,
     Noise,
+    differences,
     judge,
-    measure_noise,
 )
 
 NAMES = ("dense/kernel", "dense/bias")
@@ -248,16 +248,17 @@ RANKS = Record(code=1)
 def noise(again: Record | None = None, rounded: Record | None = None) -> Noise:
     """What varies in one process; a record that is not given varies in nothing."""
     one = training()
-    return measure_noise(one, again or one, TOLERANCE).with_sample(one, rounded, RANKS, TOLERANCE)
+    known = Noise(differences(one, again or one, TOLERANCE))
+    return known.with_sample(one, rounded, RANKS, TOLERANCE)
 
 
-def judged(two: Record, noise: Noise | None, aspect: str) -> Check:
+def judged(two: Record, noise: Noise, aspect: str) -> Check:
     comparison = next(c for c in compare(training(), two) if c.aspect == aspect)
     return judge(comparison, noise, 2)[0]
 
 
 def test_what_was_not_observed_passes_no_check() -> None:
-    check, _ = judge(Comparison(FILES, ""), None, 2)
+    check, _ = judge(Comparison(FILES, ""), Noise(), 2)
     assert (check.check, check.status, check.detail) == (
         "2 ranks: files",
         "unknown",
@@ -311,7 +312,7 @@ def test_more_samples_of_rounding_show_more_of_it() -> None:
 
     one, two = trained(1, 1), trained(1, 1 + 1.1 * TOLERANCE)
     comparison = next(c for c in compare(one, two) if c.aspect == WEIGHTS)
-    plain = measure_noise(one, one, TOLERANCE)
+    plain = Noise()
     sampled = plain.with_sample(one, trained(1 + 0.6 * TOLERANCE, 1), two, TOLERANCE)
     assert judge(comparison, sampled, 2)[0].status == "fail"
     again = sampled.with_sample(one, trained(1, 1 + 0.6 * TOLERANCE), two, TOLERANCE)
@@ -328,10 +329,9 @@ def test_what_one_process_has_done_is_not_called_wrong() -> None:
     """Rounding decides which epoch is best, so one run in five may be the only one that prints what it does."""
     two = replace(training(), printed=("epoch 1 loss 7.5", "done"))
     assert judged(two, noise(), PRINTED).status == "fail"
-    found = measure_noise(training(), training(), TOLERANCE)
     other = replace(two, printed=(*two.printed[:1], "over"))
     for sample, status in ((other, "fail"), (replace(two, events=()), "fail"), (two, "pass")):
-        sampled = replace(found.with_sample(training(), sample, two, TOLERANCE), rounded=found.rounded)  # fmt: skip
+        sampled = replace(Noise().with_sample(training(), sample, two, TOLERANCE), rounded={})
         assert judged(two, sampled, PRINTED).status == status
 
 

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from sharing_mutants import FOUND_BY
 from ..stacks import KERAS_2, LEGACY, Stack
 
 HERE = Path(__file__).parent
+#: pytest's fixture `record_property`.
+Noted = Callable[[str, object], None]
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exact")]
 #: What `make test` runs; the rest is for `make test-thorough`.
 QUICK = (
@@ -60,7 +62,8 @@ def test_equal_to_one_process(laboratory: Laboratory, size: int, program: str) -
 
 
 @pytest.mark.parametrize("mutant", named(list(FOUND_BY), QUICK_MUTANTS))
-def test_faults_are_found(laboratory: Laboratory, mutant: str) -> None:
+def test_faults_are_found(laboratory: Laboratory, mutant: str, record_property: Noted) -> None:
+    record_property("mutant", "in the sharing of one run")
     program = FOUND_BY[mutant]
     verdict, _ = laboratory.judge(PROGRAMS / f"{program}.py", 2, mutant)
     assert verdict != expected(program)

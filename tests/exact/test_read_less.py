@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -212,7 +210,7 @@ print("next", tf.random.uniform(()).numpy())
 """
 
 
-def test_own_rows_are_augmented(hvd, tmp_path: Path) -> None:
+def test_own_rows_are_augmented(hvd, run_forked_script, tmp_path: Path) -> None:
     """Each rank draws for its own rows; what the program draws elsewhere is what one process draws."""
     path = tmp_path / "train.py"
     path.write_text("import tensorflow as tf\ntf.random.set_seed(3)\n" + AUGMENTED)
@@ -222,7 +220,7 @@ def test_own_rows_are_augmented(hvd, tmp_path: Path) -> None:
     assert done.stderr.count(said) == 1
     alone = "import tensorflow as tf\ntf.random.set_seed(3)\nprint('next', tf.random.uniform(()).numpy())\n"
     path.write_text(alone)
-    one = subprocess.run([sys.executable, path], capture_output=True, text=True, check=True)
+    one = run_forked_script(path, check=True)
     assert done.stdout == one.stdout
     refused = hvd("verify", path, "--batch", "global", "--data", "augment")
     assert (refused.returncode, "there is nothing to compare with" in refused.stderr) == (2, True)

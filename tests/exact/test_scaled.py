@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,8 @@ from .table_rows import PROGRAMS_OF_ROWS, path_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exact")]
 SCALED = Options()
+#: pytest's fixture `record_property`.
+Noted = Callable[[str, object], None]
 OWN = PROGRAMS.parent / "scaled"
 #: What `make test` runs; the rest is for `make test-thorough`.
 QUICK = ("config_dictionary", "own_sequence", "taken_batches", "rate_floor", "warmup_class")
@@ -63,7 +65,10 @@ def test_equal_to_the_scaled_program(laboratory: Laboratory, tmp_path: Path, pat
 
 
 @pytest.mark.parametrize("mutant", mutants())
-def test_faults_are_found(laboratory: Laboratory, tmp_path: Path, mutant: str) -> None:
+def test_faults_are_found(
+    laboratory: Laboratory, tmp_path: Path, mutant: str, record_property: Noted
+) -> None:
+    record_property("mutant", "in the sharing of a scaled program")
     folder = OWN if (OWN / f"{FOUND_BY_SCALED[mutant]}.py").exists() else PROGRAMS
     path = scaled(folder / f"{FOUND_BY_SCALED[mutant]}.py", tmp_path)
     verdict, why = laboratory.judge(path, 2, mutant, virtual=2)

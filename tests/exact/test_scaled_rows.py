@@ -98,7 +98,15 @@ def test_each_row_is_scaled_right(run: Run, name: str) -> None:
         for row, fault in FAULTS.items()
     ],
 )
-def test_each_fault_is_found(run: Run, name: str, old: str, new: str, check: str) -> None:
+def test_each_fault_is_found(
+    run: Run,
+    name: str,
+    old: str,
+    new: str,
+    check: str,
+    record_property: Callable[[str, object], None],
+) -> None:
+    record_property("mutant", "in a conversion's batches, rates and counts")
     code = converted(name)
     assert old in code
     if "import horovod" not in code:

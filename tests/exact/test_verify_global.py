@@ -121,19 +121,12 @@ def test_a_time_that_is_printed_is_left_out(hvd, tmp_path: Path) -> None:
     assert "but for 1 that vary" in checks["2 ranks: printed output"][1]
 
 
-#: Whatever the last bits of the weights are decides what is in the first file; in the second, ranks write more.
-CHAOS = """
-kernel = model.layers[0].kernel.numpy()
-for _ in range(60):
-    kernel = 3.9 * kernel * (1 - kernel) if _ else np.abs(np.sin(kernel))
-np.savez("chaos.npz", kernel=kernel)
-import os
-open("size.bin", "wb").write(b"\\xff" * (3 + ("HOROVOD_RANK" in os.environ)))
-"""
-
-
-def test_files_are_compared_with_those_that_rounding_changes(hvd, tmp_path: Path) -> None:
-    _, _, checks = verify(hvd, write(tmp_path, PROGRAM + CHAOS))
+def test_a_file_that_ranks_make_larger_is_found(hvd, tmp_path: Path) -> None:
+    """The original runs again: its files are there as long as they are compared."""
+    last = (
+        "import os\nopen('size.bin', 'wb').write(b'\\xff' * (3 + ('HOROVOD_RANK' in os.environ)))\n"
+    )
+    _, _, checks = verify(hvd, write(tmp_path, PROGRAM + last))
     assert checks["2 ranks: files"] == ("fail", "size.bin has 4 bytes; 3 in one process")
 
 

@@ -133,6 +133,18 @@ def test_rates_that_begin_at_0() -> None:
     assert "2 times too late" in detail(original, unscaled, "rates")
 
 
+@pytest.mark.parametrize(("rows", "status"), [(8, "pass"), (16, "fail"), (4, "unknown")])
+def test_batches_of_a_program_that_changes_its_weights_itself(rows: int, status: str) -> None:
+    def record_of(rows: int, steps: int) -> Record:
+        sites = (Site("batch", LINE, ("row",)), Site("gradient", LINE, ("w",)))
+        step = (Event(0, float(rows), np.zeros(0)), Event(1, 0.5, np.zeros(0)))
+        return Record(sites=sites, events=step * steps)
+
+    original = record_of(4, 8)
+    assert checks(original, record_of(rows, 32 // rows))["batches"] == status
+    assert checks(original, record_of(rows, 32 // rows))["rates"] == "unknown"
+
+
 def test_rates_that_begin_at_0_and_grow_by_the_right_factor() -> None:
     """That they go another way later, as a last batch of few rows counts as a step, is no wrong factor."""
     original = record([0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.08, 0.06], [4] * 8)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterator, Sequence
 from functools import cache
-from pathlib import Path
 
 import libcst as cst
 import libcst.matchers as m
@@ -19,11 +18,10 @@ from grammar import DIMENSIONS, Program, draw, is_sound, text
 
 from jupyter_hvd import convert_notebook, convert_source
 
-PROGRAMS = sorted(
-    path
-    for path in (Path(__file__).parents[1] / "programs").glob("*.py")
-    if "# Not run: " not in path.read_text()
-)
+from ..suite import RUN, representatives
+
+#: Of programs that the same rules change; the others are for `make test-thorough`.
+QUICK = representatives(RUN, 3)
 GENERATED = range(6)
 Verdict = tuple[str, tuple[str, ...], tuple[str, ...]]
 
@@ -41,7 +39,10 @@ def judged(conversion) -> Verdict:
 
 
 def sources() -> list:
-    given = [pytest.param(path.read_text(), id=path.stem) for path in PROGRAMS]
+    given = [
+        pytest.param(p.source, id=p.name, marks=() if p.name in QUICK else pytest.mark.thorough)
+        for p in RUN
+    ]
     return [*given, *(pytest.param(text(draw(seed)), id=f"seed{seed}") for seed in GENERATED)]
 
 

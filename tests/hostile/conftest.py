@@ -54,16 +54,6 @@ class Aftermath:
     def folders(self) -> list[Path]:
         return [path for path in self.temporary.glob("jupyter-hvd-*") if path.exists()]
 
-    def sockets(self) -> int:
-        """How many sockets the processes that are left listen on."""
-        total = 0
-        for process in self.processes():
-            with suppress(psutil.Error):
-                total += sum(
-                    c.status == psutil.CONN_LISTEN for c in process.net_connections("inet")
-                )
-        return total
-
     def wait_for(self, happened: Callable[[], bool], process: subprocess.Popen[str]) -> None:
         """Wait until something has happened, as long as a process is there that is to do it."""
         end = time.monotonic() + BEGINNING
@@ -80,6 +70,13 @@ class Aftermath:
         return time.monotonic() - start
 
 
+def listening(process: psutil.Process) -> int:
+    """How many sockets a process listens on."""
+    with suppress(psutil.Error):
+        return sum(c.status == psutil.CONN_LISTEN for c in process.net_connections("inet"))
+    return 0
+
+
 @pytest.fixture(autouse=True)
 def aftermath(
     request: pytest.FixtureRequest,
@@ -93,7 +90,8 @@ def aftermath(
     monkeypatch.setenv(MARK, found.mark)
     yield found
     found.until_gone()
-    processes, sockets, folders = found.processes(), found.sockets(), found.folders()
+    processes, folders = found.processes(), found.folders()
+    sockets = sum(map(listening, processes))
     told = "" if found.seconds is None else f"{found.seconds:.1f}"
     name = (request.function.__doc__ or request.node.name).splitlines()[0].rstrip(".")
     case = f" ({request.node.callspec.id})" if hasattr(request.node, "callspec") else ""

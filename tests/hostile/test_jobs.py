@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -241,18 +242,13 @@ def test_another_user_at_the_rendezvous(tmp_path: Path, aftermath: Aftermath) ->
         ("", 2, "name:slots"),
     ],
 )
-def test_bad_hosts(tmp_path: Path, aftermath: Aftermath, hosts: str, size: int, told: str) -> None:
+def test_bad_hosts(
+    hvd_here: Any, tmp_path: Path, aftermath: Aftermath, hosts: str, size: int, told: str
+) -> None:
     """Hosts that are none"""
     (tmp_path / "job.py").write_text("print('ran')")
     started = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-m", "jupyter_hvd", "run", "job.py", "-n", str(size), f"-H={hosts}"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = hvd_here("run", "job.py", "-n", size, f"-H={hosts}")
     aftermath.seconds = time.monotonic() - started
     assert done.returncode == 2
     assert told in done.stderr

@@ -6,6 +6,9 @@ import json
 import os
 import subprocess
 import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -139,18 +142,28 @@ print(json.dumps(found))
 """
 
 
-def printed(stack: Stack, program: str) -> dict:
-    """The JSON that a program prints last."""
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **stack.environment}
-    done = subprocess.run(
-        [stack.python, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+@pytest.fixture
+def printed(run_forked_script: Any, tmp_path: Path) -> Callable[[Stack, str], dict]:
+    """Runs a program on a stack: the JSON that it prints last."""
+    path = tmp_path / "program.py"
+
+    def run(stack: Stack, program: str) -> dict:
+        path.write_text(textwrap.dedent(program))
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **stack.environment}
+        if stack == OWN:
+            done = run_forked_script(path, env=environment)
+        else:
+            done = subprocess.run(
+                [stack.python, path],
+                capture_output=True,
+                text=True,
+                check=False,
+                env=environment,
+            )
+        assert done.returncode == 0, done.stderr[-2000:]
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return run
 
 
 STACKS = [OWN.case(), KERAS_2.case(pytest.mark.thorough), LEGACY.case(pytest.mark.thorough)]
@@ -158,7 +171,9 @@ STACKS = [OWN.case(), KERAS_2.case(pytest.mark.thorough), LEGACY.case(pytest.mar
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stack", STACKS)
-def test_an_optimizer_updates_at_n_times_its_rate_and_shows_its_own(stack: Stack) -> None:
+def test_an_optimizer_updates_at_n_times_its_rate_and_shows_its_own(
+    printed: Any, stack: Stack
+) -> None:
     found = printed(stack, OPTIMIZERS)
     assert len(found) >= 6
     for name, (scaled, by_hand, rate) in found.items():
@@ -169,7 +184,7 @@ def test_an_optimizer_updates_at_n_times_its_rate_and_shows_its_own(stack: Stack
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stack", STACKS)
-def test_three_batches_become_one(stack: Stack) -> None:
+def test_three_batches_become_one(printed: Any, stack: Stack) -> None:
     found = printed(stack, BATCHES)
     assert found["dataset"] == [3, [[*range(9)], [*range(9, 18)], [18, 19]], [9, 9, 2]]
     assert (found["length not known"], found["endless"]) == (-2, -1)

@@ -206,13 +206,13 @@ def read_verdicts(file: Path | None) -> dict[str, Verdict]:
 
 def write_page(entries: Sequence[Entry], verdicts: dict[str, Verdict]) -> str:
     """The page: totals, misses, and a table for each finder."""
-    judged = [(entry, verdicts[entry.name]) for entry in entries]
+    judged = [(entry, verdicts[entry.name]) for entry in entries if entry.name in verdicts]
     found = [pair for pair in judged if pair[1].found]
     asked = [verdict for _, verdict in judged if verdict.named is not None]
     named = [verdict for verdict in asked if verdict.named]
     first = [verdict.step for _, verdict in found if verdict.step]
     totals = [
-        ("errors", f"{len(judged)}"),
+        ("errors in the list, and judged", f"{len(entries)}, {len(judged)}"),
         ("found", f"{len(found)} ({100 * len(found) // len(judged)} %)"),
         (
             "of those with a line, the right line named",
@@ -283,7 +283,7 @@ def main() -> int:
     cpu = sum(u.ru_utime + u.ru_stime for u in used)
     print(f"{found} of {len(verdicts)} found; {cpu:.0f} CPU seconds beside those of forks")
     if given.page:
-        PAGE.write_text(write_page(ENTRIES, verdicts))
+        PAGE.write_text(write_page(ENTRIES, {**read_verdicts(given.into), **verdicts}))
     return int(found < 0.95 * len(verdicts))
 
 

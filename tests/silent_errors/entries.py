@@ -707,7 +707,7 @@ PATCHES = (
         "each rank has a learning rate of its own",
         "right/loop_allreduce",
         (
-            (ADAM, "optimizer = keras.optimizers.Adam(0.01 * (hvd.rank() + 1))  # fault\n"),
+            (BROADCAST, BROADCAST + "optimizer.learning_rate = 0.01 * (hvd.rank() + 1)  # fault\n"),
             (APPLY, FAULTY_APPLY),
         ),
     ),

@@ -48,7 +48,7 @@ class Referee:
         limits = {"steps": steps, "rounding": rounding}
         ranks.order(path=str(path), seed=SEED, seeds_apart=apart, limits=limits)
         records = ranks.receive(PATIENCE)
-        return tuple(process_of(record, size) for record in records)
+        return tuple(map(process_of, records))
 
     def alone(self, path: Path, time: int = 0) -> Process:
         """The original, or once more the same, or the one that rounds otherwise."""

@@ -3,6 +3,7 @@ it under an older one too, in an environment of its own.
 """
 
 import random as random_
+import sys
 from dataclasses import replace
 
 import jax
@@ -58,7 +59,7 @@ def arrays(value):
     return np.asarray(value, dtype=float)
 
 
-def random_programs(count=60):
+def random_programs(count):
     for seed in range(3000, 3000 + count):
         random = random_.Random(seed)
         function = Draw(random).program(4)
@@ -121,7 +122,7 @@ def fences_and_blocks():
 
 if __name__ == "__main__":
     programs()
-    random_programs()
+    random_programs(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
     compositions()
     fences_and_blocks()
     print("JAX", jax.__version__, "agrees")

@@ -185,6 +185,15 @@ def within_another_loop(x):
     return total
 
 
+@case(X)
+def name_of_one_iteration(x):
+    y = np.abs(x[0]) + 1
+    while y > 0.1:  # at most 9
+        less = 0.3 * y
+        y = y - less
+    return y
+
+
 @case(np.ones(3))
 def large_state(x):
     p, v = {"x": x, "v": x * 0}, 0.0

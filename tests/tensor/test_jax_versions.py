@@ -17,9 +17,9 @@ needs_older = pytest.mark.skipif(
 )
 
 
-def run(python, script):
+def run(python, script, *words):
     done = subprocess.run(
-        [python, HERE / script], capture_output=True, text=True, timeout=600, check=False
+        [python, HERE / script, *words], capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -32,6 +32,17 @@ def run(python, script):
 )
 def test_sharded_sums_on_eight_devices(python):
     assert "one all-reduce" in run(python, "sharded.py")
+
+
+@pytest.mark.thorough
+def test_many_random_programs_on_eight_devices():
+    assert "one all-reduce" in run(sys.executable, "sharded.py", "1", "20")
+
+
+@pytest.mark.thorough
+@needs_older
+def test_many_random_programs_under_an_older_jax():
+    assert "agrees" in run(OLDER, "jax_versions.py", "200")
 
 
 @pytest.mark.slow

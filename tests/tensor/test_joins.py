@@ -537,8 +537,7 @@ def test_rows_in_excess_lie_outside():
     "seeds",
     [
         range(15),
-        pytest.param(range(15, 40), marks=pytest.mark.slow),
-        pytest.param(range(40, 150), marks=pytest.mark.thorough),
+        pytest.param(range(15, 150), marks=pytest.mark.thorough),
     ],
     ids=str,
 )

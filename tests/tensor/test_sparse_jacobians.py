@@ -265,3 +265,18 @@ def test_cost_is_counted():
     assert found.most_per_value == 2
     assert found.operations <= found.bound
     assert found.derivative == band.jvp("x").cost(x, x).total
+
+
+def test_patterns_are_drawn():
+    args = draw()
+    sparse_programs.arrow(*args["arrow"])
+    shown = sparse_programs.arrow.sparsity("x", "x")._repr_html_()
+    assert "entries: 3*n - 2" in shown
+    assert "at n = 12" in shown
+    assert (
+        shown.count("M") == 12 + 10
+    )  # a full row and column, and what is left of the diagonal: runs of squares
+    graph(*args["graph"])
+    assert "<svg" not in graph.sparsity("x", "x")._repr_html_()
+    large = stencil_1d.jacobian("u").pattern(np.zeros(600))._repr_html_()
+    assert "600 × 600, 1,796 entries" in large

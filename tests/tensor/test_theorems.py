@@ -36,15 +36,14 @@ PROGRAMS = 200  # `make fuzz-tensor` draws as many as one likes
     suppress_health_check=list(HealthCheck),
 )
 @given(st.integers(0, 2**48))
-@pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.thorough
 def test_random_programs_obey_the_theorems(seed):
     theorems.check(Random(seed))
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_some_random_programs_obey_the_theorems(seed):
-    """For `make check`; the test above draws many more."""
+    """The test above draws many more."""
     theorems.check(Random(seed))
 
 

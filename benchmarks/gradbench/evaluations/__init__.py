@@ -9,8 +9,6 @@ from typing import Any
 import jax
 import numpy as np
 
-jax.config.update("jax_enable_x64", True)
-
 
 def as_lists(output: Any) -> Any:
     """Arrays as JSON has them."""

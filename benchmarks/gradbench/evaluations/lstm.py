@@ -13,29 +13,35 @@ def sigmoid(x):
 
 
 @tensor
-def loss(main, extra, state, sequence, layers: int):
+def loss(main, extra, state, sequence):
+    """Of `main` the axes are layer, weight or bias, gate and bit; of `state` layer, hidden or cell, and bit."""
     count, bits = sequence.shape
-    hidden, cell = [state[2 * i] for i in range(layers)], [state[2 * i + 1] for i in range(layers)]
+    layers = len(main)
+    hidden, cell = state[:, 0], state[:, 1]
     total = 0.0
     for t in range(count - 1):
         shown = sequence[t] * extra[0]
+        new_hidden, new_cell = np.zeros((layers, bits)), np.zeros((layers, bits))
         for i in range(layers):
-            w, b = main[2 * i].reshape(4, bits), main[2 * i + 1].reshape(4, bits)
-            forget = sigmoid(shown * w[0] + b[0])
-            entered = sigmoid(hidden[i] * w[1] + b[1])
-            gate = sigmoid(shown * w[2] + b[2])
-            change = np.tanh(hidden[i] * w[3] + b[3])
-            cell[i] = cell[i] * forget + entered * change
-            hidden[i] = gate * np.tanh(cell[i])
-            shown = hidden[i]
+            weight, bias = main[i, 0], main[i, 1]
+            forget = sigmoid(shown * weight[0] + bias[0])
+            entered = sigmoid(hidden[i] * weight[1] + bias[1])
+            gate = sigmoid(shown * weight[2] + bias[2])
+            change = np.tanh(hidden[i] * weight[3] + bias[3])
+            new_cell[i] = cell[i] * forget + entered * change
+            shown = gate * np.tanh(new_cell[i])
+            new_hidden[i] = shown
+        hidden, cell = new_hidden, new_cell
         guess = shown * extra[1] + extra[2]
         total += np.sum(sequence[t + 1] * (guess - np.log(np.sum(np.exp(guess)) + 2)))
     return -total / (bits * (count - 1))
 
 
 def _prepare(given):
-    names = ("main_params", "extra_params", "state", "sequence")
-    return *on_device(*(given[x] for x in names)), len(given["state"]) // 2
+    bits = len(given["extra_params"][0])
+    main = np.reshape(given["main_params"], (-1, 2, 4, bits))
+    state = np.reshape(given["state"], (-1, 2, bits))
+    return on_device(main, given["extra_params"], state, given["sequence"])
 
 
 def _flat(gradients):

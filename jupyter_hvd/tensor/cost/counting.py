@@ -116,7 +116,9 @@ def _member(rows: Any, columns: list[Any]) -> Any:
         inside = inside & (a >= low[k]) & (a <= high[k])
         extent = int(high[k] - low[k]) + 1
         key, keys = key * extent + (a - low[k]), keys * extent + (rows[:, k] - low[k])
-    return inside & np.isin(key, keys)
+    asked: Any = np.where(inside, key, -1)
+    _, counts = _runs(np.sort(keys, kind="stable"), asked.reshape(-1), int(keys.max()) + 1)
+    return (counts > 0).reshape(asked.shape)
 
 
 def count(binders: Binders, p: Predicate, data: Mapping[str, Data], sums: Binders = ()) -> int:
@@ -245,6 +247,7 @@ def _join(
     matches = [m for q in waiting if (m := _matches(q, columns, rows, missing, data)) is not None]
     best = min(matches, key=lambda m: m.total, default=None)
     if best is not None and best.total <= rows * prod(ranges[i] for i in best.values):
+        waiting = [q for q in waiting if q is not best.settled]
         for joined, found_rows in best.joined(columns, ranges):
             yield from _join(joined, found_rows, ranges, waiting, data)
         return
@@ -329,12 +332,13 @@ def _expanded(count: Any) -> Iterator[tuple[Any, Any]]:
 class _Matches:
     """Which tuples of a relation agree with each row in the arguments that are known: those from
     `first` on, `count` of them. `values` has for each index that a tuple determines the argument
-    and the tuples' entries there.
+    and the tuples' entries there. `settled` is the relation, if it holds of all that are joined.
     """
 
     first: Any
     count: Any
     values: Mapping[str, tuple[Affine, Any]]
+    settled: Predicate | None
 
     @property
     def total(self) -> int:
@@ -380,7 +384,7 @@ def _matches(
         index: (q.arguments[k], table[order, len(known) + n])
         for n, (index, k) in enumerate(solved.items())
     }
-    return _Matches(first, count, values)
+    return _Matches(first, count, values, q if whole else None)
 
 
 def _ranked(table: Any, wanted: Sequence[Any], rows: int) -> tuple[Any, Any, int]:

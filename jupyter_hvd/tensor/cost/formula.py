@@ -32,6 +32,7 @@ from ..language.predicates import substitute as substitute_predicate
 from ..language.printer import show
 from ..language.terms import (
     Add,
+    Apply,
     Binder,
     Binders,
     Call,
@@ -42,6 +43,7 @@ from ..language.terms import (
     Mul,
     Sum,
     Term,
+    applied_work,
     index_names,
     ranges,
     strip_guards,
@@ -273,6 +275,11 @@ def operations(e: Term, binders: Binders = (), p: Predicate = TRUE) -> Iterator[
                 yield from operations(start, binders, p)
             yield from operations(body, (*binders, Binder(index, size)), p)
             return
+        case Apply():
+            for inner, work in applied_work(e):
+                yield Operation(
+                    e, work.kind, (*binders, *inner), conj(p, work.condition), (), work.times
+                )
     for child in e.children:
         yield from operations(child, binders, p)
 

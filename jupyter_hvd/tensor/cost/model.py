@@ -11,6 +11,7 @@ from ..language.affine import Affine
 from ..language.predicates import conj
 from ..language.terms import (
     Add,
+    Apply,
     At,
     Call,
     Const,
@@ -25,6 +26,7 @@ from ..language.terms import (
     Sum,
     Term,
     Var,
+    applied_work,
     strip_guards,
     strip_sums,
 )
@@ -102,7 +104,17 @@ def cost(e: Term, env: Environment) -> Cost:
             return cost(value, env) + cost(body, env)
         case Iterate(index, size, _, starts, body):
             return sum((cost(start, env) for start in starts), _each(index, size, body, env))
+        case Apply(_, arguments):
+            return sum((cost(argument, env) for argument in arguments), _applied(e, env))
     raise TypeError(e)
+
+
+def _applied(e: Apply, env: Environment) -> Cost:
+    """The operations of a function of whole arrays."""
+    counts = {"additions": 0, "multiplications": 0, "calls": 0}
+    for binders, work in applied_work(e):
+        counts[work.kind] += work.times * sum(1 for _ in points(binders, work.condition, env))
+    return Cost(**counts)
 
 
 def _each(index: str, size: Affine, body: Term, env: Environment) -> Cost:

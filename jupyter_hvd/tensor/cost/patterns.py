@@ -33,10 +33,11 @@ from ..reference.evaluate import Environment
 from ..ssa.program import pointwise
 from .counting import Data, in_order_once, tables
 from .formula import Formula, Polynomial, count_formula
-from .pattern_picture import picture
+from .pattern_picture import CELLS, picture
 
 LARGER = 8  # times as large sizes at which a pattern without structure is full, too
-DRAWN = (12, 9, 7, 5)  # sizes of a picture, in the order in which the formula names them
+#: Sizes of a picture, in the order in which the formula names them: the first that need no more than its cells.
+DRAWN = ((12, 9, 7, 5), (7, 6, 5, 4), (4, 3, 3, 3))
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,11 @@ class Sparsity:
         names |= dict.fromkeys(
             sorted(self.condition.names - {*index_names((*self.rows, *self.columns))})
         )
-        sizes = {x: DRAWN[min(k, len(DRAWN) - 1)] for k, x in enumerate(names)}
-        shape = box_count(self.rows, sizes), box_count(self.columns, sizes)
+        for drawn in DRAWN:
+            sizes = {x: drawn[min(k, len(drawn) - 1)] for k, x in enumerate(names)}
+            shape = box_count(self.rows, sizes), box_count(self.columns, sizes)
+            if max(shape) <= CELLS:
+                break
         rows, columns = np.divmod(entry_keys(self, sizes, {}), max(1, shape[1]))
         at = ", ".join(f"{x} = {n}" for x, n in sizes.items())
         return text + picture(rows, columns, shape, f"at {at}" if at else "")
@@ -101,7 +105,7 @@ def sparsity(linear: Linearization) -> Sparsity:
     """The pattern of a function's Jacobian by one parameter, exact up to what cancels or is zero by its values."""
     rows, columns = numbered("i", linear.result), numbered("j", linear.argument)
     if not linear.has_addends:
-        return Sparsity(rows, columns, TRUE, "a loop carries what it depends on")
+        return Sparsity(rows, columns, TRUE, "a loop or a decomposition depends on it")
     known = frozenset(linear.tangents)
     found: dict[str, Predicate] = {}
     own = numbered("h", linear.argument)

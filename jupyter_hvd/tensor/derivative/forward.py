@@ -9,6 +9,7 @@ from ..language.predicates import exists_all, fresh
 from ..language.provenance import NOWHERE, Origin, noted, origin_of
 from ..language.terms import (
     Add,
+    Apply,
     At,
     Call,
     Const,
@@ -30,6 +31,7 @@ from ..language.terms import (
     uniquify,
 )
 from ..language.types import Array, Product, Type
+from .matrices import body_of, tangent
 
 
 def differential(e: Term, sigma: Mapping[str, Term], *, fused: bool = True) -> Term | None:
@@ -89,9 +91,9 @@ def _D(e: Term, sigma: dict[str, Term], fused: bool) -> Term | None:  # noqa: N8
             return (d := D(body)) and Guard(condition, d)
         case Let():  # (6.16)
             return _let(e, sigma, lambda body, sigma: _D(body, sigma, fused), fused)
-        case Iterate():
-            history = fresh("history", e.variables)
-            return _D(Let(history, e, Var(history, e.type)), sigma, fused)
+        case Iterate() | Apply():
+            name = fresh("history", e.variables)
+            return _D(Let(name, e, Var(name, e.type)), sigma, fused)
     raise TypeError(e)
 
 
@@ -103,6 +105,8 @@ def _let(e: Let, sigma: dict[str, Term], rest: Rest, fused: bool) -> Term | None
     loop carries moves along with it.
     """
     name, value, body = e.name, e.value, e.body
+    if isinstance(value, Apply):
+        value = uniquify(body_of(value), _names_of(sigma) | body.variables)
     if not any(x in sigma for x in value.variables):
         dx, bindings = None, [(name, value)]
     elif isinstance(value, Iterate):
@@ -114,6 +118,9 @@ def _let(e: Let, sigma: dict[str, Term], rest: Rest, fused: bool) -> Term | None
             for half in (parts[: len(value.starts)], parts[len(value.starts) :])
         )
         bindings = [(both, pairs), (name, x)]
+    elif isinstance(value, Apply):
+        moved = [_D(x, sigma, fused) for x in value.arguments]
+        dx, bindings = tangent(value, moved, Var(name, value.type)), [(name, value)]
     else:
         dx, bindings = _D(value, sigma, fused), [(name, value)]
     if dx is None:
@@ -172,6 +179,8 @@ def _rule(e: Term) -> str:
             return "6.10"
         case Iterate():
             return "loop"
+        case Apply():
+            return "definition"
     return "6.11"
 
 

@@ -25,7 +25,6 @@ from ..language.function import (
 from ..language.parser import parse
 from ..language.terms import Call, Const, Mul, Term, Var, substitute
 from ..language.types import REAL
-from ..language.whole_functions import PREFIX, WHOLE
 from ..reference.evaluate import Environment, evaluate
 from .elementary import TABLE, Elementary, elementary
 from .forward import differential
@@ -121,10 +120,6 @@ NUMPY: dict[str, Function] = {}
 for _row in TABLE.values():
     NUMPY.update(dict.fromkeys(_row.numpy, _enter(_row)))
 find_by(_of_family)
-
-for _name, (_, _operands) in WHOLE.items():
-    _slopes = ("1", *["0"] * len(_operands))
-    _enter(Elementary(f"{PREFIX}{_name}", lambda x, *_: x, _slopes))
 
 #: Slopes as functions of the values: with `y = sqrt(x)` the slope is `1/2·recip(y)`.
 BY_VALUE = {

@@ -18,6 +18,7 @@ from ..language.pairs import to_pairs
 from ..language.predicates import TRUE, Predicate, conj, disj, exists_all, substitute
 from ..language.provenance import NOWHERE, Origin
 from ..language.terms import (
+    Apply,
     Binders,
     Call,
     Const,
@@ -32,8 +33,11 @@ from ..language.terms import (
 from ..language.types import REAL, Product, Type, array
 from ..polyhedral import sets
 from ..ssa.builder import Builder, inputs
+from ..ssa.convert import converted
+from ..ssa.normalize import normalize
 from ..ssa.program import (
     Addition,
+    Application,
     Constant,
     Contraction,
     Factor,
@@ -56,6 +60,7 @@ from ..ssa.program import (
     type_of,
 )
 from ..ssa.unread import needed
+from . import matrices
 
 Inner = tuple[str, Predicate]
 Checkpoint = bool | Literal["blocks"]
@@ -85,7 +90,7 @@ def adjoint(
     each turn is computed anew before it is reversed; with `"blocks"`, nothing, and a second loop of
     its values, which keeps what the reverse needs, can be run block by block (docs/recurrences.md).
     """
-    wrt = tuple(wrt)
+    wrt, program = tuple(wrt), matrices.expanded(program)
     kept = [replace(s, origin=replace(s.origin, of="", source=s.name)) for s in program.statements]
     reverse = _Reverse(Builder(kept, {s.name: s.rhs for s in program.statements}))
     reverse.builder.found = {s.rhs: s.name for s in program.statements}
@@ -162,6 +167,23 @@ class _Reverse:
             case Part(source, place, _, binders):
                 dy = self.builder.view(dy, binders, p, "loop", statement.name)
                 self.histories.setdefault(source, {})[place] = dy
+            case Application(binders) as rhs:
+                dy = self.builder.view(dy, binders, p, "definition", statement.name)
+                self._application(statement.name, rhs, dy)
+
+    def _application(self, name: str, rhs: Application, dy: str) -> None:
+        """What is due to the operands of a function of whole arrays."""
+        variables = {x: Var(x, type_of(self.builder.defined[x])) for x in (*rhs.operands, name, dy)}
+        applied = Apply(rhs.definition, tuple([variables[x] for x in rhs.operands]))
+        for k, x in enumerate(rhs.operands):
+            if x not in self.active:
+                continue
+            due = matrices.cotangent(applied, k, variables[name], variables[dy])
+            if due is not None:
+                own = {x: x for x in variables}
+                made = converted(normalize(due), own, self.builder)
+                assert isinstance(made, str)
+                self._owe(x, made, TRUE)
 
     def loop(self, statement: Statement, rhs: Recurrence) -> None:
         """Reverse a loop: the loop over the turns from the last to the first, over kept values.

@@ -10,7 +10,7 @@ parameter is a reference (`Var`), an entry of a tuple a selection (`Proj`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +32,6 @@ from ..language.types import (
     at_sizes,
     size_names,
 )
-from ..language.whole_functions import has_notes, unnoted
 from .outside import ArrayMet, Reference
 from .signature import words
 from .tracers import Data, Index, Nature, Value
@@ -278,11 +277,7 @@ def _finished(
     """What a tracer has found out about a function that gives a term."""
     body = lets(tracer.scopes[0].bindings, term)
     own = tensors(parameters)
-    noted = Lambda("arg", tuple((x, t) for x, t, _ in own), body)
+    function = Lambda("arg", tuple((x, t) for x, t, _ in own), body)
     outside = tuple((p.name, names[p.name]) for p in own if p.name in names)
     checked = tuple(tracer.lookups), tuple(tracer.accesses)
-    if not has_notes(body):
-        return Traced(noted, layout, tracer.places_of, *checked, tracer.spelt, None, outside)
-    places = {unnoted(term): place for term, place in tracer.places_of.items()}
-    function = replace(noted, body=unnoted(body))
-    return Traced(function, layout, places, *checked, tracer.spelt, noted, outside)
+    return Traced(function, layout, tracer.places_of, *checked, tracer.spelt, outside)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, reduce
+from functools import cache, cached_property, partial, reduce
 from math import prod
 from operator import mul
 from typing import Any, NamedTuple
@@ -23,7 +23,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..derivative.elementary import SLOPES_OF_JAX
+from ..derivative.matrices import body_of, tangent
+from ..language import types
 from ..language.affine import Affine
+from ..language.definition import Definition, definition
 from ..language.errors import TensorError
 from ..language.function import Function, parameter_names
 from ..language.pairs import to_pairs
@@ -38,6 +41,7 @@ from ..language.predicates import (
 )
 from ..language.terms import (
     Add,
+    Apply,
     At,
     Binder,
     Binders,
@@ -62,20 +66,20 @@ from ..language.terms import (
 )
 from ..language.terms import substitute as substitute_term
 from ..language.types import REAL, Array, IndexArray, ParameterType, dimensions
-from ..language.whole_functions import whole_function
 from ..lowering.ordered import FEW
 from ..lowering.picked import index_array_of
 from ..lowering.strategy import Pairing, is_covered, pairing
 from ..polyhedral.points import Aligned
+from ..ssa.normalize import normalize
 from . import sorting
 from .access import Space, align
 from .access import read as read_at
+from .definitions import FUNCTIONS
 from .elementwise import call, scalar
 from .halves import folded, folds
 from .masks import mask
 from .places import as_indices, counting, ranking
 from .spans import Span, spans
-from .whole import computed
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +107,9 @@ class Dense:
         while isinstance(e, Let):
             if isinstance(e.value, Iterate):
                 values = {**values, e.name: here.loop(e.value, values)}
-            elif (whole := whole_function(e.value)) is not None:
-                operands = [_in_order(values[x.name]) for x in whole.operands]
-                values = {**values, e.name: computed(whole, operands)}
+            elif isinstance(e.value, Apply):
+                operands = [here.whole(x, values) for x in e.value.arguments]
+                values = {**values, e.name: applied(e.value.definition, operands)}
             elif (half := found.last.get(e.name)) is not None:
                 values = {**values, e.name: folded(_in_order(values[half.source]), half)}
             elif e.name not in found.inner:
@@ -889,3 +893,78 @@ def _einsum(factors: Sequence[Aligned], summed: Sequence[str]) -> Aligned:
     for array, axes in factors:
         operands += [array, [number[a] for a in axes]]
     return jnp.einsum(*operands, [number[a] for a in kept]), kept
+
+
+# Functions of whole arrays
+
+WIDTH = 4  # bytes of the least type of numbers for which XLA has these
+
+
+#: Those that take the columns of their last operand one by one.
+BY_COLUMNS = ("solve", "solve_transposed", "solve_lower", "solve_upper")
+
+
+def applied(definition: Definition, arrays: Sequence[Any]) -> Any:
+    """A function of whole arrays, in at least single precision."""
+    dtype = jnp.result_type(*arrays)
+    wide = dtype if dtype.itemsize >= WIDTH else jnp.float32
+    *rest, last = (x.astype(wide) for x in arrays)
+    run = _function(definition.name)
+    more = [x.shape[: x.ndim - rank] for x, rank in zip(arrays, definition.ranks, strict=True)]
+    if definition.name in BY_COLUMNS and more[-1] and not any(more[:-1]):
+        rows, columns = last.shape[-2:]
+        side = jnp.moveaxis(last, -2, 0).reshape(rows, -1)
+        made = run(*rest, side).reshape(rows, *more[-1], columns)
+        return jnp.moveaxis(made, 0, -2).astype(dtype)
+    batch = max(more, key=len)
+    whole = (
+        x if has == batch else jnp.broadcast_to(x, batch + x.shape)
+        for x, has in zip((*rest, last), more, strict=True)
+    )
+    return run(*whole).astype(dtype)
+
+
+@cache
+def _function(name: str) -> Callable[..., Any]:
+    """The function, whose derivative is the definition's."""
+    own = definition(name)
+    if own.body is not None:
+        return lambda *arrays: _evaluated(body_of, own, arrays)
+
+    def plain(*arrays: Any) -> Any:
+        return FUNCTIONS[name](*arrays)
+
+    made: Any = jax.custom_jvp(plain)
+
+    def derivative(primals: Any, tangents: Any) -> tuple[Any, Any]:
+        y = made(*primals)
+        moved = [Var(f"d{k}", _type(x)) for k, x in enumerate(primals)]
+        dy = _evaluated(
+            lambda e: tangent(e, moved, Var("y", _type(y))),
+            own,
+            primals,
+            {"y": y, **{x.name: dx for x, dx in zip(moved, tangents, strict=True)}},
+        )
+        return y, jnp.zeros_like(y) if dy is None else dy
+
+    made.defjvp(derivative)
+    return made  # type: ignore[no-any-return]
+
+
+def _type(x: Any) -> Any:
+    return types.array(tuple(map(Affine.of, x.shape)))
+
+
+def _evaluated(
+    of: Callable[[Apply], Term | None],
+    definition: Definition,
+    arrays: Sequence[Any],
+    others: Mapping[str, Any] = {},
+) -> Any:
+    """A term of the definition at variables, evaluated in dense arrays; None where there is none."""
+    operands = tuple([Var(f"x{k}", _type(x)) for k, x in enumerate(arrays)])
+    e = of(Apply(definition, operands))
+    if e is None:
+        return None
+    values = {**{x.name: value for x, value in zip(operands, arrays, strict=True)}, **others}
+    return Dense({}, {}, arrays[0].dtype).block(normalize(e), values)

@@ -28,6 +28,7 @@ from ..lowering.ir import (
     Scan,
     Step,
     Take,
+    Whole,
     extents_of,
 )
 from ..lowering.ordered import Counted, Ranked
@@ -38,6 +39,7 @@ from ..lowering.turns import relation_of
 from ..ssa.program import Output, flat, map_output
 from . import contraction, elementwise, sorting
 from .arguments import nested
+from .dense import applied
 from .linear import solved
 from .places import as_indices
 from .runtime import Values, always, can_have_barrier, hidden
@@ -183,6 +185,8 @@ def run(action: Action, values: Values) -> Any:
             return rerun(action, values)
         case Take(source, place):
             return values.arrays[source][place]
+        case Whole(_, definition, operands, _):
+            return applied(definition, [values.arrays[x] for x in operands])
     raise TypeError(action)
 
 

@@ -238,15 +238,15 @@ class Kernel:
         return self.by_model(arrays) if found is None else found
 
     def by_model(self, arrays: Sequence[Any]) -> Choices:
-        """The way that is taken where none was measured: JAX's own where it has functions of whole arrays that are loops here, or
-        finds largest entries, which is one reduction there, and nothing is lost by dense arrays. Of loops that JAX would write
+        """The way that is taken where none was measured: JAX's own where it finds largest entries, which is one reduction there,
+        and nothing is lost by dense arrays. Of loops that JAX would write
         out every iteration has reductions of its own: these are not even traced.
         """
         key = self.counts(arrays), self.dtype(arrays)
         if key not in self.models:
             plain = self.plain
             folds = plain is not None and plain.unrolled == 0 and plain.has_folds
-            dense = self.takes_whole_functions(arrays) or (folds and self.is_dense(arrays))
+            dense = folds and self.is_dense(arrays)
             if not dense and self.device.many_cores:
                 dense = self.saves_little(arrays)
             self.models[key] = DENSE if dense else MODEL
@@ -268,18 +268,6 @@ class Kernel:
         work = work_of(plan)
         is_as_fast = made.work.seconds(*sizes) < SAVED * work.seconds(*sizes)
         return is_as_fast and made.work.stored < BYTES * work.stored
-
-    def takes_whole_functions(self, arrays: Sequence[Any]) -> bool:
-        """Whether JAX's own way has functions of whole arrays, fits, and nothing else is said by tuples: the loops for these
-        need not be compiled to see that they take longer.
-        """
-        if self.plain is None or not self.plain.has_whole_functions or self._sets or self._sparse:
-            return False
-        try:
-            self.require_fit(self.compile(self.counts(arrays), self.dtype(arrays), DENSE), arrays)
-        except TensorError:
-            return False
-        return True
 
     def is_dense(self, arrays: Sequence[Any]) -> bool:
         """Whether JAX's own way makes not many more entries than the kernel visits points."""

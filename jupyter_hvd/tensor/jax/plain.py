@@ -37,20 +37,15 @@ from ..language.terms import (
     substitute,
 )
 from ..language.types import REAL, TupleSet
-from ..language.whole_functions import is_note
 from ..lowering.liveness import restrict
 from ..lowering.plan import Plan, in_bytes
 from ..lowering.roofline import Work
 from ..lowering.specialize import at_sizes
-from ..ssa.convert import to_ssa
 from ..ssa.normalize import normalize
-from ..ssa.program import Program
-from ..ssa.simplify import simplify
 from .dense import Dense, added_in_turn, turn_rows
 from .execute import started
 from .halves import folds
 from .places import with_index_arrays
-from .whole import as_given, has_whole_functions, taken
 from .work import equations_of, work_of_jaxpr
 
 TURNS = 64  # of loops that are written out
@@ -90,7 +85,7 @@ class Plain:
 
     @cached_property
     def _body_and_places(self) -> tuple[Term, Mapping[str, int]]:
-        body = taken(normalize(self.primal.function.body))
+        body = normalize(self.primal.function.body)
         return with_index_arrays(rows_apart(body, self.sizes), self.sizes)
 
     @cached_property
@@ -100,7 +95,7 @@ class Plain:
             return "a set of tuples is no dense array"
         if self.unrolled > TURNS:
             return f"it would write more than {TURNS} turns of a loop out"
-        program = at_sizes(self._ssa, self.sizes)
+        program = at_sizes(self.primal.ssa, self.sizes)
         if any(s not in program.statements for s in restrict(program).statements):
             return "it would compute what nobody reads"
         return ""
@@ -109,18 +104,6 @@ class Plain:
     def unrolled(self) -> int:
         """How many iterations of loops it writes out, each of which JAX traces."""
         return _turns(self.body, self.sizes)
-
-    @cached_property
-    def _ssa(self) -> Program:
-        """The program without what functions of whole arrays do inside."""
-        if not self.has_whole_functions:
-            return self.primal.ssa
-        return simplify(to_ssa(normalize(as_given(self.body))))
-
-    @cached_property
-    def has_whole_functions(self) -> bool:
-        """Whether it has functions of whole arrays, which are loops over scalars where it is planned."""
-        return has_whole_functions(self.body)
 
     @cached_property
     def has_folds(self) -> bool:
@@ -163,8 +146,6 @@ class Plain:
         """
         if self.reason:
             raise TensorError(self.reason)
-        if self.has_whole_functions and plan.dtype.itemsize < 4:
-            raise TensorError(f"JAX solves no linear systems in {plan.dtype}")
         try:
             jaxpr = jax.make_jaxpr(lambda *xs: self.run(plan, xs))(*arrays).jaxpr
         except Exception as error:  # what of a program JAX cannot do, nobody has listed
@@ -231,8 +212,6 @@ def _by_numbers(e: Term, name: str, count: int) -> bool:
         return e.index.is_constant and 0 <= e.index.constant < count
     if name not in e.variables:
         return True
-    if is_note(e):  # of all of it
-        return False
     return not isinstance(e, Var) and all(_by_numbers(x, name, count) for x in e.children)
 
 

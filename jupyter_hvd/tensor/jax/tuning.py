@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from ..language.errors import TensorError
-from ..lowering.choices import CANDIDATES, DENSE, LIKELY, MODEL, Choices
+from ..lowering.choices import CANDIDATES, LIKELY, MODEL, Choices
 from ..lowering.plan import Plan
 from . import chosen
 from .chosen import remember
@@ -172,8 +172,6 @@ def measured(made: Kernel, arrays: Sequence[Any]) -> Choices:
     before = chosen.known(digest)
     if before is not None:
         return before
-    if made.takes_whole_functions(arrays):
-        return DENSE
     plan, first = made.compile(counts, dtype, MODEL), made.by_model(arrays)
     if plan.points < LARGE or not _measurable(arrays):
         return first

@@ -9,10 +9,12 @@ from fractions import Fraction
 from typing import TypeVar
 
 from .affine import Affine
+from .definition import definition, is_defined
 from .function import Cotangent, Derivation, Function, Partial, Total, named
 from .predicates import FALSE, TRUE, Predicate, Related, compare, conj, disj, exists
 from .terms import (
     Add,
+    Apply,
     At,
     Call,
     Const,
@@ -229,7 +231,10 @@ class _Parser:
             return Const(size)
         name = self.take()
         if self.accept("("):
-            return Call(_function(name), self.arguments(self.expression))
+            arguments = self.arguments(self.expression)
+            if is_defined(name):
+                return Apply(definition(name), arguments)
+            return Call(_function(name), arguments)
         if name not in self.types:
             raise ValueError(f"`{name}` has no type")
         return Var(name, self.types[name])

@@ -1,9 +1,10 @@
 """The core language (Fig. 3): immutable, hash-consed, typed terms, and substitution on them.
 
     e ::= x | c | e+e | e·e | f(e,…) | (e,e) | π0 e | π1 e | ⊞ i:n. e | Σ i:n. e | e[a] | [p]·e | let x = e in e
-        | iterate k:n. x := e, … in e
+        | iterate k:n. x := e, … in e | F(e,…)
 
-The last is not the paper's: docs/recurrences.md has its meaning, its cost and its derivatives.
+The last two are not the paper's: docs/recurrences.md has the meaning of a loop, its cost and its derivatives, `definition` that
+of a function of whole arrays.
 
 A term checks its own type when it is built. Equal terms are one object. Index variables, sizes
 and value variables are names.
@@ -11,7 +12,7 @@ and value variables are names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,6 +20,7 @@ from typing import ClassVar, NamedTuple
 
 from . import predicates
 from .affine import Affine
+from .definition import Definition, Work
 from .depth import deep
 from .function import Function
 from .hashcons import HashConsed
@@ -299,6 +301,32 @@ class Let(Term):
 
 
 @dataclass(frozen=True, eq=False)
+class Apply(Term):
+    """`F(e, …)`: a function of whole arrays applied to arrays."""
+
+    definition: Definition
+    arguments: tuple[Term, ...]
+
+    def __post_init__(self) -> None:
+        operands = [dimensions(e.type) for e in self.arguments]
+        for e, dims in zip(self.arguments, operands, strict=True):
+            if e.type != array(dims):
+                raise TypeError(f"{self.definition.name} takes arrays of reals, not {e.type}")
+        _typed(self, array(self.definition.result(operands)))
+
+    @cached_property
+    def children(self) -> tuple[Term, ...]:
+        return self.arguments
+
+    def over(self, *children: Term) -> Term:
+        return Apply(self.definition, children)
+
+    def written(self, s: Style) -> tuple[str, Binds]:
+        inside = ", ".join(s.part(argument, Binds.BODY) for argument in self.arguments)
+        return s.call.format(s.name(self.definition.name), inside), Binds.ATOM
+
+
+@dataclass(frozen=True, eq=False)
 class Iterate(Term):
     """`iterate index:size. x := e0, … in body`: every value of what a loop carries.
 
@@ -494,6 +522,14 @@ def strip_sums(e: Term) -> tuple[Binders, Predicate, Term]:
         if index in hidden:  # The body means the inner one; the outer one needs another name.
             binders[k] = Binder(fresh(index, hidden | e.names | {*index_names(binders)}), size)
     return tuple(binders), p, body
+
+
+def applied_work(e: Apply) -> Iterator[tuple[Binders, Work]]:
+    """The operations of a function of whole arrays, each with the indices that it takes place at."""
+    operands = [dimensions(x.type) for x in e.arguments]
+    batch = e.definition.batch(operands)
+    for work in e.definition.cost(*e.definition.own(operands)):
+        yield (*numbered("δ", batch), *(Binder(i, n) for i, n in work.ranges)), work
 
 
 def rebuild(e: Term, f: Callable[[Term], Term]) -> Term:

@@ -33,6 +33,7 @@ from .ir import (
     Masked,
     Rewriting,
     Step,
+    Whole,
     extents_of,
 )
 from .ordered import Counted, Ranked
@@ -99,7 +100,7 @@ def _read_whole(action: Action) -> frozenset[str]:
     """The arrays of which a step needs the shape."""
     return (
         action.sources
-        if isinstance(action, MadeRelation | Ranked | Counted) or action.loops
+        if isinstance(action, MadeRelation | Ranked | Counted | Whole) or action.loops
         else frozenset()
     )
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from ..language.affine import Affine
+from ..language.definition import Definition
 from ..language.function import Function
 from ..language.predicates import TRUE, Predicate, substitute
 from ..language.terms import Binders, Number, index_names
@@ -233,6 +234,20 @@ class Rerun(Action):
     @cached_property
     def relations(self) -> frozenset[str]:
         return self.again.relations | self.back.relations
+
+
+@dataclass(frozen=True)
+class Whole(Action):
+    """A function of whole arrays of some dimensions, which makes an array over `out`."""
+
+    out: Binders
+    definition: Definition
+    operands: tuple[str, ...]
+    dims: tuple[tuple[Affine, ...], ...]
+
+    @cached_property
+    def sources(self) -> frozenset[str]:
+        return frozenset(self.operands)
 
 
 @dataclass(frozen=True)

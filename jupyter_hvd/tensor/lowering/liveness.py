@@ -20,6 +20,7 @@ from ..polyhedral import sets
 from ..polyhedral.lattice import affine_map, frame, preimage, projected, superset
 from ..ssa.program import (
     Addition,
+    Application,
     Contraction,
     Factor,
     Map,
@@ -52,7 +53,7 @@ def restrict(program: Program) -> Program:
         rhs, want = statement.rhs, wanted.get(statement.name)
         if want is None:
             continue
-        if isinstance(rhs, Recurrence | Part):
+        if isinstance(rhs, Recurrence | Part | Application):
             wanted |= {x: superset(gens[x], TRUE) for x in operands(rhs)}
             kept.append(statement)
             continue

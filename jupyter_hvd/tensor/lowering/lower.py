@@ -31,6 +31,7 @@ from ..polyhedral.lattice import gist
 from ..polyhedral.sets import simplify
 from ..ssa.program import (
     Addition,
+    Application,
     Constant,
     Contraction,
     Input,
@@ -75,6 +76,7 @@ from .ir import (
     Scan,
     Step,
     Take,
+    Whole,
     extents_of,
 )
 from .iteration import IterationDomain
@@ -210,6 +212,10 @@ class _Lowering(Pieces):
                 return self.contraction(rhs) if (made := self.sorted(rhs)) is None else (made,)
             case Recurrence():
                 return (self.loop(rhs),)
+            case Application(gens, definition, operands):
+                dims = tuple([ranges(self.gens[x]) for x in operands])
+                made = Whole(gens, definition, tuple(map(self.whole, operands)), dims)
+                return (self.piece(made, identity(gens)),)
             case Part(source, place, _, gens):
                 (histories,) = self.pieces[source]
                 kept = (source, place) in self.kept

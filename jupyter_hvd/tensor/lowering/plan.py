@@ -38,6 +38,7 @@ from .ir import (
     Scan,
     Step,
     Take,
+    Whole,
     extents_of,
 )
 from .joins import Join
@@ -142,7 +143,7 @@ class Plan:
             match step.action:
                 case Entrywise() as action:
                     found[step.name] = action.shape
-                case Fill(out, _):
+                case Fill(out, _) | Whole(out):
                     found[step.name] = extents_of(out)
                 case MadeRelation(array) | Ranked(array) | Counted(_, array):
                     found[step.name] = found[array]
@@ -318,6 +319,8 @@ def _how(action: Action, device: Device) -> str:
             )
         case Take(source, place):
             return f"s{place} of {source}"
+        case Whole(_, definition, operands, _):
+            return f"{definition.name}({', '.join(operands)}), of whole arrays"
         case Contract():
             strategy = str(choose(action, device))
             terms = "·".join(map(_access, action.reads))

@@ -15,8 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..derivative.elementary import CHEAP
+from ..language.terms import ranges
 from .device import Device
-from .ir import Accumulate, Apply, Contract, Entrywise, Fill, Load, Step, Take
+from .ir import Accumulate, Apply, Contract, Entrywise, Fill, Load, Step, Take, Whole
 from .storage import Storage
 from .strategy import SCAN_KERNELS, Multiplied, Running, choose, without_numbers
 from .tiling import Blocks
@@ -77,6 +78,7 @@ class Work:
         }
 
 
+KERNELS = 4  # of a function of whole arrays
 _COUNTS = tuple(f.name for f in fields(Work))
 
 
@@ -138,10 +140,22 @@ def _step_work(step: Step, plan: Planned) -> Work:
         return Work()
     if isinstance(action, Entrywise):
         return _entrywise_work(action, plan)
+    if isinstance(action, Whole):
+        return _whole_work(action)
     loops = (
         work_of(loop.body).times(loop.count) + Work(iterations=loop.count) for loop in action.loops
     )
     return sum(loops, Work())
+
+
+def _whole_work(action: Whole) -> Work:
+    """Of a function of whole arrays, by its lemma; its operations are mostly products of matrices."""
+    own, dims = action.definition, action.dims
+    times = prod(n.constant for n in own.batch(dims))
+    lemma = own.cost(*own.own(dims))
+    products = sum(work.times * prod(n.constant for _, n in work.ranges) for work in lemma)
+    stored = sum(prod(n.constant for n in x) for x in (ranges(action.out), *dims))
+    return Work(stored=stored, products=times * products, kernels=KERNELS)
 
 
 def _entrywise_work(action: Entrywise, plan: Planned) -> Work:

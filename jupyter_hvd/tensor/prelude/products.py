@@ -89,7 +89,9 @@ def _on_or_below(shape, k, like):
 
 @numpy.linalg.norm
 def norm(x: Array, ord=None, axis=None, keepdims=False):  # noqa: A002 - NumPy's name
-    """Of vectors `sum(|x|**p)**(1/p)` and `max(|x|)`, of matrices the largest sum of a row's or a column's `|x|`."""
+    """Of vectors `sum(|x|**p)**(1/p)` and `max(|x|)`, of matrices the largest sum of a row's or a column's `|x|`; and the sum,
+    the largest and the least of the singular values.
+    """
     axes = axes_of(x.ndim, axis)
     if ord is None or (ord == "fro" and len(axes) == 2) or (ord == 2 and len(axes) == 1):
         return np.sqrt(np.sum(x**2, axis, keepdims=keepdims))
@@ -101,9 +103,14 @@ def norm(x: Array, ord=None, axis=None, keepdims=False):  # noqa: A002 - NumPy's
         extreme = np.max if ord > 0 else np.min
         made = extreme(np.sum(abs(x), summed, keepdims=True), rest, keepdims=True)
         return made if keepdims else np.squeeze(made, axes)
+    if len(axes) == 2 and x.ndim == 2 and ord in ("nuc", 2, -2):
+        values = np.linalg.svd(x, compute_uv=False)
+        reduced = {"nuc": np.sum, 2: np.max, -2: np.min}[ord]
+        made = reduced(values)
+        return np.reshape(made, (1, 1)) if keepdims else made
     raise TensorError(
         f"the norm of order {ord!r}",
-        "of matrices there are 'fro', 1, -1, inf and -inf; those of singular values are not there",
+        "of one matrix there are 'fro', 'nuc', 1, -1, 2, -2, inf and -inf",
     )
 
 

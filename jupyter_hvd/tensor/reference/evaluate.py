@@ -12,10 +12,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from ..language.affine import Affine
+from ..language.definition import Definition
 from ..language.predicates import And, Compare, Exists, Or, Predicate, Related, conjuncts, solve
 from ..language.terms import (
     Add,
+    Apply,
     At,
     Binder,
     Binders,
@@ -33,7 +37,7 @@ from ..language.terms import (
     Var,
     strip_sums,
 )
-from ..language.types import Array, Product, Type
+from ..language.types import Array, Product, Type, dimensions
 
 Holds = Callable[[tuple[int, ...]], bool]
 
@@ -86,7 +90,29 @@ def evaluate(e: Term, env: Environment) -> Any:
             return evaluate(body, with_name)
         case Iterate():
             return _history(e, env)
+        case Apply(definition, arguments):
+            arrays = [_array(evaluate(x, env), x.type, env) for x in arguments]
+            return _applied(definition, arrays).tolist()
     raise TypeError(e)
+
+
+def _array(value: Any, type_: Type, env: Environment) -> Any:
+    """An array of reals as NumPy's, also of no entries."""
+    shape = [max(0, n.evaluate(env.integers)) for n in dimensions(type_)]
+    return np.asarray(value, dtype=float).reshape(shape)
+
+
+def _applied(definition: Definition, arrays: list[Any]) -> Any:
+    """A function of whole arrays, one batch entry after the other."""
+    own = [x.ndim == rank for x, rank in zip(arrays, definition.ranks, strict=True)]
+    with np.errstate(all="ignore"):
+        if all(own):
+            return np.asarray(definition.compute(*arrays))
+        count = next(len(x) for x, one in zip(arrays, own, strict=True) if not one)
+        parts = (
+            [x if one else x[k] for x, one in zip(arrays, own, strict=True)] for k in range(count)
+        )
+        return np.stack([_applied(definition, part) for part in parts])
 
 
 def _history(e: Iterate, env: Environment) -> Any:

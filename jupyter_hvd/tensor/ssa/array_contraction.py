@@ -33,6 +33,7 @@ from .builder import Builder
 from .independent_turns import without_order
 from .program import (
     Addition,
+    Application,
     Contraction,
     Factor,
     Input,
@@ -446,7 +447,7 @@ def _computes(rhs: Rhs) -> bool:
         return len(rhs.factors) > 1 or bool(rhs.sums)
     if isinstance(rhs, Addition):
         return not sets.impossible(rhs.gens, conj(rhs.left_mask, rhs.right_mask))
-    return isinstance(rhs, Map | Recurrence)
+    return isinstance(rhs, Map | Recurrence | Application)
 
 
 # The loop, and the array after it

@@ -13,6 +13,7 @@ from ..language.terms import Binders, index_names, numbered, ranges
 from ..language.types import Type, dimensions, leaves
 from .program import (
     Addition,
+    Application,
     Constant,
     Contraction,
     Factor,
@@ -42,7 +43,7 @@ def canonical(rhs: Rhs) -> Rhs:
         return Constant(gens_, value)
     if isinstance(rhs, Recurrence):
         return rhs
-    if isinstance(rhs, Input | Part):
+    if isinstance(rhs, Input | Part | Application):
         return replace(rhs, gens=_renamed("g", rhs.gens)[0])
     if isinstance(rhs, Contraction):
         factors = tuple(sorted(rhs.factors, key=lambda f: _order(f.name)))

@@ -10,6 +10,7 @@ from ..language.predicates import TRUE, Predicate, conj
 from ..language.provenance import origin_of
 from ..language.terms import (
     Add,
+    Apply,
     At,
     Binder,
     Binders,
@@ -38,6 +39,7 @@ from ..language.types import dimensions
 from .builder import Builder, merged
 from .program import (
     Addition,
+    Application,
     Constant,
     Contraction,
     Factor,
@@ -63,14 +65,31 @@ def to_ssa(e: Term) -> Program:
     on factors join the mask (5.32).
     """
     builder = Builder()
-    env: dict[str, str] = {}
+    return builder.program(converted(e, {}, builder))
+
+
+def converted(e: Term, env: Mapping[str, str], builder: Builder) -> Output:
+    """As `to_ssa`, in a builder that has variables for some names already: the variables for what the block gives."""
+    env = {**env}
     while isinstance(e, Let):  # (5.25)
         if isinstance(e.value, Iterate):
             env[e.name] = _loop(e.value, env, builder)
+        elif isinstance(e.value, Apply):
+            env[e.name] = _application(e.value, env, builder)
         else:
             env[e.name] = _convert(e.value, (), TRUE, env, builder)
         e = e.body
-    return builder.program(_output(e, env, builder))
+    return _output(e, env, builder)
+
+
+def _application(e: Apply, env: Mapping[str, str], builder: Builder) -> str:
+    """The variable for a function of whole arrays."""
+    around, builder.origin = builder.origin, origin_of(e) or builder.origin
+    operands = tuple([_convert(x, (), TRUE, env, builder) for x in e.arguments])
+    dims = numbered("g", dimensions(e.type))
+    made = builder.add(Application(dims, e.definition, operands), "definition")
+    builder.origin = around
+    return made
 
 
 def _loop(e: Iterate, env: Mapping[str, str], builder: Builder) -> str:

@@ -14,6 +14,7 @@ from ..language.terms import Binder, numbered, ranges
 from .builder import Builder
 from .program import (
     Addition,
+    Application,
     Constant,
     Contraction,
     Factor,
@@ -89,6 +90,6 @@ def _of_all_turns(rhs: Rhs, loop: Recurrence, made: dict[str, str]) -> Rhs:
         case Contraction():
             factors = tuple([Factor(made[f.name], (turn, *f.indices)) for f in rhs.factors])
             return replace(rhs, gens=gens, factors=factors)
-        case Constant() | Addition() | Map():
+        case Constant() | Addition() | Map() | Application():
             return replace(rename(rhs, made), gens=gens)
     raise TypeError(rhs)

@@ -13,6 +13,7 @@ from ..language.pairs import to_pairs
 from ..language.predicates import Predicate, conj, fresh
 from ..language.provenance import came_from
 from ..language.terms import (
+    Apply,
     At,
     Gen,
     Guard,
@@ -24,12 +25,14 @@ from ..language.terms import (
     Term,
     Var,
     components,
+    gens,
     lets,
+    numbered,
     rebuild,
     substitute,
     uniquify,
 )
-from ..language.types import Array, Product, Type
+from ..language.types import Array, Product, Type, dimensions
 
 Bindings = list[tuple[str, Term]]
 
@@ -44,12 +47,14 @@ def lift_lets(e: Term) -> Term:
 
 
 def _named(e: Term) -> Term:
-    """The term with a name for the history of every loop."""
+    """The term with a name for the history of every loop, and for the result of every function of whole arrays."""
     match e:
-        case Let(name, Iterate() as loop, body):
-            return Let(name, rebuild(loop, _named), _named(body))
+        case Let(name, Iterate() | Apply() as value, body):
+            return Let(name, rebuild(value, _named), _named(body))
         case Iterate():
             return Let("history", rebuild(e, _named), Var("history", e.type))
+        case Apply():
+            return Let("applied", rebuild(e, _named), Var("applied", e.type))
     return rebuild(e, _named)
 
 
@@ -65,7 +70,14 @@ def _lift(e: Term) -> tuple[Bindings, Term]:
                     lifted.append((name, value))
                     at_index[name] = _one_of(Var(name, value.type), index)
                     continue
-                array = came_from(Gen(index, size, substitute(value, at_index)), value)
+                value = substitute(value, at_index)
+                if isinstance(value, Apply):
+                    array = _for_each(index, size, value)
+                    lifted.append((name, array))
+                    if array is not value:
+                        at_index[name] = At(Var(name, array.type), Affine.of(index))
+                    continue
+                array = came_from(Gen(index, size, value), value)
                 lifted.append((name, array))
                 at_index[name] = At(Var(name, array.type), Affine.of(index))
             return lifted, came_from(type(e)(index, size, substitute(body, at_index)), e)
@@ -113,6 +125,21 @@ def _side_by_side(index: str, size: Affine, loop: Term) -> Iterate:
     return came_from(Iterate(loop.index, loop.size, loop.names_bound, starts, turn), loop)
 
 
+def _for_each(index: str, size: Affine, e: Apply) -> Term:
+    """A function of whole arrays for each value of an index as one, of a batch; what is the same for all stays as it is."""
+    batch = e.definition.batch([dimensions(x.type) for x in e.arguments])
+    inner = numbered("β", batch)
+
+    def argument(x: Term, rank: int) -> Term:
+        whole = len(dimensions(x.type)) == rank
+        if whole and index not in x.names:
+            return x
+        return Gen(index, size, gens(inner, x) if whole else x)
+
+    arguments = map(argument, e.arguments, e.definition.ranks)
+    return came_from(Apply(e.definition, tuple(arguments)), e)
+
+
 def _one_of(histories: Term, index: str) -> Term:
     """The histories of one of several loops side by side."""
 
@@ -128,7 +155,11 @@ def _one_of(histories: Term, index: str) -> Term:
 
 
 def _guarded(condition: Predicate, e: Term) -> Term:
-    """`[p]·e`; of a loop, under the guard in every turn."""
+    """`[p]·e`, where nothing else reads it; of a loop, under the guard in every turn, of a function of whole arrays, of what it
+    reads.
+    """
+    if isinstance(e, Apply):
+        return rebuild(e, lambda child: Guard(condition, child))
     if not isinstance(e, Iterate):
         return Guard(condition, e)
     starts = tuple([Guard(condition, start) for start in e.starts])

@@ -9,6 +9,7 @@
         | ⊞g Σs. [p]·X0[a0]                       a unary contraction
         | iterate k:n. s0 := X0, … in P           a loop, whose body is a program
         | π…π X                                   the history of one of the values that X carries
+        | F(X0, …)                                a function of whole arrays
 
 `convert` writes contractions as the paper does, with a distinct index variable in each place of
 `a0` and `a1` and all structure in `p`. Simplification solves the equalities of `p`, and then
@@ -22,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ..language.affine import Affine
+from ..language.definition import Definition
 from ..language.depth import deep
 from ..language.function import Function
 from ..language.pairs import to_pairs
@@ -31,6 +33,7 @@ from ..language.printer import show
 from ..language.provenance import NOWHERE, Origin, noted
 from ..language.terms import (
     Add,
+    Apply,
     Binders,
     Call,
     Const,
@@ -165,7 +168,16 @@ class Part:
     gens: Binders
 
 
-Rhs = Input | Constant | Addition | Map | Contraction | Recurrence | Part
+@dataclass(frozen=True)
+class Application:
+    """`F(X0, …)`: a function of whole arrays."""
+
+    gens: Binders
+    definition: Definition
+    operands: tuple[str, ...]
+
+
+Rhs = Input | Constant | Addition | Map | Contraction | Recurrence | Part | Application
 Output = str | tuple["Output", "Output"]
 T = TypeVar("T")
 
@@ -210,6 +222,8 @@ def operands(rhs: Rhs) -> tuple[str, ...]:
             return (*rhs.starts, *rhs.rows, *rhs.wholes, *again)
         case Part():
             return (rhs.source,)
+        case Application():
+            return rhs.operands
     return ()
 
 
@@ -236,6 +250,8 @@ def rename(rhs: Rhs, names: Mapping[str, str]) -> Rhs:
             return replace(rhs, starts=starts, rows=rows, wholes=wholes, again=again)
         case Part():
             return replace(rhs, source=names.get(rhs.source, rhs.source))
+        case Application():
+            return replace(rhs, operands=tuple(names.get(x, x) for x in rhs.operands))
     return rhs
 
 
@@ -350,6 +366,8 @@ def term_of(rhs: Rhs, variables: Mapping[str, Term]) -> Term:
             return _loop(rhs, variables)
         case Part(source, place, count, _):
             return components(variables[source], count)[place]
+        case Application(_, definition, names):
+            return Apply(definition, tuple(variables[x] for x in names))
     raise TypeError(rhs)
 
 

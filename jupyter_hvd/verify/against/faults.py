@@ -25,6 +25,7 @@ Kind = Literal[
     "averaged twice",
     "clipped before averaging",
     "gradients changed before the update",
+    "gradients not changed before the update",
     "other gradients",
     "other loss",
     "other data on a rank",
@@ -615,6 +616,8 @@ def check_gradients(moment: Moment) -> Fault | bool:
                     f"step {moment.number} applies gradients that are rounded to half precision, as `hvd.Compression.fp16` does"
                 )
             kind = "clipped before averaging" if changes else "gradients changed before the update"
+            if changes and np.all(np.abs(given - mean) <= moment.tolerance * norm):
+                kind = "gradients not changed before the update"
     return moment.fault(kind, GRADIENTS, detail, place=place)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -81,18 +81,8 @@ class Process:
         return max((len(s.rows) for s in self.steps if s.rows is not None), default=0)
 
 
-def process_of(record: Record, size: int = 1) -> Process:
-    """What a process did.
-
-    Args:
-        size: of how many ranks. Where these share each batch by this package, every rank is given all rows of it, and
-            computes those of its own number.
-    """
-    steps = steps_of(record)
-    if record.shared:
-        own = slice(record.rank, None, size)
-        steps = [s if s.rows is None else replace(s, rows=s.rows[own]) for s in steps]
-    return Process(record, tuple(steps))
+def process_of(record: Record) -> Process:
+    return Process(record, tuple(steps_of(record)))
 
 
 def steps_of(record: Record) -> Sequence[Step]:

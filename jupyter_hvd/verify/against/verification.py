@@ -310,7 +310,7 @@ def workers_for(document: Document, size: int) -> Mapping[str, str]:
 
 
 def processes_of(job: Run) -> tuple[Process, ...]:
-    return tuple(process_of(record, len(job.records)) for record in job.records)
+    return tuple(map(process_of, job.records))
 
 
 def judge_ending(job: Run, ranks: tuple[Process, ...], size: int, timeout: float) -> tuple[Check, Fault | None]:  # fmt: skip

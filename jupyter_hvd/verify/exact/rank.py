@@ -96,11 +96,15 @@ def main() -> int:
     if "HOROVOD_RANK" in os.environ and seeds is None:
         share_program()
     else:
+        common = os.environ.get(SEED_VARIABLE, "0")
         if seeds == "each":
-            os.environ[SEED_VARIABLE] = str(int(os.environ[SEED_VARIABLE]) + rank)
+            os.environ[SEED_VARIABLE] = str(int(common) + rank)
         seed_early()
         # `tf.distribute` wants to be set up before TensorFlow makes its first tensor.
         seed_tensorflow(generator=WORKERS_VARIABLE not in os.environ)
+        os.environ[SEED_VARIABLE] = (
+            common  # a job whose programs seed themselves by it tells all ranks one
+        )
     report = report_file(folder) if rank == 0 else None
     observer = Observer(**json.loads(os.environ[LIMITS_VARIABLE]), report=report)
     observer.install()

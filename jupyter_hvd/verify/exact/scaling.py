@@ -21,10 +21,11 @@ FEW = 3
 
 @dataclass(frozen=True)
 class ScaledStep:
-    """An update by an optimizer.
+    """An update by an optimizer, or a gradient where the program changes its weights by itself.
 
     Attributes:
-        rate: by which it changes weights. rows: of the batch; 0 where that was not seen. line: of the program.
+        rate: by which it changes weights; 0 where that is the program's own.
+        rows: of the batch; 0 where that was not seen. line: of the program.
         seen: how many examples the updates at this place were made of before.
     """
 
@@ -67,15 +68,18 @@ def without_details(record: Record) -> Record:
 
 
 def steps_by_place(record: Record) -> list[list[ScaledStep]]:
-    """The updates of each optimizer's call, in the order in which these are first made."""
+    """The updates of each optimizer's call, in the order in which these are first made; without optimizers, the gradients."""
     found: dict[int, list[tuple[float, int]]] = {}
     rows = 0
+    has_updates = any(record.sites[event.site].kind == "update" for event in record.events)
     for event in record.events:
         kind = record.sites[event.site].kind
         if kind == "batch":
             rows = int(event.value)
         elif kind == "update":
             found.setdefault(event.site, []).append((event.value, rows))
+        elif kind == "gradient" and not has_updates:
+            found.setdefault(event.site, []).append((0.0, rows))
     return [
         [
             ScaledStep(rate, count, record.sites[site].line, seen)
@@ -98,6 +102,8 @@ def check_batches(pairs: Pairs, size: int) -> Check:
         if not one or not many:
             return Check(name, "unknown", "not observed")
         factor, said = many / one, f"{one} → {many} rows a step"
+        if factor == 1 and not has_rates(before):  # of all rows, perhaps
+            return Check(name, "unknown", said)
         if abs(factor - size) > CLOSE * size and not are_kept(before, after):
             wrong = f"{said}, {factor_in_words(factor, size)}: {after[0].line}"
             cut = 1 < factor < size and after[0].rows == many  # all rows there are
@@ -112,9 +118,15 @@ def are_kept(before: Sequence[ScaledStep], after: Sequence[ScaledStep]) -> bool:
     return same_rate and [s.rows for s in before] == [s.rows for s in after]
 
 
+def has_rates(steps: Sequence[ScaledStep]) -> bool:
+    return any(step.rate for step in steps)
+
+
 def check_rates(pairs: Pairs, size: int) -> Check:
     """The rate of the first step, and of later ones at as many examples seen; of rates that begin at 0, the largest."""
     name, told, agree = named(size, "rates"), list[str](), True
+    if not any(has_rates(before) for before, _ in pairs):
+        return Check(name, "unknown", "not observed: the program changes its weights by itself")
     for before, after in pairs:
         if are_kept(before, after):
             told.append(f"{before[0].rate:.6g}, as before")

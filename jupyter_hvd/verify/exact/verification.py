@@ -7,7 +7,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,34 +87,41 @@ class Noise:
     """What varies in one process: from run to run, and by rounding in some runs.
 
     Attributes:
-        again, rounded: the differences from the first run, by aspect. samples: how many runs rounded otherwise.
+        again: the differences of a second run just the same, by aspect; None where there was none yet, and needs none as long as
+            rounding changes nothing.
+        rounded: the differences of those that round otherwise. samples: how many these were.
         of_ranks: what differs between each of these and the ranks, by aspect.
     """
 
-    again: Mapping[str, Comparison]
-    rounded: Mapping[str, Comparison]
+    again: Mapping[str, Comparison] | None = None
+    rounded: Mapping[str, Comparison] = field(default_factory=dict)
     samples: int = 0
     of_ranks: tuple[Mapping[str, Comparison], ...] = ()
 
     @property
     def from_run_to_run(self) -> Difference | None:
         """The first difference of two runs in one process, beyond single entries of what is printed or written."""
-        return first_difference(c for a, c in self.again.items() if a not in BY_ENTRY)
+        return first_difference(c for a, c in (self.again or {}).items() if a not in BY_ENTRY)
+
+    @property
+    def rounding_changes(self) -> bool:
+        """Whether a run that rounds otherwise differs from the first in anything."""
+        return any(c.differences for c in self.rounded.values())
 
     @property
     def needs_samples(self) -> bool:
         """Whether more runs show better what rounding does to the training."""
-        changes = any(c.differences for c in self.rounded.values())
-        return self.samples < (SAMPLES if changes else FEW_SAMPLES)
+        return self.samples < (SAMPLES if self.rounding_changes else FEW_SAMPLES)
 
     def with_sample(
         self, one: Record, rounded: Record | None, ranks: Record, tolerance: float
     ) -> Noise:
         """This noise, with what one more run that rounds otherwise changes; None for a run that has left no record."""
         more = differences(one, rounded, tolerance / SAMPLE)
+        before = self.rounded or differences(one, None, tolerance)
         both = {
             aspect: replace(known, differences=known.differences + more[aspect].differences)
-            for aspect, known in self.rounded.items()
+            for aspect, known in before.items()
         }
         of_ranks = (differences(rounded, ranks, tolerance),) if rounded is not None else ()
         return replace(
@@ -127,7 +134,9 @@ class Noise:
 
     def explains(self, aspect: str, difference: Difference) -> bool:
         """Whether one process makes such a difference, too, or has done just what the ranks do."""
-        again, rounded = self.again[aspect].differences, self.rounded[aspect].differences
+        again, rounded = (
+            found[aspect].differences if found else () for found in (self.again, self.rounded)
+        )
         return (
             any(d.key == difference.key for d in again)
             or any(d.key == difference.key and d.step <= SLACK * difference.step for d in rounded)
@@ -140,15 +149,6 @@ def agrees(compared: Mapping[str, Comparison], aspect: str, key: str) -> bool:
     found = compared[aspect].differences
     whole = not compared[STEPS].differences and not any(d.ends for d in found)
     return whole and all(d.key != key for d in found)
-
-
-def measure_noise(one: Record, again: Record | None, tolerance: float) -> Noise:
-    """What varies in one process from run to run.
-
-    Args:
-        again: a second run just the same; None for one that has left no record.
-    """
-    return Noise(differences(one, again, tolerance), differences(one, None, tolerance))
 
 
 def differences(one: Record, two: Record | None, tolerance: float) -> Mapping[str, Comparison]:
@@ -312,7 +312,7 @@ def verify_exact(
         one = refer(first_runner, REFERENCE, 1)
         if one is None:
             return ExactVerification(tuple(found), tuple(sizes), scaled=detailed)
-        noise: Noise | None = None
+        noise = Noise()
         firsts: list[Difference] = []
         for size in sizes:
             compared = one
@@ -322,7 +322,7 @@ def verify_exact(
                     continue
                 for check in check_scaling(one, scaled, size):
                     tell(cut_short(check) if one.stopped or scaled.stopped else check)
-                compared, noise = without_details(scaled), None
+                compared, noise = without_details(scaled), Noise()
             job = runner.on_ranks(named(size, "training"), size, limits(steps), compared.steps)
             refused += [name for record in job.records for name in record.refused]
             two = job.first
@@ -331,22 +331,23 @@ def verify_exact(
                 continue
             comparisons = compare(compared, two, tolerance)
             pretended = pretending(size) if detailed else {}
-            if noise is None and any(c.differences for c in comparisons):
-                with runner.once_more(
-                    "one process again", limits(steps), compared, pretended
-                ) as again:
-                    noise = measure_noise(compared, again, tolerance)
-                if noise.from_run_to_run is not None:
-                    told = f"two runs in one process with equal seeds differ, so nothing can be judged: {noise.from_run_to_run}"
-                    tell(Check("reproducible", "unknown", told))
-                    break
-            noise = noise.for_other_ranks() if noise is not None else None
+            noise = noise.for_other_ranks()
             judged = [judge(comparison, noise, size) for comparison in comparisons]
-            while noise is not None and noise.needs_samples and any(left for _, left in judged):
-                limit = rounding_limits(steps, size, noise.samples)
-                with runner.once_more("one process, rounded otherwise", limit, compared, pretended) as record:  # fmt: skip
+            while noise.needs_samples and any(left for _, left in judged):
+                limit = {**rounding_limits(steps, size, noise.samples), **pretended}
+                with runner.once_more("one process, rounded otherwise", limit, compared) as record:
                     noise = noise.with_sample(compared, record, two, tolerance)
+                if noise.again is None and noise.rounding_changes:
+                    limit = {**limits(steps), **pretended}
+                    with runner.once_more("one process again", limit, compared) as again:
+                        noise = replace(noise, again=differences(compared, again, tolerance))
+                if noise.from_run_to_run is not None:
+                    break
                 judged = [judge(comparison, noise, size) for comparison in comparisons]
+            if noise.from_run_to_run is not None:
+                told = f"two runs in one process with equal seeds differ, so nothing can be judged: {noise.from_run_to_run}"
+                tell(Check("reproducible", "unknown", told))
+                break
             for check, _ in judged:
                 tell(check)
             first = first_difference(
@@ -354,7 +355,7 @@ def verify_exact(
                 for c, (_, left) in zip(comparisons, judged, strict=True)
             )
             firsts += [first] if first is not None else []
-            alone = noise.for_other_ranks() if noise is not None else None
+            alone = noise.for_other_ranks()
             tell(ranks_equal(job, size, alone, is_notebook(path) or detailed))
             tell(work_shared(two, size))
             runner.forget(named(size, "training"))
@@ -421,19 +422,15 @@ def no_end(job: Run, size: int, timeout: float, expected: str = "") -> Check:
     return Check(name, "fail", f"the ranks fail: {error or 'no message'}")
 
 
-def judge(
-    comparison: Comparison, noise: Noise | None, size: int
-) -> tuple[Check, tuple[Difference, ...]]:
+def judge(comparison: Comparison, noise: Noise, size: int) -> tuple[Check, tuple[Difference, ...]]:
     """What a comparison says of the ranks, and the differences that only they have."""
     name = named(size, comparison.aspect)
     if not comparison.observed and not comparison.differences:
         return Check(name, "unknown", "not observed"), ()
     if not comparison.differences:
         return Check(name, "pass", comparison.observed), ()
-    left = comparison
-    if noise is not None:
-        kept = (d for d in left.differences if not noise.explains(comparison.aspect, d))
-        left = replace(left, differences=tuple(kept))
+    kept = (d for d in comparison.differences if not noise.explains(comparison.aspect, d))
+    left = replace(comparison, differences=tuple(kept))
     if left.differences:
         more = f" (and {len(left.differences) - 1} more)" if len(left.differences) > 1 else ""
         return Check(name, "fail", f"{left.differences[0]}{more}"), left.differences
@@ -453,7 +450,7 @@ def judge(
     return Check(name, "unknown", told), ()
 
 
-def ranks_equal(job: Run, size: int, noise: Noise | None, quiet: bool) -> Check:
+def ranks_equal(job: Run, size: int, noise: Noise, quiet: bool) -> Check:
     """All ranks do what rank 0 does.
 
     Args:
@@ -602,11 +599,11 @@ class Runner:
 
     @contextmanager
     def once_more(
-        self, name: str, limit: Mapping[str, str], one: Record, pretended: Mapping[str, str]
+        self, name: str, limit: Mapping[str, str], one: Record
     ) -> Iterator[Record | None]:
         """The record of one more run of one process; None where it has left none. Its files are there for the block."""
         try:
-            yield self.alone(name, {**limit, **pretended}, one.steps).first
+            yield self.alone(name, limit, one.steps).first
         finally:
             self.forget(name)
 

@@ -1,215 +1,177 @@
-"""Linear systems and decompositions, as loops that are written in the language itself: what a form here inlines is
-Python, read as a user's function is.
-
-A system is solved by Householder's reflections, which choose no pivots: their order is the same whatever the data are,
-and they are as accurate as pivoted elimination, at twice its operations. Where a matrix is singular, a gradient may be nan.
+"""Linear systems and decompositions: NumPy's and SciPy's functions, by those of `derivative/linear_algebra`, of one matrix or of
+as many as the leading axes say.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from ...derivative.linear_algebra import (
+    CHOLESKY,
+    DETERMINANT,
+    EIGH,
+    EXPM,
+    FACTORS,
+    INVERSE,
+    LOG_OF_DET,
+    QR,
+    SIGN_OF_DET,
+    SOLVE,
+    SOLVE_LOWER,
+    SOLVE_UPPER,
+    SVD,
+)
 from ...language.affine import Affine
-from ...language.whole_functions import PREFIX
+from ...language.definition import Definition
+from ...language.terms import Apply
+from ..tracers import Value
 from .table import build, form
 
 
-def root_or_zero(x: Any) -> Any:
-    """The root, whose derivative at zero is taken for zero."""
-    return np.sqrt(x if x > 0 else 1.0) if x > 0 else 0.0
+def applied(t: Any, definition: Definition, *operands: Any) -> Any:
+    """The array that a function of whole arrays makes of these."""
+    made = Apply(definition, tuple(x.term for x in operands))
+    return t.named(Value(t, made), definition.name)
 
 
-def inverse_or_one(x: Any) -> Any:
-    """`1/x`, whose derivative where x is not positive is taken for zero."""
-    return 1 / (x if x > 0 else 1.0)
-
-
-def triangularized(m: Any, rows: Any, steps: Any, root: Any, inverse: Any) -> Any:
-    """m times reflections that make its first columns zero below the diagonal."""
-    for k in range(steps):
-        square = sum(m[i, k] * m[i, k] for i in range(rows) if k <= i)
-        size = root(square) if m[k, k] >= 0 else -root(square)
-        v = np.array([m[i, k] + size if i == k else m[i, k] if k < i else 0.0 for i in range(rows)])
-        length = square + size * m[k, k]  # half of v·v
-        scale = -inverse(length) if length > 0 else 0.0
-        w = scale * np.array(
-            [
-                sum(v[i] * m[i, j] for i in range(rows) if k <= i) if k <= j else 0.0
-                for j in range(m.shape[1])
-            ]
-        )
-        m = np.array(
-            [
-                [m[i, j] + v[i] * w[j] if k <= i and k <= j else m[i, j] for j in range(m.shape[1])]
-                for i in range(rows)
-            ]
-        )
-    return m
-
-
-PLAIN = np.sqrt, np.reciprocal
-SAFE = root_or_zero, inverse_or_one
-
-
-def back_substituted(r: Any, y: Any, n: Any) -> Any:
-    """x where r @ x = y, r being zero below the diagonal."""
-    for p in range(n):
-        k = n - 1 - p
-        row = y[k] / r[k, k]
-        less = -row
-        y = np.array(
-            [
-                [
-                    y[i, j] + r[i, k] * less[j] if i < k else row[j] if i == k else y[i, j]
-                    for j in range(y.shape[1])
-                ]
-                for i in range(n)
-            ]
-        )
-    return y
-
-
-def cholesky_factor(s: Any, n: Any) -> Any:
-    """l where l @ l.T = s, which is taken to be symmetric; zero above the diagonal."""
-    columns = []
-    for k in range(n):
-        scale = 1 / np.sqrt(s[k, k])
-        c = np.array([s[i, k] * scale if k <= i else 0.0 for i in range(n)])
-        less = -c
-        s = np.array(
-            [
-                [s[i, j] + c[i] * less[j] if k < j and j <= i else 0.0 for j in range(n)]
-                for i in range(n)
-            ]
-        )
-        columns.append(c)
-    return np.array(columns).T
-
-
-def _square(t: Any, a: Any) -> tuple[Any, Any]:
-    """A matrix, and how many rows and columns it has."""
+def _matrices(t: Any, a: Any) -> Any:
+    """A matrix, or several of them, as a variable."""
     a = t.named(t.whole(a), "a")
-    if len(t.dims(a)) != 2:
-        raise t.error("this takes one matrix here", "map it over several: `jax.vmap(f)(a)`")
-    return a, t.index(t.same(*t.dims(a)))
+    if len(t.dims(a)) < 2:
+        raise t.error("this takes a matrix", "for one row or column: `x[None, :]`, `x[:, None]`")
+    return a
 
 
-def _columns(t: Any, b: Any) -> Any:
-    """The right-hand sides as a matrix."""
+def _square(t: Any, a: Any) -> Any:
+    """As `_matrices`, with as many rows as columns."""
+    a = _matrices(t, a)
+    t.same(*t.dims(a)[-2:])
+    return a
+
+
+def _numbers(t: Any, a: Any) -> tuple[int, int]:
+    """How many rows and columns a matrix has."""
+    rows, columns = t.dims(a)[-2:]
+    return t.number(rows), t.number(columns)
+
+
+def _part(t: Any, x: Any, rows: tuple[Any, Any], columns: tuple[Any, Any]) -> Any:
+    """The rows and columns of a matrix from one number on, below another."""
+    (top, bottom), (left, right) = ((Affine.of(a), Affine.of(b)) for a, b in (rows, columns))
+    dims = (*t.dims(x)[:-2], bottom - top, right - left)
+    return t.build(dims, lambda *at: t.read(x, *at[:-2], at[-2] + top, at[-1] + left), x)
+
+
+def _row(t: Any, x: Any, number: Any) -> Any:
+    """A row of a matrix."""
+    batch, columns = t.dims(x)[:-2], t.dims(x)[-1]
+    return t.build((*batch, columns), lambda *at: t.read(x, *at[:-1], Affine.of(number), at[-1]), x)
+
+
+def _transposed(t: Any, x: Any) -> Any:
+    """Each matrix with its axes exchanged."""
+    *batch, rows, columns = t.dims(x)
+    return t.build((*batch, columns, rows), lambda *at: t.read(x, *at[:-2], at[-1], at[-2]), x)
+
+
+def _columns(t: Any, a: Any, b: Any) -> Any:
+    """The right-hand sides of systems as columns of a matrix for each."""
     b = t.whole(b)
-    return build(t, "expand_dims", b, 1) if len(t.dims(b)) == 1 else b
+    batch, sizes = t.dims(a)[:-2], t.dims(b)
+    if len(sizes) == 1:
+        b = t.named(b, "b")
+        return t.named(
+            t.build((*batch, *sizes, Affine.of(1)), lambda *at: t.read(b, at[-2]), b), "b"
+        )
+    if len(sizes) != len(batch) + 2:
+        raise t.error("these are not as many right-hand sides as there are systems")
+    for one, other in zip(batch, sizes, strict=False):
+        t.same(one, other)
+    return t.named(b, "b")
 
 
 def _as_given(t: Any, x: Any, b: Any) -> Any:
     """The solutions in the shape of the right-hand sides."""
-    return t.subscript(x, (slice(None), 0)) if len(t.dims(t.whole(b))) == 1 else x
-
-
-def _noted(t: Any, name: str, x: Any, *operands: Any) -> Any:
-    """x, and that it is a function of whole arrays (`language/whole_functions`)."""
-    first = [t.read(a, *[Affine.of(0)] * len(t.dims(a))) for a in operands]
-    made = t.build(
-        t.dims(x), lambda *at: t.function(PREFIX + name, t.read(x, *at), *first), x, *operands
-    )
-    return t.named(made, "whole")
+    if len(t.dims(t.whole(b))) > 1:
+        return x
+    return t.build(t.dims(x)[:-1], lambda *at: t.read(x, *at, Affine.of(0)), x)
 
 
 @form("solve")
 def solve(t: Any, a: Any, b: Any) -> Any:
-    """`x` where `a @ x = b`, by reflections."""
-    a, n = _square(t, a)
-    y = t.named(_columns(t, b), "b")
-    return _as_given(t, _noted(t, "solve", _solved(t, a, y, n), a, y), b)
-
-
-def _solved(t: Any, a: Any, b: Any, n: Any) -> Any:
-    m = build(t, "concatenate", [a, b], 1)
-    r = t.once(t.defined_by(triangularized, m, n, t.binary(t.here, "-", n, 1), *PLAIN), "R")
-    y = t.subscript(r, (slice(None), slice(n, None)))
-    return t.defined_by(back_substituted, r, y, n)
+    """`x` where `a @ x = b`, by elimination."""
+    a = _square(t, a)
+    columns = _columns(t, a, b)
+    t.same(t.dims(a)[-1], t.dims(columns)[-2])
+    return _as_given(t, applied(t, SOLVE, a, applied(t, FACTORS, a), columns), b)
 
 
 @form("inv")
 def inv(t: Any, a: Any) -> Any:
-    """`solve(a, eye(n))`."""
-    a, n = _square(t, a)
-    return _noted(t, "inv", _solved(t, a, build(t, "eye", n), n), a)
-
-
-@form("lstsq")
-def lstsq(t: Any, a: Any, b: Any, rcond: Any = None) -> Any:
-    """`x` of the least `sum((a @ x - b)**2)`, by reflections; a has at least as many rows as columns, of full rank."""
-    a = t.once(t.whole(a), "a")
-    rows, n = (t.index(size) for size in t.dims(a))
-    if t.number(rows.affine) < t.number(n.affine):
-        raise t.error(
-            "`lstsq` with fewer rows than columns has many solutions", "`a.T @ solve(a @ a.T, b)`"
-        )
-    m = build(t, "concatenate", [a, _columns(t, b)], 1)
-    r = t.once(t.defined_by(triangularized, m, rows, n, *PLAIN), "R")
-    y = t.subscript(r, (slice(None, n), slice(n, None)))
-    x = _as_given(t, t.defined_by(back_substituted, r, y, n), b)
-    return (x, *(t.barred("`lstsq` gives the solution alone here") for _ in range(3)))
-
-
-def _diagonal(t: Any, a: Any, n: Any, functions: Any) -> tuple[Any, Any]:
-    """The diagonal of a matrix that reflections made triangular, and how many these were."""
-    steps = t.binary(t.here, "-", n, 1)
-    r = t.defined_by(triangularized, a, n, steps, *functions)
-    return t.once(build(t, "diagonal", r), "diagonal"), t.number(steps.affine)
+    """`x` where `a @ x` is the identity."""
+    a = _square(t, a)
+    return applied(t, INVERSE, a, applied(t, FACTORS, a))
 
 
 @form("det")
 def det(t: Any, a: Any) -> Any:
-    """The product of the diagonal that reflections leave, each of which changes its sign.
-
-    One more reflection comes first, on the other side, so that of a singular matrix it is the last entry of the diagonal
-    that is zero, of which no root is taken: the gradient is that of the minors. Where two are zero it is zero.
-    """
-    a, n = _square(t, a)
-    d, steps = _diagonal(t, t.once(t.defined_by(mixed, a, n), "mixed"), n, SAFE)
-    made = build(t, "prod", d)
-    return _noted(t, "det", made if steps % 2 else t.negative(made), a)
-
-
-def mixed(a: Any, n: Any) -> Any:
-    """a times a reflection that no matrix is made for: only its last column depends on the others where a does."""
-    v = np.array([1.5 + np.sin(j + 1.0) for j in range(n)])
-    w = 2 / (v @ v) * (a @ v)
-    return np.array([[a[i, j] - w[i] * v[j] for j in range(n)] for i in range(n)])
+    """The product of the pivots; its gradient are the signed minors, of a singular matrix, too."""
+    a = _square(t, a)
+    return applied(t, DETERMINANT, a, applied(t, FACTORS, a))
 
 
 @form("slogdet")
 def slogdet(t: Any, a: Any) -> Any:
     """The sign of `det(a)`, and `log(abs(det(a)))`."""
-    a, n = _square(t, a)
-    d, steps = _diagonal(t, a, n, PLAIN)
-    sign = build(t, "prod", t.mapped("sign", d))
-    log = build(t, "sum", t.mapped("log", t.mapped("abs", d)))
-    return (
-        _noted(t, "sign_of_det", t.negative(sign) if steps % 2 else sign, a),
-        _noted(t, "log_of_det", log, a),
-    )
+    a = _square(t, a)
+    factors = applied(t, FACTORS, a)
+    return applied(t, SIGN_OF_DET, a, factors), applied(t, LOG_OF_DET, a, factors)
+
+
+@form("lstsq")
+def lstsq(t: Any, a: Any, b: Any, rcond: Any = None) -> Any:
+    """`x` of the least `sum((a @ x - b)**2)`, by `qr`; a has at least as many rows as columns, of full rank."""
+    a = _matrices(t, a)
+    rows, n = _numbers(t, a)
+    if rows < n:
+        raise t.error(
+            "`lstsq` with fewer rows than columns has many solutions", "`a.T @ solve(a @ a.T, b)`"
+        )
+    q, r = _tall_qr(t, a)
+    right = t.once(t.matmul(_transposed(t, q), _columns(t, a, b)), "b")
+    x = _as_given(t, applied(t, SOLVE_UPPER, r, right), b)
+    return (x, *(t.barred("`lstsq` gives the solution alone here") for _ in range(3)))
+
+
+def _tall_qr(t: Any, a: Any) -> tuple[Any, Any]:
+    """Q and R of matrices with at least as many rows as columns."""
+    packed = applied(t, QR, a)
+    rows, n = t.dims(a)[-2:]
+    return _part(t, packed, (0, rows), (0, n)), _part(t, packed, (rows, rows + n), (0, n))
 
 
 @form("qr")
 def qr(t: Any, a: Any, mode: str = "reduced") -> Any:
-    """`Q` and `R` by reflections of `a` and, beside it, of the identity, which becomes `Q.T`."""
+    """`Q` and `R`, which is `Q.T @ a`; a complete Q is that of a and columns of the identity beside it."""
     if mode not in ("reduced", "complete", "r"):
         raise t.error(f"`qr` of mode {mode!r}", "'reduced', 'complete' or 'r'")
-    a = t.once(t.whole(a), "a")
-    if len(t.dims(a)) != 2:
-        raise t.error("`qr` takes one matrix here", "map it over several: `jax.vmap(f)(a)`")
-    rows, n = (t.number(size) for size in t.dims(a))
-    fewer, steps = min(rows, n), min(rows - 1, n)
-    both = build(t, "concatenate", [a, build(t, "eye", rows)], 1)
-    if steps:
-        both = t.once(t.defined_by(triangularized, both, rows, steps, *PLAIN), "R")
-    kept = slice(None, rows if mode == "complete" else fewer)
-    r = build(t, "triu", t.subscript(both, (kept, slice(None, n))))
-    q = build(t, "transpose", t.subscript(both, (kept, slice(n, None))))
+    a = _matrices(t, a)
+    rows, n = t.dims(a)[-2:]
+    if rows != n:
+        rows, n = _numbers(t, a)
+    if rows == n or n < rows:
+        q, r = _tall_qr(t, a)
+        if mode == "complete" and rows != n:
+            more = _part(t, build(t, "eye", rows), (0, rows), (n, rows))
+            beside = t.named(build(t, "concatenate", [a, more], -1), "a")
+            q, r = (
+                _tall_qr(t, beside)[0],
+                build(t, "concatenate", [r, build(t, "zeros", (rows - n, n))], 0),
+            )
+    else:
+        q, r = _tall_qr(t, t.named(_part(t, a, (0, rows), (0, rows)), "a"))
+        rest = _part(t, a, (0, rows), (rows, n))
+        r = build(t, "concatenate", [r, t.matmul(_transposed(t, q), rest)], -1)
     return r if mode == "r" else (q, r)
 
 
@@ -226,11 +188,9 @@ def qr_of_scipy(
 
 @form("cholesky")
 def cholesky(t: Any, a: Any, lower: bool = True, upper: bool = False) -> Any:
-    """`L` where `L @ L.T = a`, column by column; of a matrix that is not symmetric, of `(a + a.T)/2`."""
-    a, n = _square(t, a)
-    half = t.computed("*", 0.5, t.computed("+", a, build(t, "transpose", a)))
-    made = _noted(t, "cholesky", t.defined_by(cholesky_factor, half, n), a)
-    return build(t, "transpose", made) if upper or not lower else made
+    """`L` where `L @ L.T = a`; of a matrix that is not symmetric, of `(a + a.T)/2`."""
+    made = applied(t, CHOLESKY, _square(t, a))
+    return _transposed(t, made) if upper or not lower else made
 
 
 @form("scipy.cholesky")
@@ -255,17 +215,68 @@ def cho_solve(t: Any, c_and_lower: Any, b: Any) -> Any:
 
 @form("solve_triangular")
 def solve_triangular(t: Any, a: Any, b: Any, trans: Any = 0, lower: bool = False) -> Any:
-    """`x` where `a @ x = b` and a is triangular, row by row."""
-    a, n = _square(t, a)
+    """`x` where `a @ x = b` and a is triangular."""
+    a = _square(t, a)
     if trans in (1, "T"):
-        a, lower = build(t, "transpose", a), not lower
-    a, y = t.named(a, "a"), t.named(_columns(t, b), "b")
-    if lower:
-        turned = build(t, "flip", a), build(t, "flip", y, 0)
-        x = build(t, "flip", t.defined_by(back_substituted, *turned, n), 0)
-    else:
-        x = t.defined_by(back_substituted, a, y, n)
-    return _as_given(t, _noted(t, f"solve_{'lower' if lower else 'upper'}", x, a, y), b)
+        a, lower = t.named(_transposed(t, a), "a"), not lower
+    made = applied(t, SOLVE_LOWER if lower else SOLVE_UPPER, a, _columns(t, a, b))
+    return _as_given(t, made, b)
+
+
+@form("eigh")
+def eigh(t: Any, a: Any, UPLO: str = "L") -> Any:  # noqa: N803
+    """The eigenvalues, least first, and the eigenvectors as columns, of `(a + a.T)/2`."""
+    a = _square(t, a)
+    n = t.dims(a)[-1]
+    packed = applied(t, EIGH, a)
+    return _row(t, packed, 0), _part(t, packed, (1, n + 1), (0, n))
+
+
+@form("eigvalsh")
+def eigvalsh(t: Any, a: Any, UPLO: str = "L") -> Any:  # noqa: N803
+    """The eigenvalues of `(a + a.T)/2`, least first."""
+    return eigh(t, a)[0]
+
+
+@form("svd")
+def svd(t: Any, a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+    """`U`, the singular values, largest first, and `V.T`."""
+    a = _matrices(t, a)
+    rows, n = t.dims(a)[-2:]
+    if rows != n:
+        rows, n = map(Affine.of, _numbers(t, a))
+        if full_matrices and compute_uv:
+            raise t.error("`svd` gives no full U and V here", "`full_matrices=False`")
+    packed = applied(t, SVD, a)
+    k = t.dims(packed)[-1]
+    values = _row(t, packed, rows)
+    if not compute_uv:
+        return values
+    u = _part(t, packed, (0, rows), (0, k))
+    v = _part(t, packed, (rows + 1, rows + n + 1), (0, k))
+    return u, values, _transposed(t, v)
+
+
+@form("svdvals")
+def svdvals(t: Any, a: Any) -> Any:
+    """The singular values, largest first."""
+    return svd(t, a, compute_uv=False)
+
+
+@form("pinv")
+def pinv(t: Any, a: Any, rcond: float = 1e-15) -> Any:
+    """`V / s @ U.T`, of the singular values that are not next to zero."""
+    u, s, v = svd(t, a, full_matrices=False)
+    s = t.named(s, "s")
+    large = t._compare(">", s, t.computed("*", rcond, build(t, "max", s)))
+    inverse = t.chosen(large, t.computed("/", 1.0, t.chosen(large, s, 1.0)), 0.0)
+    return t.matmul(t.computed("*", _transposed(t, v), inverse), _transposed(t, u))
+
+
+@form("expm")
+def expm(t: Any, a: Any) -> Any:
+    """The exponential of a matrix, `1 + a + a @ a / 2 + …`."""
+    return applied(t, EXPM, _square(t, a))
 
 
 @form("matrix_power")
@@ -273,7 +284,8 @@ def matrix_power(t: Any, a: Any, n: Any) -> Any:
     """`a @ a @ …`, by squares."""
     if not isinstance(n, int) or n < 0:
         raise t.error("`matrix_power` takes a constant that is not negative", "`np.linalg.inv`")
-    a, size = _square(t, a)
+    a = _square(t, a)
+    size = t.index(t.dims(a)[-1])
     made = None
     while n:
         if n % 2:
@@ -293,29 +305,23 @@ def multi_dot(t: Any, arrays: Any) -> Any:
 
 
 INSTEAD = {
-    "pinv": "`np.linalg.solve(a.T @ a, a.T)` where columns are independent",
     **dict.fromkeys(
-        ("eigh", "eigvalsh", "eig", "eigvals"),
-        "compute it outside and pass the factors; the largest eigenvalue is a loop, "
+        ("eig", "eigvals"),
+        "they may be complex; of a symmetric matrix `np.linalg.eigh`; the largest is a loop, "
         "`for _ in range(200): v = a @ v; v = v / np.linalg.norm(v)`, then `v @ a @ v`",
     ),
-    **dict.fromkeys(
-        ("svd", "svdvals", "matrix_rank"),
-        "compute it outside and pass the factors; the largest singular value is a loop, "
-        "`for _ in range(200): v = a.T @ (a @ v); v = v / np.linalg.norm(v)`, then `np.linalg.norm(a @ v)`",
-    ),
-    "expm": "a loop over its series: `term = term @ a / (k + 1)`, `total = total + term`",
+    "matrix_rank": "count singular values: `np.sum(np.linalg.svd(a, compute_uv=False) > 1e-10)`",
     **dict.fromkeys(("lu", "lu_factor", "lu_solve"), "`np.linalg.solve`, `det` and `qr` are there"),
-    **dict.fromkeys(("schur", "sqrtm", "logm"), "compute it outside and pass the factors"),
+    **dict.fromkeys(
+        ("schur", "sqrtm", "logm"), "of a symmetric matrix by `np.linalg.eigh`, or outside of it"
+    ),
 }
 
 
 def _refused(name: str) -> Any:
     def decomposed(t: Any, *_: Any, **__: Any) -> Any:
-        """Refused: what iterates until it has converged, or is one of several."""
-        raise t.error(
-            f"`{name}` ends when its data have converged, or is one of several", INSTEAD[name]
-        )
+        """Refused: what has no real result for all matrices, or is one of several."""
+        raise t.error(f"`{name}` is not in the tensor language", INSTEAD[name])
 
     return decomposed
 

@@ -206,8 +206,7 @@ class Arithmetic(Loops):
         """An elementary function of scalars. Under a user's conditions on data it is that of a number in its domain where these
         do not hold: there its derivative, which may be infinite, would be multiplied by zero.
         """
-        is_guarded = self.holding and not self.in_library
-        known = elementary(name) if is_guarded else None
+        known = elementary(name) if self.holding else None
         domain = known.domain if known is not None else ()
         given = [
             self._within_domain(a, interval) if interval != REALS else a

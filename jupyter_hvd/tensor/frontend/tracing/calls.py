@@ -878,22 +878,6 @@ class Tracer(Selections):
             self.stack.pop()
             self.places, self.place, self.here = outer, place, here
 
-    def defined_by(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What a form is that is written in the language; all of it stands at the form's place."""
-        rewritten = in_the_language(function)
-        outer = self.places, self.place, self.here
-        library, self.in_library = self.in_library, True
-        self.places = Everywhere(self.place)
-        try:
-            made = [
-                self._bind(x, value) if isinstance(value, Value) else value
-                for x, value in zip(inspect.signature(function).parameters, arguments, strict=True)
-            ]
-            return rewritten.build(self)(*made)
-        finally:
-            self.in_library = library
-            self.places, self.place, self.here = outer
-
     def barred(self, message: str) -> Barred:
         """What cannot be read, and why."""
         return Barred(message, "")
@@ -915,7 +899,7 @@ class Tracer(Selections):
 
     def apply(self, traced: Traced, arguments: dict[str, Any]) -> Value:
         """Call a derived function: its program, with its parameters bound to the arguments."""
-        body = traced.with_notes.body
+        body = traced.function.body
         values: dict[str, Term] = {}
         sizes: dict[str, Affine] = {}
         references = dict(traced.outside)
@@ -938,27 +922,6 @@ class Tracer(Selections):
             self.note(statement.value)
             statement = statement.body
         return Value(self, applied, traced.layout)
-
-
-class Everywhere(Sequence[Any]):
-    """One place for all the places of a function."""
-
-    def __init__(self, place: Any) -> None:
-        self.place = place
-
-    def __getitem__(self, _: Any) -> Any:
-        return self.place
-
-    def __len__(self) -> int:
-        return 1
-
-
-@functools.cache
-def in_the_language(function: Callable[..., Any]) -> Rewritten:
-    """A function of ours, read as a user's is."""
-    from ..rewrite import rewrite
-
-    return rewrite(function)
 
 
 RECURRENCES = 200  # how often functions may call themselves, each written out

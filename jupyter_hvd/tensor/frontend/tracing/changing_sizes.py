@@ -14,8 +14,8 @@ from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.predicates import compare
 from ...language.provenance import came_from
-from ...language.terms import Gen, Guard, Iterate, Let, Sum, Term, Var, rebuild
-from ...language.types import Type
+from ...language.terms import Apply, Gen, Guard, Iterate, Let, Sum, Term, Var, rebuild
+from ...language.types import Type, dimensions
 
 #: By how much each axis of each part of what a loop carries grows in an iteration.
 Steps = tuple[tuple[int, ...], ...]
@@ -95,6 +95,11 @@ def at_constant_sizes(e: Term, index: str, size: Affine) -> Term:
                 starts = tuple(go(start, types) for start in starts)
                 inner = {**types, **{x: s.type for x, s in zip(names, starts, strict=True)}}
                 return came_from(Iterate(i, n, names, starts, go(body, inner)), e)
+            case Apply() if any(index in n.names for x in e.arguments for n in dimensions(x.type)):
+                raise TensorError(
+                    f"`{e.definition.name}` of an array whose size changes in the loop around",
+                    "make the array as long as its longest, and let the rest be rows of the identity",
+                )
         return rebuild(e, lambda child: go(child, types))
 
     return go(e, {})

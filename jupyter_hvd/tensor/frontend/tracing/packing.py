@@ -80,9 +80,6 @@ class Packing:
         )
         self.binders: list[Binder] = []
         self.masks: list[Value] = []  # the conditions on data under which statements stand
-        self.in_library = (
-            False  # whether a function of NumPy's is traced that is written in the language
-        )
         self.holding: list[Callable[[], Value]] = []  # and expressions, too
         self.numbers_where: dict[
             Term, Term

@@ -32,7 +32,6 @@ from ...language.terms import (
     numbered,
 )
 from ...language.types import Layout, Product, Type, array, dimensions
-from ...language.whole_functions import unnoted
 from ..tracers import Barred, Index, Nature, Value, describe
 from .changing_sizes import Lengths, Steps, at_constant_sizes, steps_between
 from .entries import Entries
@@ -360,7 +359,7 @@ class Recurrences(Entries):
             bindings = [(x, guarded(within, e)) for x, e in bindings]
         turn = lets(bindings, to_pairs([x for _, e in kept for x in parts_of(e)], Pair))
         if steps:
-            turn = at_constant_sizes(unnoted(turn), index, size)
+            turn = at_constant_sizes(turn, index, size)
         parts = [x.name for state, _ in kept for x in state.parts]
         starts = [e for state, _ in kept for e in state.begins]
         loop = Value(self, Iterate(index, size, tuple(parts), tuple(starts), turn))

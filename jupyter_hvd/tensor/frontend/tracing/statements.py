@@ -451,7 +451,9 @@ class Statements(Recurrences):
             return after
         finished = self.once(self.chosen(unfinished, 0, 1), "finished")
         return tuple(
-            new if new is old else self._bind(name, self._nan_unless(finished, new))
+            new
+            if new is old or isinstance(new, Barred)
+            else self._bind(name, self._nan_unless(finished, new))
             for name, old, new in zip(names, values, after, strict=True)
         )
 

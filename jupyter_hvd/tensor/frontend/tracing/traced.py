@@ -60,13 +60,7 @@ class Traced:
     lookups: tuple[Lookup, ...] = ()
     accesses: tuple[Access, ...] = ()
     spelt: dict[str, str] = field(default_factory=dict, compare=False)
-    noted: Lambda | None = None
     outside: tuple[tuple[str, Reference], ...] = ()
-
-    @property
-    def with_notes(self) -> Lambda:
-        """The program, with what is noted of loops that are functions of whole arrays."""
-        return self.function if self.noted is None else self.noted
 
     def cut_off(self, sizes: Mapping[str, int]) -> str | None:
         """A size or an integer that must be known as a number, for an array ends before a slice of it does."""

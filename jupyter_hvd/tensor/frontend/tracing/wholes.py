@@ -17,6 +17,7 @@ from ...language.predicates import Predicate, compare, conj
 from ...language.provenance import Origins, carrying
 from ...language.terms import (
     Add,
+    Apply,
     At,
     Binder,
     Call,
@@ -450,7 +451,7 @@ def counts_from_the_end(a: Affine) -> bool:
 @lru_cache(maxsize=65536)
 def is_free(e: Term) -> bool:
     """Whether a term costs nothing: reads, guards, constants, and arrays and pairs of these."""
-    if isinstance(e, Add | Mul | Call | Sum | Let | Iterate):
+    if isinstance(e, Add | Mul | Call | Sum | Let | Iterate | Apply):
         return False
     return all(is_free(child) for child in e.children)
 

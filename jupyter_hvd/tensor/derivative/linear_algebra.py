@@ -1,0 +1,605 @@
+"""Linear systems and decompositions: functions of whole arrays, each defined by an equation, with its derivative to every order.
+
+`solve` and `det` read the factors of a matrix, `factors(A)`, which are computed once for all that reads them, the derivative of
+`solve` too. These have no derivative of their own: that goes through the matrix. What has several results gives them one below
+the other: of `qr(A)` the first rows are Q, the rest R.
+
+Where values are equal, or a singular value is 0, vectors have no derivative. What turns them into one another is taken for 0
+there, so that what does not depend on their choice has its derivative: traces of powers, the nuclear norm. `solve` and
+`log_of_det` of a singular matrix are no numbers; `det` is right there, and so is its first derivative.
+
+A derivative of a decomposition has a body of products and triangular systems, and a cost by a lemma: differentiating an algorithm
+operation by operation takes at most twice its own (Theorem 6.1 without the values), which bodies that suit a library of products
+of matrices exceed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..language.affine import Affine
+from ..language.definition import Definition, Dims, Work, define
+from ..language.function import named
+from ..language.predicates import TRUE, Predicate, compare, conj, disj
+from ..language.terms import Add, Call, Const, Mul, Term, Var, entry, guard, lets
+from ..language.types import array, dimensions
+from ..reference.evaluate import Environment, evaluate
+from .matrices import Matrices
+
+Changes = Sequence[Term | None]
+
+
+def _operations(
+    sizes: Sequence[Affine],
+    condition: Predicate = TRUE,
+    *,
+    products: int = 1,
+    sums: int = 1,
+    calls: int = 0,
+) -> tuple[Work, ...]:
+    """So many operations at each point of a box at which a condition on its indices `ε0`, `ε1`, … holds."""
+    ranges = tuple((f"ε{k}", n) for k, n in enumerate(sizes))
+    counts = {"multiplications": products, "additions": sums, "calls": calls}
+    return tuple(Work(kind, ranges, condition, n) for kind, n in counts.items() if n)
+
+
+def _below(i: str, j: str) -> Predicate:
+    return compare("<", i, j)
+
+
+def _twice(cost: Callable[..., tuple[Work, ...]]) -> Callable[..., tuple[Work, ...]]:
+    """The lemma for a derivative: the operations of an algorithm on operands of which the first is this, twice."""
+    return lambda a, *rest: tuple(replace(work, times=2 * work.times) for work in cost(a))
+
+
+def _elimination(n: Affine) -> tuple[Work, ...]:
+    """Of a matrix into triangles: `2/3·n³` operations."""
+    inner = conj(_below("ε0", "ε1"), _below("ε0", "ε2"))
+    quotients = _operations((n, n), _below("ε0", "ε1"), products=0, sums=0, calls=1)
+    return (*_operations((n, n, n), inner), *quotients)
+
+
+def _substitution(n: Affine, columns: Affine) -> tuple[Work, ...]:
+    """With one triangle: `n²` operations a column."""
+    quotients = _operations((n, columns), products=0, sums=0, calls=1)
+    return (*_operations((n, n, columns), _below("ε0", "ε1")), *quotients)
+
+
+# Elimination
+
+
+def _factors(a: Any) -> Any:
+    import scipy.linalg  # type: ignore[import-untyped]
+
+    if not np.isfinite(a).all():
+        return np.full((len(a), len(a) + 1), np.nan)
+    place, lower, upper = scipy.linalg.lu(a, p_indices=True, check_finite=False)
+    packed = np.tril(lower, -1) + upper
+    return np.concatenate([packed, np.argsort(place)[:, None]], axis=1)
+
+
+def _or_nan(of: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of NumPy's, which is no number where that has none."""
+
+    def compute(*arrays: Any) -> Any:
+        try:
+            return of(*arrays)
+        except np.linalg.LinAlgError:
+            return np.full(arrays[-1].shape, np.nan)
+
+    return compute
+
+
+#: Triangles of `P A = L U` in one matrix, and behind them a column with the row of A that each row is.
+FACTORS = define(
+    Definition("factors", (2,), lambda a: (a[0], a[0] + 1), lambda a: _elimination(a[0]), _factors)
+)
+
+
+def _solving(transposed: bool) -> Definition:
+    """`X` where `A @ X = B`, or `A.T @ X = B`, given the factors of A."""
+
+    def tangent(m: Matrices, x: Sequence[Term], dx: Changes, y: Term) -> Term | None:
+        a, f, _ = x
+        da, _, db = dx
+        if da is not None:
+            moved = m.product(m.transposed(da) if transposed else da, y)
+            db = m.negative(moved) if db is None else m.minus(db, moved)
+        own = SOLVE_TRANSPOSED if transposed else SOLVE
+        return None if db is None else m.apply(own, a, f, db)
+
+    def cotangent(m: Matrices, k: int, x: Sequence[Term], y: Term, dy: Term) -> Term | None:
+        a, f, _ = x
+        if k == 1:
+            return None
+        g = m.apply(SOLVE if transposed else SOLVE_TRANSPOSED, a, f, dy)
+        if k == 2:
+            return g
+        left, right = (y, g) if transposed else (g, y)
+        return m.negative(m.product(left, m.transposed(right)))
+
+    return define(
+        Definition(
+            "solve_transposed" if transposed else "solve",
+            (2, 2, 2),
+            lambda a, f, b: b,
+            lambda a, f, b: (*_substitution(*b), *_operations((*a, b[1]), _below("ε0", "ε1"))),
+            _or_nan(lambda a, _, b: np.linalg.solve(a.T if transposed else a, b)),
+            tangent,
+            cotangent,
+        )
+    )
+
+
+SOLVE = _solving(transposed=False)
+SOLVE_TRANSPOSED = _solving(transposed=True)
+
+
+def _inversion(a: Dims, _: Dims) -> tuple[Work, ...]:
+    """Of two triangles: `4/3·n³` operations, and a division for each entry."""
+    inner = conj(_below("ε0", "ε1"), _below("ε0", "ε2"))
+    quotients = _operations(a, products=0, sums=0, calls=1)
+    return (*_operations((*a, a[0]), inner, products=2, sums=2), *quotients)
+
+
+def _inverse_tangent(m: Matrices, x: Sequence[Term], dx: Changes, y: Term) -> Term | None:
+    return None if dx[0] is None else m.negative(m.product(y, dx[0], y))
+
+
+def _inverse_cotangent(m: Matrices, k: int, x: Sequence[Term], y: Term, dy: Term) -> Term | None:
+    turned = m.transposed(y)
+    return None if k else m.negative(m.product(turned, dy, turned))
+
+
+INVERSE = define(
+    Definition(
+        "inverse",
+        (2, 2),
+        lambda a, f: a,
+        _inversion,
+        _or_nan(lambda a, _: np.linalg.inv(a)),
+        _inverse_tangent,
+        _inverse_cotangent,
+    )
+)
+
+
+def _of_gradient(
+    name: str,
+    cost: Callable[..., tuple[Work, ...]],
+    compute: Callable[..., Any],
+    gradient: Callable[..., Term],
+) -> Definition:
+    """A number that depends on a matrix, given its factors."""
+
+    def tangent(m: Matrices, x: Sequence[Term], dx: Changes, y: Term) -> Term | None:
+        return None if dx[0] is None else m.inner(gradient(m, x), dx[0])
+
+    def cotangent(m: Matrices, k: int, x: Sequence[Term], y: Term, dy: Term) -> Term | None:
+        return None if k else m.scaled(dy, gradient(m, x))
+
+    return define(Definition(name, (2, 2), lambda a, f: (), cost, compute, tangent, cotangent))
+
+
+DETERMINANT = _of_gradient(
+    "det",
+    lambda a, f: _operations((a[0],), sums=0),
+    lambda a, f: np.linalg.det(a),
+    lambda m, x: m.apply(COFACTORS, *x),
+)
+LOG_OF_DET = _of_gradient(
+    "log_of_det",
+    lambda a, f: _operations((a[0],), products=0, calls=1),
+    lambda a, f: np.linalg.slogdet(a)[1],
+    lambda m, x: m.transposed(m.apply(INVERSE, *x)),
+)
+SIGN_OF_DET = define(
+    Definition(
+        "sign_of_det",
+        (2, 2),
+        lambda a, f: (),
+        lambda a, f: _operations((a[0],), sums=0),
+        lambda a, f: np.linalg.slogdet(a)[0],
+    )
+)
+
+
+def _cofactors(a: Any, _: Any) -> Any:
+    """By singular values: of singular matrices, too."""
+    u, s, v = np.linalg.svd(a)
+    others = np.array([np.prod(np.delete(s, k)) for k in range(len(s))])
+    return np.linalg.det(u) * np.linalg.det(v) * (u * others) @ v
+
+
+def _along_cofactors(m: Matrices, x: Sequence[Term], c: Term, d: Term) -> Term:
+    """`(⟨C, D⟩ C - C Dᵀ C) / det(A)`, the derivative along D, and the cotangent of A of that of C."""
+    inverse = m.named(Call(named("recip"), (m.apply(DETERMINANT, *x),)))
+    both = m.minus(m.scaled(m.inner(c, d), c), m.product(c, m.transposed(d), c))
+    return m.scaled(inverse, both)
+
+
+#: The signed minors, the gradient of the determinant.
+COFACTORS: Definition = define(
+    Definition(
+        "cofactors",
+        (2, 2),
+        lambda a, f: a,
+        _inversion,
+        _cofactors,
+        lambda m, x, dx, y: None if dx[0] is None else _along_cofactors(m, x, y, dx[0]),
+        lambda m, k, x, y, dy: None if k else _along_cofactors(m, x, y, dy),
+    )
+)
+
+# Triangles
+
+
+def _triangular(lower: bool) -> Definition:
+    """`X` where `A @ X = B` and A is triangular: what lies on the other side of the diagonal is not read."""
+
+    def inside(i: Affine, j: Affine) -> Predicate:
+        return compare("≤", j, i) if lower else compare("≤", i, j)
+
+    def tangent(m: Matrices, x: Sequence[Term], dx: Changes, y: Term) -> Term | None:
+        da, db = dx
+        if da is not None:
+            moved = m.product(da, y, within=inside)
+            db = m.negative(moved) if db is None else m.minus(db, moved)
+        return None if db is None else m.apply(SOLVE_LOWER if lower else SOLVE_UPPER, x[0], db)
+
+    def cotangent(m: Matrices, k: int, x: Sequence[Term], y: Term, dy: Term) -> Term | None:
+        g = m.apply(SOLVE_UPPER if lower else SOLVE_LOWER, m.transposed(x[0]), dy)
+        return g if k else m.product(m.negative(g), m.transposed(y), where=inside)
+
+    return define(
+        Definition(
+            "solve_lower" if lower else "solve_upper",
+            (2, 2),
+            lambda a, b: b,
+            lambda a, b: _substitution(*b),
+            _or_nan(lambda a, b: np.linalg.solve(np.tril(a) if lower else np.triu(a), b)),
+            tangent,
+            cotangent,
+        )
+    )
+
+
+SOLVE_LOWER = _triangular(lower=True)
+SOLVE_UPPER = _triangular(lower=False)
+
+
+def _by_body(body: Callable[..., Term]) -> Callable[..., Any]:
+    """A definition computed as its body says."""
+
+    def compute(*arrays: Any) -> Any:
+        values = {f"x{k}": x for k, x in enumerate(arrays)}
+        m = Matrices(values)
+        types = (array(tuple(map(Affine.of, x.shape))) for x in arrays)
+        result = body(m, *(Var(x, t) for x, t in zip(values, types, strict=True)))
+        env = Environment({x: value.tolist() for x, value in values.items()})
+        return np.asarray(evaluate(lets(m.bindings, result), env), dtype=float)
+
+    return compute
+
+
+def _decomposition(
+    name: str,
+    dims: Callable[[Dims], Dims],
+    cost: Callable[[Dims], tuple[Work, ...]],
+    compute: Callable[[Any], Any],
+    tangent: Callable[[Matrices, Term, Term, Term], Term],
+    cotangent: Callable[[Matrices, Term, Term, Term], Term],
+) -> Definition:
+    """A function of one matrix, whose derivatives are definitions by a body of the matrix, the value and what is given."""
+    bodies = {
+        f"{name}_tangent": (lambda a, y, da: y, tangent),
+        f"{name}_cotangent": (lambda a, y, dy: a, cotangent),
+    }
+    along, due = (
+        define(Definition(own, (2, 2, 2), shape, _twice(cost), _by_body(body), body=body))
+        for own, (shape, body) in bodies.items()
+    )
+    return define(
+        Definition(
+            name,
+            (2,),
+            dims,
+            cost,
+            compute,
+            lambda m, x, dx, y: None if dx[0] is None else m.apply(along, x[0], y, dx[0]),
+            lambda m, k, x, y, dy: m.apply(due, x[0], y, dy),
+        )
+    )
+
+
+def _cholesky_cost(a: Dims) -> tuple[Work, ...]:
+    """`n³/3` operations."""
+    inner = conj(_below("ε0", "ε1"), compare("≤", "ε1", "ε2"))
+    ends = _operations(a, compare("≤", "ε0", "ε1"), products=0, sums=0, calls=1)
+    return (*_operations((*a, a[0]), inner), *ends)
+
+
+def _cholesky_tangent(m: Matrices, _: Term, y: Term, da: Term) -> Term:
+    """`L Φ(L⁻¹ dS L⁻ᵀ)`, where Φ takes the lower triangle and half of the diagonal."""
+    left = m.apply(SOLVE_LOWER, y, m.symmetric(da))
+    both = m.apply(SOLVE_LOWER, y, m.transposed(left))
+    return m.product(y, m.lower_half(both))
+
+
+def _cholesky_cotangent(m: Matrices, _: Term, y: Term, dy: Term) -> Term:
+    upper = m.transposed(y)
+    left = m.apply(SOLVE_UPPER, upper, m.lower_half(m.product(upper, dy)))
+    return m.symmetric(m.apply(SOLVE_UPPER, upper, m.transposed(left)))
+
+
+#: `L` where `L @ L.T` is `(A + A.T)/2`.
+CHOLESKY = _decomposition(
+    "cholesky",
+    lambda a: a,
+    _cholesky_cost,
+    _or_nan(lambda a: np.linalg.cholesky((a + a.T) / 2)),
+    _cholesky_tangent,
+    _cholesky_cotangent,
+)
+
+# Orthogonal factors
+
+
+def _packed(m: Matrices, *parts: Term) -> Term:
+    """Matrices one below the other."""
+    starts, rows = [], Affine.of(0)
+    for x in parts:
+        starts.append(rows)
+        rows = rows + dimensions(x.type)[0]
+    zero = Affine.of(0)
+    blocks = ((x, start, zero) for x, start in zip(parts, starts, strict=True))
+    return m.blocks((rows, dimensions(parts[0].type)[1]), *blocks)
+
+
+def _parts_of_qr(m: Matrices, x: Term, packed: Term) -> tuple[Term, Term]:
+    rows, n = dimensions(x.type)
+    return m.part(packed, 0, 0, rows, n), m.part(packed, rows, 0, n, n)
+
+
+def _qr_tangent(m: Matrices, a: Term, y: Term, da: Term) -> Term:
+    """With `X = dA R⁻¹`, `W = Qᵀ X` and Ω the antisymmetric matrix of W's lower triangle: `Q (Ω - W) + X`, `(W - Ω) R`."""
+    q, r = _parts_of_qr(m, a, y)
+    moved = m.transposed(m.apply(SOLVE_LOWER, m.transposed(r), m.transposed(da)))
+    w = m.product(m.transposed(q), moved)
+    below = m.strictly_lower(w)
+    turned = m.minus(m.minus(below, m.transposed(below)), w)
+    return _packed(m, m.plus(m.product(q, turned), moved), m.negative(m.product(turned, r)))
+
+
+def _qr_cotangent(m: Matrices, a: Term, y: Term, dy: Term) -> Term:
+    """`(Q̄ + Q M) R⁻ᵀ`, where M is the symmetric matrix of the lower triangle of `R R̄ᵀ - Q̄ᵀ Q`."""
+    (q, r), (dq, dr) = _parts_of_qr(m, a, y), _parts_of_qr(m, a, dy)
+    both = m.minus(m.product(r, m.transposed(dr)), m.product(m.transposed(dq), q))
+    whole = m.plus(m.lower(both), m.transposed(m.strictly_lower(both)))
+    made = m.plus(dq, m.product(q, whole))
+    return m.transposed(m.apply(SOLVE_UPPER, r, m.transposed(made)))
+
+
+#: Q and R, of at least as many rows as columns.
+QR = _decomposition(
+    "qr",
+    lambda a: (a[0] + a[1], a[1]),
+    lambda a: _operations((*a, a[1]), products=2, sums=2),
+    lambda a: np.concatenate(np.linalg.qr(a)),
+    _qr_tangent,
+    _qr_cotangent,
+)
+
+# Eigenvalues and singular values
+
+
+def _divided_by_gaps(m: Matrices, a: Term, gap: Callable[[Affine, Affine], Term]) -> Term:
+    """`a[i, j] / gap(i, j)` off the diagonal, 0 on it and where a gap is."""
+
+    def at(i: Affine, j: Affine) -> Term:
+        apart = disj(compare("<", i, j), compare("<", j, i))
+        return guard(apart, Mul(entry(a, i, j), m.inverse_or_zero(gap(i, j))))
+
+    return m.build(dimensions(a.type), at)
+
+
+def _difference(x: Term, y: Term) -> Term:
+    return Add(x, Mul(Const(-1), y))
+
+
+def _vectors(m: Matrices, packed: Term) -> Term:
+    _, n = dimensions(packed.type)
+    return m.part(packed, 1, 0, n, n)
+
+
+def _gap(y: Term) -> Callable[[Affine, Affine], Term]:
+    zero = Affine.of(0)
+    return lambda i, j: _difference(entry(y, zero, j), entry(y, zero, i))
+
+
+def _eigh_tangent(m: Matrices, _: Term, y: Term, da: Term) -> Term:
+    """With `P = Vᵀ dA V`: its diagonal, and `V (P / gaps)`."""
+    v = _vectors(m, y)
+    p = m.product(m.transposed(v), m.symmetric(da), v)
+    dw = m.build((Affine.of(1), dimensions(p.type)[1]), lambda _, j: entry(p, j, j))
+    return _packed(m, dw, m.product(v, _divided_by_gaps(m, p, _gap(y))))
+
+
+def _eigh_cotangent(m: Matrices, _: Term, y: Term, dy: Term) -> Term:
+    """`V (diag(w̄) + (Vᵀ V̄) / gaps) Vᵀ`."""
+    v = _vectors(m, y)
+    p = m.product(m.transposed(v), _vectors(m, dy))
+    turned = _divided_by_gaps(m, p, _gap(y))
+    on = m.build(
+        dimensions(p.type),
+        lambda i, j: guard(compare("=", i, j), entry(dy, Affine.of(0), j)),
+    )
+    return m.symmetric(m.product(v, m.plus(turned, on), m.transposed(v)))
+
+
+def _eigh(a: Any) -> Any:
+    values, vectors = np.linalg.eigh((a + a.T) / 2)
+    return np.concatenate([values[None], vectors])
+
+
+#: The eigenvalues of `(A + A.T)/2` in a row, least first, and below it the eigenvectors as columns.
+EIGH = _decomposition(
+    "eigh",
+    lambda a: (a[0] + 1, a[1]),
+    lambda a: _operations((*a, a[0]), products=5, sums=4),
+    _or_nan(_eigh),
+    _eigh_tangent,
+    _eigh_cotangent,
+)
+
+
+def _parts_of_svd(
+    m: Matrices, x: Term, packed: Term
+) -> tuple[Term, Term, Callable[[Affine], Term]]:
+    """U, V and the entry of the row between them."""
+    (rows, n), (_, k) = dimensions(x.type), dimensions(packed.type)
+    u, v = m.part(packed, 0, 0, rows, k), m.part(packed, rows + 1, 0, n, k)
+    return u, v, lambda j: entry(packed, rows, j)
+
+
+def _gap_of_squares(s: Callable[[Affine], Term]) -> Callable[[Affine, Affine], Term]:
+    return lambda i, j: Mul(_difference(s(j), s(i)), Add(s(j), s(i)))
+
+
+def _divided_by_values(m: Matrices, a: Term, s: Callable[[Affine], Term]) -> Term:
+    """`a[i, j] / s(j)`, 0 where that is."""
+    return m.build(dimensions(a.type), lambda i, j: Mul(entry(a, i, j), m.inverse_or_zero(s(j))))
+
+
+def _svd_tangent(m: Matrices, a: Term, y: Term, da: Term) -> Term:
+    """With `P = Uᵀ dA V` and `F[i, j] = 1/(s[j]² - s[i]²)`: `U (F∘(P S + S Pᵀ)) + (dA V - U P) S⁻¹`, the diagonal of P, and of
+    V the same with `dAᵀ`.
+    """
+    u, v, s = _parts_of_svd(m, a, y)
+    p = m.product(m.transposed(u), da, v)
+
+    def turned(basis: Term, moved: Term, p: Term) -> Term:
+        both = m.build(
+            dimensions(p.type),
+            lambda i, j: Add(Mul(entry(p, i, j), s(j)), Mul(s(i), entry(p, j, i))),
+        )
+        inside = m.product(basis, _divided_by_gaps(m, both, _gap_of_squares(s)))
+        beyond = m.minus(moved, m.product(basis, p))
+        return m.plus(inside, _divided_by_values(m, beyond, s))
+
+    du = turned(u, m.product(da, v), p)
+    dv = turned(v, m.product(m.transposed(da), u), m.transposed(p))
+    ds = m.build((Affine.of(1), dimensions(p.type)[1]), lambda _, j: entry(p, j, j))
+    return _packed(m, du, ds, dv)
+
+
+def _svd_cotangent(m: Matrices, a: Term, y: Term, dy: Term) -> Term:
+    """`(U (F∘(Uᵀ Ū - Ūᵀ U) S + S F∘(Vᵀ V̄ - V̄ᵀ V) + s̄) + (Ū - U Uᵀ Ū) S⁻¹) Vᵀ + U ((V̄ - V Vᵀ V̄) S⁻¹)ᵀ`."""
+    (u, v, s), (du, dv, ds) = _parts_of_svd(m, a, y), _parts_of_svd(m, a, dy)
+
+    def middle(basis: Term, due: Term) -> tuple[Term, Term]:
+        """`F∘(Bᵀ B̄ - B̄ᵀ B)`, and what of B̄ lies beyond B, over the singular values."""
+        p = m.product(m.transposed(basis), due)
+        inside = _divided_by_gaps(m, m.minus(p, m.transposed(p)), _gap_of_squares(s))
+        return inside, _divided_by_values(m, m.minus(due, m.product(basis, p)), s)
+
+    (inside_u, beyond_u), (inside_v, beyond_v) = middle(u, du), middle(v, dv)
+    core = m.build(
+        dimensions(inside_u.type),
+        lambda i, j: Add(
+            Add(Mul(entry(inside_u, i, j), s(j)), Mul(s(i), entry(inside_v, i, j))),
+            guard(compare("=", i, j), ds(j)),
+        ),
+    )
+    left = m.plus(m.product(u, core), beyond_u)
+    return m.plus(m.product(left, m.transposed(v)), m.product(u, m.transposed(beyond_v)))
+
+
+def _smaller(m: Affine, n: Affine) -> Affine:
+    if not (m - n).is_constant:
+        raise TypeError(f"which of {m} and {n} is the smaller is not known")
+    return m if (m - n).constant < 0 else n
+
+
+def _svd(a: Any) -> Any:
+    u, s, v = np.linalg.svd(a, full_matrices=False)
+    return np.concatenate([u, s[None], v.T])
+
+
+#: U, the singular values in a row, largest first, and V, one below the other, where `U S Vᵀ` is the matrix.
+SVD = _decomposition(
+    "svd",
+    lambda a: (a[0] + a[1] + 1, _smaller(*a)),
+    lambda a: _operations((*a, _smaller(*a)), products=7, sums=7),
+    _or_nan(_svd),
+    _svd_tangent,
+    _svd_cotangent,
+)
+
+# The exponential of a matrix
+
+
+def _expm(a: Any) -> Any:
+    import scipy.linalg
+
+    return scipy.linalg.expm(a)
+
+
+def _expm_along(a: Any, e: Any) -> Any:
+    import scipy.linalg
+
+    return scipy.linalg.expm_frechet(a, e, compute_expm=False)
+
+
+EXPM = define(
+    Definition(
+        "expm",
+        (2,),
+        lambda a: a,
+        lambda a: _operations((*a, a[0]), products=13, sums=13),
+        _expm,
+        lambda m, x, dx, y: None if dx[0] is None else m.apply(EXPM_ALONG, x[0], dx[0]),
+        lambda m, k, x, y, dy: m.apply(EXPM_ALONG, m.transposed(x[0]), dy),
+    )
+)
+
+
+def _twice_along(m: Matrices, a: Term, e: Term, d: Term) -> Term:
+    """The second derivative of the exponential, along two directions: the upper right block of the first, of blocks."""
+    n, _ = dimensions(a.type)
+    zero, dims = Affine.of(0), (n * 2, n * 2)
+    whole = m.blocks(dims, (a, zero, zero), (d, zero, n), (a, n, n))
+    along = m.blocks(dims, (e, zero, zero), (e, n, n))
+    return m.part(m.apply(EXPM_ALONG, whole, along), 0, n, n, n)
+
+
+def _along_tangent(m: Matrices, x: Sequence[Term], dx: Changes, y: Term) -> Term | None:
+    (a, e), (da, de) = x, dx
+    first = None if de is None else m.apply(EXPM_ALONG, a, de)
+    if da is None:
+        return first
+    second = _twice_along(m, a, e, da)
+    return second if first is None else m.plus(first, second)
+
+
+def _along_cotangent(m: Matrices, k: int, x: Sequence[Term], y: Term, dy: Term) -> Term | None:
+    a, e = (m.transposed(part) for part in x)
+    return m.apply(EXPM_ALONG, a, dy) if k else _twice_along(m, a, e, dy)
+
+
+#: The derivative of the exponential of A along E.
+EXPM_ALONG: Definition = define(
+    Definition(
+        "expm_along",
+        (2, 2),
+        lambda a, e: a,
+        lambda a, e: _operations((*a, a[0]), products=26, sums=26),
+        _expm_along,
+        _along_tangent,
+        _along_cotangent,
+    )
+)

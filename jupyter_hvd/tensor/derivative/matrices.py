@@ -1,0 +1,273 @@
+"""Algebra of matrices as terms, in which the derivatives of functions of whole arrays are written; and how these are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..language.affine import Affine
+from ..language.definition import Definition
+from ..language.function import named
+from ..language.predicates import TRUE, Predicate, compare, conj, fresh
+from ..language.terms import (
+    Add,
+    Apply,
+    Binders,
+    Call,
+    Const,
+    Mul,
+    Sum,
+    Term,
+    Var,
+    entry,
+    gens,
+    guard,
+    index_names,
+    lets,
+    numbered,
+    sums,
+)
+from ..language.types import dimensions
+from ..ssa.builder import Builder
+from ..ssa.convert import converted
+from ..ssa.normalize import normalize
+from ..ssa.program import Application, Program, pointwise, rename, renamed_output, type_of
+
+Entry = Callable[..., Term]
+Where = Callable[[Affine, Affine], Predicate]
+Block = tuple[Term, Affine, Affine]  # a matrix, and the row and the column at which it begins
+
+
+def _everywhere(*_: Affine) -> Predicate:
+    return TRUE
+
+
+class Matrices:
+    """Computes with matrices, vectors and numbers; each result is a variable, so that it is computed once."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self.bindings: list[tuple[str, Term]] = []
+        self.taken = {*taken}
+
+    def named(self, e: Term) -> Term:
+        """A variable for a term."""
+        if isinstance(e, Var):
+            return e
+        name = fresh("w", self.taken)
+        self.taken.add(name)
+        self.bindings.append((name, e))
+        return Var(name, e.type)
+
+    def build(self, dims: Sequence[Affine], of: Entry) -> Term:
+        """`⊞ i:dims[0], …. of(i, …)`."""
+        binders = numbered("ϕ", dims)
+        return self.named(gens(binders, of(*map(Affine.of, index_names(binders)))))
+
+    def each(self, of: Entry, *arrays: Term) -> Term:
+        """`of` the entries of arrays of one shape."""
+        dims = dimensions(arrays[0].type)
+        return self.build(dims, lambda *at: of(*(entry(a, *at) for a in arrays)))
+
+    def apply(self, definition: Definition, *arguments: Term) -> Term:
+        """A function of whole arrays."""
+        return self.named(Apply(definition, tuple(map(self.named, arguments))))
+
+    def product(
+        self,
+        a: Term,
+        b: Term,
+        *more: Term,
+        within: Where = _everywhere,
+        where: Where = _everywhere,
+    ) -> Term:
+        """`a @ b @ …`, the entries of the first taken for zero but `within`, those of the product but `where`."""
+        (m, k), (_, n) = dimensions(a.type), dimensions(b.type)
+        s = Affine.of("ψ")
+
+        def at(i: Affine, j: Affine) -> Term:
+            both = guard(within(i, s), Mul(entry(a, i, s), entry(b, s, j)))
+            return guard(where(i, j), Sum("ψ", k, both))
+
+        made = self.build((m, n), at)
+        return self.product(made, *more) if more else made
+
+    def inner(self, a: Term, b: Term) -> Term:
+        """`sum(a * b)` of two matrices, a number."""
+        m, n = dimensions(a.type)
+        at = Affine.of("ψ0"), Affine.of("ψ1")
+        return self.named(Sum("ψ0", m, Sum("ψ1", n, Mul(entry(a, *at), entry(b, *at)))))
+
+    def transposed(self, a: Term) -> Term:
+        """`a.T`."""
+        m, n = dimensions(a.type)
+        return self.build((n, m), lambda i, j: entry(a, j, i))
+
+    def plus(self, a: Term, b: Term) -> Term:
+        """`a + b`."""
+        return self.each(Add, a, b)
+
+    def minus(self, a: Term, b: Term) -> Term:
+        """`a - b`."""
+        return self.each(lambda x, y: Add(x, Mul(Const(-1), y)), a, b)
+
+    def negative(self, a: Term) -> Term:
+        """`-a`."""
+        return self.each(lambda x: Mul(Const(-1), x), a)
+
+    def scaled(self, x: Term, a: Term) -> Term:
+        """A number times an array."""
+        return self.each(lambda y: Mul(x, y), a)
+
+    def inverse_or_zero(self, x: Term) -> Term:
+        """`1 / x` of a number, 0 where that is 0."""
+        zero = Call(named("equal"), (x, Const(0)))
+        return Add(Call(named("recip"), (Add(x, zero),)), Mul(Const(-1), zero))
+
+    def symmetric(self, a: Term) -> Term:
+        """`(a + a.T) / 2`."""
+        return self.each(lambda x, y: Mul(Const(0.5), Add(x, y)), a, self.transposed(a))
+
+    def masked(self, a: Term, p: Where) -> Term:
+        """The entries of a matrix at indices of which a condition holds, and zero elsewhere."""
+        return self.build(dimensions(a.type), lambda i, j: guard(p(i, j), entry(a, i, j)))
+
+    def lower(self, a: Term) -> Term:
+        """`tril(a)`."""
+        return self.masked(a, lambda i, j: compare("≤", j, i))
+
+    def strictly_lower(self, a: Term) -> Term:
+        """`tril(a, -1)`."""
+        return self.masked(a, lambda i, j: compare("<", j, i))
+
+    def upper(self, a: Term) -> Term:
+        """`triu(a)`."""
+        return self.masked(a, lambda i, j: compare("≤", i, j))
+
+    def lower_half(self, a: Term) -> Term:
+        """`tril(a)` with half of the diagonal."""
+        return self.each(
+            lambda x, y: Mul(Const(0.5), Add(x, y)), self.lower(a), self.strictly_lower(a)
+        )
+
+    def identity(self, n: Affine) -> Term:
+        """`eye(n)`."""
+        return self.build((n, n), lambda i, j: guard(compare("=", i, j), Const(1)))
+
+    def blocks(self, dims: Sequence[Affine], *blocks: Block) -> Term:
+        """A matrix made of others, and zeros between them."""
+
+        def at(i: Affine, j: Affine) -> Term:
+            found: Term | None = None
+            for a, row, column in blocks:
+                m, n = dimensions(a.type)
+                inside = conj(
+                    compare("≤", row, i),
+                    compare("<", i, row + m),
+                    compare("≤", column, j),
+                    compare("<", j, column + n),
+                )
+                here = guard(inside, entry(a, i - row, j - column))
+                found = here if found is None else Add(found, here)
+            assert found is not None
+            return found
+
+        return self.build(dims, at)
+
+    def part(self, a: Term, row: Affine | int, column: Affine | int, *dims: Affine) -> Term:
+        """The part of a matrix that begins there, of so many rows and columns."""
+        return self.build(dims, lambda i, j: entry(a, i + row, j + column))
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A function of whole arrays and what else its derivative reads, as one batch entry has them: `bindings` name them all."""
+
+    binders: Binders
+    bindings: list[tuple[str, Term]]
+    known: Mapping[Term, Term]
+    taken: set[str]
+
+    @staticmethod
+    def of(e: Apply, *others: Term | None) -> _Batch:
+        binders = numbered("ϐ", e.definition.batch([dimensions(x.type) for x in e.arguments]))
+        read = (*e.arguments, *(x for x in others if x is not None))
+        outside = Matrices(frozenset[str]().union(*(x.variables for x in read)))
+        known = {x: outside.named(x) for x in read}
+        return _Batch(binders, outside.bindings, known, outside.taken)
+
+    def entry(self, x: Term, rank: int) -> Term:
+        """An array of one batch entry, which has so many dimensions."""
+        whole = len(dimensions(x.type)) == rank
+        return self.known[x] if whole else entry(self.known[x], *pointwise(self.binders))
+
+    def each(self, of: Callable[[Matrices], Term | None]) -> Term | None:
+        """What the algebra makes of each batch entry, without the names of `bindings`."""
+        m = Matrices(self.taken)
+        made = of(m)
+        return None if made is None else gens(self.binders, lets(m.bindings, made))
+
+
+def tangent(e: Apply, moved: Sequence[Term | None], result: Term) -> Term | None:
+    """The differential of a function of whole arrays, of those of its operands, None where it is zero; `result` is its value."""
+    rule = e.definition.tangent
+    if rule is None or not any(d is not None for d in moved):
+        return None
+    batch, own = _Batch.of(e, *moved, result), e.definition
+    arguments = list(map(batch.entry, e.arguments, own.ranks))
+    changes = [d and batch.entry(d, rank) for d, rank in zip(moved, own.ranks, strict=True)]
+    value = batch.entry(result, len(dimensions(result.type)) - len(batch.binders))
+    made = batch.each(lambda m: rule(m, arguments, changes, value))
+    return made and lets(batch.bindings, made)
+
+
+def cotangent(e: Apply, k: int, result: Term, due: Term) -> Term | None:
+    """The cotangent of the operand of a number, of that of the value; None where it is zero."""
+    rule = e.definition.cotangent
+    if rule is None:
+        return None
+    batch, own = _Batch.of(e, result, due), e.definition
+    arguments = list(map(batch.entry, e.arguments, own.ranks))
+    rank = len(dimensions(result.type)) - len(batch.binders)
+    value, change = batch.entry(result, rank), batch.entry(due, rank)
+    made = batch.each(lambda m: rule(m, k, arguments, value, change))
+    if made is None:
+        return None
+    if batch.binders and len(dimensions(e.arguments[k].type)) == own.ranks[k]:
+        whole = Var(fresh("w", batch.taken), made.type)
+        inner = numbered("ϕ", dimensions(e.arguments[k].type))
+        read = entry(whole, *pointwise(batch.binders), *pointwise(inner))
+        made = lets([(whole.name, made)], gens(inner, sums(batch.binders, read)))
+    return lets(batch.bindings, made)
+
+
+def body_of(e: Apply) -> Term:
+    """A function of whole arrays as its body says it, if it has one; else as it is."""
+    rule = e.definition.body
+    if rule is None:
+        return e
+    batch = _Batch.of(e)
+    arguments = list(map(batch.entry, e.arguments, e.definition.ranks))
+    made = batch.each(lambda m: rule(m, *arguments))
+    assert made is not None
+    return lets(batch.bindings, made)
+
+
+def expanded(program: Program) -> Program:
+    """A program with the bodies of the functions of whole arrays that have one."""
+    if not any(
+        isinstance(s.rhs, Application) and s.rhs.definition.body for s in program.statements
+    ):
+        return program
+    builder, names = Builder(), dict[str, str]()
+    for s in program.statements:
+        builder.origin = s.origin
+        rhs = rename(s.rhs, names)
+        if isinstance(rhs, Application) and rhs.definition.body:
+            variables = {x: Var(x, type_of(builder.defined[x])) for x in rhs.operands}
+            e = body_of(Apply(rhs.definition, tuple([variables[x] for x in rhs.operands])))
+            found = converted(normalize(e), {x: x for x in variables}, builder)
+            assert isinstance(found, str)
+            names[s.name] = found
+        else:
+            names[s.name] = builder.add(rhs)
+    return builder.program(renamed_output(program.output, names))

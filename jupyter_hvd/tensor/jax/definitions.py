@@ -1,0 +1,115 @@
+"""XLA's functions for those of whole arrays (`derivative/linear_algebra`), on batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg as jsl
+from jax import lax
+
+
+def _factors(a: Any) -> Any:
+    packed, _, order = lax.linalg.lu(a)
+    return jnp.concatenate([packed, order.astype(a.dtype)[..., None]], -1)
+
+
+def _order(factors: Any) -> Any:
+    """The row of the matrix that each row of its factors is."""
+    return factors[..., -1].astype(jnp.int32)
+
+
+def _triangular(a: Any, b: Any, *, lower: bool, unit: bool = False, turned: bool = False) -> Any:
+    return lax.linalg.triangular_solve(
+        a, b, left_side=True, lower=lower, unit_diagonal=unit, transpose_a=turned
+    )
+
+
+def _solved(a: Any, factors: Any, b: Any) -> Any:
+    packed = factors[..., :-1]
+    b = jnp.take_along_axis(b, _order(factors)[..., None], -2)
+    return _triangular(packed, _triangular(packed, b, lower=True, unit=True), lower=False)
+
+
+def _solved_transposed(a: Any, factors: Any, b: Any) -> Any:
+    packed = factors[..., :-1]
+    b = _triangular(packed, b, lower=False, turned=True)
+    b = _triangular(packed, b, lower=True, unit=True, turned=True)
+    back = jnp.argsort(_order(factors), -1)
+    return jnp.take_along_axis(b, back[..., None], -2)
+
+
+def _inverse(a: Any, factors: Any) -> Any:
+    return _solved(a, factors, jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape))
+
+
+def _diagonal(factors: Any) -> Any:
+    return jnp.diagonal(factors[..., :-1], axis1=-2, axis2=-1)
+
+
+def _parity(factors: Any) -> Any:
+    """1 where the order of the rows is an even permutation, -1 where it is an odd one."""
+    order = _order(factors)
+    n = order.shape[-1]
+    later = jnp.arange(n)[:, None] < jnp.arange(n)[None, :]
+    turned = ((order[..., :, None] > order[..., None, :]) & later).sum((-2, -1))
+    return (1 - 2 * (turned % 2)).astype(factors.dtype)
+
+
+def _cofactors(a: Any, factors: Any) -> Any:
+    """The determinant times the inverse, by singular values where a pivot is zero."""
+    diagonal = _diagonal(factors)
+
+    def regular() -> Any:
+        det = _parity(factors) * diagonal.prod(-1)
+        return det[..., None, None] * jnp.swapaxes(_inverse(a, factors), -1, -2)
+
+    def singular() -> Any:
+        u, s, v = jnp.linalg.svd(a)
+        n = s.shape[-1]
+        others = jnp.where(jnp.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1)
+        sign = jnp.linalg.det(u) * jnp.linalg.det(v)
+        return sign[..., None, None] * (u * others[..., None, :]) @ v
+
+    return lax.cond((diagonal == 0).any(), singular, regular)
+
+
+def _qr(a: Any) -> Any:
+    return jnp.concatenate(jnp.linalg.qr(a), -2)
+
+
+def _eigh(a: Any) -> Any:
+    values, vectors = jnp.linalg.eigh(a)
+    return jnp.concatenate([values[..., None, :], vectors], -2)
+
+
+def _svd(a: Any) -> Any:
+    u, s, v = jnp.linalg.svd(a, full_matrices=False)
+    return jnp.concatenate([u, s[..., None, :], jnp.swapaxes(v, -1, -2)], -2)
+
+
+def _expm(a: Any) -> Any:
+    return jsl.expm(a) if a.ndim == 2 else jax.vmap(_expm)(a)
+
+
+#: XLA's counterpart of each definition without a body.
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "factors": _factors,
+    "solve": _solved,
+    "solve_transposed": _solved_transposed,
+    "inverse": _inverse,
+    "det": lambda a, factors: _parity(factors) * _diagonal(factors).prod(-1),
+    "sign_of_det": lambda a, factors: _parity(factors) * jnp.sign(_diagonal(factors)).prod(-1),
+    "log_of_det": lambda a, factors: jnp.log(jnp.abs(_diagonal(factors))).sum(-1),
+    "cofactors": _cofactors,
+    "solve_lower": lambda a, b: _triangular(a, b, lower=True),
+    "solve_upper": lambda a, b: _triangular(a, b, lower=False),
+    "cholesky": jnp.linalg.cholesky,
+    "qr": _qr,
+    "eigh": _eigh,
+    "svd": _svd,
+    "expm": _expm,
+    "expm_along": lambda a, e: jax.jvp(_expm, (a,), (e,))[1],
+}
