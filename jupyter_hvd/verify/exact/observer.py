@@ -554,12 +554,12 @@ def is_array(given: Any) -> bool:
     if isinstance(given, np.ndarray):
         return given.ndim > 0 and given.dtype.kind in "biuf"
     if isinstance(given, tf.SparseTensor):
-        return given.shape.rank == 2 and (given.dtype.is_floating or given.dtype.is_integer)
-    return (
-        isinstance(given, tf.Tensor)
-        and given.shape.rank not in (None, 0)
-        and (given.dtype.is_floating or given.dtype.is_integer)
-    )
+        has_rows = given.shape.rank == 2
+    elif isinstance(given, tf.Tensor):
+        has_rows = given.shape.rank not in (None, 0)
+    else:
+        return False
+    return has_rows and bool(given.dtype.is_floating or given.dtype.is_integer)
 
 
 def row_sums(part: Any) -> Any:
