@@ -142,7 +142,9 @@ test('measure, with progress; cancel', async ({ page, request }) => {
     )
   ).toBeVisible({ timeout: 120_000 });
   await expect(panel.locator('.jp-hvd-gc-time').first()).toHaveText(/[µm]?s$/);
-  await expect(panel.getByRole('columnheader', { name: 'time' })).toHaveCount(2);
+  await expect(panel.getByRole('columnheader', { name: 'time' })).toHaveCount(1);
+  await panel.getByText('Compiled statements').click();
+  await expect(panel.getByRole('columnheader', { name: 'time' })).toHaveCount(3);
   await picture(page, 'measured');
 
   await panel.getByRole('slider').first().focus();
@@ -183,8 +185,11 @@ test('a sentence and the advice come before the figures', async ({ page, request
   );
   expect(places).toEqual([...places].sort((a, b) => a - b));
   await picture(page, 'order', panel);
-  await panel.getByText('Compiled statements').focus();
-  await expect(panel.getByText(/has an entry e for each i/)).toBeVisible();
+  const legend = panel.getByText(/is the entry for each i and j, summed over k/);
+  await expect(legend, 'folded until it is asked for').toBeHidden();
+  await panel.getByText('Compiled statements').click();
+  await expect(legend).toBeVisible();
+  await expect(panel.getByText('⊞')).toHaveCount(0);
 });
 
 test('measure over a size: a curve beside the operations, with its exponent', async ({
@@ -432,11 +437,17 @@ test('from a cell’s menu: a tab beside the notebook, in the dark', async ({
   await expect(panel.getByRole('checkbox', { name: 'A', exact: true })).toBeChecked();
   await expect(total(panel, 'Value')).toHaveAttribute('value', '8255');
 
-  const row = panel.locator('table').nth(1).locator('tbody tr').first();
+  await panel.getByText('Compiled statements').click();
+  const row = panel
+    .getByRole('table', { name: 'Statements of the gradient' })
+    .locator('tbody tr')
+    .first();
   await row.hover();
-  await expect(panel.locator('table').first().locator('tr.jp-hvd-mod-lit')).toHaveCount(
-    1
-  );
+  await expect(
+    panel
+      .getByRole('table', { name: 'Statements of the value' })
+      .locator('tr.jp-hvd-mod-lit')
+  ).toHaveCount(1);
   await picture(page, 'dark');
   await row.getByRole('button', { name: /line 4/ }).click();
   const selected = await lab.inNotebook(panel_ => panel_.content.activeCellIndex);

@@ -199,8 +199,8 @@ export function addCommands(parts: ICommandParts): void {
       isEnabled: () =>
         tracker.currentWidget !== null && commands.hasCommand('terminal:create-new'),
       execute: async () => {
-        const { notebook, path, workers } = current()!;
-        if (!notebook.context.model.readOnly) {
+        const { isReadOnly, notebook, path, workers } = current()!;
+        if (!isReadOnly) {
           await notebook.context.save();
         }
         const cwd = PathExt.dirname(path);

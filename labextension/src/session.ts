@@ -133,7 +133,8 @@ export class ConversionSession implements IDisposable {
 
   /** Whether the notebook may not be changed: a copy of it can be saved. */
   get isReadOnly(): boolean {
-    return this.notebook.context.model.readOnly;
+    const { contentsModel, model } = this.notebook.context;
+    return model.readOnly || contentsModel?.writable === false;
   }
 
   /** What the notebook itself says about its conversion. */
