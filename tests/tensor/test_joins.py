@@ -8,9 +8,11 @@ import pytest
 import random_joins
 
 from jupyter_hvd.tensor import tensor
+from jupyter_hvd.tensor.cost.counting import Data
 from jupyter_hvd.tensor.jax import kernel as kernel_module
 from jupyter_hvd.tensor.language.affine import Affine
 from jupyter_hvd.tensor.language.predicates import Related
+from jupyter_hvd.tensor.language.types import TupleSet
 from jupyter_hvd.tensor.lowering import coiteration, joins, lower
 from jupyter_hvd.tensor.lowering.coo import OUTSIDE
 from jupyter_hvd.tensor.lowering.ir import Load
@@ -545,3 +547,9 @@ def test_random_programs_agree_with_the_evaluator(seeds, monkeypatch):
     monkeypatch.setattr(kernel_module, "is_sparse", lambda _: True)
     random_joins.join_always(monkeypatch.setattr)
     assert sum(random_joins.check(seed, 4) for seed in seeds) > len(seeds) / 4
+
+
+def test_tuples_beyond_the_last_are_not_in_a_set():
+    found = Data(TupleSet(2), np.array([[0, 2], [1, 0]]))
+    columns = [np.array([0, 1, 1, 2]), np.array([2, 0, 2, 0])]  # (1, 2) lies within the ranges
+    assert found.holds(columns).tolist() == [True, True, False, False]

@@ -117,7 +117,9 @@ def _member(rows: Any, columns: list[Any]) -> Any:
         extent = int(high[k] - low[k]) + 1
         key, keys = key * extent + (a - low[k]), keys * extent + (rows[:, k] - low[k])
     asked: Any = np.where(inside, key, -1)
-    _, counts = _runs(np.sort(keys, kind="stable"), asked.reshape(-1), int(keys.max()) + 1)
+    _, counts = _runs(
+        np.sort(keys, kind="stable"), asked.reshape(-1), prod((high - low + 1).tolist())
+    )
     return (counts > 0).reshape(asked.shape)
 
 
