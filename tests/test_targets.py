@@ -41,8 +41,9 @@ def run(stack: Stack, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.long
 def test_programs_hold(stack: Stack) -> None:
-    """In one process, since each by itself would import TensorFlow anew."""
-    tests = [f"tests/test_programs.py::test_program[{name}]" for name in PROGRAMS]
+    """And a warm-up. In one process, since each by itself would import TensorFlow anew."""
+    programs = [f"tests/test_programs.py::test_program[{name}]" for name in PROGRAMS]
+    tests = [*programs, "tests/test_launch.py::test_warmup_epochs"]
     options = (
         "--quiet",
         "--override-ini=addopts=--import-mode=importlib",
@@ -51,14 +52,9 @@ def test_programs_hold(stack: Stack) -> None:
     )
     done = run(stack, "pytest", *options, *tests)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{len(PROGRAMS)} passed" in done.stdout
+    assert f"{len(tests)} passed" in done.stdout
 
 
-def test_warmup(stack: Stack) -> None:
-    program = ROOT / "tests" / "programs" / "fit_sgd_call.py"
-    done = run(stack, "jupyter_hvd", "run", program, "-n", 2, "--warmup-epochs", 1)
-    assert done.returncode == 0, done.stderr
-
-
+@pytest.mark.thorough
 def test_doctor(stack: Stack) -> None:
     assert run(stack, "jupyter_hvd", "doctor").returncode == 0

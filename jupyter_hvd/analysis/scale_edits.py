@@ -80,8 +80,11 @@ def changes_nothing(coercion: Coercion) -> bool:
 def operand_parentheses(node: cst.BaseExpression, operator: Literal["*", "**"]) -> tuple[str, str]:
     """The parentheses that an expression needs as the left operand of a product, quotient or power."""
     atoms = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Integer, cst.Float)
-    is_factor = operator == "*" and isinstance(node, cst.BinaryOperation)
-    binds = is_factor and isinstance(node.operator, _FACTORS)
+    binds = (
+        operator == "*"
+        and isinstance(node, cst.BinaryOperation)
+        and isinstance(node.operator, _FACTORS)
+    )
     return ("", "") if isinstance(node, atoms) or node.lpar or binds else ("(", ")")
 
 

@@ -145,9 +145,6 @@ def run_single(
 
     Args:
         launcher: a command that starts the program, more than once where it likes: its words. size: how many processes at most.
-
-    Raises:
-        LaunchError: there is no such command.
     """
     with (
         _status_folder(folder) as status,
@@ -157,18 +154,15 @@ def run_single(
         tempfile.TemporaryFile("w+", errors="replace", dir=folder.path) as said,
     ):
         command = [sys.executable, "-P", "-m", program.module, *_arguments(program, status)]
-        try:
-            process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
-                [*launcher, *command],
-                env=rank_environment(folder.job, {**lines.variables, **(environment or {})}),
-                stdin=subprocess.DEVNULL,
-                stdout=printed,
-                stderr=said,
-                text=True,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise LaunchError(f"{[*launcher, sys.executable][0]}: {error.strerror}") from None
+        process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
+            [*launcher, *command],
+            env=rank_environment(folder.job, {**lines.variables, **(environment or {})}),
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=said,
+            text=True,
+            start_new_session=True,
+        )
         with ended(process):
             try:
                 code = process.wait(timeout)

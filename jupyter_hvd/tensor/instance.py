@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from .derivative.matrices import expanded
 from .derivative.transforms import Pulled
 from .frontend.tracing.traced import Traced
 from .language.depth import deep
@@ -87,3 +88,10 @@ class Instance:
     def ssa(self) -> Program:
         """The Tensor SSA of what is computed."""
         return settled(self.differentiable)
+
+    @cached_property
+    @deep()
+    def computed(self) -> Program:
+        """As `ssa`, with the bodies of functions of whole arrays, where what is zero or not needed is not computed."""
+        whole = expanded(self.ssa)
+        return whole if whole is self.ssa else simplify(whole)

@@ -28,7 +28,8 @@ def put(folder: Path, name: str, text: str, *edits: tuple[str, str]) -> Path:
 
 
 def verdict(hvd: Any, original: Path, other: Path, *options: object) -> dict[str, Any]:
-    done = hvd("verify", original, "--against", other, "--json", "--timeout", 100, *options)
+    words = ("verify", original, "--against", other, "--json", "--timeout", 250, *options)
+    done = hvd(*words, timeout=900)
     assert done.stdout, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     assert done.returncode == (0 if found["holds"] else 1)

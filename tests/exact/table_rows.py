@@ -54,10 +54,11 @@ class Fault:
         Raises:
             ValueError: the conversion is not changed by it.
         """
-        ignored = (self.ignore,) if self.ignore else ()
         right = convert_source(source, options=Options()).code
-        code = convert_source(source, options=Options(ignore=ignored)).code
-        faulty = code.replace(self.before, self.after) if self.before else code
+        if self.ignore:
+            faulty = convert_source(source, options=Options(ignore=(self.ignore,))).code
+        else:
+            faulty = right.replace(self.before, self.after)
         if faulty == right:
             raise ValueError(f"the conversion is not changed by: {self.says}")
         return faulty
@@ -103,7 +104,7 @@ ROWS = (
         "row-6",
         "a patience of evaluations in a loop over steps",
         ("step_patience",),
-        NOT_SCALED_COUNTS,
+        NOT_SCALED_RATE,
     ),
     Row(
         "row-7",
@@ -290,7 +291,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--list", choices=LISTS, default="rows")
-    parser.add_argument("--batch", default=",".join(MODES))
+    parser.add_argument("--batch", default=",".join(MODES), help='"" for planted faults alone')
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     parser.add_argument("--no-faults", action="store_true", help="plant no fault")
     parser.add_argument("--into", type=Path, help="append outcomes as JSON; leave out known ones")
@@ -300,7 +301,9 @@ def main() -> int:
     lines = given.into.read_text().splitlines() if given.into and given.into.exists() else []
     outcomes = [Outcome(**json.loads(line)) for line in lines]
     done = {(o.program, o.column) for o in outcomes}
-    modes = given.batch.split(",")
+    modes = [mode for mode in given.batch.split(",") if mode]
+    if not {*modes} <= {*MODES}:
+        parser.error(f"--batch: {given.batch} is none of {', '.join(MODES)}")
     with starting_processes():
         for case in cases(rows, modes, sizes, not given.no_faults):
             if all((case.program, case.column(size)) in done for size in case.sizes):

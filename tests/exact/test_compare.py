@@ -33,6 +33,7 @@ from jupyter_hvd.verify.exact.texts import compare_texts, compared_lines
 from jupyter_hvd.verify.exact.verification import (
     ExactVerification,
     Noise,
+    agrees,
     differences,
     judge,
 )
@@ -333,6 +334,32 @@ def test_what_one_process_has_done_is_not_called_wrong() -> None:
     for sample, status in ((other, "fail"), (replace(two, events=()), "fail"), (two, "pass")):
         sampled = replace(Noise().with_sample(training(), sample, two, TOLERANCE), rounded={})
         assert judged(two, sampled, PRINTED).status == status
+
+
+def test_rounding_changes_the_same_number_of_another_epoch() -> None:
+    """Which epoch it shows in is chance; a difference that is much larger is none of rounding."""
+
+    def printed(*accuracies: float) -> Record:
+        lines = (f"epoch {n} accuracy {value}" for n, value in enumerate(accuracies))
+        return replace(training(), printed=tuple(lines))
+
+    one, sample = printed(0.96, 0.97, 0.98), printed(0.96, 0.974, 0.98)
+    for two, status in ((printed(0.964, 0.97, 0.98), "pass"), (printed(0.901, 0.97, 0.98), "fail")):
+        known = Noise(differences(one, one, TOLERANCE)).with_sample(one, sample, RANKS, TOLERANCE)
+        comparison = next(c for c in compare(one, two) if c.aspect == PRINTED)
+        assert judge(comparison, known, 2)[0].status == status
+
+
+def test_what_was_not_compared_is_not_equal() -> None:
+    two = replace(training(), printed=(*training().printed, "more"))
+    compared = differences(training(), two, TOLERANCE)
+    assert agrees(compared, LOSSES, "any")
+    assert not agrees(compared, PRINTED, "0.1")
+    larger = Comparison(FILES, "", differences=(Difference("a.npz", "4 bytes; 3 in one process"),))
+    assert not agrees({**compared, FILES: larger}, FILES, "a.npz kernel")
+    assert agrees({**compared, FILES: larger}, FILES, "b.npz kernel")
+    failed = differences(training(), replace(two, code=1), TOLERANCE)
+    assert not agrees(failed, LOSSES, "any")
 
 
 def test_what_holds() -> None:

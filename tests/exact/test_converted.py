@@ -112,7 +112,9 @@ def test_a_notebook(
 
 
 @pytest.mark.skipif(not HOROVODRUN.exists(), reason="no horovodrun")
-def test_started_by_horovodrun(tmp_path: Path) -> None:
+def test_started_by_horovodrun(
+    tmp_path: Path, run_forked_script: Callable[..., CompletedProcess[str]]
+) -> None:
     """Nothing of ours starts the ranks: they draw the same numbers, rank 0 alone prints and writes into the folder."""
     (tmp_path / "train.py").write_text(FILES)
     run(
@@ -125,7 +127,8 @@ def test_started_by_horovodrun(tmp_path: Path) -> None:
         "global",
         folder=tmp_path,
     )
-    alone = run(sys.executable, "train_hvd.py", folder=tmp_path)
+    environment = {**os.environ, **ENVIRONMENT}
+    alone = run_forked_script("train_hvd.py", cwd=tmp_path, env=environment).stdout
     assert alone.startswith("shared False of 1 ['drawn.txt', 'model.keras', ")
     first = (tmp_path / "drawn.txt").read_text()
     printed = run(HOROVODRUN, "-np", 2, sys.executable, "train_hvd.py", folder=tmp_path)

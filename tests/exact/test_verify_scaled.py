@@ -116,6 +116,16 @@ def test_evaluations_stay_as_many(scaled: Record, status: str) -> None:
     assert checks(evaluated(12, 4), scaled)["evaluations"] == status
 
 
+def test_evaluations_that_come_between_the_same_steps() -> None:
+    """An evaluation at the second step of an epoch, and one at its end, which is the second step of two ranks."""
+    sites = (Site("batch", LINE, ("row",)), Site("update", LINE, ("w",)))
+    call, update = Event(0, 4.0, np.zeros(0)), Event(1, 0.1, np.zeros(0))
+    step = (call, update)
+    original = Record(sites=sites, events=(*step, *step, call, *step, *step, call) * 3)
+    scaled = Record(sites=sites, events=(*step, *step, call, call) * 3)
+    assert checks(original, scaled)["evaluations"] == "pass"
+
+
 def test_calls_that_each_step_needs_are_no_evaluations() -> None:
     assert "evaluations" not in checks(ORIGINAL, RIGHT)
 

@@ -16,16 +16,22 @@ model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
 model.compile('sgd', 'mse')
 model.fit(x, y)
 """
-#: Commands that print something, by what they need.
+#: Commands that print something.
 PRINTING = (
-    *("convert train.py --diff", "convert train.py --json", "rule", "rule HVD601", "jobs"),
-    *("job plain.py --slurm -n 2 --force", "--help", "--version", "run --help"),
+    "convert train.py --diff",
+    "rule",
+    "jobs",
+    "job plain.py --slurm -n 2 --force",
+    "--help",
 )
+#: They print by the same functions: for `make test-thorough`.
+ALIKE = ("convert train.py --json", "rule HVD601", "--version", "run --help", "run plain.py -n 1")
 #: Commands that start processes of their own.
 VERIFY = "verify plain.py -n 2 --batch global"
-RUNNING = ("run plain.py -n 1 --no-log", "run plain.py -n 1", VERIFY, "doctor")
-#: Of these, those that print on standard output here: there are no jobs.
-FULL = tuple(c for c in (*PRINTING, *RUNNING) if c != "jobs")
+RUN = "run plain.py -n 1 --no-log"
+RUNNING = (RUN, VERIFY, "doctor")
+#: Of these, those that print on standard output here: there are no jobs, and `doctor` prints as `rule` does, after five seconds.
+FULL = tuple(c for c in (*PRINTING, *ALIKE, *RUNNING) if c not in ("jobs", "doctor"))
 
 
 @pytest.fixture
@@ -53,7 +59,10 @@ def shell(folder: Path, line: str, *, buffered: bool = True) -> subprocess.Compl
 
 def case(command: str, *more: object) -> object:
     """A command as a case; one that starts processes takes long."""
-    marks = pytest.mark.slow if command in RUNNING else ()
+    marks = [
+        *([pytest.mark.slow] if command in RUNNING else []),
+        *([pytest.mark.thorough] if command in ALIKE else []),
+    ]
     return pytest.param(command, *more, id=" ".join(map(str, (command, *more))), marks=marks)
 
 
@@ -61,7 +70,7 @@ def each(*commands: str) -> list[object]:
     return [case(command) for command in commands]
 
 
-@pytest.mark.parametrize("command", each(*PRINTING, *RUNNING[:2]))
+@pytest.mark.parametrize("command", each(*PRINTING, *ALIKE, RUN))
 def test_standard_output_is_closed(folder: Path, command: str) -> None:
     """Standard output is closed: what is asked for is done"""
     done = shell(folder, f"HVD {command} 1>&-")
@@ -117,7 +126,7 @@ def test_files_may_not_grow(folder: Path, command: str) -> None:
     assert done.stderr.count("jupyter hvd: ") <= 1
 
 
-@pytest.mark.parametrize("command", each(*PRINTING, *RUNNING))
+@pytest.mark.parametrize("command", each(*PRINTING, *ALIKE, *RUNNING))
 def test_the_working_folder_is_gone(folder: Path, command: str) -> None:
     """The working folder is removed: what needs none is done, what starts ranks says so"""
     (folder / "gone").mkdir()

@@ -962,7 +962,7 @@ REFUSED_TEXTS = {
     ),
     "tensorflow_1": (
         "a training in a session of TensorFlow 1 has no tape, and its gradients would not be averaged",
-        "import tensorflow.compat.v1 as tf\ntf.disable_v2_behavior()\nw = tf.Variable(1.0)\n"
+        "import tensorflow.compat.v1 as tf\ntf.disable_v2_behavior()  # fault\nw = tf.Variable(1.0)\n"
         "step = tf.train.GradientDescentOptimizer(0.1).minimize(w * w)  # fault\n"
         "with tf.Session() as session:\n    session.run(step)\n",
     ),

@@ -31,8 +31,9 @@ def run(seeds: range, depth: int, kind: str) -> tuple[int, Fraction, Fraction, l
     theorems.RATIOS, random_loops.RATIOS = theorems.Ratios(), random_loops.Ratios()
     random_jacobians.SEEN = random_jacobians.Seen()
     failures = []
-    if kind == "joins":
+    if kind in ("joins", "jacobians"):
         jax.config.update("jax_enable_x64", True)
+    if kind == "joins":
         random_joins.join_always(setattr)
     for seed in seeds:
         try:

@@ -166,6 +166,13 @@ def gaussian_kernel(X, Y):
     return np.sum(np.exp(-apart / 2))
 
 
+@case(draw(3))
+def volatility_of_a_step(x):
+    steps = 100
+    dt = 1 / steps
+    return np.sum(np.exp(x * np.sqrt(dt)))
+
+
 @case(draw(8))
 def moving_average(x):
     return np.sum(np.convolve(x, np.ones(3) / 3, mode="valid") ** 2)

@@ -242,6 +242,17 @@ def test_a_matrix_that_is_factored_once():
     assert not any(a.loops for a in steps)
 
 
+def test_what_nobody_asks_for_is_not_computed():
+    """Of singular values the gradient is `U V.T`: nothing is due to vectors."""
+
+    @tensor
+    def nuclear(A):
+        return np.linalg.norm(A, "nuc")
+
+    made, operands = prepared(nuclear.grad("A"), TALL)
+    assert len(made.plan(operands).steps) < 12
+
+
 def test_costs_are_those_of_textbooks():
     @tensor
     def solved(A: 'Float[Array, "n n"]', b: 'Float[Array, "n"]'):  # noqa: F821, F722

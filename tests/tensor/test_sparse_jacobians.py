@@ -280,3 +280,18 @@ def test_patterns_are_drawn():
     assert "<svg" not in graph.sparsity("x", "x")._repr_html_()
     large = stencil_1d.jacobian("u").pattern(np.zeros(600))._repr_html_()
     assert "600 × 600, 1,796 entries" in large
+
+
+@pytest.mark.parametrize("name", ["stencil_2d", "stencil_3d"])
+def test_counts_of_stencils_are_polynomials(name):
+    function, args = getattr(sparse_programs, name), draw()[name]
+    wrt = next(names for case, *names in CASES if case == name)
+    function(*args)
+    found = function.sparsity(*wrt).count
+    assert not found.counts
+    assert ("5*m*n" if name == "stencil_2d" else "7*depth*m*n") in str(found)
+    for sides in ((1, 1, 1), (1, 4, 2), (2, 2, 2), (3, 5, 4)):
+        shape = sides[: np.ndim(args[0])]
+        sizes = dict(zip(("n", "m", "depth"), shape, strict=False))
+        derivative = _sparse(function, wrt, "coo")
+        assert found.evaluate(**sizes) == derivative.pattern(np.ones(shape)).count

@@ -260,7 +260,7 @@ class TrainingBatches:
         """The batch sizes, by their names, that a step's loop passes to what gives it rows: `data.next_batch(batch_size)`."""
         loop = self.module.enclosing(step, (cst.For, cst.While))
         for node in self._loops.behind(step) if loop is not None else ():
-            if not isinstance(node, cst.Call) or loop not in self.module.ancestors(node):
+            if not isinstance(node, cst.Call) or loop not in {*self.module.ancestors(node)}:
                 continue
             if self.values.kinds(node) != {Kind.UNKNOWN}:
                 continue

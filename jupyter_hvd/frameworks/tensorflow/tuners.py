@@ -74,12 +74,15 @@ class Tuners:
     @cached_property
     def _builders(self) -> frozenset[cst.CSTNode]:
         classes = self._values.classes
-        found = {m for owner in self._classes for m in classes.methods(owner, "build")}
+        found: set[cst.CSTNode] = set()
+        for owner in self._classes:
+            found |= {*classes.methods(owner, "build")}
         for call in self._values.index.calls:
             arg = argument(call, "hypermodel", 0)
             makes = any(value.kind is Role.TUNER for value in self._values.of(call))
             if arg is not None and makes | any(map(self._is_class, self._values.of(call.func))):
-                found |= {v.node for v in self._values.of(arg.value) if _is_function(v)}
+                values = self._values.of(arg.value)
+                found |= {v.node for v in values if isinstance(v.node, cst.FunctionDef)}
         return frozenset(found)
 
     @cached_property
@@ -107,10 +110,6 @@ class Tuners:
             pending += node.children
             if isinstance(node, cst.Assign):
                 yield node
-
-
-def _is_function(value: Value) -> bool:
-    return isinstance(value.node, cst.FunctionDef)
 
 
 def _is_super(call: cst.Call) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from math import comb
+from operator import itemgetter
 
 from ..language.affine import Affine
 from ..language.depth import deep
@@ -54,6 +55,7 @@ from ..polyhedral import sets
 from ..reference.evaluate import Environment, holds, points
 
 Monomial = tuple[tuple[str, int], ...]
+FEW = 8  # values of an index that are counted one by one
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,11 @@ class Polynomial:
             rest = tuple(factor for factor in monomial if factor[0] != name)
             parts.setdefault(power, {})[rest] = k
         return {power: _polynomial(terms) for power, terms in parts.items()}
+
+    def substitute(self, name: str, value: Polynomial) -> Polynomial:
+        """With a polynomial in place of a name."""
+        terms = (k * value.power(power) for power, k in self.by_powers_of(name).items())
+        return sum(terms, Polynomial())
 
     def evaluate(self, sizes: Mapping[str, int]) -> Fraction:
         total = Fraction(0)
@@ -353,10 +360,18 @@ def _count(indices: tuple[str, ...], p: Predicate, weight: Polynomial) -> list[P
         return []
     if not indices:
         return [(p, weight)]
-    *outer, index = indices
-    lower, upper, rest = [], [], []
+    found = _between_bounds(indices, p, weight)
+    return _value_by_value(indices, p, weight) if found is None else found
+
+
+def _bounds(index: str, p: Predicate) -> tuple[list[Affine], list[Affine], list[Predicate]] | None:
+    """The lower and the upper bounds of an index, and what does not bound it; None where a multiple of it is bounded."""
+    lower: list[Affine] = []
+    upper: list[Affine] = []
+    rest: list[Predicate] = []
     for part in conjuncts(p):
-        assert isinstance(part, Compare)
+        if not isinstance(part, Compare):
+            return None
         k = part.difference.coefficient(index)
         if k == 0:
             rest.append(part)
@@ -370,6 +385,48 @@ def _count(indices: tuple[str, ...], p: Predicate, weight: Polynomial) -> list[P
             lower.append(bound)
         if part.op == "=" or k == -1:
             upper.append(bound)
+    return lower, upper, rest
+
+
+def _value_by_value(
+    indices: tuple[str, ...], p: Predicate, weight: Polynomial
+) -> list[Piece] | None:
+    """As `_count`, where the last index has at most `FEW` values, whatever the others are: each by itself. So |i| + |j| ≤ 1 is
+    counted, whose bounds of i, put together, are those of 2·i.
+    """
+    *outer, index = indices
+    bounds = _bounds(index, p)
+    if bounds is None:
+        return None
+    widths = ((b - a, a) for a in bounds[0] for b in bounds[1])
+    narrow = min(
+        ((w.constant, a) for w, a in widths if w.is_constant), key=itemgetter(0), default=None
+    )
+    if narrow is None or narrow[0] >= FEW:
+        return None
+    width, low = narrow
+    result: list[Piece] = []
+    for k in range(width + 1):
+        at = low + k
+        here = substitute_predicate(p, {index: at})
+        inner = _count(
+            tuple(outer), sets.simplify(here, ()), weight.substitute(index, Polynomial.of(at))
+        )
+        if inner is None:
+            return None
+        result += inner
+    return result
+
+
+def _between_bounds(
+    indices: tuple[str, ...], p: Predicate, weight: Polynomial
+) -> list[Piece] | None:
+    """As `_count`, where no multiple of the last index is bounded."""
+    *outer, index = indices
+    bounds = _bounds(index, p)
+    if bounds is None:
+        return None
+    lower, upper, rest = bounds
     result: list[Piece] = []
     for a in range(len(lower)):
         for b in range(len(upper)):

@@ -180,7 +180,5 @@ def _fixed(region: Predicate) -> Iterator[tuple[str, int]]:
 
 def _at(polynomial: Polynomial, values: Mapping[str, int]) -> Polynomial:
     for name, value in values.items():
-        parts = polynomial.by_powers_of(name).items()
-        terms = (q * Polynomial.of(value**power) for power, q in parts)
-        polynomial = sum(terms, Polynomial())
+        polynomial = polynomial.substitute(name, Polynomial.of(value))
     return polynomial

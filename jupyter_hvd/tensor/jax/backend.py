@@ -41,7 +41,7 @@ def kernel(
     computed by default.
     """
     kinds = [(x, t) for x, t, _ in instance.parameters]
-    return Kernel(program or instance.ssa, kinds, sizes, instance.primal, dict(constants))
+    return Kernel(program or instance.computed, kinds, sizes, instance.primal, dict(constants))
 
 
 def planned(made: Kernel, arguments: Sequence[Any]) -> Plan:

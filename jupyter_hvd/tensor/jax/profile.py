@@ -104,7 +104,8 @@ def profile(
     `progress(done, total)` is called after each; `cancelled()` is asked between them and ends the
     profile with ProfileCancelledError.
     """
-    made, given = kernel(instance, sizes), tuple(arguments.values())
+    made = kernel(instance, sizes, program=instance.ssa)
+    given = tuple(arguments.values())
     with keeping_float64(is_double(made.kinds, given)):
         return _profiled(made, instance.ssa, given, repeats, progress, cancelled)
 

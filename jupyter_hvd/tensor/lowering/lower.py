@@ -214,8 +214,8 @@ class _Lowering(Pieces):
                 return (self.loop(rhs),)
             case Application(gens, definition, operands):
                 dims = tuple([ranges(self.gens[x]) for x in operands])
-                made = Whole(gens, definition, tuple(map(self.whole, operands)), dims)
-                return (self.piece(made, identity(gens)),)
+                applied = Whole(gens, definition, tuple(map(self.whole, operands)), dims)
+                return (self.piece(applied, identity(gens)),)
             case Part(source, place, _, gens):
                 (histories,) = self.pieces[source]
                 kept = (source, place) in self.kept

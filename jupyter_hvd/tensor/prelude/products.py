@@ -105,8 +105,8 @@ def norm(x: Array, ord=None, axis=None, keepdims=False):  # noqa: A002 - NumPy's
         return made if keepdims else np.squeeze(made, axes)
     if len(axes) == 2 and x.ndim == 2 and ord in ("nuc", 2, -2):
         values = np.linalg.svd(x, compute_uv=False)
-        reduced = {"nuc": np.sum, 2: np.max, -2: np.min}[ord]
-        made = reduced(values)
+        extreme = np.max if ord == 2 else np.min
+        made = np.sum(values) if ord == "nuc" else extreme(values)
         return np.reshape(made, (1, 1)) if keepdims else made
     raise TensorError(
         f"the norm of order {ord!r}",

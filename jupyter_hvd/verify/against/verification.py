@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack
@@ -170,6 +171,8 @@ def verify_against(
     hosts_for(size, None)
     if size < 2 or (steps is not None and steps < 1) or not timeout > 0:
         raise LaunchError(f"{size} ranks, {steps} steps within {timeout:g} s: needs 2, 1 and more than 0")  # fmt: skip
+    if launcher is not None and shutil.which(launcher[0]) is None:
+        raise LaunchError(f"--launcher {launcher[0]}: there is no such command")
     folders = ((beside or original.path.parent).resolve(), other.path.parent.resolve())
     found: list[Check] = []
 

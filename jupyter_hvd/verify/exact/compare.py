@@ -40,6 +40,8 @@ class Difference:
         key: names the thing, the same for any two records.
         detail: what it is in both. step: at which it shows first, 0 where that is not known. line: of the program.
         ends: whether nothing after it could be compared.
+        kind: the same for numbers that a text has again and again, as those of each epoch; "" for none.
+        size: by how much such a number differs.
     """
 
     key: str
@@ -47,6 +49,8 @@ class Difference:
     step: int = 0
     line: str = ""
     ends: bool = False
+    kind: str = ""
+    size: float = 0.0
 
     def __str__(self) -> str:
         at = [f"at step {self.step}"] * bool(self.step) + [self.line] * bool(self.line)
@@ -277,7 +281,10 @@ def compare_printed(one: Record, two: Record, tolerance: float) -> Comparison:
     )
     count, differing = compare_texts(ours, theirs, tolerance)
     lines = {text: line for text, line in reversed(one.prints) for text in compared_lines([text])}
-    found = tuple(Difference(d.key, d.detail, 0, lines.get(d.ours, ""), d.ends) for d in differing)
+    found = tuple(
+        Difference(d.key, d.detail, 0, lines.get(d.ours, ""), d.ends, d.kind, d.size)
+        for d in differing
+    )
     observed = number_of(count, "line", "lines")
     return Comparison(PRINTED, observed or ("1 line" if found else ""), count, found)
 
@@ -301,7 +308,16 @@ def compare_content(name: str, one: Content, two: Content, tolerance: float) -> 
         sizes = f"{two.size} bytes; {one.size} in one process"
         return [Difference(name, f"{name} has {sizes if one.size != two.size else 'another form'}")]
     _, differing = compare_texts(one.lines or (), two.lines or (), tolerance)
-    found = [Difference(f"{name} {d.key}", f"{name}: {d.detail}", ends=d.ends) for d in differing]
+    found = [
+        Difference(
+            f"{name} {d.key}",
+            f"{name}: {d.detail}",
+            ends=d.ends,
+            kind=f"{name} {d.kind}" * bool(d.kind),
+            size=d.size,
+        )
+        for d in differing
+    ]
     for key in sorted({*one.arrays, *two.arrays}):
         a, b = one.arrays.get(key), two.arrays.get(key)
         apart = "it is missing" if a is None or b is None else difference(a, b, tolerance)

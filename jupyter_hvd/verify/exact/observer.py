@@ -316,6 +316,7 @@ class Observer:
         import tensorflow as tf
 
         parts = [part for part in tf.nest.flatten(given) if is_array(part)]
+        parts = [*map(row_sums, parts)]
         if parts:
             rows = tf.shape(parts[0])[0]
             projections = tf.add_n([row_projections(tf.convert_to_tensor(p)) for p in parts])
@@ -552,11 +553,22 @@ def is_array(given: Any) -> bool:
 
     if isinstance(given, np.ndarray):
         return given.ndim > 0 and given.dtype.kind in "biuf"
+    if isinstance(given, tf.SparseTensor):
+        return given.shape.rank == 2 and (given.dtype.is_floating or given.dtype.is_integer)
     return (
         isinstance(given, tf.Tensor)
         and given.shape.rank not in (None, 0)
         and (given.dtype.is_floating or given.dtype.is_integer)
     )
+
+
+def row_sums(part: Any) -> Any:
+    """The sum of each row of a sparse matrix, shape `(rows, 1)`; anything else as it is."""
+    import tensorflow as tf
+
+    if isinstance(part, tf.SparseTensor):
+        return tf.sparse.reduce_sum(part, axis=1, keepdims=True)
+    return part
 
 
 def row_projections(tensor: Any) -> Any:

@@ -32,12 +32,15 @@ class TextDifference:
     Attributes:
         key: `LINE` or `LINE.NUMBER`, counted from 0, among the lines that are compared.
         ours: the line of the first text, "" where there is none. ends: whether nothing after it was compared.
+        kind: of a number: its place in a line of such words. size: by how much it differs.
     """
 
     key: str
     detail: str
     ours: str = ""
     ends: bool = False
+    kind: str = ""
+    size: float = 0.0
 
 
 def compared_lines(lines: Iterable[str]) -> list[str]:
@@ -67,7 +70,13 @@ def compare_texts(
             return number, [*found, TextDifference(str(number), detail, ours, ends=True)]
         pairs = zip(NUMBER.findall(ours), NUMBER.findall(theirs), strict=True)
         found += [
-            TextDifference(f"{number}.{place}", f"{b} instead of {a} in {shown(ours)}", ours)
+            TextDifference(
+                f"{number}.{place}",
+                f"{b} instead of {a} in {shown(ours)}",
+                ours,
+                kind=f"{words(ours)} {place}",
+                size=abs(float(a) - float(b)),
+            )
             for place, (a, b) in enumerate(pairs)
             if not equal_numbers(a, b, tolerance)
         ]

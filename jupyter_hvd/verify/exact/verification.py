@@ -140,15 +140,23 @@ class Noise:
         return (
             any(d.key == difference.key for d in again)
             or any(d.key == difference.key and d.step <= SLACK * difference.step for d in rounded)
+            or any(is_of_kind(difference, d) for d in rounded)
             or any(agrees(compared, aspect, difference.key) for compared in self.of_ranks)
         )
 
 
+def is_of_kind(difference: Difference, rounded: Difference) -> bool:
+    """Whether rounding changes a number that is printed in the same words, as in another epoch, by as much or more."""
+    same = bool(rounded.kind) and rounded.kind == difference.kind
+    return same and difference.size <= SAMPLE * rounded.size
+
+
 def agrees(compared: Mapping[str, Comparison], aspect: str, key: str) -> bool:
-    """Whether two records were compared to the end, and are equal in one thing."""
+    """Whether two records were compared to the end, and are equal in one thing, or in the file that it is a part of."""
     found = compared[aspect].differences
-    whole = not compared[STEPS].differences and not any(d.ends for d in found)
-    return whole and all(d.key != key for d in found)
+    whole = not (compared[ENDING].differences or compared[STEPS].differences)
+    differs = any(d.ends or d.key == key or key.startswith(f"{d.key} ") for d in found)
+    return whole and not differs
 
 
 def differences(one: Record, two: Record | None, tolerance: float) -> Mapping[str, Comparison]:
@@ -551,11 +559,7 @@ class Runner:
     def by_launcher(
         self, name: str, launcher: Sequence[str], size: int, limit: Mapping[str, str], most: int
     ) -> Run:
-        """At most `size` processes that a command of the user's starts.
-
-        Raises:
-            LaunchError: there is no such command.
-        """
+        """At most `size` processes that a command of the user's starts."""
         folder, program, environment = self.prepare(name, size, limit)
         with self.reporting(folder, name, most), ended_with(self.folder.job):
             result, _ = run_single(

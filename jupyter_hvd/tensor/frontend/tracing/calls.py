@@ -363,7 +363,9 @@ class Tracer(Selections):
                 "call it outside, and pass the result",
             )
         if constant and not named_arguments and module in ("math", "numpy", "builtins"):
-            return self._lifted(function(*arguments))
+            exact = module != "numpy"  # which takes no fractions, as `1 / n` of a number n is
+            given = (x if exact or not isinstance(x, Fraction) else float(x) for x in arguments)
+            return self._lifted(function(*given))
         if module not in _MODULES or f is None:
             help_ = (
                 "write it out with comprehensions and `sum`; docs/numpy.md lists what there is"
