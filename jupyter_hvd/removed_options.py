@@ -33,7 +33,7 @@ def removed_value(name: str, value: Any) -> str:
 
 def removed_words(words: Sequence[str]) -> str:
     """What to use instead of the first removed option or value on a command line; "" if there is none."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip(words, [*words, ""][1:], strict=True):
         if not word.startswith("--"):
             continue
         name, given, value = word[2:].partition("=")

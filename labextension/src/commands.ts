@@ -203,7 +203,8 @@ export function addCommands(parts: ICommandParts): void {
         if (!isReadOnly) {
           await notebook.context.save();
         }
-        const cwd = PathExt.dirname(path);
+        // Relative to the server's folder; for nothing, it takes the one that it was started in.
+        const cwd = PathExt.dirname(path) || '.';
         const opened: ITerminalTab = await commands.execute('terminal:create-new', {
           cwd
         });

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jupyter_hvd.magics import distribute_parser, hvd_parser
 from jupyter_hvd.rank.serialization import SerializedValue
 from jupyter_hvd.rank.variables import (
     MOST_CHARACTERS,
@@ -95,3 +96,8 @@ def test_what_catches_every_error_is_stopped_too() -> None:
     with pytest.raises(TooSlow), time_limit(0.05):
         never_ends()
     assert time.monotonic() - started < 2
+
+
+def test_magics_need_no_arguments() -> None:
+    assert distribute_parser().parse_line("").n is None
+    assert hvd_parser().parse_line("", default="status").command == "status"
