@@ -14,11 +14,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "generated"))
 
 import scaled_process
 from scaled_process import ScaledRun
-from shared_laboratory import PROGRAMS
-from test_scaled import TABLE
 
 from jupyter_hvd import convert_source
 from jupyter_hvd.verify.exact.scaling import check_scaling
+
+from .table_rows import PROGRAMS_OF_ROWS, path_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("scaled process")]
 Run = Callable[[str, int], ScaledRun]
@@ -56,7 +56,7 @@ def run() -> Iterator[Run]:
 
 
 def converted(name: str) -> str:
-    outcome = convert_source((PROGRAMS / f"{name}.py").read_text())
+    outcome = convert_source(path_of(name).read_text())
     assert outcome.status == "converted", outcome.diagnostics
     return outcome.code
 
@@ -74,7 +74,7 @@ def judged(run: Run, name: str, code: str, size: int) -> dict[str, str]:
 
 @cache
 def original_of(run: Run, name: str) -> ScaledRun:
-    return run((PROGRAMS / f"{name}.py").read_text(), 1)
+    return run(path_of(name).read_text(), 1)
 
 
 def cases(names: list[str]) -> list:
@@ -84,7 +84,7 @@ def cases(names: list[str]) -> list:
     ]
 
 
-@pytest.mark.parametrize("name", cases([*TABLE]))
+@pytest.mark.parametrize("name", cases([*PROGRAMS_OF_ROWS]))
 def test_each_row_is_scaled_right(run: Run, name: str) -> None:
     found = {size: judged(run, name, converted(name), size) for size in (2, 3)}
     wrong = {s: f for s, f in found.items() if any(not t.startswith("unknown") for t in f.values())}
