@@ -37,16 +37,27 @@ def conversion_limit(path: Path, seconds: float = CONVERSION_SECONDS) -> Iterato
         return
     from .convert.engine import stage
 
+    ended: list[TooLongError] = []
+
     def end(_: int, frame: FrameType | None) -> None:  # noqa: ARG001 — what a handler is given
-        raise TooLongError(
-            f"{path}: the conversion took more than {seconds:g} s and was ended while it {stage.get()}; "
-            "make the program shorter, move parts of it into modules, or allow more with --conversion-limit S"
+        ended.append(
+            TooLongError(
+                f"{path}: the conversion took more than {seconds:g} s and was ended while it {stage.get()}; "
+                "make the program shorter, move parts of it into modules, or allow more with --conversion-limit S"
+            )
         )
+        raise ended[-1]
 
     before = signal.signal(signal.SIGALRM, end)
     signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
     try:
         yield
+    except TooLongError:
+        raise
+    except Exception as error:
+        if ended:  # a library's `finally` failed where it was ended
+            raise ended[0] from error
+        raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

@@ -176,6 +176,7 @@ def shortened(text: str) -> str:
 #: Python's own containers are read no further than is shown of them.
 SHORT = reprlib.Repr()
 SHORT.maxstring = SHORT.maxother = SHORT.maxlong = MOST_CHARACTERS
+SHORT.fillvalue = "…"
 
 
 class TooSlow(BaseException):
