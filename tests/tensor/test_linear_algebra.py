@@ -7,6 +7,7 @@ import inspect
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg
+import mpmath
 import numpy as np
 import of_jax
 import pytest
@@ -39,6 +40,21 @@ def operands(definition, n=4):
         return [first, draw(n, n)]
     factors = linear_algebra.FACTORS.compute(first)
     return [first, factors, draw(n, 2)][: len(definition.ranks)]
+
+
+@pytest.mark.parametrize("norm", [5.2, 8, 10.5, 20, 42])
+def test_an_exponential_is_exact_to_rounding(norm):
+    """JAX's own loses half of the digits where the norm is a little below twice what it approximates."""
+    A = draw(4, 4) ** 2
+    A = A / A.sum(0).max() * norm
+    with keeping_float64(True):
+        found = jax.jit(FUNCTIONS["expm"])(A)
+    np.testing.assert_allclose(found, exact_exponential(A), rtol=1e-11)
+
+
+def exact_exponential(A):
+    with mpmath.workdps(40):
+        return np.array(mpmath.expm(mpmath.matrix(A.tolist())).tolist(), dtype=float)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -90,8 +90,24 @@ def _svd(a: Any) -> Any:
     return jnp.concatenate([u, s[..., None, :], jnp.swapaxes(v, -1, -2)], -2)
 
 
+#: The largest norm of a matrix for which the Padé approximant of degree 13 (7 in float32) is exact to rounding (Higham, "The
+#: scaling and squaring method for the matrix exponential revisited", 2005), and the most squarings, beyond which all overflows.
+APPROXIMATED, APPROXIMATED_FLOAT32, SQUARINGS = 5.371920351148152, 3.925724783138660, 16
+
+
 def _expm(a: Any) -> Any:
-    return jsl.expm(a) if a.ndim == 2 else jax.vmap(_expm)(a)
+    """The exponential of matrices. JAX's own rounds the number of squarings down, which costs up to half of the digits."""
+    if a.ndim > 2:
+        return jax.vmap(_expm)(a)
+    largest = APPROXIMATED if a.dtype == jnp.float64 else APPROXIMATED_FLOAT32
+    wanted = jnp.ceil(jnp.log2(jnp.abs(a).sum(0).max() / largest))
+    squarings = lax.stop_gradient(jnp.clip(wanted, 0, SQUARINGS))
+    return lax.fori_loop(
+        0,
+        SQUARINGS,
+        lambda k, x: lax.cond(k < squarings, lambda x: x @ x, lambda x: x, x),
+        jsl.expm(a * 0.5**squarings),
+    )
 
 
 #: XLA's counterpart of each definition without a body.
