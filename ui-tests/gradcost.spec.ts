@@ -350,7 +350,7 @@ test('two panels in one notebook do not meet', async ({ page, request }) => {
   await expect(
     corner.getByText(/JAX alone would differentiate this worse/)
   ).toBeVisible();
-  await expect(total(corner, 'Plain jax.grad')).toHaveAttribute('value', /^\d+$/);
+  await expect(total(corner, 'jax.grad')).toHaveAttribute('value', /^\d+$/);
   await energy.getByRole('checkbox', { name: 'A', exact: true }).click();
   await expect(total(energy, 'Gradient')).not.toHaveAttribute('value', '16320');
   await expect(corner.getByRole('checkbox', { name: 'x' })).toBeChecked();
