@@ -17,7 +17,7 @@ import { convertIcon } from './icons';
 import { CommandIDs } from './ids';
 import { openNotebook } from './notebooks';
 import { HvdApi } from './request';
-import { runCommand } from './run';
+import { runCommand } from './shell';
 import { ConversionSession, StaleError } from './session';
 import { Settings } from './settings';
 import { ConversionTab } from './tab';
@@ -200,6 +200,10 @@ export function addCommands(parts: ICommandParts): void {
         tracker.currentWidget !== null && commands.hasCommand('terminal:create-new'),
       execute: async () => {
         const { isReadOnly, notebook, path, workers } = current()!;
+        const command = runCommand(PathExt.basename(path), workers);
+        if (command === null) {
+          return; // the panel says why
+        }
         if (!isReadOnly) {
           await notebook.context.save();
         }
@@ -208,7 +212,6 @@ export function addCommands(parts: ICommandParts): void {
         const opened: ITerminalTab = await commands.execute('terminal:create-new', {
           cwd
         });
-        const command = runCommand(PathExt.basename(path), workers);
         opened.content.session.send({ type: 'stdin', content: [command] });
       }
     },

@@ -4,12 +4,22 @@ import React, { useState } from 'react';
 import { useView } from './context';
 import { WorkersInput } from './fields';
 import { CommandIDs } from './ids';
+import { runCommand } from './shell';
 
 /** How a converted notebook is run on several ranks: in its own kernel it stays one. */
 export function RunHint(): JSX.Element {
   const { commands, session, trans } = useView();
   const [copied, setCopied] = useState('');
   const command = runCommand(PathExt.basename(session.path), session.workers);
+  if (command === null) {
+    return (
+      <p className="jp-hvd-run">
+        {trans.__(
+          'To run the notebook, rename it: a terminal takes control characters in its name for keys.'
+        )}
+      </p>
+    );
+  }
   const copy = async (): Promise<void> => {
     await navigator.clipboard.writeText(command);
     setCopied(command);
@@ -50,13 +60,4 @@ export function RunHint(): JSX.Element {
       </p>
     </div>
   );
-}
-
-/** The command that runs a notebook on some ranks, as a POSIX shell reads it. */
-export function runCommand(name: string, ranks: number): string {
-  const quoted = /^[\w.+-][\w.+/-]*$/.test(name)
-    ? name
-    : `'${name.replace(/'/g, "'\\''")}'`;
-  const file = name.startsWith('-') ? `./${name}` : quoted;
-  return `jupyter hvd run ${file} -n ${ranks || 1}`;
 }
