@@ -292,13 +292,17 @@ def find_own_fault(own: Process, alone: Process, one_rank: Walk | None, size: in
     return replace(fault, kind=kind, detail=f"on 1 rank already, {fault.detail}")
 
 
+#: How the reason begins for which nothing can be compared with an original that is random beyond its seeds.
+RANDOM_ORIGINAL = "two runs of the original with equal seeds differ"
+
+
 def explain_by_noise(fault: Fault, again: Walk, rounded: Walk) -> str:
     """Why a difference from the original says nothing about the ranks; "" where it does.
 
     Args:
         again, rounded: comparisons of the original with itself, and with itself where it rounds otherwise.
     """
-    said = "two runs of the original with equal seeds differ"
+    said = RANDOM_ORIGINAL
     for noise, slack in ((again, 1), (rounded, SLACK)):
         begins = noise.fault.step if noise.fault is not None else noise.counts[BEFORE] + 1
         if noise.fault is None and not noise.unjudged:

@@ -31,7 +31,7 @@ from ..exact.verification import (
 )
 from ..workspace import changed, check_room, state_beside
 from .faults import BROADCAST, COUNT, GRADIENTS, UPDATE, Fault, Mode, find_exit_fault, find_mode
-from .judgement import ONE_RANK, MoreRuns, find_step_fault, judge_with
+from .judgement import ONE_RANK, RANDOM_ORIGINAL, MoreRuns, find_step_fault, judge_with
 from .steps import Process, process_of
 
 #: What a program that is distributed by `tf.distribute` has in it.
@@ -101,10 +101,13 @@ class AgainstVerification:
         if self.compared:
             same += f" for {self.compared} of {self.steps} steps"
             return f"On {self.size} ranks {same}. Later ones were not compared: {self.unjudged}."
-        return (
-            f"On {self.size} ranks no error was found: they begin with equal weights, average their gradients and stay equal. "
-            f"Losses and weights were not compared with the original: {self.unjudged}."
+        between = (
+            f"On {self.size} ranks no error was found: they begin with equal weights, average their gradients and stay "
+            "equal."
         )
+        if self.unjudged.startswith(RANDOM_ORIGINAL):
+            return f"Whether it trains as the original does cannot be judged: {self.unjudged}. {between}"
+        return f"{between} Losses and weights were not compared with the original: {self.unjudged}."
 
     def as_json(self) -> dict[str, Any]:
         return {
