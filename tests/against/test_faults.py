@@ -166,6 +166,26 @@ def test_rounding_explains_what_it_makes_as_well_and_no_more() -> None:
     assert {c.status for c in found.checks(2) if c.check == "2 ranks: loss"} == {"unknown"}
 
 
+def test_an_original_that_takes_other_examples_each_time_judges_none_of_them() -> None:
+    """Whole runs are compared where no step is: here losses differ, too."""
+    own = process(OWN, OWN)  # two epochs
+    other = [replace(s, rows=s.rows + 7, loss=s.loss + 7) for s in RANKS]
+    ranks = tuple(process(s, s) for s in other)
+    found = judge(own, ranks, (), "exact", 1e-4)
+    assert found.first is not None
+    assert (found.first.kind, found.needs_noise) == ("other data on a rank", True)
+    step = replace(OWN, rows=OWN.rows + 3, loss=OWN.loss + 3)
+    again = process(step, step)
+    random = judge(own, ranks, (), "exact", 1e-4, (again, again))
+    assert random.first is None
+    assert random.noise.startswith(
+        "two runs of the original with equal seeds differ from step 1 on ("
+    )
+    same = judge(own, ranks, (), "exact", 1e-4, (own, own))
+    assert same.first is not None
+    assert same.first.kind == "other data on a rank"
+
+
 def test_no_check_passes_on_what_was_not_observed() -> None:
     bare = process(replace(OWN, rows=None, gradients=None, loss=float("nan")))
     found = judge(bare, (bare, bare), (), "exact", 1e-4)

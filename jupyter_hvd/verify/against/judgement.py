@@ -44,6 +44,7 @@ BETWEEN_RANKS: frozenset[Kind] = frozenset(
     {"not averaged", "weights not broadcast", "optimizer state not broadcast"}
 )
 MOMENTS: Kind = "moments of batch normalisation local"
+OTHER_DATA: Kind = "other data on a rank"
 #: The other program on one rank, compared with the original.
 ONE_RANK = "the program on 1 rank"
 #: What ranks that begin with other random numbers show is at their second step.
@@ -115,8 +116,10 @@ class Judgement:
     @property
     def needs_noise(self) -> bool:
         """Whether a fault may be one of rounding, or of an original that does not train twice alike."""
-        fault = self.paired.fault
-        return fault is not None and fault is self.first and fault.kind not in BETWEEN_RANKS
+        fault = self.first
+        if fault is None or fault.kind in BETWEEN_RANKS:
+            return False
+        return fault is self.paired.fault or fault.kind == OTHER_DATA
 
     @property
     def needs_own_seeds(self) -> bool:
@@ -207,6 +210,9 @@ def judge(
         faults.append(Fault("the same data on all ranks", DATA, detail, 1, line))
     elif paired.unjudged or not paired.counts[DATA]:
         fault, said[DATA] = find_data_fault(own, ranks)
+        if fault is not None and noise and find_data_fault(own, noise[:1])[0] is not None:
+            reason = reason or f"{RANDOM_ORIGINAL} from step 1 on (they take other examples)"
+            fault, said[DATA] = None, f"not judged: {reason}"
         faults.append(fault)
     between = compare_ranks(own, ranks, tolerance)
     own_seeds = compare_ranks(own, seeded, tolerance) if seeded else Walk(Counter())
