@@ -244,6 +244,8 @@ def check_evaluations(original: Record, scaled: Record, size: int) -> list[Check
     # Two evaluations, as at a step and at the end of an epoch, may come between the same two steps of N ranks.
     if one == many or before == after:
         return [Check(name, "pass", said)]
+    if (one, many) == (original.steps, scaled.steps):
+        return [Check(name, "pass", f"{said}, after each step")]  # there is no shorter period
     if one and many in (one * size, one // size):
         words = factor_in_words(many / one, size) if one % size == 0 else f"divided by {size}"
         wrong = f"{said}, {words}: a period or a patience is not counted in its unit"
