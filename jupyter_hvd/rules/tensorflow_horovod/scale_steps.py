@@ -97,8 +97,10 @@ def converted(text: str, coercion: Coercion) -> str:
         )
     if coercion.power == -1:
         steps = f"{text} → {text} / ranks"
-        if text.isdecimal() and int(text) % RANKS:
-            steps += f", rounded down ({RANKS} ranks: {max(1, int(text) // RANKS)})"
+        if text.isdecimal() and int(text) < RANKS:
+            steps += ", at least 1"
+        elif text.isdecimal() and int(text) % RANKS:
+            steps += f", rounded down ({RANKS} ranks: {int(text) // RANKS})"
         return (
             f"{steps}: it counts steps ({coercion.reason}), of which {RANKS} ranks take 1/{RANKS}"
         )
