@@ -303,7 +303,8 @@ class Observer:
                 return call(layer, *args, **options)
             if isinstance(layer, model):
                 self._models.setdefault(id(layer), layer)
-                self._note_batch(args[0])
+                if not sharing.active:  # else each rank is given all rows, which says nothing of its own
+                    self._note_batch(args[0])
             self._calls += 1
             try:
                 return call(layer, *args, **options)
