@@ -303,7 +303,8 @@ class Observer:
                 return call(layer, *args, **options)
             if isinstance(layer, model):
                 self._models.setdefault(id(layer), layer)
-                if not sharing.active:  # else each rank is given all rows, which says nothing of its own
+                # Ranks that share each batch are all given all of its rows.
+                if not sharing.active:
                     self._note_batch(args[0])
             self._calls += 1
             try:
