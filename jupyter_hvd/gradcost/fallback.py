@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from ..tensor.language.units import in_seconds
 from .report import (
     Advice,
     Compared,
@@ -25,7 +26,7 @@ from .report import (
     Times,
 )
 from .svg import Series, plot
-from .wording import against, comparison, number, seconds, spread
+from .wording import against, comparison, number, spread
 from .wording import ratio as spelt
 
 MIME = "application/vnd.jupyter-hvd.gradcost+json"
@@ -105,7 +106,7 @@ def measured_text(m: Measured) -> str:
         jax = f", jax.grad {spread(m.jax_adjoint, m.jax_spread)}: {comparison(m.faster)}"
     return (
         f"measured at {m.at or 'these arguments'} on {m.device} in {m.dtype}, {m.repeats} rounds in turn: "
-        f"value {seconds(m.value)}, gradient {spread(m.adjoint, m.adjoint_spread)}{jax}"
+        f"value {in_seconds(m.value)}, gradient {spread(m.adjoint, m.adjoint_spread)}{jax}"
     )
 
 
@@ -118,7 +119,7 @@ def times_text(t: Times) -> str:
 
 def _grown(size: str, times: Sequence[float], growth: Growth | None) -> str:
     """From the first time to the last, and how they grow."""
-    span = f"{seconds(times[0])} to {seconds(times[-1])}"
+    span = f"{in_seconds(times[0])} to {in_seconds(times[-1])}"
     return span if growth is None else f"{span}, ∝ {size}^{growth.exponent} from {growth.since} on"
 
 
@@ -326,7 +327,7 @@ def _statements(title: str, rows: Sequence[Row]) -> str:
                 f'<code title="{escape(row.call or row.place.text.strip(), quote=True)}">{row.place.line}</code>'
                 if row.place
                 else "",
-                *([("" if row.seconds is None else seconds(row.seconds))] if timed else []),
+                *([("" if row.seconds is None else in_seconds(row.seconds))] if timed else []),
             ]
             for row in shown
         ),

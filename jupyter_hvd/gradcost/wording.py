@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..tensor.cost.formula import Formula
+from ..tensor.language.units import in_seconds
 
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -40,17 +41,10 @@ def ratio(value: float) -> str:
     return f"{value:.2f}" if value >= 0.1 or value == 0 else f"{value:.1g}"
 
 
-def seconds(value: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}"
-    return f"{value / 1e-9:.3g} ns"
-
-
 def spread(median: float, quartiles: tuple[float, float]) -> str:
     """A time with the quartiles that it varies by: `128 µs (105 µs to 160 µs)`."""
     low, high = quartiles
-    return f"{seconds(median)} ({seconds(low)} to {seconds(high)})"
+    return f"{in_seconds(median)} ({in_seconds(low)} to {in_seconds(high)})"
 
 
 def comparison(faster: str) -> str:

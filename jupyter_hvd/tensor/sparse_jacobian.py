@@ -25,9 +25,9 @@ from .language.errors import TensorError
 from .language.predicates import Related, conj, fresh
 from .language.terms import Binder, Lambda, index_names, numbered, ranges
 from .language.types import IndexArray, Parameter, Relation, TupleSet, size_names
+from .language.units import in_bytes
 from .lowering.entries import Stage, column, positions, stages, upper_half
 from .lowering.jacobian_cost import JacobianCost, jacobian_cost
-from .lowering.plan import in_bytes
 from .lowering.point_values import Node, Reading, Summed, expression, summed
 from .ssa.convert import to_term
 from .ssa.program import Contraction, Factor, Input, Program, Statement, pointwise, tree

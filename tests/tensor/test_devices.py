@@ -13,9 +13,10 @@ import jupyter_hvd.tensor
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.jax.backend import kernel
 from jupyter_hvd.tensor.jax.devices import planned_for
+from jupyter_hvd.tensor.language.units import in_seconds
 from jupyter_hvd.tensor.lowering.choices import DENSE, MODEL
 from jupyter_hvd.tensor.lowering.device import CPU, device_of, profiles
-from jupyter_hvd.tensor.lowering.roofline import in_seconds, work_of
+from jupyter_hvd.tensor.lowering.roofline import work_of
 
 H100 = device_of("gpu", "NVIDIA H100 80GB HBM3")
 

@@ -13,7 +13,8 @@ import jax
 import psutil
 
 from ..language.errors import TensorError
-from ..lowering.plan import Plan, in_bytes
+from ..language.units import in_bytes
+from ..lowering.plan import Plan
 
 SMALL = 1 << 28  # bytes that are there
 LIMIT = Path("/sys/fs/cgroup/memory.max")  # of the container

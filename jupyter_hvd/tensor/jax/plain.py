@@ -37,8 +37,9 @@ from ..language.terms import (
     substitute,
 )
 from ..language.types import REAL, TupleSet
+from ..language.units import in_bytes
 from ..lowering.liveness import restrict
-from ..lowering.plan import Plan, in_bytes
+from ..lowering.plan import Plan
 from ..lowering.roofline import Work
 from ..lowering.specialize import at_sizes
 from ..ssa.normalize import normalize

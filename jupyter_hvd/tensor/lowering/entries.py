@@ -24,9 +24,9 @@ from ..language.errors import TensorError
 from ..language.predicates import TRUE, And, Exists, Or, Predicate, Related, conj
 from ..language.terms import Binder, Binders, index_names, numbered, ranges
 from ..language.types import TupleSet
+from ..language.units import in_bytes
 from ..ssa.program import Factor, Rhs, pointwise
 from .liveness import restrict
-from .plan import in_bytes
 from .specialize import at_sizes
 
 LARGEST = np.iinfo(np.int64).max

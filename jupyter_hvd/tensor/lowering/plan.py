@@ -16,6 +16,7 @@ from ..language.predicates import TRUE
 from ..language.printer import show
 from ..language.terms import Binders
 from ..language.types import IndexArray, ParameterType
+from ..language.units import in_bytes
 from ..ssa.program import Output, flat
 from .choices import Choices
 from .dataflow import Remade, margins, producers, remade
@@ -253,15 +254,6 @@ def _flat(order: Sequence[Step | Blocks]) -> Iterator[Step]:
 
 def _is_load(step: Step) -> bool:
     return isinstance(step.action, Load)
-
-
-def in_bytes(n: float) -> str:
-    """A number of bytes, to three figures."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if n < 1000:
-            return f"{n:.3g} {unit}"
-        n /= 1000
-    return f"{n:.3g} TB"
 
 
 def _stored(shape: Sequence[int], storage: Storage | None) -> str:

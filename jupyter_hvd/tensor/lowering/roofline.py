@@ -16,6 +16,7 @@ import numpy as np
 
 from ..derivative.elementary import CHEAP
 from ..language.terms import ranges
+from ..language.units import in_seconds
 from .device import Device
 from .ir import Accumulate, Apply, Contract, Entrywise, Fill, Load, Step, Take, Whole
 from .storage import Storage
@@ -123,13 +124,6 @@ def describe_time(plan: Planned) -> str:
     large = sorted((x for x in parts.items() if x[1] >= total / 100), key=lambda x: -x[1])
     listed = ", ".join(f"{name} {in_seconds(seconds)}" for name, seconds in large)
     return f"{in_seconds(total)} at least by the profile of {plan.device.name}: {listed}"
-
-
-def in_seconds(seconds: float) -> str:
-    """A time to three figures."""
-    units = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
-    unit, scale = next((u for u in units if seconds >= u[1]), units[-1])
-    return f"{seconds / scale:.3g} {unit}"
 
 
 def _step_work(step: Step, plan: Planned) -> Work:
