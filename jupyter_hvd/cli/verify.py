@@ -278,12 +278,8 @@ def print_verdict(verification: ExactVerification | AgainstVerification) -> None
 def print_check(console: Console, check: Check) -> None:
     from rich.text import Text
 
-    marks = {
-        "pass": ("✓", "green"),
-        "fail": ("✗", "bold red"),
-        "unknown": ("?", "yellow"),
-        "running": ("…", "dim"),
-    }
-    console.print(
-        Text.assemble(marks[check.status], f" {check.check:<25} {check.detail}"), soft_wrap=True
-    )
+    from ..verify.checks import MARKS
+
+    styles = {"pass": "green", "fail": "bold red", "unknown": "yellow", "running": "dim"}
+    mark = (MARKS[check.status], styles[check.status])
+    console.print(Text.assemble(mark, f" {check.check:<25} {check.detail}"), soft_wrap=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Outcome = Literal["running", "pass", "fail", "unknown"]
+#: How an outcome is shown where a word would be too long.
+MARKS: Mapping[Outcome, str] = {"pass": "✓", "fail": "✗", "unknown": "?", "running": "…"}
 
 
 @dataclass(frozen=True)

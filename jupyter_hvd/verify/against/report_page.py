@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
 
-from ..checks import Check
+from ..checks import MARKS, Check
 from .verification import AgainstVerification, Curves
 
 #: The packages whose versions decide what a training computes.
 PACKAGES = ("jupyter_hvd", "tensorflow", "keras", "tf_keras", "horovod", "numpy")
 WIDTH, HEIGHT, MARGIN = 640, 260, 48
-MARKS = {"pass": "✓", "fail": "✗", "unknown": "?", "running": "…"}
 #: Points of a curve beyond which every k-th is drawn.
 MOST_POINTS = 2000
 STYLE = """\
