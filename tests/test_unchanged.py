@@ -19,7 +19,7 @@ def depends(test: str, on: str) -> bool:
 @pytest.mark.parametrize(
     ("test", "on", "expected"),
     [
-        ("convert/test_rules.py", "jupyter_hvd/rules/tensorflow_horovod/scale_up.py", True),
+        ("convert/test_rules.py", "jupyter_hvd/rules/tensorflow_horovod/learning_rate.py", True),
         ("convert/test_rules.py", "jupyter_hvd/analysis/flow.py", True),  # by what it imports
         ("convert/test_rules.py", "jupyter_hvd/tensor/ssa/simplify.py", False),
         ("convert/test_rules.py", "docs/rules.md", True),

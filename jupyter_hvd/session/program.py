@@ -17,7 +17,7 @@ from ..files import UnusableInputError
 from ..rank.remote import Watch
 from ..rules.base import Batch
 from ..rules.options import Data, Options
-from ..rules.tensorflow_horovod.refusals import AlreadyHorovod
+from ..rules.tensorflow_horovod.already_horovod import AlreadyHorovod
 from ..settings import OptionError
 from ..source.edits import Edit, apply_edits
 from ..source.magics import CELL_MAGIC, OWN_LINES, PYTHON_CELL_MAGICS, cell_magics

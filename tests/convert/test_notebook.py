@@ -15,7 +15,7 @@ from jupyter_hvd import convert_notebook, convert_source
 from jupyter_hvd.convert import NotPythonError
 from jupyter_hvd.rules.base import Finding, Fix
 from jupyter_hvd.rules.tensorflow_horovod.context import Context, Rule
-from jupyter_hvd.rules.tensorflow_horovod.published import Verbose
+from jupyter_hvd.rules.tensorflow_horovod.fit_progress import Verbose
 from jupyter_hvd.source.masking import mask_cell
 
 

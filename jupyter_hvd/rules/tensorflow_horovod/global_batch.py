@@ -90,6 +90,3 @@ class ShareProgram(Rule):
         text = "".join(f"{line}{newline}{indent}" for line in lines)
         edit = context.insert(place.offset, text, Layer.SHARED + IN_FRONT)
         return Fix(place.statement, (edit,), needs=())
-
-
-RULES: tuple[type[Rule], ...] = (ShareProgram,)

@@ -1,4 +1,4 @@
-"""HVD8, continued: numbers of a program's own that count steps follow the scaled batch."""
+"""HVD804: numbers of a program's own that count steps follow the scaled batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...analysis.scale_exponents import Coercion
 from ...source.edits import Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import Context, Rule
-from .questions import RANKS
+from .optimizers import RANKS
 
 
 class ScaleSteps(Rule):
@@ -81,12 +81,16 @@ class ScaleSteps(Rule):
                 context.backend.size,
             )
             edits = context.convert_number(coercion.node, before, after, Layer.COUNT)
-            yield Fix(coercion.node, edits, converted(context.module.text(coercion.node), coercion))
+            yield Fix(
+                coercion.node,
+                edits,
+                explain_converted_number(context.module.text(coercion.node), coercion),
+            )
         for unscaled in context.scales.unscaled:
             yield Problem(unscaled.node, unscaled.message, unscaled.help, "info")
 
 
-def converted(text: str, coercion: Coercion) -> str:
+def explain_converted_number(text: str, coercion: Coercion) -> str:
     """Why a number is converted."""
     if coercion.kind == "repeated":
         return f"{text} → {text} ** ranks: {coercion.reason}, and a step of {RANKS} ranks stands for {RANKS} steps"
@@ -107,6 +111,3 @@ def converted(text: str, coercion: Coercion) -> str:
     if coercion.power == 1:
         return f"{text} → {text} × ranks: {coercion.reason}, in the unit of one process"
     return f"{text} → {text} × ranks ** {coercion.power}: {coercion.reason}"
-
-
-RULES: tuple[type[Rule], ...] = (ScaleSteps,)

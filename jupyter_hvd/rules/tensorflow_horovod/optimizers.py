@@ -48,7 +48,7 @@ def rate_given(context: Context, call: cst.Call, position: int | None = 0) -> cs
     return argument(direct, "learning_rate", position) or argument(direct, "lr")
 
 
-def made(context: Context, known: tf_api.Optimizer, scaled: bool = True) -> str:
+def default_optimizer_call(context: Context, known: tf_api.Optimizer, scaled: bool = True) -> str:
     """A call that makes an optimizer with its default rate, scaled."""
     made_by = f"{context.tf}.keras.optimizers.{known.name}"
     return f"{made_by}({scaled_default(context, known, made_by) if scaled else ''})"

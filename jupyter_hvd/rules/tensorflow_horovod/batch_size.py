@@ -1,0 +1,172 @@
+"""HVD801: with `--batch per-rank` batches grow with the number of ranks, which then share each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ...source.edits import Edit, Layer
+from ..base import Example, Finding, Fix, Problem, program
+from .context import Context, Rule
+from .optimizers import (
+    RANKS,
+    optimizer_makers,
+    rate_given,
+)
+
+
+class ScaleBatch(Rule):
+    """Multiply the size of training's batches by the number of ranks.
+
+    N ranks share a batch that is N times as large, so that a pass over the data takes an N-th of the steps. A size is multiplied once:
+    where a name, a parameter or an entry of a configuration defines it, so that numbers of steps which are computed from it
+    agree. It is multiplied where it is used, if the name is used for evaluations only beside; those stay as they are. `fit`, loaders and generators of images that are given no size get their default,
+    multiplied. So do batches that a loop cuts out of arrays, or draws from them.
+
+    A batch of all rows cannot grow. It stays, and so does the rate of an optimizer that takes such batches only; this is told.
+    """
+
+    code = "HVD801"
+    name = "batch size"
+    rationale = "N ranks share a batch that is N times as large, in the time that one process needs for its own."
+    batches = ("per-rank",)
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                BATCH = 32
+                train = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(1000).batch(BATCH).repeat()
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(train, steps_per_epoch=len(x) // BATCH)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                BATCH = 32 * hvd.size()
+                train = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(1000).batch(BATCH).repeat()
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(train, steps_per_epoch=len(x) // BATCH)
+                """
+            ),
+            "A size is multiplied where it is defined, so the number of steps agrees.",
+        ),
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y, epochs=3)
+                for epoch in range(3):
+                    for i in range(0, len(x), 16):
+                        model.train_on_batch(x[i:i + 16], y[i:i + 16])
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y, epochs=3, batch_size=32 * hvd.size())
+                for epoch in range(3):
+                    for i in range(0, len(x), 16 * hvd.size()):
+                        model.train_on_batch(x[i:i + 16 * hvd.size()], y[i:i + 16 * hvd.size()])
+                """
+            ),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        sizes = context.batch_sizes
+        yield from hidden_trainings(context)
+        for number in sizes.numbers:
+            if not context.scales.is_kept(number):
+                yield Fix(
+                    number,
+                    context.times_size(number),
+                    explain_larger_batch(context.module.text(number)),
+                )
+        rates = {*rates_given(context)}
+        for read in context.scales.sizes_read if sizes.grown else ():
+            if rates.isdisjoint((read, *context.module.ancestors(read))):
+                yield Fix(
+                    read, context.times_size(read), explain_larger_batch(context.module.text(read))
+                )
+        for missing in sizes.missing:
+            size = f"batch_size={missing.default} * {context.backend.size}"
+            edit = context.add_keyword(missing.call, size)
+            yield Fix(missing.call, (edit,), explain_larger_batch(str(missing.default)))
+        for count in sizes.counts:
+            why = "A loop that cuts batches N times as large out of the data takes an N-th of the turns."
+            yield Fix(count, divide_rounding_up(context, count), why)
+        for batches in (b for b in sizes.unseen if not is_called_later(context, b.training)):
+            yield Problem(
+                batches.training,
+                "how many rows this trains on at once is not seen, so its batches do not grow with the number of ranks",
+                f"multiply the number of rows, and the learning rate, by {context.backend.size}",
+                "warning",
+            )
+        for batches in (each for each in sizes.trainings if each.is_stateful):
+            yield Problem(
+                batches.training,
+                "a stateful layer goes on, row by row, from one batch to the next, so these batches do not grow, nor does the rate",
+                "nothing needs to be done: every rank trains on these batches",
+                "info",
+            )
+        for whole in sizes.whole:
+            yield Problem(
+                whole,
+                "each batch has all rows already, so it does not grow with the number of ranks, nor does the rate",
+                "nothing needs to be done: the ranks share these batches",
+                "info",
+            )
+
+
+def rates_given(context: Context) -> Iterator[cst.BaseExpression]:
+    """The rates that optimizers are given, which other processes read and set, too."""
+    for call in context.values.index.calls:
+        if optimizer_makers(context, call) and (rate := rate_given(context, call)) is not None:
+            yield rate.value
+
+
+def is_called_later(context: Context, training: cst.Call) -> bool:
+    """Whether a training stands in a function that a later cell may call, and nothing here does."""
+    function = context.module.function_of(training)
+    called = function is not None and context.values.calls.sites(function)
+    return context.options.open_ended and function is not None and not called
+
+
+def hidden_trainings(context: Context) -> Iterator[Problem]:
+    """The trainings of which no batch is seen here."""
+    keras = context.training.keras
+    advice = f"multiply the batch size, and the learning rate, by {context.backend.size} where they are given"
+    for call in (*keras.hidden_fits, *keras.estimator_fits):
+        told = "what this trains on is not seen here, so neither its batches nor its rate grow with the number of ranks"
+        yield Problem(call, told, advice, "warning")
+    if context.training.loop == "none" and not context.options.open_ended:
+        told = "no training is seen here, so nothing is scaled: the ranks share the batches of one process"
+        yield Problem(
+            next(iter(context.values.index.imports), context.module.tree), told, advice, "warning"
+        )
+
+
+def explain_larger_batch(size: str) -> str:
+    """The reason for a size that is multiplied."""
+    rows = str(int(size) * RANKS) if size.isdecimal() else f"{RANKS} × {size}"
+    return f"batch {size} → {size} × ranks: {RANKS} ranks train on {rows} rows a step, and take 1/{RANKS} of the steps"
+
+
+def divide_rounding_up(context: Context, count: cst.BaseExpression) -> tuple[Edit, ...]:
+    """A number of batches divided by the number of ranks, rounded up."""
+    single = isinstance(count, (cst.Name, cst.Integer, cst.Attribute, cst.Call)) or count.lpar
+    opening, closing = ("-(-", "") if single else ("-(-(", ")")
+    return context.wrap(count, opening, f"{closing} // {context.backend.size})", Layer.COUNT)

@@ -1,0 +1,56 @@
+"""HVD802: consecutive batches become one, where no number says how large they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..base import Example, Finding, Fix, program
+from .context import RUNTIME, Context, Rule
+from .optimizers import (
+    RANKS,
+)
+
+
+class JoinBatches(Rule):
+    """Join as many consecutive batches as there are ranks, where no number says how large they are.
+
+    This is done for datasets of other modules, generators and `PyDataset`s whose batch size is not seen, and where the program
+    takes or skips some of the batches.
+    """
+
+    code = "HVD802"
+    name = "joined batches"
+    rationale = (
+        f"Nothing here says how large a batch is, so N batches become one: {RANKS} ranks train on the rows of {RANKS} batches "
+        f"a step, and take 1/{RANKS} of the steps."
+    )
+    batches = ("per-rank",)
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+                from data import load_photos
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(load_photos(), epochs=3)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+                from data import load_photos
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(jhvd.join_batches(load_photos()), epochs=3)
+                """
+            ),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for batches in context.batch_sizes.joined:
+            edits = context.wrap(batches, f"{context.runtime('join_batches')}(", ")")
+            yield Fix(batches, edits, needs=(RUNTIME,))

@@ -1,0 +1,264 @@
+"""HVD803: learning rates grow with the batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from fractions import Fraction
+
+import libcst as cst
+
+from ...analysis.library import Kind
+from ...analysis.scale_edits import edit_around
+from ...analysis.scale_exponents import Coercion
+from ...analysis.syntax import argument, has_star
+from ...frameworks.tensorflow import tf_api
+from ...frameworks.tensorflow.roles import Role
+from ..base import Example, Finding, Fix, Problem, program
+from .context import HOROVOD, RUNTIME, TENSORFLOW, Context, Rule
+from .optimizer_rates import (
+    depends_on_rates,
+    find_loaded_models,
+    find_unseen_optimizers,
+    makers_with_kept_rates,
+)
+from .optimizers import (
+    RANKS,
+    called,
+    default_optimizer_call,
+    optimizer_makers,
+    rate_given,
+    scaled_default,
+)
+from .own_updates import decays_of, rates_of
+
+#: Kinds of values that are numbers.
+NUMBERS = frozenset({Kind.CONSTANT, Kind.OTHER})
+
+
+class ScaleRate(Rule):
+    """Multiply learning rates by the number of ranks.
+
+    A step averages its gradient over N times the rows, so it may be N times as long. Where the rate is a number that is
+    given once, it is multiplied there. Where a schedule, a callback or the program itself goes by the rate, or by the optimizer's
+    count of steps, `jhvd.scale_rate` gives back the same optimizer, which multiplies the rate only while it updates weights: what the
+    program reads, sets, bounds, plots and schedules is the rate of one process. A schedule is asked for the step at which one
+    process has seen as many examples.
+
+    Weight decay of `AdamW` goes by the rate and is scaled with it. Momentum, moving averages, and a decay per step that a program
+    computes by itself, are not scaled. An optimizer that takes batches of all rows only keeps its rate; a rate
+    that is computed from the batch size grows with it.
+    """
+
+    code = "HVD803"
+    name = "learning rate"
+    rationale = f"rate → rate × ranks: a step averages over N times the rows ({RANKS} ranks: rate × {RANKS}), so it may be N times as long."
+    batches = ("per-rank",)
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.Adam(1e-3), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.Adam(1e-3 * hvd.size()), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+        ),
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                schedule = tf.keras.optimizers.schedules.ExponentialDecay(0.1, 1000, 0.9)
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.SGD(schedule), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                schedule = tf.keras.optimizers.schedules.ExponentialDecay(0.1, 1000, 0.9)
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(jhvd.scale_rate(tf.keras.optimizers.SGD(schedule)), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            "A schedule is asked for one process's steps, and stays as it is.",
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        if not context.batch_sizes.grown:
+            return
+        found = list(self._of_optimizers(context))
+        yield from found
+        if not found and not context.options.open_ended:  # else another cell may have it
+            yield Problem(
+                min(context.batch_sizes.grown, key=lambda call: context.module.span(call).start),
+                "no optimizer is seen here, so its rate is not multiplied by the number of ranks, as the batch is",
+                f"multiply the learning rate by {context.backend.size} where it is given",
+                "warning",
+            )
+
+    def _of_optimizers(self, context: Context) -> Iterator[Finding]:
+        kept = makers_with_kept_rates(context)
+        warmup = context.options.warmup_epochs
+        touched = context.keeps_values or warmup > 0 or depends_on_rates(context)
+        wrapped = list(find_unseen_optimizers(context))
+        flowing = {node for each in wrapped for node in context.values.flow.backward_slice(each)}
+        for expression in wrapped:
+            yield scale_where_it_updates(context, expression)
+        for call in context.values.index.calls:
+            if optimizer_makers(context, call) and call not in kept and call not in flowing:
+                yield from self._of_maker(context, call, touched)
+        yield from self._of_compiles(context, kept, touched)
+        for model in find_loaded_models(context):
+            yield scale_where_it_updates(context, model)
+        yield from self._of_updates(context)
+        loops = context.batch_sizes.grown - {*context.training.keras.fits} if warmup else ()
+        for call in sorted(loops, key=lambda each: context.module.span(each).start):
+            yield Problem(
+                call,
+                "the rate of this training does not grow in the first epochs: only those of `fit` are counted",
+                "let the program itself set a smaller rate at first",
+                "info",
+            )
+
+    def _of_maker(self, context: Context, call: cst.Call, touched: bool) -> Iterator[Finding]:
+        """Scale the rate of the optimizer that a call makes; one around another, as Lookahead, has that one's."""
+        if any(Role.OPTIMIZER in context.values.kinds(arg.value) for arg in call.args):
+            return
+        makers = optimizer_makers(context, call)
+        known = tf_api.optimizer(next(iter(makers)).name) if len(makers) == 1 else None
+        if len(called(context, call)) != 1 or any(v.kind is Kind.FUNCTION for v in makers):
+            known = None
+        rate = rate_given(context, call)
+        plain = has_plain_rate(context, call, rate)
+        grows = rate is not None and context.batch_sizes.follow(rate.value)
+        if plain and rate is not None and grows and not context.keeps_values:
+            yield Problem(
+                rate.value,
+                "this learning rate is computed from the batch size, which is multiplied by the number of ranks, so it grows already",
+                "nothing needs to be done, if the rate is meant to grow with the batch",
+                "info",
+            )
+        elif touched or known is None or not known.name or not plain:
+            yield scale_where_it_updates(context, call)
+        elif rate is not None:
+            yield Fix(
+                rate.value, context.times_size(rate.value), explain_larger_rate(context, rate.value)
+            )
+        else:
+            default = scaled_default(context, known, context.module.text(call.func))
+            opening = context.module.source.index("(", context.module.span(call.func).end) + 1
+            text = f"{default}, " if call.args else default
+            yield Fix(call, (context.insert(opening, text),))
+
+    def _of_compiles(
+        self, context: Context, kept: Set[cst.CSTNode], touched: bool
+    ) -> Iterator[Finding]:
+        """Optimizers that `compile` makes of their names, and the default one."""
+        for call in context.training.keras.compiles:
+            arg = argument(call, "optimizer", 0)
+            if arg is None and not has_star(call) and call not in kept:
+                known = tf_api.OPTIMIZERS["rmsprop"]
+                text = f"optimizer={scaled_optimizer_call(context, known, touched)}"
+                edit = context.add_keyword(call, text)
+                yield Fix(call, (edit,), needs=(HOROVOD, RUNTIME, TENSORFLOW))
+            elif arg is not None and isinstance(arg.value, cst.SimpleString):
+                named = tf_api.OPTIMIZERS.get(str(arg.value.evaluated_value).lower())
+                if named is not None and arg.value not in kept:
+                    text = scaled_optimizer_call(context, named, touched)
+                    edit = context.replace(arg.value, text)
+                    yield Fix(arg.value, (edit,), needs=(HOROVOD, RUNTIME, TENSORFLOW))
+
+    def _of_updates(self, context: Context) -> Iterator[Finding]:
+        """The rates by which the program changes weights itself."""
+        own = [
+            update
+            for update, sites in context.data.step_sites
+            if update.optimizer is None
+            and any(site.call in context.batch_sizes.grown for site in sites)
+        ]
+        is_weight = context.training.gradients.is_weight
+        moments = [u.variables[0] for u in own if not is_weight(u.variables[0])]
+        for update in own:
+            if not is_weight(update.variables[0]):
+                continue
+            rates = list(rates_of(context, update, moments))
+            for rate in rates:
+                yield Fix(rate, context.times_size(rate), explain_larger_rate(context, rate))
+            for decay in decays_of(context, update):
+                yield raise_decay(context, decay)
+            if not rates:
+                yield Problem(
+                    update.call,
+                    "the program changes these weights by itself, by a rate that is not multiplied by the number of ranks",
+                    f"multiply the rate by {context.backend.size} if the training should be as fast",
+                    "warning",
+                )
+
+
+def explain_larger_rate(context: Context, rate: cst.BaseExpression) -> str:
+    """Why a rate is multiplied."""
+    text = context.module.text(rate)
+    try:
+        shown = f"{float(text) * RANKS:g}"
+    except ValueError:
+        shown = f"{RANKS} × {text}"
+    return f"rate {text} → {text} × ranks: a step averages over N times the rows ({RANKS} ranks: rate {shown})"
+
+
+def scale_where_it_updates(context: Context, optimizer: cst.BaseExpression) -> Fix:
+    """An optimizer that multiplies its rate only while it updates weights."""
+    epochs = context.options.warmup_epochs
+    edits = context.wrap(
+        optimizer, f"{context.runtime('scale_rate')}(", f"{warmup_argument(context)})"
+    )
+    grows = f" It grows from rate to rate × ranks in the first {epochs} epochs of `fit`."
+    return Fix(
+        optimizer, edits, f"{ScaleRate.rationale}{grows}" if epochs else "", needs=(RUNTIME,)
+    )
+
+
+def warmup_argument(context: Context) -> str:
+    """The argument behind an optimizer whose rate grows in the first epochs; '' where none is to."""
+    epochs = context.options.warmup_epochs
+    return f", warmup_epochs={epochs}" if epochs else ""
+
+
+def scaled_optimizer_call(context: Context, known: tf_api.Optimizer, touched: bool) -> str:
+    """A call that makes an optimizer with its default rate, scaled there or at the sink."""
+    if not touched:
+        return default_optimizer_call(context, known)
+    optimizer = default_optimizer_call(context, known, scaled=False)
+    return f"{context.runtime('scale_rate')}({optimizer}{warmup_argument(context)})"
+
+
+def has_plain_rate(context: Context, call: cst.Call, rate: cst.Arg | None) -> bool:
+    """Whether an optimizer is given a number for its rate, or none, and no decay of it by steps."""
+    if has_star(call) or argument(call, "decay") is not None:
+        return False
+    kinds = context.values.kinds(rate.value) if rate is not None else frozenset()
+    return rate is None or (bool(kinds) and kinds <= NUMBERS)
+
+
+def raise_decay(context: Context, decay: cst.BaseExpression) -> Fix:
+    """A decay of weights at each step, raised to the power of the number of ranks."""
+    text = context.module.text(decay)
+    why = f"{text} → {text} ** ranks: weights decay by it at each step, and a step of {RANKS} ranks stands for {RANKS} steps"
+    coercion = Coercion(decay, Fraction(1), "repeated", False, why)
+    before, after = edit_around(decay, context.module.parent(decay), coercion, context.backend.size)
+    return Fix(decay, context.wrap(decay, before, after), why)

@@ -1,0 +1,121 @@
+"""Which optimizers there are, which of them keep the rate of one process, and what goes by their rates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ...analysis.library import Kind
+from ...analysis.syntax import argument
+from ...frameworks.tensorflow import tf_api
+from ...frameworks.tensorflow.updates import Update
+from .context import Context
+from .optimizers import (
+    RATES,
+    is_optimizer,
+)
+
+#: Callbacks that set the learning rate.
+RATE_CALLBACKS = (".LearningRateScheduler", ".ReduceLROnPlateau")
+
+#: What a program reads, sets or stores an optimizer's rate and count of steps by.
+RATE_ATTRIBUTES = frozenset({*RATES, "iterations", "_learning_rate", "_decayed_lr", "get_config"})
+
+
+def depends_on_rates(context: Context) -> bool:
+    """Whether anything goes by an optimizer's rate, or its count of steps, after it was made."""
+    values = context.values
+    for node in values.index.attributes:
+        if node.attr.value in RATE_ATTRIBUTES and may_be_of_optimizer(context, node.value):
+            return True
+    for call in values.index.calls:
+        name = values.qualified(call.func)
+        configures = tf_api.configures_optimizer(name) and not name.endswith(".get")
+        if name.endswith((*RATE_CALLBACKS, ".load_model")) or configures:
+            return True
+    bases = (base for owner in values.index.classes for base in values.classes.library_bases(owner))
+    return any(base.endswith(RATE_CALLBACKS) for base in bases)
+
+
+def may_be_of_optimizer(context: Context, owner: cst.BaseExpression) -> bool:
+    """Whether an attribute may be an optimizer's: its owner is one, or nothing is known of it."""
+    if is_optimizer(context, owner):
+        return True
+    is_self = isinstance(owner, cst.Name) and owner.value == "self"
+    kinds = context.values.kinds(owner)
+    return not is_self and (not kinds or Kind.UNKNOWN in kinds)
+
+
+def find_unseen_optimizers(context: Context) -> Iterator[cst.BaseExpression]:
+    """What `compile` is given for an optimizer, where it may be a name, a configuration, or what is not seen."""
+    for call in context.training.keras.compiles:
+        arg = argument(call, "optimizer", 0)
+        if arg is None or isinstance(arg.value, cst.SimpleString):
+            continue
+        kinds = context.values.kinds(arg.value)
+        if not kinds or kinds & {Kind.CONSTANT, Kind.CONTAINER, Kind.UNKNOWN, Kind.OTHER}:
+            yield arg.value
+
+
+def find_loaded_models(context: Context) -> list[cst.Call]:
+    """The calls that load models which are trained on with the optimizer that they were saved with, at one process's rate."""
+    grown, fits = context.batch_sizes.grown, context.training.keras.fits
+    receivers = [f.func.value for f in fits if f in grown and isinstance(f.func, cst.Attribute)]
+    compiled = {
+        context.module.text(call.func.value)
+        for call in context.training.keras.compiles
+        if isinstance(call.func, cst.Attribute)
+    }
+    made = (
+        value.node
+        for receiver in receivers
+        if context.module.text(receiver) not in compiled
+        for value in context.values.of(receiver)
+    )
+    loaded = (node for node in made if isinstance(node, cst.Call))
+    is_loader = lambda call: context.values.qualified(call.func).endswith(".load_model")  # noqa: E731
+    return list(dict.fromkeys(filter(is_loader, loaded)))
+
+
+def makers_with_kept_rates(context: Context) -> frozenset[cst.CSTNode]:
+    """What makes optimizers by which no batch is taken that grows: their rates stay those of one process."""
+    grown = context.batch_sizes.grown
+    kept: set[cst.CSTNode] = set()
+    scaled: set[cst.CSTNode] = set()
+    for update, sites in context.data.step_sites:
+        if update.optimizer is not None:
+            grows = any(site.call in grown for site in sites)
+            (scaled if grows else kept).update(makers_of(context, update))
+    for call in context.training.keras.compiles:
+        assert isinstance(call.func, cst.Attribute)
+        model = context.module.text(call.func.value)
+        fits = context.training.keras.fits
+        own = [f for f in fits if context.module.text(f.func.value) == model]  # type: ignore[attr-defined]
+        trained = own or fits
+        tuners = context.training.keras.tuners
+        if tuners.searches and tuners.builds(call):
+            grows = all(training in grown for training in tuners.trainings)
+            (scaled if grows else kept).update(compiled_makers(context, call))
+        elif trained:
+            grows = any(fit in grown for fit in trained)
+            (scaled if grows else kept).update(compiled_makers(context, call))
+    return frozenset(kept - scaled)
+
+
+def makers_of(context: Context, update: Update) -> frozenset[cst.CSTNode]:
+    """What makes the optimizer of an update: of one that a model takes, any that this program compiles a model with."""
+    if update.is_of_model:
+        compiles = context.training.keras.compiles
+        return frozenset(made for call in compiles for made in compiled_makers(context, call))
+    values = context.values.of(update.optimizer) if update.optimizer is not None else ()
+    return frozenset(value.node for value in values if value.node is not None)
+
+
+def compiled_makers(context: Context, call: cst.Call) -> frozenset[cst.CSTNode]:
+    """What makes the optimizer that a model is compiled with; where none is written there, the call."""
+    arg = argument(call, "optimizer", 0)
+    if arg is None:
+        return frozenset({call})
+    made = {value.node for value in context.values.of(arg.value) if value.node is not None}
+    return frozenset(made | {arg.value})

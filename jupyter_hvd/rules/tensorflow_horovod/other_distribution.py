@@ -1,0 +1,81 @@
+"""HVD902: programs that distribute with `tf.distribute`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ...frameworks.tensorflow import tf_api
+from ..base import Example, Finding, program
+from .context import Context
+from .refusal import Refusal, uses
+
+
+class OtherDistribution(Refusal):
+    """The program distributes with `tf.distribute`.
+
+    A strategy and Horovod both take the devices and both average gradients. One for the devices of one
+    process goes, and Horovod comes in its place (HVD104).
+    """
+
+    code = "HVD902"
+    name = "other distribution"
+    rationale = "Two ways of distributing do not go together."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                strategy = tf.distribute.MultiWorkerMirroredStrategy()
+                with strategy.scope():
+                    model = tf.keras.Sequential()
+                    model.compile('sgd')
+                model.fit([1.0])
+                """
+            ),
+            None,
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        yield from uses(
+            context,
+            tf_api.OTHER_DISTRIBUTION,
+            "this program already distributes, with {name}",
+            "remove the strategy and its scope, so that the program trains in one process, then convert it",
+            (*tf_api.LOCAL_STRATEGIES, *tf_api.WITH_LOCAL_STRATEGIES),
+            lambda node, name: is_tpu(name) and self._has_other_way(context, node),
+        )
+
+    def _has_other_way(self, context: Context, node: cst.CSTNode) -> bool:
+        """Whether a program goes on without what it asks for here: where there is no TPU, as where Horovod runs."""
+        child = node
+        for ancestor in context.module.ancestors(node):
+            if isinstance(ancestor, cst.Try) and child is ancestor.body and ancestor.handlers:
+                return True
+            if isinstance(ancestor, cst.If) and child is ancestor.body:
+                other = ancestor.orelse
+                inside = {
+                    a for call in self._local(context) for a in context.module.ancestors(call)
+                }
+                if other is not None and other in inside:
+                    return True
+            child = ancestor
+        return False
+
+    def _local(self, context: Context) -> Iterator[cst.Call]:
+        """The calls that make a strategy for the devices of one process."""
+        for call in context.values.index.calls:
+            if context.values.qualified(call.func) in tf_api.LOCAL_STRATEGIES:
+                yield call
+
+
+def is_tpu(name: str) -> bool:
+    """Whether a name is of what TPUs need, or of a module that has it."""
+    return (
+        "TPU" in name
+        or name in ("tensorflow.distribute.cluster_resolver", "tensorflow.distribute.experimental")
+        or name.startswith(("tensorflow.tpu.", "tensorflow.config.experimental_connect_to_cluster"))
+    )

@@ -1,0 +1,54 @@
+"""The rates and decays by which a program changes weights itself, without an optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from ...analysis.library import Kind
+from ...analysis.syntax import method, nodes_in
+from ...frameworks.tensorflow.updates import Update
+from .context import Context
+
+
+def rates_of(
+    context: Context, update: Update, moments: Sequence[cst.BaseExpression]
+) -> Iterator[cst.BaseExpression]:
+    """The numbers that gradients, or moments of these, are multiplied by in what an update assigns: `w.assign_sub(0.01 * g)`.
+
+    Args:
+        moments: what else the program changes by gradients.
+    """
+    names = set(map(context.module.text, moments))
+    for node in nodes_in(update.call):
+        if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Multiply):
+            continue
+        for rate, step in ((node.left, node.right), (node.right, node.left)):
+            is_moment = not names.isdisjoint(context.module.text(n) for n in nodes_in(step))
+            is_step = is_moment or any(True for _ in context.training.gradients.flowing_into(step))
+            number = context.values.kinds(rate)
+            if is_step and number and number <= {Kind.CONSTANT}:
+                yield rate
+
+
+def decays_of(context: Context, update: Update) -> Iterator[cst.BaseExpression]:
+    """What the weight itself is multiplied by in an assignment, `1 - 1e-3` of `w.assign(w * (1 - 1e-3) - 0.01 * g)`."""
+    text = context.module.text
+    if method(update.call) != "assign" or not update.call.args:
+        return
+    for summand in summands(update.call.args[0].value):
+        match summand:
+            case cst.BinaryOperation(left=left, operator=cst.Multiply(), right=right):
+                for weight, factor in ((left, right), (right, left)):
+                    if text(weight) == text(update.variables[0]):
+                        yield factor
+
+
+def summands(value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    match value:
+        case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Subtract(), right=right):
+            yield from summands(left)
+            yield from summands(right)
+        case _:
+            yield value
