@@ -35,6 +35,7 @@ PAGES = {
         ("Sparse derivatives in solvers", "docs/solvers"),
         ("From function to kernel", "docs/kernels"),
         ("How fast kernels are", "docs/performance"),
+        ("What XLA compiles slowly", "docs/xla-notes"),
         ("GradBench", "docs/gradbench"),
     ],
     "Inspect": [("What a gradient costs", "docs/gradient-cost")],
