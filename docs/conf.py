@@ -53,6 +53,7 @@ PAGES = {
         ("Contributing", "CONTRIBUTING"),
         ("Architecture", "docs/architecture"),
         ("The JSON form", "docs/json"),
+        ("Glossary", "docs/glossary"),
         ("Changelog", "CHANGELOG"),
     ],
 }
