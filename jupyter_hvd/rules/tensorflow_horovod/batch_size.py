@@ -29,7 +29,9 @@ class ScaleBatch(Rule):
 
     code = "HVD801"
     name = "batch size"
-    rationale = "N ranks share a batch that is N times as large, in the time that one process needs for its own."
+    rationale = (
+        "N ranks share a batch that is N times as large, in the time of one process's batch."
+    )
     batches = ("per-rank",)
     examples = (
         Example(
@@ -106,26 +108,26 @@ class ScaleBatch(Rule):
             edit = context.add_keyword(missing.call, size)
             yield Fix(missing.call, (edit,), explain_larger_batch(str(missing.default)))
         for count in sizes.counts:
-            why = "A loop that cuts batches N times as large out of the data takes an N-th of the turns."
+            why = "Batches are N times as large, so this loop over them has 1/N of the iterations."
             yield Fix(count, divide_rounding_up(context, count), why)
         for batches in (b for b in sizes.unseen if not is_called_later(context, b.training)):
             yield Problem(
                 batches.training,
-                "how many rows this trains on at once is not seen, so its batches do not grow with the number of ranks",
+                "the batch size of this training is unknown, so its batches are not scaled",
                 f"multiply the number of rows, and the learning rate, by {context.backend.size}",
                 "warning",
             )
         for batches in (each for each in sizes.trainings if each.is_stateful):
             yield Problem(
                 batches.training,
-                "a stateful layer goes on, row by row, from one batch to the next, so these batches do not grow, nor does the rate",
+                "a stateful layer continues each row from one batch to the next, so neither batch nor rate is scaled",
                 "nothing needs to be done: every rank trains on these batches",
                 "info",
             )
         for whole in sizes.whole:
             yield Problem(
                 whole,
-                "each batch has all rows already, so it does not grow with the number of ranks, nor does the rate",
+                "each batch has all rows already, so neither batch nor rate is scaled",
                 "nothing needs to be done: the ranks share these batches",
                 "info",
             )
@@ -150,10 +152,10 @@ def hidden_trainings(context: Context) -> Iterator[Problem]:
     keras = context.training.keras
     advice = f"multiply the batch size, and the learning rate, by {context.backend.size} where they are given"
     for call in (*keras.hidden_fits, *keras.estimator_fits):
-        told = "what this trains on is not seen here, so neither its batches nor its rate grow with the number of ranks"
+        told = "the data of this training was not found, so neither batch nor rate is scaled"
         yield Problem(call, told, advice, "warning")
     if context.training.loop == "none" and not context.options.open_ended:
-        told = "no training is seen here, so nothing is scaled: the ranks share the batches of one process"
+        told = "no training was found, so nothing is scaled: the ranks share the batches of one process"
         yield Problem(
             next(iter(context.values.index.imports), context.module.tree), told, advice, "warning"
         )

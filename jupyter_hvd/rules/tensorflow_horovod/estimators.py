@@ -34,7 +34,7 @@ class Estimators(Refusal):
         yield from uses(
             context,
             tf_api.ESTIMATORS,
-            "{name} is an Estimator, which TensorFlow has given up and Horovod cannot reach into",
+            "{name} is an Estimator. TensorFlow has removed Estimators, and Horovod cannot distribute them",
             "write the model with Keras and train it with fit",
             tf_api.NO_ESTIMATORS,
         )

@@ -20,7 +20,7 @@ class Verbose(Rule):
 
     code = "HVD403"
     name = "progress on rank 0"
-    rationale = "Draw the progress on rank 0 only; what the other ranks draw is not shown."
+    rationale = "Draw the progress bar on rank 0 only; the output of other ranks is not shown."
     batches = ("per-rank",)
     examples = (
         Example(

@@ -66,7 +66,7 @@ class ShareProgram(Rule):
         if place is None:
             yield Problem(
                 context.module.tree,
-                "every statement is part of a line of IPython's, so there is no place to start sharing",
+                "every statement stands in a line of IPython's own syntax, so sharing cannot be started",
                 "import tensorflow in a line of its own",
             )
             return

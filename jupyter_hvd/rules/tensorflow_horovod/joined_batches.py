@@ -21,7 +21,7 @@ class JoinBatches(Rule):
     code = "HVD802"
     name = "joined batches"
     rationale = (
-        f"Nothing here says how large a batch is, so N batches become one: {RANKS} ranks train on the rows of {RANKS} batches "
+        f"No batch size is written here, so N batches become one: {RANKS} ranks train on the rows of {RANKS} batches "
         f"a step, and take 1/{RANKS} of the steps."
     )
     batches = ("per-rank",)

@@ -107,7 +107,7 @@ class ScaleRate(Rule):
         if not found and not context.options.open_ended:  # else another cell may have it
             yield Problem(
                 min(context.batch_sizes.grown, key=lambda call: context.module.span(call).start),
-                "no optimizer is seen here, so its rate is not multiplied by the number of ranks, as the batch is",
+                "no optimizer was found, so no learning rate is scaled, although the batch is",
                 f"multiply the learning rate by {context.backend.size} where it is given",
                 "warning",
             )
@@ -131,7 +131,7 @@ class ScaleRate(Rule):
         for call in sorted(loops, key=lambda each: context.module.span(each).start):
             yield Problem(
                 call,
-                "the rate of this training does not grow in the first epochs: only those of `fit` are counted",
+                "this training has no warm-up: only epochs of `fit` are counted",
                 "let the program itself set a smaller rate at first",
                 "info",
             )
@@ -205,7 +205,7 @@ class ScaleRate(Rule):
             if not rates:
                 yield Problem(
                     update.call,
-                    "the program changes these weights by itself, by a rate that is not multiplied by the number of ranks",
+                    "the program updates these weights without an optimizer, at a rate that is not scaled",
                     f"multiply the rate by {context.backend.size} if the training should be as fast",
                     "warning",
                 )

@@ -21,7 +21,7 @@ class OtherDistribution(Refusal):
 
     code = "HVD902"
     name = "other distribution"
-    rationale = "Two ways of distributing do not go together."
+    rationale = "`tf.distribute` and Horovod would both average the gradients."
     examples = (
         Example(
             program(

@@ -35,7 +35,7 @@ class Print(Rule):
 
     code = "HVD601"
     name = "print on rank 0"
-    rationale = "Print on rank 0 only; what the other ranks print is not shown."
+    rationale = "Print on rank 0 only; the output of other ranks is not shown."
     batches = ("per-rank",)
     examples = (
         Example(
