@@ -1,33 +1,46 @@
-"""`where` while a cell runs: answered on the kernel's control channel, whose thread does not wait for cells."""
+"""What a panel asks of the ranks: answered on the kernel's control channel, whose thread does not wait for cells."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-REQUEST, REPLY = "hvd_where_request", "hvd_where_reply"
+REQUEST, REPLY = "hvd_look_request", "hvd_look_reply"
+
+#: What looks at the ranks: given the rank whose output is wanted, and whether variables are.
+Look = Callable[[int | None, bool], dict[str, Any]]
 
 
-def answer_where(kernel: Any, where: Callable[[], list[str]]) -> None:
-    """Let a kernel answer where its ranks are.
+def answer_looks(kernel: Any, look: Look) -> None:
+    """Let a kernel answer what its ranks do and have.
 
     Args:
-        where: a line for each rank, below a heading. It may raise DistributeError, and take some seconds.
+        look: may raise DistributeError, and take some seconds.
     """
+    answering: set[asyncio.Task[None]] = set()
 
     async def answer(stream: Any, identities: Any, request: Any) -> None:
-        # In a thread of its own: interrupts and shutdowns come by the control channel, too.
-        content = await asyncio.to_thread(_answer, where)
+        content = await asyncio.to_thread(_answer, look, request["content"])
         kernel.session.send(stream, REPLY, content, request, ident=identities)
 
-    kernel.control_handlers[REQUEST] = answer
+    def begin(stream: Any, identities: Any, request: Any) -> None:
+        # A task: the control channel takes one message at a time, and interrupts and shutdowns come by it, too.
+        task = asyncio.get_running_loop().create_task(answer(stream, identities, request))
+        answering.add(task)
+        task.add_done_callback(answering.discard)
+
+    kernel.control_handlers[REQUEST] = begin
 
 
-def _answer(where: Callable[[], list[str]]) -> dict[str, Any]:
+def _answer(look: Look, asked: Mapping[str, Any]) -> dict[str, Any]:
     from .session.errors import DistributeError
 
+    rank = asked.get("rank")
     try:
-        return {"status": "ok", "lines": where(), "message": ""}
+        found = look(rank if isinstance(rank, int) else None, bool(asked.get("variables")))
+        return {"status": "ok", "message": "", **found}
     except DistributeError as error:
-        return {"status": "ok", "lines": [], "message": str(error)}
+        return {"status": "ok", "message": str(error), "ranks": []}
+    except Exception as error:  # ranks end at any time
+        return {"status": "error", "message": f"{type(error).__name__}: {error}", "ranks": []}

@@ -134,8 +134,8 @@ class HvdMagics(Magics):  # type: ignore[misc]
         self.drawn: dict[int, RandomState] = {}
         self.last_drawn: RandomState | None = None
 
-    def where(self) -> list[str]:
-        """Where each rank is now, asked by another thread than the one that cells run in.
+    def look(self, rank: int | None, wants_variables: bool) -> dict[str, Any]:
+        """What a panel shows of the ranks, asked by another thread than the one that cells run in.
 
         Raises:
             DistributeError: there are no ranks.
@@ -144,7 +144,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
         if "session" not in self.__dict__:
             raise DistributeError("no cell with %%distribute has run")
-        return self.session.where()
+        return self.session.look(rank, wants_variables)
 
     def note_start(self, _: Any) -> None:
         """Remember with which random numbers a cell begins: ranks that share each batch run it so, too."""
@@ -295,6 +295,6 @@ def load(shell: Any) -> None:
     shell.Completer.custom_matchers.append(make_completer(shell))
     kernel = getattr(shell, "kernel", None)
     if kernel is not None:
-        from .control_channel import answer_where
+        from .control_channel import answer_looks
 
-        answer_where(kernel, magics.where)
+        answer_looks(kernel, magics.look)

@@ -256,6 +256,10 @@ class LifelineClient:
         with suppress(OSError):
             self._connection.sendall(encode(message))
 
+    def position(self) -> dict[str, Any]:
+        """Where this process is, as `whereabouts` says, and for how many seconds it has computed, in "cpu"."""
+        return {"cpu": time.process_time() - cpu_seconds(self.busy_threads), **_place()}
+
     def wait_for(self, key: str) -> Any:
         """What the kernel says about `key`, as soon as it does."""
         with self._news:
@@ -286,8 +290,7 @@ class LifelineClient:
                             daemon=True,
                         ).start()
                     if "where" in message:
-                        cpu = time.process_time() - cpu_seconds(self.busy_threads)
-                        self.tell({"place": {"call": message["where"], "cpu": cpu, **_place()}})
+                        self.tell({"place": {"call": message["where"], **self.position()}})
         except (OSError, ValueError):
             pass
         end_self()

@@ -20,6 +20,7 @@ from ..launchers.temporary_files import note_temporary_files
 from . import remote
 from .batch import require_all_ranks
 from .imports import uncollected
+from .questions import add_questions
 from .trained_weights import join_ranks
 
 
@@ -76,6 +77,7 @@ def run_engine(rank: int, identity: str) -> None:
             del os.environ["IPP_CONNECTION_INFO"]  # the key is not for what a cell starts
             sys.path.insert(0, "")  # as in a kernel: what lies beside the notebook can be imported
 
+    add_questions(IPythonParallelKernel)
     # ipykernel's own would interrupt whatever it does with a message, the sending of the answer too.
     IPythonParallelKernel.pre_handler_hook = lambda _: None
     IPythonParallelKernel.post_handler_hook = lambda _: None

@@ -200,9 +200,13 @@ def plain_of_model(model: Any) -> Mapping[str, Any]:
     return {name: part for name, part in own.items() if name not in OF_KERAS and is_plain(part)}
 
 
+def module_of(value: Any) -> str:
+    """The top-level package of a value's class."""
+    return type(value).__module__.partition(".")[0]
+
+
 def _own_of_model(model: Any) -> Mapping[str, Any]:
-    top = type(model).__module__.partition(".")[0]
-    own = {} if top in LIBRARIES else {**getattr(model, "__dict__", {})}
+    own = {} if module_of(model) in LIBRARIES else {**getattr(model, "__dict__", {})}
     return {name: part for name, part in own.items() if not name.startswith("_")}
 
 

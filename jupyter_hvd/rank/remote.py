@@ -447,6 +447,12 @@ def where() -> dict[str, Any]:
     return {"device": devices, "memory": psutil.Process().memory_info().rss}
 
 
+def look() -> dict[str, Any]:
+    """What a panel shows of this rank: device, memory, and where it is, as `LifelineClient.position` says."""
+    assert lifeline is not None
+    return {**where(), **lifeline.position()}
+
+
 def agree() -> int:
     """A small allreduce: whether the ranks still work together."""
     import horovod.tensorflow as hvd

@@ -6,13 +6,17 @@ import re
 import reprlib
 import signal
 import types
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from .paths import TRAINED, AccessPath, Step, attributes, below
+from . import process_state
+from .code import is_code, packed_code, text_of_code
+from .paths import TRAINED, AccessPath, Step, attributes, below, module_of
 from .serialization import (
+    PLAIN_MODULES,
     SerializedValue,
     digest,
     draws,
@@ -22,6 +26,7 @@ from .serialization import (
     size_of,
     weights_of,
 )
+from .settings import settings_of
 
 #: Seconds after which a `repr` is given up.
 REPR_LIMIT = 1.0
@@ -29,8 +34,10 @@ REPR_LIMIT = 1.0
 MOST_CHARACTERS, MOST_ENTRIES = 80, 3
 #: How many plain attributes of an object are compared.
 MOST_ATTRIBUTES = 50
+#: Beside a running cell no container with more elements is compared: pickling it would hold up the cell.
+MOST_ELEMENTS = 100_000
 #: What no `%hvd vars` without names shows.
-NOT_SHOWN = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type)
+NOT_SHOWN = (types.ModuleType, types.BuiltinFunctionType)
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -43,106 +50,176 @@ class VariableSummary:
         digest: of its value; None for what cannot be compared.
         size: of its value, in bytes.
         parts: for what has weights, their names.
+        in_background: whether it is listed only where ranks differ, unless it is asked for.
+        is_secret: whether its value is not to be shown.
     """
 
     text: str
     digest: int | None = None
     size: int = 0
     parts: tuple[str, ...] = ()
+    in_background: bool = False
+    is_secret: bool = False
 
 
-def summarize_variables(names: Sequence[str]) -> dict[str, VariableSummary]:
-    """Some of this rank's variables, or all of the user's, by how they are written.
+class Row(NamedTuple):
+    """A variable, or a part of one, with the path that leads to it; `in_background` as for `VariableSummary`."""
+
+    path: AccessPath
+    value: Any
+    in_background: bool = False
+
+
+def summarize_variables(names: Sequence[str], beside: bool = False) -> dict[str, VariableSummary]:
+    """Some of this rank's variables, or all of the user's and the state of the process, by how they are written.
 
     Args:
         names: of variables, or of parts of them such as `trainer.net`; none for all.
+        beside: whether the main thread may run a cell meanwhile. Then none of the user's own code is called.
     """
-    from IPython.core.getipython import get_ipython
-
-    shell: Any = get_ipython()
-    return {
-        str(path): summarize(value)
-        for path, value in listed(shell.user_ns, names, shell.user_ns_hidden)
+    found = {
+        str(row.path): summarize(row.value, beside, row.in_background)
+        for row in listed(*_namespaces(), names, beside)
     }
+    of_process = [
+        (row.name, summarize_state(row, in_background=not names))
+        for row in process_state.rows()
+        if not names or any(row.name.startswith(name) for name in names)
+    ]
+    return {**found, **dict(of_process)}
 
 
-def values_of_variables(names: Sequence[str]) -> dict[str, SerializedValue]:
-    """The values of variables, by how they are written, as far as they can be sent."""
+def values_of_variables(names: Sequence[str], beside: bool = False) -> dict[str, SerializedValue]:
+    """The values of variables, by how they are written, as far as they can be sent; arguments as `summarize_variables`."""
+    found = {
+        str(row.path): packed(row.value)
+        for row in listed(*_namespaces(), names, beside)
+        if str(row.path) in names
+    }
+    of_process = {row.name: row for row in process_state.rows() if row.name in names}
+    return {**found, **{n: pack(r.value) for n, r in of_process.items() if not r.is_secret}}
+
+
+def _namespaces() -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     from IPython.core.getipython import get_ipython
 
     shell: Any = get_ipython()
-    found = listed(shell.user_ns, names, shell.user_ns_hidden)
-    return {str(path): pack(value, limit=None) for path, value in found if str(path) in names}
+    return dict(shell.user_ns), shell.user_ns_hidden
 
 
 def listed(
-    namespace: Mapping[str, Any], names: Sequence[str], hidden: Mapping[str, Any]
-) -> Iterator[tuple[AccessPath, Any]]:
-    """The variables to show, each object once, with the path that leads to it."""
+    namespace: Mapping[str, Any],
+    hidden: Mapping[str, Any],
+    names: Sequence[str],
+    beside: bool = False,
+) -> Iterator[Row]:
+    """The variables to show, each object once, with the path that leads to it.
+
+    Args:
+        hidden: names that are not the user's.
+    """
     roots = {re.split(r"[.\[({]", name, maxsplit=1)[0] for name in names}
     shown = sorted(roots & namespace.keys()) or [
         name
         for name, value in sorted(namespace.items())
-        if not names and name[0] != "_" and name not in hidden and not isinstance(value, NOT_SHOWN)
+        if not names and name[0] != "_" and name not in hidden and not is_imported(value)
     ]
     seen = dict[int, Any]()  # kept, so that no other object gets an id
     for name in shown:
-        for path, value in rows_of(AccessPath(name), namespace):
-            asked = not names or any(str(path).startswith(each) for each in names)
-            if asked and (not path.steps or id(value) not in seen):
-                seen[id(value)] = value
-                yield path, value
+        for row in rows_of(AccessPath(name), namespace, beside):
+            asked = not names or any(str(row.path).startswith(each) for each in names)
+            if asked and (not row.path.steps or id(row.value) not in seen):
+                seen[id(row.value)] = row.value
+                yield row if not names else row._replace(in_background=False)
 
 
-def rows_of(path: AccessPath, namespace: Mapping[str, Any]) -> Iterator[tuple[AccessPath, Any]]:
-    """A variable, and what of it is compared by itself: what has weights or a state, and plain attributes."""
+def is_imported(value: Any) -> bool:
+    """Whether a value is a module, or a function or class that no cell has made."""
+    if isinstance(value, (types.FunctionType, type)):
+        return value.__module__ != "__main__"
+    return isinstance(value, NOT_SHOWN)
+
+
+def rows_of(path: AccessPath, namespace: Mapping[str, Any], beside: bool) -> Iterator[Row]:
+    """A variable, and what of it is compared by itself: what has weights or a state, what that was made with, and plain
+    attributes. Of code that cells have made all is in the background.
+    """
     value = namespace[path.name]
-    yield path, value
+    in_background = is_code(value)
+    yield Row(path, value, in_background)
     if is_plain(value):
         return
     own = list(attributes(value).items())[:MOST_ATTRIBUTES]
     for name, part in own:
         if is_plain(part) and not name.startswith("_"):
-            yield AccessPath(path.name, (Step("attribute", name),)), part
+            yield Row(AccessPath(path.name, (Step("attribute", name),)), part, in_background)
     for each, part in below(namespace, [path.name]):
         if each.steps and keras_kind(part) in TRAINED:
-            yield each, part
+            yield Row(each, part, in_background)
+        for name, setting in settings_of(part, beside).items():
+            steps = (*each.steps, Step("attribute", name))
+            yield Row(
+                AccessPath(each.name, steps), setting, in_background or name != "learning_rate"
+            )
 
 
-def summarize(value: Any) -> VariableSummary:
-    """Say what a value is, and digest it if it can be compared."""
+def packed(value: Any) -> SerializedValue:
+    """A value to be compared entry by entry."""
+    return packed_code(value) if is_code(value) else pack(value, limit=None)
+
+
+def summarize(value: Any, beside: bool = False, in_background: bool = False) -> VariableSummary:
+    """Say what a value is, and digest it if it can be compared; arguments as for `summarize_variables`."""
+    if is_code(value):
+        code = packed_code(value)
+        return VariableSummary(text_of_code(value), digest(code), size_of(code), (), in_background)
     kind = keras_kind(value)
-    text = text_of(value)
-    if kind is None and not is_plain(value):
-        return VariableSummary(text)
-    packed = pack(value, limit=None)
-    if packed.kind == "none" or (kind in TRAINED and not packed.data):
-        return VariableSummary(text)
+    text = text_of(value, beside)
+    is_large = beside and isinstance(value, CONTAINERS) and len(value) > MOST_ELEMENTS
+    if is_large or (kind is None and not is_plain(value)):
+        return VariableSummary(text, in_background=in_background)
+    sent = pack(value, limit=None)
+    if sent.kind == "none" or (kind in TRAINED and not sent.data):
+        return VariableSummary(text, in_background=in_background)
     parts = weights_of(value) if kind in TRAINED and not draws(value) else []
     names = tuple(str(getattr(part, "path", part.name)) for part in parts)
-    return VariableSummary(text, digest(packed), size_of(packed), names)
+    return VariableSummary(text, digest(sent), size_of(sent), names, in_background)
 
 
-def text_of(value: Any) -> str:
-    """A value in one line of at most `MOST_CHARACTERS`; what its own `repr` says, where that ends in time."""
+def summarize_state(row: process_state.State, in_background: bool) -> VariableSummary:
+    """A part of the state of the process; of what may be a secret no value."""
+    text = "set (its value is not shown)" if row.is_secret else row.text or text_of(row.value, True)
+    sent = pack(row.value)
+    return VariableSummary(text, digest(sent), size_of(sent), (), in_background, row.is_secret)
+
+
+def text_of(value: Any, beside: bool = False) -> str:
+    """A value in one line of at most `MOST_CHARACTERS`; what its own `repr` says, where that ends in time.
+
+    Args:
+        beside: call no `repr` of the user's own.
+    """
     kind = keras_kind(value)
     name = type(value).__name__
     if kind == "tensor" or (kind == "weights" and not hasattr(type(value), "weights")):
-        return f"{name}: {text_of(value.numpy())}"
+        return f"{name}: {text_of(value.numpy(), beside)}"
     if kind in TRAINED and not draws(value):
         own = weights_of(value)
         numbers = sum(int(part.shape.num_elements()) for part in own)
         of_all = f"{plural(len(own), 'variable')}, {plural(numbers, 'number')}"
         return f"{name}: {of_all if own else 'not built'}"
     if kind == "history":
-        return f"{name}: {text_of(value.history)}"
+        return f"{name}: {text_of(value.history, beside)}"
     if hasattr(value, "dtype") and hasattr(value, "shape") and hasattr(value, "flat"):
         return text_of_array(value)
     if hasattr(value, "shape") and is_plain(value):  # a table
         return f"{name} {tuple(value.shape)}"
     try:
-        with time_limit(REPR_LIMIT):
-            text = SHORT.repr(value)
+        if beside:
+            text = LIBRARIES_ONLY.repr(value)
+        else:
+            with time_limit(REPR_LIMIT):
+                text = SHORT.repr(value)
     except TooSlow:
         return f"{name}: its repr takes longer than {REPR_LIMIT:g} s"
     except Exception as error:  # of the user's own, or of a number with too many digits
@@ -173,10 +250,27 @@ def shortened(text: str) -> str:
     return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…"
 
 
+#: Python's own containers, and other types whose `repr` calls none of the user's own.
+CONTAINERS = (list, tuple, dict, set, frozenset, deque)
+OF_PYTHON = frozenset({*CONTAINERS, bool, int, float, complex, str, bytes, range, type(None)})
+
+
+class LibrariesOnlyRepr(reprlib.Repr):
+    """Names the type of what may have a `repr` of the user's own, and does not call it."""
+
+    def repr1(self, x: Any, level: int) -> str:
+        known = type(x) in OF_PYTHON or (
+            module_of(x) in PLAIN_MODULES | {"tensorflow", "keras"}
+            and module_of(x) not in ("builtins", "collections")
+        )
+        return super().repr1(x, level) if known else type(x).__name__
+
+
 #: Python's own containers are read no further than is shown of them.
-SHORT = reprlib.Repr()
-SHORT.maxstring = SHORT.maxother = SHORT.maxlong = MOST_CHARACTERS
-SHORT.fillvalue = "…"
+SHORT, LIBRARIES_ONLY = reprlib.Repr(), LibrariesOnlyRepr()
+for _repr in (SHORT, LIBRARIES_ONLY):
+    _repr.maxstring = _repr.maxother = _repr.maxlong = MOST_CHARACTERS
+    _repr.fillvalue = "…"
 
 
 class TooSlow(BaseException):

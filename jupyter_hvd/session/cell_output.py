@@ -18,8 +18,36 @@ KEPT, KEPT_CHARACTERS = 1000, 10_000
 PACE = 0.3
 
 
+class RankText:
+    """What a rank has printed: its last lines, as a terminal would show them."""
+
+    def __init__(self) -> None:
+        self._lines = [""]
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines that are not empty."""
+        return [line for line in self._lines.copy() if line]
+
+    def add(self, text: str) -> None:
+        lines = self._lines
+        for piece in text.replace("\r\n", "\n").splitlines(keepends=True):
+            body = piece.rstrip("\r\n")
+            line = lines[-1] + body if not piece.startswith("\r") else body
+            lines[-1] = line if len(line) <= KEPT_CHARACTERS else line[:KEPT_CHARACTERS] + "…"
+            if piece.endswith("\n"):
+                lines.append("")
+            elif piece.endswith("\r"):
+                lines[-1] = ""
+        del lines[:-KEPT]
+
+
 class CellOutput:
-    """The output of one `%%distribute` cell."""
+    """The output of one `%%distribute` cell.
+
+    Attributes:
+        cell: its number, 0 where it is none. texts: what each rank has printed. has_ended: whether no more is to come.
+    """
 
     def __init__(
         self,
@@ -28,6 +56,7 @@ class CellOutput:
         shows_others: bool = True,
         shown: int = 0,
         opens_others: bool = False,
+        cell: int = 0,
     ) -> None:
         """
         Args:
@@ -43,7 +72,8 @@ class CellOutput:
         self._head: Any = None
         self._lines: list[str] = []
         self._folded: Any = None
-        self._others: dict[int, list[str]] = {}
+        self.cell, self.has_ended = cell, False
+        self.texts: dict[int, RankText] = {}
         self._dirty = False
         self._shown_at = 0.0
         self._stall: Any = None
@@ -97,10 +127,13 @@ class CellOutput:
         elif isinstance(output, WentOn):
             went_on = f"The ranks waited {output.seconds:.0f} s for one another, and went on."
             self._stall = self.text([went_on], self._stall)
-        elif output.rank == self._shown:
+        elif isinstance(output, Message) and output.kind == "clear_output":
+            self.texts.pop(output.rank, None)
+        elif output.rank is not None and (text := text_of(output)):
+            self.texts.setdefault(output.rank, RankText()).add(text)
+            self._dirty |= output.rank != self._shown and self._shows_others
+        if isinstance(output, (Output, Message)) and output.rank == self._shown:
             self._show_own(output)
-        elif output.rank is not None and self._shows_others:
-            self._fold(output.rank, text_of(output))
         if self._dirty and time.monotonic() - self._shown_at > PACE:
             self._show_folded()
 
@@ -123,27 +156,12 @@ class CellOutput:
         elif output.kind == "clear_output":
             publisher.clear_output(wait=bool(content.get("wait")))
 
-    def _fold(self, rank: int, text: str) -> None:
-        if not text:
-            return
-        lines = self._others.setdefault(rank, [""])
-        for piece in text.replace("\r\n", "\n").splitlines(keepends=True):
-            body = piece.rstrip("\r\n")
-            line = lines[-1] + body if not piece.startswith("\r") else body
-            lines[-1] = line if len(line) <= KEPT_CHARACTERS else line[:KEPT_CHARACTERS] + "…"
-            if piece.endswith("\n"):
-                lines.append("")
-            elif piece.endswith("\r"):
-                lines[-1] = ""
-        del lines[:-KEPT]
-        self._dirty = True
-
     def _show_folded(self) -> None:
         self._dirty, self._shown_at = False, time.monotonic()
         plain, markup = [], []
-        for rank in sorted(self._others):
-            lines = [line for line in self._others[rank] if line]
-            if not lines:
+        for rank in sorted(self.texts):
+            lines = self.texts[rank].lines
+            if not lines or rank == self._shown:
                 continue
             plain += [f"[{rank}] {line}" for line in lines]
             count = f"{len(lines)} line{'s' * (len(lines) != 1)}"
@@ -160,6 +178,7 @@ class CellOutput:
 
     def finish(self) -> None:
         """Show what has been held back."""
+        self.has_ended = True
         if self._dirty:
             self._show_folded()
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import pickle
 import queue
 import secrets
 import subprocess
@@ -20,6 +21,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from importlib.util import find_spec
 from itertools import count
@@ -42,12 +44,12 @@ from ..launchers.lifeline import Lifelines
 from ..launchers.mpi import MpirunLauncher
 from ..launchers.places import Place
 from ..launchers.processes import end_processes
-from ..launchers.progress import Position, position_of
 from ..launchers.reaper import PrivateFolder
 from ..launchers.temporary_files import make_notes_folder
 from ..rank import remote
 from ..rank.forks import KeptForks
 from ..rank.paths import AccessPath
+from ..rank.questions import QUESTION
 from ..rank.reply import Reply
 from ..rank.serialization import SerializedValue
 from ..rules.base import Batch
@@ -126,6 +128,8 @@ class Cluster:
         self._exits: dict[int, int] = {}
         self._client: Any = None
         self._informed: set[int] = set()
+        #: The last question of each kind to each rank, by the rank and the name of the function.
+        self._questions: dict[tuple[int, str], Future[Any]] = {}
         #: Under which each rank registers with the controller.
         self._identities = tuple(secrets.token_hex(16) for _ in range(place.size))
         self._heard: dict[int, tuple[list[Any], float]] = {}
@@ -660,21 +664,39 @@ class Cluster:
             self._lifelines.send(f"rank {rank}", {"where": waiting.call})
         waiting.tell_stall(now)
 
-    def positions(self, within: float = 2.0) -> dict[int, Position]:
-        """Where the ranks say that they are, those that answer within some seconds."""
-        assert self._lifelines is not None
-        asked = -next(self._calls)  # a question of its own: no answer to an earlier one counts
-        for rank in range(self.size):
-            self._lifelines.send(f"rank {rank}", {"where": asked})
-        deadline = time.monotonic() + within
-        found: dict[int, Position] = {}
-        while len(found) < self.size and time.monotonic() < deadline:
-            time.sleep(0.02)
-            for rank in range(self.size):
-                told = self.told(rank).get("place")
-                if told is not None and told["call"] == asked:
-                    found[rank] = position_of(told)
-        return found
+    def ask(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        ranks: Sequence[int] | None = None,
+        within: float = 2.0,
+    ) -> dict[int, Any]:
+        """Call a function on ranks beside what they run; from any thread, while another call goes on.
+
+        The function changes nothing. A rank that has not answered it yet is not asked again.
+
+        Returns:
+            what those have answered that did within some seconds; a RuntimeError where the function failed.
+        """
+        if not self.ready:
+            return {}
+        question, asked = pickle.dumps((function, args)), {}
+        for rank in range(self.size) if ranks is None else ranks:
+            key, engine = (rank, function.__name__), self._client._engines.get(rank)
+            if engine and (key not in self._questions or self._questions[key].done()):
+                self._questions[key] = asked[rank] = self._client._send(
+                    self._client._control_stream,
+                    QUESTION,
+                    {},
+                    ident=engine.encode(),
+                    buffers=[question],
+                )
+        wait(asked.values(), within)
+        return {
+            rank: pickle.loads(future.result()["buffers"][0])  # noqa: S301 — from a rank, over a signed channel
+            for rank, future in asked.items()
+            if future.done()
+        }
 
     def _let_finish(self, waiting: CallMonitor, futures: Mapping[int, Any]) -> None:
         """What was printed last may still be on its way when the answers are there."""

@@ -15,7 +15,7 @@ from ..gpu_memory import VARIABLE, kernel_gpus, kernel_warning
 from ..launchers.diagnosis import table
 from ..launchers.hosts import LaunchError, is_local, parse_hosts
 from ..launchers.places import Where, place
-from ..launchers.progress import Stall
+from ..launchers.progress import Stall, position_of
 from ..rank import network as rank_network
 from ..rank import remote, states
 from ..rank import variables as rank_variables
@@ -44,6 +44,7 @@ from .cell_output import CellOutput
 from .cluster import PRELOADED, Cluster, ControllerLostError
 from .dependencies import Cell
 from .errors import DistributeError, named_error
+from .inspection import Inspector
 from .monitor import Run
 from .network import Network, fitted
 from .planning import CellPlan, RanksState, made_anew, plan_cell
@@ -60,7 +61,7 @@ from .program import (
 from .reports import failure_of, headed, line_of, stall_lines
 from .tracebacks import SentCell
 from .transfer import push
-from .variables import compare_summaries, table_of_variables
+from .variables import compare_summaries, ranks_to_fetch, shown_variables, table_of_variables
 from .weights import (
     NO_ORDER,
     alike,
@@ -99,6 +100,9 @@ class Session:
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.ranks: Cluster | None = None
+        #: The output of the last cell that ran on ranks.
+        self.screen: CellOutput | None = None
+        self._inspector = Inspector()
         self._forks = KeptForks(PRELOADED)
         self.failed: set[int] = set()
         #: The random numbers with which each cell of the notebook began; 0 stands for the one that runs.
@@ -147,8 +151,11 @@ class Session:
         plan = self._plan(number, source, request)  # a refusal starts nothing
         self._refuse_sets(plan)
         batch = self._batch_for(plan, request)
-        screen = CellOutput(
-            self.shell, self._stall_lines, shows_others=batch is None or plan.program.asks_horovod
+        screen = self.screen = CellOutput(
+            self.shell,
+            self._stall_lines,
+            shows_others=batch is None or plan.program.asks_horovod,
+            cell=number,
         )
         try:
             if not request.dry_run:
@@ -481,18 +488,22 @@ class Session:
         if absent := [rank for rank in ranks if rank >= there.size]:
             last = f"0 to {there.size - 1}" if there.size > 1 else "0 only"
             raise DistributeError(f"there is no rank {absent[0]}: this notebook has {last}")
-        screen = CellOutput(self.shell, self._stall_lines, shown=ranks[0], opens_others=True)
+        screen = self.screen = CellOutput(
+            self.shell, self._stall_lines, shown=ranks[0], opens_others=True, cell=number
+        )
         marker = f"\x1e{uuid.uuid4().hex}"
         file = self._name_file(SentCell(number, source, ()))
-        run = there.run(
-            remote.run_alone,
-            *(text, file, marker),
-            show=screen.show,
-            timeout=timeout,
-            marker=marker,
-            ranks=ranks,
-        )
-        screen.finish()
+        try:
+            run = there.run(
+                remote.run_alone,
+                *(text, file, marker),
+                show=screen.show,
+                timeout=timeout,
+                marker=marker,
+                ranks=ranks,
+            )
+        finally:
+            screen.finish()
         self._judge(run, screen, None, timeout, together=False)
 
     def _file(self, number: int, program: Program) -> tuple[str, str]:
@@ -906,17 +917,31 @@ class Session:
         self._state = self._state.with_given(plain, number)
 
     def where(self) -> list[str]:
-        """Where each rank is now, in the user's lines; by the lifelines, which answer while a rank computes.
+        """Where each rank is now, in the user's lines.
 
         Raises:
             DistributeError: there are no ranks.
         """
         if self.ranks is None:
             raise DistributeError("there are no ranks; a cell with %%distribute starts them")
-        positions = self.ranks.positions()
+        looks = self.ranks.ask(remote.look)
+        positions = {rank: position_of(told) for rank, told in looks.items()}
         silent = tuple(rank for rank in range(self.ranks.size) if rank not in positions)
         stall = Stall(silent, positions)
         return table(stall, lambda place: line_of(place, self._files), self._hosts())
+
+    def look(self, rank: int | None, wants_variables: bool) -> dict[str, Any]:
+        """What a panel shows of the ranks, also while a cell runs; from any thread.
+
+        Args:
+            rank: whose output is wanted.
+
+        Raises:
+            DistributeError: there are no ranks.
+        """
+        if self.ranks is None:
+            raise DistributeError("there are no ranks; a cell with %%distribute starts them")
+        return self._inspector.look(self.ranks, self._files, self.screen, rank, wants_variables)
 
     def status(self) -> list[dict[str, Any]]:
         """One row a rank: number, host, pid, device, memory, what it does."""
@@ -959,18 +984,17 @@ class Session:
         if missing := [n for n in names if not any(each.name.startswith(n) for each in found)]:
             raise DistributeError(f"no rank has {quoted(missing)}")
         differing = [each for each in found if each.is_fetched and not each.is_replicated]
-        firsts = sorted({group.ranks[0] for each in differing for group in each.groups})
         values: Mapping[int, Any] = {}
         if differing:
             fetched = ranks.run(
                 rank_variables.values_of_variables,
                 [each.name for each in differing],
-                ranks=firsts,
+                ranks=ranks_to_fetch(differing),
                 timeout=VARIABLES_TIMEOUT,
             )
             self._judge(fetched, CellOutput(self.shell), timeout=VARIABLES_TIMEOUT, together=False)
             values = fetched.replies
-        return table_of_variables(found, values)
+        return table_of_variables(shown_variables(found, values))
 
     def network(self) -> Network:
         """Measure what lies between the ranks.

@@ -22,6 +22,13 @@ class RankGroup:
     ranks: tuple[int, ...]
     summary: VariableSummary | None
 
+    @property
+    def text(self) -> str:
+        if self.summary is None:
+            return "not there"
+        compared = "" if self.summary.digest is not None else " (not compared)"
+        return f"{self.summary.text}{compared}"
+
 
 @dataclass(frozen=True)
 class ComparedVariable:
@@ -39,17 +46,46 @@ class ComparedVariable:
         """Whether the values are to be compared entry by entry."""
         there = [group.summary for group in self.groups if group.summary is not None]
         return len(there) > 1 and all(
-            each.digest is not None and each.size <= MOST_COMPARED for each in there
+            each.digest is not None and each.size <= MOST_COMPARED and not each.is_secret
+            for each in there
         )
+
+
+@dataclass(frozen=True)
+class ShownGroup:
+    """A group of ranks as it is shown: `note` says where its value first differs from that of the first group."""
+
+    ranks: tuple[int, ...]
+    text: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ShownVariable:
+    name: str
+    groups: tuple[ShownGroup, ...]
+
+    @property
+    def is_replicated(self) -> bool:
+        return len(self.groups) == 1
 
 
 def compare_summaries(
     told: Mapping[int, Mapping[str, VariableSummary]],
 ) -> list[ComparedVariable]:
-    """Group the ranks by their values of each variable; variables that differ come first."""
+    """Group the ranks by their values of each variable; variables that differ come first.
+
+    What is in the background is left out where it is replicated.
+    """
     names = dict.fromkeys(name for rank in sorted(told) for name in told[rank])
     found = [ComparedVariable(name, tuple(_groups(name, told))) for name in names]
-    return sorted(found, key=lambda each: each.is_replicated)
+    shown = [
+        each
+        for each in found
+        if not each.is_replicated
+        or (each.groups[0].summary and not each.groups[0].summary.in_background)
+    ]
+    return sorted(shown, key=lambda each: each.is_replicated)
 
 
 def _groups(name: str, told: Mapping[int, Mapping[str, VariableSummary]]) -> Iterator[RankGroup]:
@@ -62,30 +98,61 @@ def _groups(name: str, told: Mapping[int, Mapping[str, VariableSummary]]) -> Ite
         yield RankGroup(tuple(ranks), told[ranks[0]].get(name))
 
 
-def table_of_variables(
+def ranks_to_fetch(differing: Sequence[ComparedVariable]) -> list[int]:
+    """The ranks whose values are to be fetched: one of each group."""
+    return sorted({group.ranks[0] for each in differing for group in each.groups})
+
+
+def within_limit(differing: Sequence[ComparedVariable]) -> list[ComparedVariable]:
+    """As many of some variables, the smallest first, as are together not too large to fetch."""
+    found, total = [], 0
+    for each in sorted(differing, key=_size):
+        total += _size(each)
+        if total <= MOST_COMPARED:
+            found.append(each)
+    return found
+
+
+def _size(variable: ComparedVariable) -> int:
+    return sum(group.summary.size for group in variable.groups if group.summary is not None)
+
+
+def shown_variables(
     found: Sequence[ComparedVariable], values: Mapping[int, Mapping[str, SerializedValue]]
-) -> list[str]:
-    """A line for each group of ranks; below one that differs, where it first does and by how much.
+) -> list[ShownVariable]:
+    """Say of each group of ranks where its value first differs from rank 0's, and by how much.
+
+    Digests of equal values may differ, as those of sets do: then the ranks are one group after all.
 
     Args:
         values: of variables that differ, by rank.
     """
+    shown = []
+    for variable in found:
+        first, *others = variable.groups
+        groups = [ShownGroup(first.ranks, first.text)]
+        for group in others:
+            note = _difference(variable, group, values)
+            if note is None:
+                same = tuple(sorted((*groups[0].ranks, *group.ranks)))
+                groups[0] = ShownGroup(same, first.text)
+            else:
+                groups.append(ShownGroup(group.ranks, group.text, note))
+        shown.append(ShownVariable(variable.name, tuple(groups)))
+    return sorted(shown, key=lambda each: each.is_replicated)
+
+
+def table_of_variables(shown: Sequence[ShownVariable]) -> list[str]:
+    """A line for each group of ranks; below one that differs, where it first does and by how much."""
     rows = []
     notes: dict[int, str] = {}
-    for variable in found:
-        first = variable.groups[0]
-        for group in variable.groups:
+    for variable in shown:
+        for place, group in enumerate(variable.groups):
             on = "all ranks" if variable.is_replicated else ranks_text(group.ranks)
             mark = "" if variable.is_replicated else "≠ "
-            name = f"{mark}{variable.name}" if group is first else ""
-            text = "not there" if group.summary is None else group.summary.text
-            if group.summary is not None and group.summary.digest is None:
-                text += " (not compared)"
-            rows.append((name, on, text))
-            if group is not first and group.summary and first.summary:
-                difference = _difference(variable, group, values)
-                if difference:
-                    notes[len(rows)] = difference
+            rows.append((f"{mark}{variable.name}" if place == 0 else "", on, group.text))
+            if group.note:
+                notes[len(rows)] = group.note
     lines = columns([HEAD, *rows])
     margin = " " * max(0, lines[0].rindex(HEAD[2]))
     return [
@@ -99,15 +166,20 @@ def _difference(
     variable: ComparedVariable,
     group: RankGroup,
     values: Mapping[int, Mapping[str, SerializedValue]],
-) -> str:
+) -> str | None:
+    """Where the value of a group first differs from that of the first, "" where that is not known; None where it does not."""
     first = variable.groups[0]
-    assert first.summary is not None
+    if first.summary is None or group.summary is None or not variable.is_fetched:
+        sizes = [each.summary.size for each in (first, group) if each.summary is not None]
+        large = f"larger than {MOST_COMPARED // 2**20} MB: not compared by entry"
+        return large if max(sizes) > MOST_COMPARED else ""
     zero, other = (values.get(each.ranks[0], {}).get(variable.name) for each in (first, group))
     if zero is None or other is None:
-        large = first.summary.digest is not None and not variable.is_fetched
-        return f"larger than {MOST_COMPARED // 2**20} MB: not compared by entry" if large else ""
+        return ""
     found = first_difference(zero.data, other.data, first.summary.parts)
-    return f"differs from {ranks_text(first.ranks[:1])}: {found}" if found else ""
+    if not found:
+        return None if zero.kind == other.kind == "plain" else ""
+    return f"differs from {ranks_text(first.ranks[:1])}: {found}"
 
 
 def first_difference(zero: Any, other: Any, parts: Sequence[str] = (), path: str = "") -> str:
@@ -130,12 +202,19 @@ def first_difference(zero: Any, other: Any, parts: Sequence[str] = (), path: str
             return f"{where}has no {missing[0]!r}"
         if added := [key for key in other if key not in zero]:
             return f"{where}has {added[0]!r}, too"
+        if list(zero) != list(other):
+            return f"{where}the keys are in another order"
         pairs = [(f"{path}[{key!r}]", zero[key], other[key]) for key in zero]
     elif isinstance(zero, (list, tuple)):
         if len(zero) != len(other):
             return f"{where}{len(other)} elements instead of {len(zero)}"
         names = parts if len(parts) == len(zero) else [f"{path}[{k}]" for k in range(len(zero))]
         pairs = list(zip(names, zero, other, strict=True))
+    elif isinstance(zero, (set, frozenset)):
+        for more, has in ((zero - other, "has no"), (other - zero, "has")):
+            if more:
+                return f"{where}{has} {shortened(repr(min(more, key=repr)))}"
+        return ""
     elif isinstance(zero, str):
         pairs_of_letters = enumerate(zip(zero, other, strict=False))
         shorter = min(len(zero), len(other))
@@ -179,7 +258,8 @@ def _difference_of_arrays(zero: Any, other: Any, path: str) -> str:
     if zero.dtype.kind in "fc":
         differ &= ~(np.isnan(zero) & np.isnan(other))
     if not differ.any():
-        return ""
+        same = zero.dtype.kind not in "fc" or zero.tobytes() == other.tobytes()
+        return "" if same else f"{where}equal numbers with other bits, as 0.0 and -0.0 are"
     index = tuple(map(int, np.argwhere(differ)[0]))
     place = path + (f"[{', '.join(map(str, index))}]" if index else "")
     values = f"{other[index]} instead of {zero[index]}"

@@ -1,2 +1,3 @@
 import './base.css';
 import './gradcost.css';
+import './workers.css';

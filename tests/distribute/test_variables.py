@@ -18,7 +18,12 @@ from jupyter_hvd.rank.variables import (
     summarize,
     time_limit,
 )
-from jupyter_hvd.session.variables import compare_summaries, first_difference, table_of_variables
+from jupyter_hvd.session.variables import (
+    compare_summaries,
+    first_difference,
+    shown_variables,
+    table_of_variables,
+)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +65,7 @@ def test_ranks_with_the_same_value_share_a_line() -> None:
         for rank, value in enumerate(values)
     }
     packed = {rank: {"a": SerializedValue("plain", value)} for rank, value in enumerate(values)}
-    lines = table_of_variables(compare_summaries(told), packed)
+    lines = table_of_variables(shown_variables(compare_summaries(told), packed))
     assert lines == [
         "variable  on                value",
         "≠ a       ranks 0, 1 and 3  float64 (3,): 0, 0, 0",

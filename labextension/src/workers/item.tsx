@@ -8,9 +8,9 @@ import React from 'react';
 import { CommandIDs } from '../ids';
 
 /** The line of a cell that runs on workers, or looks after them. */
-const MAGIC = /^(%%distribute|%hvd)\b/m;
+const MAGIC = /^(%%distribute|%%rank|%hvd)\b/m;
 
-/** In the status bar: asks where the workers of a notebook are that has some. */
+/** In the status bar: opens the panel of a notebook's workers. */
 export class WorkersItem extends ReactWidget {
   constructor(
     private _notebooks: INotebookTracker,

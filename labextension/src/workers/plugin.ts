@@ -1,40 +1,79 @@
-import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { Dialog, ICommandPalette, showDialog } from '@jupyterlab/apputils';
+import {
+  ILabShell,
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { ICommandPalette, MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
+import { PathExt } from '@jupyterlab/coreutils';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { IStatusBar } from '@jupyterlab/statusbar';
-import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/translation';
-import { Widget } from '@lumino/widgets';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { argumentsOf } from '../arguments';
+import { convertIcon } from '../icons';
 import { CommandIDs } from '../ids';
-import { serverText } from '../servertext';
+import { Places } from '../place';
 import { WorkersItem } from './item';
-import { askWhere } from './where';
+import { WorkersPanel } from './panel';
 
-/** Where the workers of a notebook are, also while a cell hangs. */
+/** What the workers of a notebook do and have, also while a cell hangs. */
 export const workers: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-hvd:workers',
-  description: 'Shows where the workers of a notebook are while a cell runs.',
+  description:
+    'Shows what the workers of a notebook do and have, while a cell runs, too.',
   autoStart: true,
   requires: [INotebookTracker],
-  optional: [ICommandPalette, IStatusBar, ITranslator],
+  optional: [ICommandPalette, ILabShell, IStatusBar, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     notebooks: INotebookTracker,
     palette: ICommandPalette | null,
+    lab: ILabShell | null,
     statusBar: IStatusBar | null,
-    translator: ITranslator | null
+    optionalTranslator: ITranslator | null
   ): void => {
-    const trans = (translator ?? nullTranslator).load('jupyter_hvd');
+    const translator = optionalTranslator ?? nullTranslator;
+    const trans = translator.load('jupyter_hvd');
+    const places = new Places(app.shell, lab, trans);
+    const tracker = new WidgetTracker<MainAreaWidget<WorkersPanel>>({
+      namespace: 'jupyter-hvd-workers'
+    });
+
+    const open = (notebook: NotebookPanel): void => {
+      const opened = tracker.find(({ content }) => content.notebook === notebook);
+      if (opened) {
+        app.shell.activateById(opened.id);
+        opened.content.refresh();
+        return;
+      }
+      const tab = new MainAreaWidget({ content: new WorkersPanel(notebook, translator) });
+      tab.id = `jupyter-hvd-workers:${notebook.id}`;
+      tab.title.icon = convertIcon;
+      tab.title.className = 'jp-hvd-title';
+      tab.title.closable = true;
+      const name = (): void => {
+        tab.title.label = trans.__(
+          'Workers of %1',
+          PathExt.basename(notebook.context.path)
+        );
+      };
+      name();
+      notebook.context.pathChanged.connect(name);
+      notebook.disposed.connect(() => tab.dispose());
+      if (places.put(tab, notebook, 'split-right')) {
+        void tracker.add(tab);
+      }
+    };
+
     app.commands.addCommand(CommandIDs.where, {
-      label: trans.__('Show Where the Workers Are'),
-      caption: trans.__('What each worker does now; answers while a cell runs'),
+      label: trans.__('Show the Workers'),
+      caption: trans.__('What each worker does and has now; answers while a cell runs'),
+      icon: convertIcon,
       describedBy: { args: argumentsOf({}) },
       isEnabled: () => !!notebooks.currentWidget?.sessionContext.session?.kernel,
-      execute: async () => {
-        const notebook = notebooks.currentWidget;
-        if (notebook) {
-          await showWhere(notebook, trans);
+      execute: () => {
+        if (notebooks.currentWidget) {
+          open(notebooks.currentWidget);
         }
       }
     });
@@ -50,45 +89,3 @@ export const workers: JupyterFrontEndPlugin<void> = {
     }
   }
 };
-
-/** Show what each worker does, and what can be done about it, until the user has seen enough. */
-async function showWhere(
-  notebook: NotebookPanel,
-  trans: TranslationBundle
-): Promise<void> {
-  const kernel = notebook.sessionContext.session?.kernel;
-  if (!kernel) {
-    return;
-  }
-  const answer = await askWhere(kernel);
-  const text =
-    answer === null
-      ? trans.__('This kernel has no workers: a cell with %%distribute starts them.')
-      : (answer.lines.length ? answer.lines : [answer.message])
-          .map(serverText(trans))
-          .join('\n');
-  const again = Dialog.createButton({ label: trans.__('Ask Again') });
-  const interrupt = Dialog.warnButton({ label: trans.__('Interrupt') });
-  const restart = Dialog.warnButton({ label: trans.__('Restart Kernel') });
-  const close = Dialog.okButton({ label: trans.__('Close') });
-  const { button } = await showDialog({
-    title: trans.__('Workers of %1', notebook.context.path),
-    body: linesOf(text),
-    buttons: [again, interrupt, restart, close],
-    defaultButton: 3
-  });
-  if (button.label === again.label) {
-    await showWhere(notebook, trans);
-  } else if (button.label === interrupt.label) {
-    await kernel.interrupt();
-  } else if (button.label === restart.label) {
-    await notebook.sessionContext.restartKernel();
-  }
-}
-
-function linesOf(text: string): Widget {
-  const node = document.createElement('pre');
-  node.className = 'jp-hvd-where';
-  node.textContent = text;
-  return new Widget({ node });
-}

@@ -1,0 +1,70 @@
+"""What objects of Keras and TensorFlow were made with, beside weights: ranks whose settings differ train other models."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from .code import code_of
+from .paths import LIBRARIES, TRAINED, module_of
+from .serialization import is_plain, keras_kind, rate_of
+
+
+def settings_of(value: Any, beside: bool = False) -> Mapping[str, Any]:
+    """The learning rate of an optimizer, the settings of an object of Keras, the stages of a dataset; by names of attributes.
+
+    Args:
+        beside: call no code of the user's own.
+    """
+    if is_dataset(value):
+        return {"stages": stages_of(value)}
+    if keras_kind(value) not in TRAINED:
+        return {}
+    found: dict[str, Any] = {}
+    if hasattr(type(value), "apply_gradients") and (rate := rate_of(value)) is not None:
+        found["learning_rate"] = rate
+    if hasattr(type(value), "get_config") and not (beside and has_own_layers(value)):
+        try:
+            found["get_config()"] = value.get_config()
+        except Exception:  # of the user's own, or of a model that does not know its layers
+            return found
+    return found
+
+
+def has_own_layers(value: Any) -> bool:
+    """Whether a class of the user's own takes part in an object of Keras."""
+    parts = value._flatten_layers() if hasattr(type(value), "_flatten_layers") else [value]
+    return any(module_of(part) not in LIBRARIES for part in parts)
+
+
+def is_dataset(value: Any) -> bool:
+    """Whether a value is a `tf.data.Dataset`, which an imported TensorFlow has made."""
+    tensorflow = sys.modules.get("tensorflow")
+    return tensorflow is not None and isinstance(value, tensorflow.data.Dataset)
+
+
+def stages_of(dataset: Any) -> list[Mapping[str, Any]]:
+    """The stages of a dataset, the last one first: kind, parameters such as seeds, and data that it holds in memory."""
+    from ..runtime.sharing.dataset_stages import all_stages, kind_of
+
+    return [{"kind": kind_of(each), **_parameters_of(each)} for each in all_stages(dataset)]
+
+
+def _parameters_of(stage: Any) -> Mapping[str, Any]:
+    function = getattr(getattr(stage, "_map_func", None), "_func", None)
+    code = getattr(function, "__code__", None)
+    found = {
+        name.removeprefix("_"): _as_numbers(value)
+        for name, value in vars(stage).items()
+        if name not in ("_name", "_input_dataset")
+    }
+    plain = {name: value for name, value in found.items() if is_plain(value) and value is not None}
+    return {**plain, **({"code": code_of(code)} if code is not None else {})}
+
+
+def _as_numbers(value: Any) -> Any:
+    """A tensor as an array, and so those of a list."""
+    if isinstance(value, list):
+        return [_as_numbers(each) for each in value]
+    return value.numpy() if keras_kind(value) == "tensor" and hasattr(value, "numpy") else value

@@ -1,0 +1,150 @@
+"""What a panel shows of a notebook's ranks, at any time: where they are, what they print, where their variables differ."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ..launchers.diagnosis import doing, words
+from ..launchers.progress import Progress, Stall
+from ..launchers.watchman import WAITS, is_hang
+from ..rank import remote
+from ..rank import variables as rank_variables
+from .cell_output import CellOutput
+from .cluster import Cluster
+from .reports import Cells, line_of
+from .variables import (
+    ShownVariable,
+    compare_summaries,
+    ranks_to_fetch,
+    shown_variables,
+    within_limit,
+)
+
+#: Seconds for ranks to say what their variables are, and to send those that differ.
+VARIABLES_WITHIN = 4.0
+
+
+class Inspector:
+    """Looks at ranks from another thread than the one that cells run in; knows for how long each has waited.
+
+    Nothing of what is asked here takes a turn in a rank's own work, or calls code of the user's.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # several panels may ask at once
+        self._ranks: Cluster | None = None
+        self._progress = Progress((), 0.0)
+
+    def look(
+        self,
+        ranks: Cluster,
+        cells: Cells,
+        screen: CellOutput | None,
+        rank: int | None = None,
+        wants_variables: bool = True,
+    ) -> dict[str, Any]:
+        """What there is to see, as JSON.
+
+        Args:
+            cells: by the names of their files on the ranks.
+            screen: the output of the last cell.
+            rank: whose output is wanted; None for no rank's.
+            wants_variables: whether variables are.
+        """
+        with self._lock:
+            if ranks is not self._ranks:
+                self._ranks, self._progress = ranks, Progress(range(ranks.size), time.monotonic())
+            is_running = screen is not None and not screen.has_ended
+            looks = {
+                r: told for r, told in ranks.ask(remote.look).items() if isinstance(told, dict)
+            }
+            stall, advice = self._stall(ranks, looks, is_running)
+            rows = [self._row(r, ranks, cells, looks, stall) for r in range(ranks.size)]
+            answer = {
+                "cell": screen.cell if screen is not None else 0,
+                "running": is_running,
+                "ranks": rows,
+                "words": words(advice, lambda place: line_of(place, cells)) if advice else [],
+            }
+            if rank is not None:
+                text = screen.texts.get(rank) if screen is not None else None
+                answer["output"] = text.lines if text is not None else []
+            if wants_variables:
+                found, silent = _variables(ranks)
+                answer["variables"] = [_shown(each) for each in found]
+                answer["silent"] = silent
+            return answer
+
+    def _stall(
+        self, ranks: Cluster, looks: Mapping[int, Mapping[str, Any]], is_running: bool
+    ) -> tuple[Stall, Stall | None]:
+        """Where all ranks are, and that again if it is a hang."""
+        now, progress = time.monotonic(), self._progress
+        for rank, told in looks.items():
+            progress.see(rank, told, now)
+        places = {rank: progress.seen[rank][0] for rank in looks}
+        silent = [rank for rank in range(ranks.size) if rank not in looks]
+        since = {r: progress.idle(r) for r in looks if progress.idle(r) >= 1}
+        here = Stall(tuple(sorted({*silent, *since})), places, since)
+        finished = [rank for rank, place in places.items() if place.awaits_work]
+        working = [rank for rank in range(ranks.size) if rank not in finished]
+        stall = progress.stall(working, now, finished, WAITS) if is_running and working else None
+        return here, stall if stall is not None and is_hang(stall) else None
+
+    def _row(
+        self,
+        rank: int,
+        ranks: Cluster,
+        cells: Cells,
+        looks: Mapping[int, Mapping[str, Any]],
+        stall: Stall,
+    ) -> dict[str, Any]:
+        """A rank: its process, its line, what it does and for how many seconds, its memory in bytes."""
+        known = ranks.told(rank)
+        place = stall.places.get(rank)
+        line = line_of(place.cell, cells) if place is not None and place.cell is not None else None
+        lost = ranks.lost([rank])
+        if lost is not None:
+            does = f"lost: {lost[1]}"
+        elif ranks.ready:
+            does = doing(rank, stall)
+        else:
+            does = str(known.get("stage", "starting"))
+        return {
+            "rank": rank,
+            "host": str(known.get("host", "")),
+            "pid": known.get("pid", 0),
+            "device": looks.get(rank, {}).get("device", ""),
+            "memory": looks.get(rank, {}).get("memory", 0),
+            "line": "" if line is None else line.name,
+            "text": "" if line is None else line.text,
+            "does": does,
+            "seconds": stall.since.get(rank, 0.0),
+            "lost": lost is not None,
+        }
+
+
+def _variables(ranks: Cluster) -> tuple[list[ShownVariable], list[int]]:
+    """The ranks' variables as they are now, and the ranks that do not say what theirs are."""
+    told = ranks.ask(rank_variables.summarize_variables, [], True, within=VARIABLES_WITHIN)
+    told = {rank: found for rank, found in told.items() if isinstance(found, dict)}
+    found = compare_summaries(told)
+    differing = within_limit([each for each in found if each.is_fetched and not each.is_replicated])
+    values: Mapping[int, Any] = {}
+    if differing:
+        values = ranks.ask(
+            rank_variables.values_of_variables,
+            *([each.name for each in differing], True),
+            ranks=ranks_to_fetch(differing),
+            within=VARIABLES_WITHIN,
+        )
+    there = {rank: each for rank, each in values.items() if isinstance(each, dict)}
+    return shown_variables(found, there), [r for r in range(ranks.size) if r not in told]
+
+
+def _shown(variable: ShownVariable) -> dict[str, Any]:
+    groups = [{"ranks": g.ranks, "text": g.text, "note": g.note} for g in variable.groups]
+    return {"name": variable.name, "groups": groups}
