@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from .code import code_of
@@ -17,18 +18,16 @@ def settings_of(value: Any, beside: bool = False) -> Mapping[str, Any]:
     Args:
         beside: call no code of the user's own.
     """
-    if is_dataset(value):
-        return {"stages": stages_of(value)}
-    if keras_kind(value) not in TRAINED:
-        return {}
     found: dict[str, Any] = {}
-    if hasattr(type(value), "apply_gradients") and (rate := rate_of(value)) is not None:
-        found["learning_rate"] = rate
-    if hasattr(type(value), "get_config") and not (beside and has_own_layers(value)):
-        try:
-            found["get_config()"] = value.get_config()
-        except Exception:  # of the user's own, or of a model that does not know its layers
+    with suppress(Exception):  # of the user's own code, or of a model that does not know its layers
+        if is_dataset(value):
+            found["stages"] = stages_of(value)
+        if keras_kind(value) not in TRAINED:
             return found
+        if hasattr(type(value), "apply_gradients") and (rate := rate_of(value)) is not None:
+            found["learning_rate"] = rate
+        if hasattr(type(value), "get_config") and not (beside and has_own_layers(value)):
+            found["get_config()"] = value.get_config()
     return found
 
 
@@ -57,7 +56,7 @@ def _parameters_of(stage: Any) -> Mapping[str, Any]:
     found = {
         name.removeprefix("_"): _as_numbers(value)
         for name, value in vars(stage).items()
-        if name not in ("_name", "_input_dataset")
+        if name not in ("_name", "_input_dataset", "_variant_tensor", "_variant_tensor_attr")
     }
     plain = {name: value for name, value in found.items() if is_plain(value) and value is not None}
     return {**plain, **({"code": code_of(code)} if code is not None else {})}
@@ -67,4 +66,5 @@ def _as_numbers(value: Any) -> Any:
     """A tensor as an array, and so those of a list."""
     if isinstance(value, list):
         return [_as_numbers(each) for each in value]
-    return value.numpy() if keras_kind(value) == "tensor" and hasattr(value, "numpy") else value
+    is_tensor = keras_kind(value) == "tensor" and value.dtype.is_numpy_compatible
+    return value.numpy() if is_tensor else value

@@ -78,7 +78,7 @@ def summarize_variables(names: Sequence[str], beside: bool = False) -> dict[str,
         beside: whether the main thread may run a cell meanwhile. Then none of the user's own code is called.
     """
     found = {
-        str(row.path): summarize(row.value, beside, row.in_background)
+        str(row.path): summarize_row(row, beside)
         for row in listed(*_namespaces(), names, beside)
     }
     of_process = [
@@ -166,6 +166,14 @@ def rows_of(path: AccessPath, namespace: Mapping[str, Any], beside: bool) -> Ite
 def packed(value: Any) -> SerializedValue:
     """A value to be compared entry by entry."""
     return packed_code(value) if is_code(value) else pack(value, limit=None)
+
+
+def summarize_row(row: Row, beside: bool) -> VariableSummary:
+    """A variable's summary; what a cell changes while it is read may be in any state."""
+    try:
+        return summarize(row.value, beside, row.in_background)
+    except Exception as error:
+        return VariableSummary(f"cannot be read: {type(error).__name__}")
 
 
 def summarize(value: Any, beside: bool = False, in_background: bool = False) -> VariableSummary:
