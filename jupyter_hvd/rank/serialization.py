@@ -105,11 +105,12 @@ def digest(packed: SerializedValue) -> int:
 
 def is_plain(value: Any, depth: int = 0) -> bool:
     """Whether a value is data alone: numbers, text, arrays, tables, and containers of these."""
+    # Functions and classes, that of a value among them, travel as names, which mean nothing elsewhere.
+    if type(value).__module__ == "__main__":
+        return False
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, slice, range)):
         return True
-    if depth > 8 or callable(
-        value
-    ):  # a function or class travels as a name, which means nothing elsewhere
+    if depth > 8 or callable(value):
         return False
     if isinstance(value, dict):
         return makes_plain(getattr(value, "default_factory", None)) and all(

@@ -66,5 +66,8 @@ def _as_numbers(value: Any) -> Any:
     """A tensor as an array, and so those of a list."""
     if isinstance(value, list):
         return [_as_numbers(each) for each in value]
-    is_tensor = keras_kind(value) == "tensor" and value.dtype.is_numpy_compatible
-    return value.numpy() if is_tensor else value
+    if keras_kind(value) != "tensor" or not value.dtype.is_numpy_compatible:
+        return value
+    array = value.numpy()
+    is_numeric = getattr(array, "shape", ()) and array.dtype.kind != "O"
+    return array if is_numeric else array.tolist() if hasattr(array, "tolist") else array

@@ -78,8 +78,7 @@ def summarize_variables(names: Sequence[str], beside: bool = False) -> dict[str,
         beside: whether the main thread may run a cell meanwhile. Then none of the user's own code is called.
     """
     found = {
-        str(row.path): summarize_row(row, beside)
-        for row in listed(*_namespaces(), names, beside)
+        str(row.path): summarize_row(row, beside) for row in listed(*_namespaces(), names, beside)
     }
     of_process = [
         (row.name, summarize_state(row, in_background=not names))

@@ -12,10 +12,9 @@ from itertools import count
 from typing import Any
 
 from ..gpu_memory import VARIABLE, kernel_gpus, kernel_warning
-from ..launchers.diagnosis import table
 from ..launchers.hosts import LaunchError, is_local, parse_hosts
 from ..launchers.places import Where, place
-from ..launchers.progress import Stall, position_of
+from ..launchers.progress import Stall
 from ..rank import network as rank_network
 from ..rank import remote, states
 from ..rank import variables as rank_variables
@@ -44,7 +43,7 @@ from .cell_output import CellOutput
 from .cluster import PRELOADED, Cluster, ControllerLostError
 from .dependencies import Cell
 from .errors import DistributeError, named_error
-from .inspection import Inspector
+from .inspection import Inspector, table_of_ranks
 from .monitor import Run
 from .network import Network, fitted
 from .planning import CellPlan, RanksState, made_anew, plan_cell
@@ -58,7 +57,7 @@ from .program import (
     options_here,
     runnable,
 )
-from .reports import failure_of, headed, line_of, stall_lines
+from .reports import failure_of, headed, stall_lines
 from .tracebacks import SentCell
 from .transfer import push
 from .variables import compare_summaries, ranks_to_fetch, shown_variables, table_of_variables
@@ -922,13 +921,7 @@ class Session:
         Raises:
             DistributeError: there are no ranks.
         """
-        if self.ranks is None:
-            raise DistributeError("there are no ranks; a cell with %%distribute starts them")
-        looks = self.ranks.ask(remote.look)
-        positions = {rank: position_of(told) for rank, told in looks.items()}
-        silent = tuple(rank for rank in range(self.ranks.size) if rank not in positions)
-        stall = Stall(silent, positions)
-        return table(stall, lambda place: line_of(place, self._files), self._hosts())
+        return table_of_ranks(self.look(None, wants_variables=False)["ranks"])
 
     def look(self, rank: int | None, wants_variables: bool) -> dict[str, Any]:
         """What a panel shows of the ranks, also while a cell runs; from any thread.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..launchers.diagnosis import doing, words
+from ..launchers.diagnosis import columns, doing, line_name, words
 from ..launchers.progress import Progress, Stall
 from ..launchers.watchman import WAITS, is_hang
 from ..rank import remote
@@ -119,12 +119,25 @@ class Inspector:
             "pid": known.get("pid", 0),
             "device": looks.get(rank, {}).get("device", ""),
             "memory": looks.get(rank, {}).get("memory", 0),
-            "line": "" if line is None else line.name,
+            "line": "" if place is None else line_name(place, lambda each: line_of(each, cells)),
             "text": "" if line is None else line.text,
             "does": does,
             "seconds": stall.since.get(rank, 0.0),
             "lost": lost is not None,
         }
+
+
+def table_of_ranks(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A line for each rank of what `Inspector.look` has found."""
+    head = ("rank", "host", "at", "does", "for")
+    body = [
+        (
+            *(str(row[name]) for name in ("rank", "host", "line", "does")),
+            f"{row['seconds']:.0f} s" if row["seconds"] else "",
+        )
+        for row in rows
+    ]
+    return columns([head, *body])
 
 
 def _variables(ranks: Cluster) -> tuple[list[ShownVariable], list[int]]:

@@ -222,7 +222,7 @@ def first_difference(zero: Any, other: Any, parts: Sequence[str] = (), path: str
         own, its = (text[start : start + MOST_CHARACTERS // 4] for text in (zero, other))
         return "" if zero == other else f"{path}[{start}]: {its!r} instead of {own!r}"
     elif isinstance(zero, bytes):
-        return f"{where}other bytes"
+        return "" if zero == other else f"{where}other bytes"
     else:
         size = (
             f", a difference of {abs(other - zero):.3g}"

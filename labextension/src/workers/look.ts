@@ -8,7 +8,7 @@ export interface IWorker {
   device: string;
   /** Bytes. */
   memory: number;
-  /** The line that runs, and what stands there; empty outside of the user's cells. */
+  /** The line that runs, and what stands there, which is empty outside of the user's cells. */
   line: string;
   text: string;
   does: string;

@@ -200,10 +200,10 @@ function AllWorkers({ panel }: { panel: IPanel }): JSX.Element {
             <tr key={worker.rank}>
               <th scope="row">{worker.rank}</th>
               <td>
-                <Line worker={worker} trans={trans} />
+                <Line worker={worker} said={said} />
               </td>
               <td>{doingOf(worker, trans, said)}</td>
-              <td>{bytes(worker.memory)}</td>
+              <td className="jp-hvd-mod-whole">{bytes(worker.memory)}</td>
             </tr>
           ))}
         </tbody>
@@ -227,7 +227,7 @@ function OneWorker(props: { worker: IWorker; panel: IPanel }): JSX.Element {
       <dl>
         <dt>{trans.__('Line')}</dt>
         <dd>
-          <Line worker={worker} trans={trans} />
+          <Line worker={worker} said={said} />
         </dd>
         <dt>{trans.__('Does')}</dt>
         <dd>{doingOf(worker, trans, said)}</dd>
@@ -278,26 +278,18 @@ function Output({ lines, label }: { lines: string[]; label: string }): JSX.Eleme
   );
 }
 
-function Line({
-  worker,
-  trans
-}: {
-  worker: IWorker;
-  trans: TranslationBundle;
-}): JSX.Element {
-  return worker.line ? (
+function Line({ worker, said }: { worker: IWorker; said: ServerText }): JSX.Element {
+  return (
     <>
-      {worker.line} <code>{worker.text}</code>
+      {said(worker.line)} <code>{worker.text}</code>
     </>
-  ) : (
-    <>{trans.__('outside your code')}</>
   );
 }
 
 function doingOf(worker: IWorker, trans: TranslationBundle, said: ServerText): string {
   const seconds = Math.floor(worker.seconds);
   const does = said(worker.does);
-  return seconds >= 2 && worker.line ? trans.__('%1, for %2 s', does, seconds) : does;
+  return seconds >= 2 && worker.text ? trans.__('%1, for %2 s', does, seconds) : does;
 }
 
 /** Memory, in the unit that `%hvd status` has. */

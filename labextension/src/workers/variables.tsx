@@ -26,7 +26,7 @@ export function OwnVariables(props: { rank: number; panel: IPanel }): JSX.Elemen
             <tr key={variable.name} className={classOf(variable)}>
               <Name variable={variable} trans={trans} />
               <td>
-                <Value group={own} panel={panel} />
+                <Value group={own} />
                 {!isReplicated(variable) && own === variable.groups[0] && (
                   <p>{trans.__('differs on %1', ranksText(others(variable), trans))}</p>
                 )}
@@ -115,11 +115,11 @@ function AllRows(props: { variable: IVariable; panel: IPanel }): JSX.Element {
           {i === 0 && (
             <Name variable={variable} trans={trans} rows={variable.groups.length} />
           )}
-          <td>
+          <td className={group.ranks.length < 3 ? 'jp-hvd-mod-whole' : undefined}>
             {isReplicated(variable) ? trans.__('all') : ranksText(group.ranks, trans)}
           </td>
           <td>
-            <Value group={group} panel={panel} />
+            <Value group={group} />
           </td>
         </tr>
       ))}
@@ -137,7 +137,7 @@ function Name(props: {
     <th scope={rows && rows > 1 ? 'rowgroup' : 'row'} rowSpan={rows}>
       {!isReplicated(variable) && (
         <span role="img" aria-label={trans.__('differs')}>
-          ≠{' '}
+          {'≠\u00a0'}
         </span>
       )}
       {variable.name}
@@ -145,11 +145,11 @@ function Name(props: {
   );
 }
 
-function Value({ group, panel }: { group: IGroup; panel: IPanel }): JSX.Element {
+function Value({ group }: { group: IGroup }): JSX.Element {
   return (
     <>
-      <code>{panel.said(group.text)}</code>
-      {group.note && <p>{panel.said(group.note)}</p>}
+      <code>{group.text}</code>
+      {group.note && <p>{group.note}</p>}
     </>
   );
 }
