@@ -4,6 +4,9 @@ import { violations } from './axe';
 import { test } from './fixtures';
 import { Lab, notebook, picture, uncovered } from './lab';
 
+// Ranks import TensorFlow, which takes minutes on a crowded machine.
+test.setTimeout(900_000);
+
 const LOAD = '%load_ext jupyter_hvd\nimport numpy as np';
 /** Ranks that differ in one number, print, and then wait for one another in different lines. */
 const HANGING = `%%distribute -n 2
@@ -26,7 +29,7 @@ test('the workers while a cell hangs: lines, output, variables; interrupt; resta
   const item = page.getByRole('button', { name: 'Workers', exact: true });
   const panel = page.locator('.jp-hvd-WorkersPanel:visible');
   const tab = (name: RegExp | string) => panel.getByRole('tab', { name });
-  const patient = { timeout: 120_000 };
+  const patient = { timeout: 300_000 };
 
   await lab.run(0);
   await item.click();

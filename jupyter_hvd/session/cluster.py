@@ -280,7 +280,7 @@ class Cluster:
             return
         try:
             while not self._step():
-                progress(self._stage(), time.monotonic() - self.started)
+                progress(self.stage(), time.monotonic() - self.started)
                 with suppress(queue.Empty):
                     self._events.get(timeout=0.05)
         except BaseException:
@@ -303,7 +303,7 @@ class Cluster:
             raise LaunchError(f"the ranks did not start\n{self._tail()}")
         if not self._queued and time.monotonic() - self._placing > START_TIMEOUT:
             raise LaunchError(
-                f"the ranks did not start within {START_TIMEOUT:g} s: {self._stage()}\n{self._tail()}"
+                f"the ranks did not start within {START_TIMEOUT:g} s: {self.stage()}\n{self._tail()}"
             )
         security = self._folder.path / "security"
         connection = read_json(security / "ipcontroller-engine.json")
@@ -355,7 +355,8 @@ class Cluster:
                 self._heard[rank] = [*asked, self._call(rank, 0, [PrePickled(os.getpid)])], now
         return all(any(map(came_whole, asked)) for asked, _ in self._heard.values())
 
-    def _stage(self) -> str:
+    def stage(self) -> str:
+        """How far the start is, in words."""
         assert self._lifelines is not None
         if self._queued:
             return self._queued

@@ -112,7 +112,7 @@ class Inspector:
         elif ranks.ready:
             does = doing(rank, stall)
         else:
-            does = str(known.get("stage", "starting"))
+            does = str(known.get("stage", ranks.stage()))
         return {
             "rank": rank,
             "host": str(known.get("host", "")),
