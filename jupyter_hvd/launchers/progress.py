@@ -8,6 +8,8 @@ from typing import Any
 
 #: After how many seconds in one place, without computing, a rank is said to wait.
 STALL_SECONDS = 5.0
+#: Seconds between two looks at a rank in one place below which its computing time, in ticks of 10 ms, says nothing.
+SHORTEST = 0.3
 #: How much of the time a rank may compute that is said to wait, Horovod's own threads not counted.
 IDLE_SHARE = 0.25
 
@@ -85,6 +87,9 @@ class Progress:
         if rank in self.seen:
             before, cpu_before, then = self.seen[rank]
             if clock == then:
+                return
+            if place == before and clock - then < SHORTEST:
+                self._heard[rank] = now
                 return
             if place != before or cpu - cpu_before > IDLE_SHARE * (clock - then):
                 self._idle_since.pop(rank, None)

@@ -24,7 +24,7 @@ from .variables import (
 )
 
 #: Seconds for ranks to say what their variables are, and to send those that differ.
-VARIABLES_WITHIN = 4.0
+VARIABLES_WITHIN = 10.0
 
 
 class Inspector:

@@ -270,6 +270,7 @@ def test_the_line_is_named(trained: Any, fault: str) -> None:
         seen = until(trained, lambda seen: any(words in line for line in seen["words"]))
         print(f"{fault}: told after {time.monotonic() - started:.1f} s")
         assert seen["running"]
+        assert any(words in line for line in seen["words"]), seen
         for rank, (line, does) in places.items():
             assert line in seen["ranks"][rank]["line"], seen["ranks"]
             assert does in seen["ranks"][rank]["does"], seen["ranks"]
@@ -278,11 +279,13 @@ def test_the_line_is_named(trained: Any, fault: str) -> None:
         trained.finish(cell)
 
 
-def until(notebook: Any, holds: Any, seconds: float = 60) -> dict[str, Any]:
+def until(
+    notebook: Any, holds: Any, seconds: float = 60, variables: bool = False
+) -> dict[str, Any]:
     """The first look for which something holds, or the last one."""
     deadline = time.monotonic() + seconds
     while True:
-        seen = look(notebook, variables=False)
+        seen = look(notebook, variables=variables)
         if (seen.get("ranks") and holds(seen)) or time.monotonic() > deadline:
             return seen
         time.sleep(0.5)
@@ -317,7 +320,8 @@ def test_what_a_panel_must_not_wait_for(trained: Any) -> None:
     cell = trained.begin("%%distribute\nimport horovod.tensorflow as hvd, time\ntime.sleep(600)")
     try:
         seen = until(trained, lambda seen: seen["running"])
-        found = {v["name"]: v["groups"] for v in look(trained)["variables"]}
+        all_told = until(trained, lambda seen: not seen["silent"], variables=True)
+        found = {v["name"]: v["groups"] for v in all_told["variables"]}
     finally:
         trained.interrupt()
         trained.finish(cell)
@@ -357,7 +361,7 @@ def test_a_rank_that_has_died_is_told(trained: Any) -> None:
     seen = until(trained, lambda seen: seen["ranks"][1]["lost"])
     assert [row["lost"] for row in seen["ranks"]] == [False, True]
     assert "killed (signal 9)" in seen["ranks"][1]["does"]
-    seen = look(trained)
+    seen = until(trained, lambda seen: seen["silent"] == [1], variables=True)
     assert seen["silent"] == [1]
     trained.good("%hvd stop")
     assert look(trained)["ranks"] == []

@@ -54,7 +54,7 @@ export interface IQuestion {
 }
 
 /** Seconds after which a kernel that has not answered never will: it has not loaded this package. */
-const PATIENCE = 15;
+const PATIENCE = 30;
 
 /**
  * Ask a kernel what its workers do and have; it answers while a cell runs.
