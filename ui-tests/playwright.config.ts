@@ -46,7 +46,7 @@ export default defineConfig({
     env: { PATH: process.env.HVD_UI_PATH ?? process.env.PATH ?? '' },
     stderr: 'ignore',
     url: `${urlOf(worker)}api/status?token=${TOKEN}`,
-    timeout: 60_000,
+    timeout: 180_000,
     gracefulShutdown: { signal: 'SIGTERM', timeout: 5000 }
   }))
 });

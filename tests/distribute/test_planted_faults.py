@@ -246,7 +246,7 @@ STUCK = {
         "different collective operations",
     ),
     "a loop without end": (
-        "k = 0\nwhile hvd.rank() == 1:\n    k += 1\nhvd.allreduce(tf.constant(1.0), name='loss')",
+        "k, rank = 0, hvd.rank()\nwhile rank == 1:\n    k += 1\nhvd.allreduce(tf.constant(1.0), name='loss')",
         {0: ("line 7", "allreduce of loss"), 1: ("line ", "")},
         "Rank 0 cannot go on before rank 1 comes.",
     ),
