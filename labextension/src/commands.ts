@@ -1,11 +1,9 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
-import { Dialog, Notification, showDialog, WidgetTracker } from '@jupyterlab/apputils';
-import { PathExt } from '@jupyterlab/coreutils';
+import { Notification, WidgetTracker } from '@jupyterlab/apputils';
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
-import { IRenderMimeRegistry, MimeModel } from '@jupyterlab/rendermime';
-import { Terminal } from '@jupyterlab/services';
+import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { LabIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
@@ -17,10 +15,11 @@ import { convertIcon } from './icons';
 import { CommandIDs } from './ids';
 import { openNotebook } from './notebooks';
 import { HvdApi } from './request';
-import { runCommand } from './shell';
+import { showRule } from './ruledialog';
 import { ConversionSession, StaleError } from './session';
 import { Settings } from './settings';
 import { ConversionTab } from './tab';
+import { OPEN_TERMINAL, runInTerminal } from './terminal';
 
 export interface ICommandParts {
   app: JupyterFrontEnd;
@@ -34,11 +33,6 @@ export interface ICommandParts {
   trans: TranslationBundle;
   /** Open the diff of a notebook, or show the one that is open; null where there is no room for it. */
   open: (notebook: NotebookPanel) => ConversionTab | null;
-}
-
-/** What JupyterLab's command opens; it waits until the terminal is connected. */
-interface ITerminalTab {
-  content: { session: Pick<Terminal.ITerminalConnection, 'send'> };
 }
 
 interface ICommand {
@@ -197,23 +191,8 @@ export function addCommands(parts: ICommandParts): void {
       label: trans.__('Run in a Terminal'),
       caption: trans.__('Save the notebook and type the command into a terminal'),
       isEnabled: () =>
-        tracker.currentWidget !== null && commands.hasCommand('terminal:create-new'),
-      execute: async () => {
-        const { isReadOnly, notebook, path, workers } = current()!;
-        const command = runCommand(PathExt.basename(path), workers);
-        if (command === null) {
-          return; // the panel says why
-        }
-        if (!isReadOnly) {
-          await notebook.context.save();
-        }
-        // Relative to the server's folder; for nothing, it takes the one that it was started in.
-        const cwd = PathExt.dirname(path) || '.';
-        const opened: ITerminalTab = await commands.execute('terminal:create-new', {
-          cwd
-        });
-        opened.content.session.send({ type: 'stdin', content: [command] });
-      }
+        tracker.currentWidget !== null && commands.hasCommand(OPEN_TERMINAL),
+      execute: () => runInTerminal(commands, current()!)
     },
     [CommandIDs.saveNotebook]: {
       label: trans.__('Save Notebook'),
@@ -265,18 +244,4 @@ function explain(error: unknown, trans: TranslationBundle): void {
 function selectedPath(parts: ICommandParts): string | undefined {
   const items = [...(parts.files?.tracker.currentWidget?.selectedItems() ?? [])];
   return items.length === 1 && items[0].type === 'notebook' ? items[0].path : undefined;
-}
-
-async function showRule(parts: ICommandParts, code: string): Promise<void> {
-  const { api, rendermime, trans } = parts;
-  const rule = (await api.rules()).find(candidate => candidate.code === code);
-  const text = rule?.page ?? trans.__('There is no page about %1.', code);
-  const body = rendermime.createRenderer('text/markdown');
-  await body.renderModel(new MimeModel({ data: { 'text/markdown': text } }));
-  body.addClass('jp-hvd-rule');
-  await showDialog({
-    title: rule ? `${rule.code}: ${rule.name}` : code,
-    body,
-    buttons: [Dialog.okButton({ label: trans.__('Close') })]
-  });
 }

@@ -9,7 +9,7 @@ export function ModeChoice(): JSX.Element {
   useSignal(session.changed);
   const group = useId();
   const { mode, workers } = session;
-  const training = trainingOf(session.model?.conversion.training, session.kernelRows, {});
+  const training = trainingOf(session.model?.conversion.training, session.facts.rows, {});
   const titles: Record<Mode, string> = {
     global: trans.__('Same result (global)'),
     'per-rank': trans.__('Larger batch (per-rank)')
