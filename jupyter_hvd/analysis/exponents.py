@@ -29,6 +29,10 @@ class Exponent:
     terms: Mapping[Unknown, Fraction] = field(default_factory=dict)
 
     def __add__(self, other: Exponent) -> Exponent:
+        if other.is_zero:  # most are
+            return self
+        if self.is_zero:
+            return other
         terms = dict(self.terms)
         for unknown, factor in other.terms.items():
             total = terms.pop(unknown, Fraction(0)) + factor
@@ -37,8 +41,10 @@ class Exponent:
         return Exponent(self.constant + other.constant, terms)
 
     def __mul__(self, factor: Fraction | int) -> Exponent:
-        if not factor:
+        if not factor or self.is_zero:
             return ZERO
+        if factor == 1:
+            return self
         return Exponent(self.constant * factor, {u: f * factor for u, f in self.terms.items()})
 
     def __neg__(self) -> Exponent:
@@ -50,6 +56,10 @@ class Exponent:
     @property
     def is_known(self) -> bool:
         return not self.terms
+
+    @property
+    def is_zero(self) -> bool:
+        return not self.terms and not self.constant
 
 
 ZERO = Exponent()

@@ -18,6 +18,7 @@ from .definitions import Definitions
 from .index import ELEMENT, Binding, Index, Path
 from .library import Kind, Library, Resolver
 from .module import Module
+from .tree import children_of
 
 #: The part `path` of an expression.
 Source = tuple[cst.BaseExpression, Path]
@@ -294,7 +295,7 @@ class ValueFlow:
             sources = self.predecessors(node, path)
             found = [*sources, *self.added_to(node, (ELEMENT,))]
             if not sources:
-                found += [(child, ()) for child in self._module.children(node)]
+                found += [(child, ()) for child in children_of(node)]
             elif isinstance(node, cst.Subscript):
                 found += [(part, ()) for part in node.slice]
             elif isinstance(node, cst.IfExp):
@@ -325,7 +326,7 @@ class ValueFlow:
         """One step of `backward_slice`; it is remembered, as many questions lead through one node."""
         found = self._steps.get(node)
         if found is None:
-            found = [*self._module.children(node)]
+            found = [*children_of(node)]
             found += [source for source, _ in self.predecessors(node)]
             found += [added for added, _ in self.added_to(node, (ELEMENT,))]
             self._steps[node] = found

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from .tree import Walk
+
 #: A step of a path into a value: an index of a tuple, or ELEMENT for any element of an iterable.
 ELEMENT = -1
 Path = tuple[int, ...]
@@ -27,7 +29,7 @@ class Binding:
 
 
 @dataclass
-class Index(cst.CSTVisitor):
+class Index(Walk):
     """All places of a module that the analysis asks for, collected in one walk."""
 
     calls: list[cst.Call] = field(default_factory=list)

@@ -13,7 +13,7 @@ import libcst as cst
 
 from .index import Binding
 from .library import Kind
-from .syntax import names_in, nodes_in
+from .tree import names_in, nodes_in
 from .values import ValueAnalysis
 
 #: Functions that compute numbers of numbers, or hold them.

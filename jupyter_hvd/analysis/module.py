@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import TypeVar
 
 import libcst as cst
-from libcst.metadata import (
-    CodeRange,
-    MetadataWrapper,
-    PositionProvider,
-    Scope,
-    ScopeProvider,
-)
+from libcst.metadata import Scope
+
+from .metadata import positions_in, scopes_in
+from .tree import parents_in
 
 Node = TypeVar("Node", bound=cst.CSTNode)
 Function = cst.FunctionDef | cst.Lambda
 NEWLINE = re.compile(r"\r\n?|\n")
-WHITESPACE = (cst.BaseParenthesizableWhitespace, cst.TrailingWhitespace, cst.EmptyLine)
 
 
 @dataclass(frozen=True)
@@ -41,16 +37,11 @@ class Module:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
-        self.tree = wrapper.module
-        metadata: Mapping[Any, Mapping[cst.CSTNode, Any]] = wrapper.resolve_many(
-            [PositionProvider, ScopeProvider]
-        )
-        self._positions: Mapping[cst.CSTNode, CodeRange] = metadata[PositionProvider]
-        self._parents = _parents(self.tree)
-        self._scopes: Mapping[cst.CSTNode, Scope] = metadata[ScopeProvider]
+        self.tree = cst.parse_module(source)
+        self._positions = positions_in(self.tree)
+        self._parents = parents_in(self.tree)
+        self._scopes = scopes_in(self.tree)
         self._functions: dict[cst.CSTNode, cst.FunctionDef | None] = {}
-        self._children: dict[cst.CSTNode, Sequence[cst.CSTNode]] = {}
         newlines = list(NEWLINE.finditer(source))
         self._line_starts = [0, *(match.end() for match in newlines)]
         self._line_ends = [match.start() for match in newlines]
@@ -103,22 +94,11 @@ class Module:
     # Around
 
     def nodes(self) -> Iterable[cst.CSTNode]:
-        """All nodes but those of whitespace and the module itself, in no order."""
+        """All nodes but those of whitespace and punctuation and the module itself, in the order of the text."""
         return self._parents.keys()
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
         return self._parents.get(node)
-
-    def children(self, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
-        """The nodes right inside a node but those of whitespace, in the order of the text.
-
-        They are remembered: LibCST finds a node's children by making the node anew.
-        """
-        found = self._children.get(node)
-        if found is None:
-            found = [c for c in node.children if not isinstance(c, WHITESPACE)]
-            self._children[node] = found
-        return found
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         parent = self.parent(node)
@@ -183,28 +163,3 @@ def parsed(source: str) -> Module:
         libcst.ParserSyntaxError: the source is no Python.
     """
     return Module(source)
-
-
-def _parents(root: cst.CSTNode) -> dict[cst.CSTNode, cst.CSTNode]:
-    """The parent of each node but those of whitespace: what LibCST's provider gives, in a third of the time."""
-    found: dict[cst.CSTNode, cst.CSTNode] = {}
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        for name in _fields(type(node)):
-            field = getattr(node, name)
-            for child in field if isinstance(field, (list, tuple)) else (field,):
-                if isinstance(child, cst.CSTNode) and not isinstance(child, WHITESPACE):
-                    found[child] = node
-                    waiting.append(child)
-    return found
-
-
-@cache
-def _fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
-    """The fields of a kind of node that may hold nodes other than whitespace."""
-    return tuple(
-        name
-        for name in kind.__dataclass_fields__
-        if not name.startswith(("whitespace", "leading_lines", "trailing_whitespace", "__"))
-    )

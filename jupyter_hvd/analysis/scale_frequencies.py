@@ -11,7 +11,8 @@ from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
 from .index import Binding
 from .scale_findings import number_of
 from .scale_signatures import EntryPoint, ScaleLibrary
-from .syntax import Function, names_in, nodes_in
+from .syntax import Function
+from .tree import names_in, nodes_in
 from .values import ValueAnalysis
 
 #: The exceptions by which iterators say that they have no more batches.

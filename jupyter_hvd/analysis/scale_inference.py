@@ -37,6 +37,7 @@ from .scale_frequencies import Frequencies
 from .scale_recurrences import AUGMENTED, CONVERTING, Recurrences
 from .scale_signatures import Edited, ScaleLibrary
 from .syntax import Function, argument, method, parameters
+from .tree import children_of
 from .values import ValueAnalysis
 from .whole_numbers import WholeNumbers
 
@@ -684,7 +685,7 @@ class ScaleInference:
         return found
 
     def _yields(self, function: cst.CSTNode) -> Iterator[cst.Yield]:
-        for child in self._module.children(function):
+        for child in children_of(function):
             if isinstance(child, cst.Yield):
                 yield child
             elif not isinstance(child, Function):

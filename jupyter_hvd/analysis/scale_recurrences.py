@@ -10,6 +10,7 @@ from .flow import positional
 from .index import Binding
 from .scale_averages import step_of_average, weights_of_average
 from .scale_findings import Reaching, Recurrence
+from .tree import children_of
 from .values import ValueAnalysis
 from .whole_numbers import BOUNDS
 
@@ -87,7 +88,7 @@ class Recurrences:
     def _reads(self, node: cst.CSTNode, place: cst.BaseExpression) -> bool:
         if isinstance(node, cst.Name | cst.Attribute) and self.is_same(node, place):
             return True
-        return any(self._reads(child, place) for child in self._values.module.children(node))
+        return any(self._reads(child, place) for child in children_of(node))
 
     def is_same(self, node: cst.BaseExpression, place: cst.BaseExpression) -> bool:
         identity = self._values.definitions.identity

@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 Function = cst.FunctionDef | cst.Lambda
-
-
-def nodes_in(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """A node and all nodes in it, in the order of the text.
-
-    (`libcst.matchers` finds nodes as well, but takes longer to import than LibCST itself.)
-    """
-    yield node
-    for child in node.children:
-        yield from nodes_in(child)
-
-
-def names_in(node: cst.CSTNode) -> Iterator[cst.Name]:
-    return (found for found in nodes_in(node) if isinstance(found, cst.Name))
 
 
 def argument(call: cst.Call, name: str, position: int | None = None) -> cst.Arg | None:

@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 #: Line and column, from 1, and the reason.
 SyntaxFault = tuple[int, int, str]
@@ -108,10 +109,20 @@ def deep_recursion() -> Iterator[None]:
 def syntax_error(source: str) -> SyntaxFault | None:
     """Line, column and Python's own message, or None for valid Python; cells may await."""
     try:
-        parse_python(source)
+        _check(source)
     except UnparsableError as error:
         return error.fault
     return None
+
+
+@lru_cache(maxsize=4096)
+def _check(source: str) -> None:
+    """Parse a text once: the cells of a notebook are asked about again and again, when one of them was edited too.
+
+    Raises:
+        UnparsableError: as for `parse_python`; this is not remembered.
+    """
+    parse_python(source)
 
 
 def is_too_deep(fault: SyntaxFault) -> bool:

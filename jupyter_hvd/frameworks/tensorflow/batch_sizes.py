@@ -7,7 +7,8 @@ from functools import cached_property
 
 import libcst as cst
 
-from ...analysis.syntax import argument, method, names_in
+from ...analysis.syntax import argument, method
+from ...analysis.tree import names_in
 from . import tf_api
 from .batches import Batches, MissingSize
 from .number_sources import NumberSources, element_of

@@ -11,6 +11,7 @@ from ...analysis.flow import Source
 from ...analysis.index import ELEMENT, Path
 from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, method
+from ...analysis.tree import children_of
 from ...analysis.values import MAX_PATH, MAX_STEPS, ValueAnalysis
 from .roles import Role
 
@@ -82,5 +83,5 @@ class Gradients:
                     yield from self.flowing_into(arg.value, (), seen)
                     yield from self.flowing_into(arg.value, (ELEMENT,), seen)
         elif not isinstance(node, (cst.Name, cst.Attribute)):
-            for child in node.children:
+            for child in children_of(node):
                 yield from self.flowing_into(child, (), seen)

@@ -9,7 +9,8 @@ import libcst as cst
 
 from ...analysis.index import Binding
 from ...analysis.library import Kind
-from ...analysis.syntax import argument, method, names_in, nodes_in
+from ...analysis.syntax import argument, method
+from ...analysis.tree import names_in, nodes_in
 from .batches import Batches
 from .number_sources import NumberSources, is_number_of_rows
 from .roles import Role

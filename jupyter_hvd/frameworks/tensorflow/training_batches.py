@@ -11,7 +11,8 @@ import libcst as cst
 
 from ...analysis.library import Kind
 from ...analysis.scale_findings import number_of
-from ...analysis.syntax import argument, has_star, method, nodes_in
+from ...analysis.syntax import argument, has_star, method
+from ...analysis.tree import nodes_in
 from . import tf_api
 from .batches import DEFAULT, Batches, MissingSize, merged
 from .keras_loops import fit_argument

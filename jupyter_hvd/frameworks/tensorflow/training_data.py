@@ -11,7 +11,7 @@ import libcst as cst
 from ...analysis.index import ELEMENT, Binding
 from ...analysis.library import Kind, Value
 from ...analysis.reach import is_ruled_out
-from ...analysis.syntax import names_in, nodes_in
+from ...analysis.tree import names_in, nodes_in
 from . import tf_api
 from .anew import Anew
 from .compiled import EagerSite

@@ -9,6 +9,7 @@ import libcst as cst
 
 from ...analysis.library import Value
 from ...analysis.syntax import argument, has_star, method
+from ...analysis.tree import children_of
 from ...analysis.values import ValueAnalysis
 from . import tf_api
 from .roles import Role
@@ -107,7 +108,7 @@ class Tuners:
         pending: list[cst.CSTNode] = [*self._classes]
         while pending:
             node = pending.pop()
-            pending += node.children
+            pending += children_of(node)
             if isinstance(node, cst.Assign):
                 yield node
 

@@ -8,7 +8,8 @@ import libcst as cst
 
 from ...analysis.flow import Source, positional
 from ...analysis.index import ELEMENT, Path
-from ...analysis.syntax import method, nodes_in
+from ...analysis.syntax import method
+from ...analysis.tree import nodes_in
 from ...analysis.values import MAX_PATH, ValueAnalysis
 
 #: What gives as many parts of an array as it is told.

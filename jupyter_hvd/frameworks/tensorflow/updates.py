@@ -9,7 +9,8 @@ import libcst as cst
 
 from ...analysis.flow import Source
 from ...analysis.index import ELEMENT, Path
-from ...analysis.syntax import argument, method, names_in, nodes_in
+from ...analysis.syntax import argument, method
+from ...analysis.tree import names_in, nodes_in
 from ...analysis.values import ValueAnalysis
 from .gradients import Gradients
 from .keras_loops import KerasLoops

@@ -11,6 +11,7 @@ from libcst.helpers import get_full_name_for_node
 
 from ...analysis.module import Module, Span, parsed
 from ...analysis.scale_edits import product_around, without_factor_of_one
+from ...analysis.tree import children_of
 from ...backends.horovod import Horovod
 from ...frameworks.tensorflow.program import TensorFlowProgram
 from ...source.cells import JoinedCells
@@ -234,7 +235,7 @@ class Context(TensorFlowProgram):
             if isinstance(child, (cst.SimpleString, cst.FormattedString)):
                 found.append(self.module.span(child))
             else:
-                pending.extend(child.children)
+                pending += children_of(child)
         return found
 
 

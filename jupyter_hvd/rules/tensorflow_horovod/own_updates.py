@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from ...analysis.library import Kind
-from ...analysis.syntax import method, nodes_in
+from ...analysis.syntax import method
+from ...analysis.tree import nodes_in
 from ...frameworks.tensorflow.updates import Update
 from .context import Context
 

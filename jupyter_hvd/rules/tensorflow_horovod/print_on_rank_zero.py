@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ...analysis.library import Kind
-from ...analysis.syntax import has_star, nodes_in
+from ...analysis.syntax import has_star
+from ...analysis.tree import nodes_in
 from ..base import Example, Finding, program
 from .context import Context, Rule
 from .imports import end_of_imports, first_import

@@ -1,0 +1,78 @@
+"""Where the nodes of a module stand, and their scopes, as LibCST's providers find them: without walks that build it anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+import libcst as cst
+from libcst.metadata import (
+    CodeRange,
+    ExpressionContext,
+    ExpressionContextProvider,
+    PositionProvider,
+    Scope,
+    ScopeProvider,
+)
+from libcst.metadata.scope_provider import ScopeVisitor
+
+from .tree import Walk, children_of, nodes_in
+
+
+class _Positions(PositionProvider):
+    def of(self, tree: cst.Module) -> Mapping[cst.CSTNode, CodeRange]:
+        self._gen_impl(tree)
+        return cast(Mapping[cst.CSTNode, CodeRange], self._computed)
+
+
+def positions_in(tree: cst.Module) -> Mapping[cst.CSTNode, CodeRange]:
+    """Where each node begins and ends."""
+    return _Positions().of(tree)
+
+
+class _Scopes(ScopeProvider):
+    def of(self, tree: cst.Module) -> Mapping[cst.CSTNode, Scope]:
+        assigned = {name for node in nodes_in(tree) for name in _assigned_by(node)}
+        contexts: dict[cst.CSTNode, object] = dict.fromkeys(assigned, ExpressionContext.STORE)
+        self.metadata = {ExpressionContextProvider: contexts}
+        visitor = _ScopeWalk(self)
+        tree.visit(visitor)
+        visitor.infer_accesses()
+        return cast(Mapping[cst.CSTNode, Scope], self._computed)
+
+
+class _ScopeWalk(Walk, ScopeVisitor):
+    """LibCST's own visitor, which records assignments and accesses."""
+
+
+def scopes_in(tree: cst.Module) -> Mapping[cst.CSTNode, Scope]:
+    """The scope of each node, with what assigns to its names, and where they are read."""
+    return _Scopes().of(tree)
+
+
+def _assigned_by(node: cst.CSTNode) -> Iterator[cst.Name]:
+    """The names that a node itself assigns to, as LibCST's `ExpressionContextProvider` has it."""
+    match node:
+        case (
+            cst.AssignTarget(target=target)
+            | cst.AnnAssign(target=target)
+            | cst.AugAssign(target=target)
+            | cst.NamedExpr(target=target)
+            | cst.For(target=target)
+            | cst.CompFor(target=target)
+            | cst.AsName(name=target)
+            | cst.Param(name=target)
+            | cst.FunctionDef(name=target)
+            | cst.ClassDef(name=target)
+        ):
+            return _names_of(target)
+    return iter(())
+
+
+def _names_of(target: cst.CSTNode) -> Iterator[cst.Name]:
+    """The names of a target; an attribute, or an element, of something is no name."""
+    if isinstance(target, cst.Name):
+        yield target
+    elif not isinstance(target, (cst.Attribute, cst.Subscript)):
+        for child in children_of(target):
+            yield from _names_of(child)
