@@ -19,6 +19,7 @@ import { Reviews } from './review';
 import { saveBeside } from './saving';
 import { Mode, modeOf } from './training';
 import { VerificationModel } from './verification';
+import { ViewedCells } from './viewed';
 
 export type SessionState = 'loading' | 'ready' | 'error';
 export type Notice = 'none' | 'stale' | 'refreshed' | 'applied';
@@ -50,10 +51,14 @@ export class ConversionSession implements IDisposable {
     this.facts.changed.connect(() => this._changed.emit());
     notebook.context.pathChanged.connect(this._onPathChanged, this);
     this.verification.changed.connect(this._keepReview, this);
+    this.viewed.changed.connect(this._keepReview, this);
     void notebook.context.ready.then(() => this._start());
   }
 
   readonly verification = new VerificationModel();
+
+  /** The cells that the user has looked at. */
+  readonly viewed = new ViewedCells();
 
   /** What the kernel and the outputs tell about the training. */
   readonly facts: KernelFacts;
@@ -304,6 +309,7 @@ export class ConversionSession implements IDisposable {
     const review = await this._reviews.load(this.path);
     if (!this.isDisposed) {
       this._left = review?.left ?? [];
+      this.viewed.restore(review?.viewed ?? []);
       if (review?.verdict) {
         this.verification.restore(review.verdict);
       }
@@ -314,11 +320,12 @@ export class ConversionSession implements IDisposable {
     }
   }
 
-  /** Keep what the user has left out, and the verdict, for when the page is loaded again. */
+  /** Keep what the user has left out and looked at, and the verdict, for when the page is loaded again. */
   private _keepReview(): void {
     const left = [...(this._model?.left ?? this._left)];
     if (!this.verification.isBusy) {
-      void this._reviews.save(this.path, { left, verdict: this.verification.verdict });
+      const { verdict } = this.verification;
+      void this._reviews.save(this.path, { left, verdict, viewed: this.viewed.digests });
     }
   }
 

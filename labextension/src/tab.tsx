@@ -15,6 +15,7 @@ import { Counter } from './counter';
 import { keepFocus } from './focus';
 import { convertIcon } from './icons';
 import { CommandIDs } from './ids';
+import { LayoutSelect } from './layoutselect';
 import { ConversionView } from './view';
 
 /** A box for a command that is on or off: JupyterLab's button says so to those alone who see it. */
@@ -55,8 +56,9 @@ class Toggle extends ReactWidget {
 
 export type ConversionTab = MainAreaWidget<ConversionView>;
 
-/** Stands for the place among all changes. */
+/** Stand for the place among all changes, and for the choice of a layout. */
 const COUNTER = 'position';
+const LAYOUT = 'layout';
 
 const TOOLBAR = [
   CommandIDs.verify,
@@ -69,6 +71,7 @@ const TOOLBAR = [
   CommandIDs.nextChange,
   CommandIDs.acceptAll,
   CommandIDs.leaveAll,
+  LAYOUT,
   CommandIDs.toggleWrap,
   CommandIDs.refresh
 ];
@@ -99,9 +102,11 @@ export function createTab(
       ? Toolbar.createSpacerItem()
       : id === COUNTER
         ? new Counter(context)
-        : id === CommandIDs.toggleWrap
-          ? new Toggle(commands, id)
-          : new CommandToolbarButton({ commands, id });
+        : id === LAYOUT
+          ? new LayoutSelect(context)
+          : id === CommandIDs.toggleWrap
+            ? new Toggle(commands, id)
+            : new CommandToolbarButton({ commands, id });
   TOOLBAR.forEach((id, i) => tab.toolbar.addItem(id || `spacer ${i}`, item(id)));
   const update = (): void => {
     context.search.refresh();
