@@ -42,6 +42,8 @@ MAX_DRAINED = 4 * MAX_BODY
 MAX_EVENT = 256 * 1024 * 1024
 #: Processes that convert: so many slow notebooks hold up no other.
 MAX_WORKERS = 3
+#: Seconds in which a process must be ready to convert.
+START_SECONDS = 120.0
 VERIFY_SECONDS = 1800.0
 #: Names a verification in the environment of its processes, so that all of them can be ended.
 VERIFY_VARIABLE = "JUPYTER_HVD_VERIFY"
@@ -77,6 +79,25 @@ class Worker:
             WorkerError: it took too long, or the process died of it.
         """
         process = self._running()
+        answer, has_expired = self._exchange(process, limit, (kind, body))
+        if answer is not None:
+            return int(answer[0]), answer[1]
+        self.stop()
+        if has_expired:
+            raise WorkerError(
+                504,
+                f"the conversion took more than {limit:g} s and was ended; make the notebook shorter, move parts of it "
+                "into modules, or use `jupyter hvd convert --conversion-limit` in a terminal",
+            )
+        raise WorkerError(500, "the converter broke down; the server's log says more")
+
+    def _exchange(
+        self,
+        process: subprocess.Popen[bytes],
+        limit: float,
+        request: tuple[str, bytes] | None = None,
+    ) -> tuple[tuple[str, bytes] | None, bool]:
+        """What the process writes next, None where it ends; and whether it was ended after `limit` seconds."""
         assert process.stdin is not None
         assert process.stdout is not None
         expired = threading.Event()
@@ -89,24 +110,16 @@ class Worker:
         timer.daemon = True
         timer.start()
         try:
-            write_frame(process.stdin, kind, body)
-            answer = read_frame(process.stdout)
+            if request is not None:
+                write_frame(process.stdin, *request)
+            return read_frame(process.stdout), expired.is_set()
         except (OSError, ValueError):  # it has ended, or been stopped
-            answer = None
+            return None, expired.is_set()
         finally:
             timer.cancel()
-        if answer is not None:
-            return int(answer[0]), answer[1]
-        self.stop()
-        if expired.is_set():
-            raise WorkerError(
-                504,
-                f"the conversion took more than {limit:g} s and was ended; make the notebook shorter, move parts of it "
-                "into modules, or use `jupyter hvd convert --conversion-limit` in a terminal",
-            )
-        raise WorkerError(500, "the converter broke down; the server's log says more")
 
     def _running(self) -> subprocess.Popen[bytes]:
+        """The process, with the converter imported: on a busy machine that takes longer than most conversions."""
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
                 [*SAFE_PYTHON, "jupyter_hvd.worker", str(self.root)],
@@ -114,6 +127,7 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )
+            self._exchange(self._process, START_SECONDS)
         return self._process
 
     def stop(self) -> None:

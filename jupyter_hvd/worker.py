@@ -1,13 +1,14 @@
 """A process in which the server converts: `python -P -m jupyter_hvd.worker ROOT`.
 
-So the server itself stays responsive. A request is a line `KIND LENGTH` and a body of
-that many bytes; so is an answer, with an HTTP status for its kind. The process ends
-when its input does or the server is gone, and where one request takes far longer than the server waits.
+So the server itself stays responsive. The process writes `ready 0` once it has imported the converter. A request is a
+line `KIND LENGTH` and a body of that many bytes; so is an answer, with an HTTP status for its kind. The process ends when its
+input does or the server is gone, and where one request takes far longer than the server waits.
 """
 
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import signal
@@ -136,6 +137,9 @@ def main(root: Path) -> None:
     threading.Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    for name in ("convert", "documents", "training_numbers"):
+        importlib.import_module(f"jupyter_hvd.{name}")
+    write_frame(answers, "ready", b"")
     routes: dict[str, Route] = {
         "convert": partial(convert, root=root),
         "rules": rules,

@@ -29,8 +29,8 @@ SOURCES = (
 )
 #: Calls whose strings are Python programs, patterns, lists of names, or the command line's.
 LEFT_OUT = {"program", "add_argument", "add_parser", "compile", "print", "split"}
-#: How a line of Python begins that a rule writes.
-CODE = ("import ", "# ", "[", "for %")
+#: How a line of Python, an annotation, or a part of a page begins.
+CODE = ("import ", "# ", "[", "for %", "<", "Future[")
 #: What `str.format` or another template is to fill in.
 FIELD = re.compile(r"\{[^{}]*\}")
 

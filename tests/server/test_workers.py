@@ -71,6 +71,19 @@ async def test_workers_are_started_as_they_are_needed(tmp_path: Path) -> None:
         workers.stop()
 
 
+async def test_the_start_of_a_process_is_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = "import runpy, sys, time; time.sleep(6); del sys.argv[0]; runpy.run_module(sys.argv[0], run_name='__main__')"
+    monkeypatch.setattr("jupyter_hvd.server.SAFE_PYTHON", [sys.executable, "-P", "-c", late])
+    workers = Workers(tmp_path, limit=5)
+    try:
+        status, _ = await workers.ask("rules")
+    finally:
+        workers.stop()
+    assert status == 200
+
+
 def test_workers_end_with_the_server(slow_notebook: Any, tmp_path: Path) -> None:
     file = tmp_path / "body.json"
     file.write_bytes(body(slow_notebook))
