@@ -214,7 +214,7 @@ test('applied: how to run it, and undo after other edits', async ({ page, reques
   ).toBe(true);
 
   await lab.setSource(0, '# Other words');
-  await expect(lab.diff.getByText('this is its new conversion')).toBeVisible();
+  await expect(lab.diff.getByText('The diff is up to date')).toBeVisible();
   await lab.diff.getByRole('button', { name: 'Undo' }).click();
   await expect.poll(() => lab.sources()).toEqual(['# Other words', ...before.slice(1)]);
 });
@@ -262,7 +262,7 @@ test('a question mark lists the keys', async ({ page, request }) => {
   await page.keyboard.press('?');
   const dialog = page.getByRole('dialog');
   await expect(dialog).toContainText('Next Change');
-  await expect(dialog).toContainText('Apply or Save, as Set');
+  await expect(dialog).toContainText('Apply Changes (Default Action)');
   await picture(page, 'keys');
   await page.keyboard.press('Escape');
   const filter = lab.diff.getByRole('searchbox', { name: 'Filter the changes' });

@@ -81,7 +81,9 @@ export function addCommands(parts: ICommandParts): void {
   const table: Record<string, ICommand> = {
     [CommandIDs.convert]: {
       label: trans.__('Convert Notebook to Horovod'),
-      caption: trans.__('Show, side by side, how this notebook trains with Horovod'),
+      caption: trans.__(
+        'Preview the changes that make this notebook train on several workers'
+      ),
       icon: convertIcon,
       args: argumentsOf({ path: { type: 'string' } }),
       isEnabled: () => notebooks.currentWidget !== null,
@@ -104,15 +106,13 @@ export function addCommands(parts: ICommandParts): void {
     },
     [CommandIDs.apply]: {
       label: trans.__('Apply to Notebook'),
-      caption: trans.__(
-        'Write the accepted changes into the notebook, as one step to undo'
-      ),
+      caption: trans.__('Apply the accepted changes to the notebook (one undo step)'),
       isEnabled: canApply,
       execute: () => current()?.apply()
     },
     [CommandIDs.accept]: {
-      label: trans.__('Apply or Save, as Set'),
-      caption: trans.__('What the setting “action” says with the accepted changes'),
+      label: trans.__('Apply Changes (Default Action)'),
+      caption: trans.__('Apply, save a copy or export a script, as chosen in Settings'),
       isEnabled: hasAccepted,
       execute: () =>
         commands.execute(
@@ -138,7 +138,9 @@ export function addCommands(parts: ICommandParts): void {
     },
     [CommandIDs.verify]: {
       label: trans.__('Verify'),
-      caption: trans.__('Run the notebook and its conversion on some ranks, and compare'),
+      caption: trans.__(
+        'Run the notebook and its conversion on several workers and compare the results'
+      ),
       args: argumentsOf({
         ranks: { type: 'integer', minimum: 1 },
         confirmed: { type: 'boolean' }
@@ -202,7 +204,7 @@ export function addCommands(parts: ICommandParts): void {
     },
     [CommandIDs.toggleWrap]: {
       label: trans.__('Wrap Lines'),
-      caption: trans.__('Let long lines of the diff go on in the next line'),
+      caption: trans.__('Wrap long lines of the diff'),
       isToggled: () => settings.wrap,
       execute: () => settings.setWrap(!settings.wrap)
     },
@@ -233,7 +235,9 @@ export function addCommands(parts: ICommandParts): void {
 function explain(error: unknown, trans: TranslationBundle): void {
   if (error instanceof StaleError) {
     Notification.warning(
-      trans.__('The notebook had changed. Please look at its new conversion first.')
+      trans.__(
+        'The notebook changed; nothing was applied. Review the updated changes first.'
+      )
     );
   } else {
     Notification.error(error instanceof Error ? error.message : String(error));

@@ -74,7 +74,7 @@ export function CostPanel(): JSX.Element {
         label={trans.__('Step time, ms')}
         help={
           known.step === null
-            ? trans.__('Of one worker; a cell in which Keras trains prints it.')
+            ? trans.__('On one worker. Keras prints it when a cell trains.')
             : seconds !== null
               ? trans.__('as you entered')
               : trans.__('printed by Keras in cell %1', printed!.cell + 1)

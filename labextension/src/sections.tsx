@@ -106,9 +106,9 @@ function ChangeRow({ change }: { change: Change }): JSX.Element {
   const accepted = model.isAccepted(change);
   const title =
     change.provides !== null
-      ? trans.__('Made where other accepted changes need it')
+      ? trans.__('Added automatically: other accepted changes need it')
       : accepted
-        ? trans.__('Leave this change out')
+        ? trans.__('Reject this change')
         : trans.__('Accept this change');
   return (
     <li className={accepted ? '' : 'jp-hvd-mod-left'}>

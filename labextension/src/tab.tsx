@@ -91,7 +91,7 @@ export function createTab(
   tab.title.closable = true;
   const name = (): void => {
     tab.title.label = trans.__('%1 → Horovod', PathExt.basename(session.path));
-    tab.title.caption = trans.__('How %1 trains with Horovod', session.path);
+    tab.title.caption = trans.__('Changes that make %1 train with Horovod', session.path);
   };
   name();
   session.notebook.context.pathChanged.connect(name);
