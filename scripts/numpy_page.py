@@ -92,7 +92,7 @@ CALLS = {
         "x[1:]", "x[:-1]", "x[::-1]", "x[1:3]", "x[::2]", "A[0]", "A[:, 1]", "A[1:, :-1]", "T[..., 0]", "A[-1]",
         "A[[0, 2]]", "x[np.arange(3)]",
     ),
-    "by halves": (
+    "reductions and prefixes": (
         "np.max(x)", "x.min()", "A.max(axis=0)", "np.max(A, axis=0, initial=s)", "np.prod(x)", "A.prod(axis=1)", "np.cumsum(x)",
         "np.cumsum(A, axis=0)", "np.cumprod(x)", "np.maximum.accumulate(x)", "jax.nn.logsumexp(x)", "jax.nn.softmax(x)",
         "jax.nn.log_softmax(A, axis=0)", "max(x)", "np.ptp(x)", "np.linalg.norm(x, np.inf)", "np.linalg.norm(A, 1)", "np.any(x > 1.3) * x", "np.all(A > 0.7, axis=0) * y[:3]",
@@ -253,12 +253,12 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
 
 - **Broadcasting.** Two sizes that meet and have different names are compared when the function is called: they are equal, or one of them is 1, or an
   error says which sizes do not go together. What costs something and is read at several places gets a name, so that it is computed once.
-- **Sizes that must be numbers.** `reshape`, `ravel` of a matrix, `kron`, `linspace`, slices with a step, and everything by halves are made for the sizes of a call, and the
+- **Sizes that must be numbers.** `reshape`, `ravel` of a matrix, `kron`, `linspace`, slices with a step, `prod`, `cumprod`, `argmax` and quantiles are made for the sizes of a call, and the
   function is traced again at others. The page shows them at n = 4.
 - **Data in conditions.** `x > t` is 1 or 0, with derivative zero; `where` takes an entry from one side or the other, both of which are computed. Where indices
   alone decide it is a bracket, which costs nothing.
-- **By halves.** `max`, `min` and `prod` combine one half of the entries with the other, ⌈log2 n⌉ times: n - 1 operations. The derivative of `prod` divides by
-  nothing, so that zeros are no matter. Entries that are equally large share the derivative of `max` equally, as in JAX: `tangent(x, w)` is nothing, of which the derivative by x is w, and
+- **Largest entries and products.** `max` and `min` are functions of whole arrays, `largest(x)` and `smallest(x)` (`derivative/extremes`), n - 1 operations and one reduction in a kernel. `prod` combines one half of the entries
+  with the other, ⌈log2 n⌉ times: n - 1 operations; its derivative divides by nothing, so that zeros are no matter. Entries that are equally large share the derivative of `max` equally, as in JAX: `tangent(x, w)` is nothing, of which the derivative by x is w, and
   `stopped(x)` is x without a derivative. Neither is computed, nor counted here or by `f.cost`. The derivative of a maximum of k > 2 entries costs up to 4·k + 3 operations beside the maximum's
   k - 1: the bound of 4 holds of a function with that counted in, as `f.certify` says and the panel counts.
   `logsumexp` and `softmax` take the largest entry off first, and the derivative takes that for a constant.
@@ -266,8 +266,8 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
 - **Remainders and rounding.** `x // y`, `floor` and `round` have derivative zero, `x % y` has 1 by x and `-(x // y)` by y, as in JAX.
 - **What a condition chooses.** `x[x > 0]` has as many entries as data decide. What is computed of it entry by entry is computed of all entries, functions seeing 1 where
   nothing is chosen; a sum, mean, variance, norm, product, `max` or `min` (of none ∓∞) takes those that are, and `y[p] = f(x[p])` puts them back. Returned, looped over or indexed, it is refused.
-- **In order.** The rank of an entry is how many come before it, equal ones in their order; a sort of n entries takes about 5·n² operations in all, as it is written; a kernel sorts. `sort` takes the entry of each rank, `median`
-  and `quantile` of one or two. The derivative goes to the entry that is taken. What is no number (`nan`) comes last, as in NumPy, and makes a median, a quantile, a maximum or a minimum one that is none;
+- **In order.** `argsort` is a function of whole arrays, `order(x)` (`derivative/sorting`): the indices that sort x, equal entries in their order, n·(n - 1)/2 comparisons as it is counted; a kernel sorts. `sort` takes the entries
+  at these indices, 3·n² - n operations as they are written (in a kernel one gather), `median` and `quantile` one or two. `searchsorted` is one, too: how many entries of a sorted list are less. The derivative goes to the entry that is taken. What is no number (`nan`) comes last, as in NumPy, and makes a median, a quantile, a maximum or a minimum one that is none;
   `argmax` and `argmin` are the first such place.
 - **Linear systems and decompositions** are functions of whole arrays that programs call and do not write out (`derivative/linear_algebra`): `solve(A, factors(A), B)` is defined by its equation, as are `det`, `slogdet`, `inv`,
   `cholesky`, `qr`, `lstsq`, `solve_triangular`, `eigh`, `svd` and `expm`. They take one matrix or, by leading axes, several, and a kernel calls LAPACK's, also in a loop or beside what is sparse. What they cost is the count of a textbook's algorithm
@@ -275,8 +275,7 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
   algorithm that is differentiated step by step, and a kernel takes more operations, all of them in products of matrices. With these counts value and gradient obey the bound of [loops](recurrences.md) (`tests/tensor/test_form_theorems.py`).
   Derivatives hold to every order. Of a singular matrix `solve` gives what is no number; `det` is right there and so is its gradient, the signed minors. `cholesky` and `eigh` take `(A + A.T)/2`. Where eigenvalues or singular values are equal, vectors
   have no derivative; what does not depend on their choice, such as a nuclear norm, has one.
-- **Places that data decide.** `argmax` and `argmin` are the least place whose entry is the largest (5·n - 2 operations; of equal entries the first), `argsort` the places of
-  each rank, equal ones in their order (8·n²). They are whole numbers with derivative zero, and indices: `x[p]` is `Σ j:n. kept(picks(p, j), x[j])`, 3·n - 1 operations (in a kernel one gather), so that the derivative goes to the entry
+- **Places that data decide.** `argmax` and `argmin` are the least place whose entry is the largest (5·n - 2 operations; of equal entries the first), `argsort` those that sort. They are whole numbers with derivative zero, and indices: `x[p]` is `Σ j:n. kept(picks(p, j), x[j])`, 3·n - 1 operations (in a kernel one gather), so that the derivative goes to the entry
   that is chosen and not through the choice, as in JAX. `+`, `-`, `%`, `np.clip`, `np.where`, lists and loops keep them places, as Viterbi's algorithm needs; `y[p] = v`, `at[p].add`, `bincount`, `one_hot`,
   comparisons with labels take them. Of such a number it is known between which sizes it lies, so that every read is in range before anything runs; what is only rounded, `np.floor(x).astype(int)`, counts from the end where it is negative, reads the last entry beyond the end, and stores nothing without `np.clip`.
   They come back as floats that are whole, of float32 up to 2²⁴.

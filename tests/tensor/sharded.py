@@ -80,6 +80,19 @@ def in_order(X, w):
 
 
 @tensor
+def largest_of_rows(X, w):
+    """Rows are reduced where they lie."""
+    largest = np.max(X, axis=1)
+    return sum(w[row] * largest[row] ** 2 * X[row, j] for row in range(len(X)) for j in range(3))
+
+
+@tensor
+def largest_of_columns(X):
+    """What has the rows of all devices is reduced by none."""
+    return sum(np.max(X, axis=0)[j] * X[row, j] for row in range(len(X)) for j in range(3))
+
+
+@tensor
 def trace(A):
     return sum(A[k, k] for k in range(len(A)))
 
@@ -408,6 +421,11 @@ def main():
             same(looked_up.sharded("k").grad(name)(v, p[:n]), looked_up.grad(name)(v, p[:n]))
     A, c = rng.normal(size=(20, 80)), rng.normal(size=80)
     same(in_order.sharded("row").grad("X")(A, c), in_order.grad("X")(A, c))
+    for B in (A - 9, A[:16]):  # rows of zeros behind the last one would be larger
+        w = rng.normal(size=len(B))
+        gradient = largest_of_rows.grad("X")
+        same(largest_of_rows.sharded("row").grad("X")(B, w), gradient(B, w))
+    assert "across the shares" in refused(largest_of_columns.sharded("row"), A)
 
     w = rng.normal(size=5)
     for n in (63, 9, 3, 1) if PROGRAMS > FEW else (63, 3):

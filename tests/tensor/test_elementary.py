@@ -23,7 +23,6 @@ from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 ORDERS = (0, 1, 2, 3)
 POINTS = 6
 STEPS = ("floor_divide", "greater", "less", "less_equal", "equal", "picks", "ties")
-STEPS = (*STEPS, "precedes", "precedes_or_ties", "comes_before")
 MADE = ("stopped", "finite", "tangent")  # what says how to differentiate, and computes nothing
 
 
@@ -57,9 +56,6 @@ REFERENCES: Mapping[str, Callable[..., mpmath.mpf]] = {
     "greater": lambda x, y: mpmath.mpf(x > y),
     "less": lambda x, y: mpmath.mpf(x < y),
     "less_equal": lambda x, y: mpmath.mpf(x <= y),
-    "precedes": lambda x, y: mpmath.mpf(x < y),
-    "precedes_or_ties": lambda x, y: mpmath.mpf(x <= y),
-    "comes_before": lambda x, y, _: mpmath.mpf(x < y),
     **dict.fromkeys(("equal", "picks", "ties"), lambda _x, _y: mpmath.mpf(0)),
     "kept": lambda c, x: x if c else mpmath.mpf(0),
     "dropped": lambda c, x: mpmath.mpf(0) if c else x,

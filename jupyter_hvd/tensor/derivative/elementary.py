@@ -724,20 +724,7 @@ def _test(name: str, compute: Callable[..., Any], kernel: Kernel, **more: Any) -
     def as_number(_: Any, x: Any, *rest: Any) -> Any:
         return kernel(x, *rest).astype(x.dtype)
 
-    slopes = ["0"] * (3 if name == "comes_before" else 2)
-    _internal(name, compute, *slopes, kernel=as_number, **more)
-
-
-def _precedes(x: Any, y: Any) -> int:
-    return int(x < y or (x == x and y != y))
-
-
-def _precedes_or_ties(x: Any, y: Any) -> int:
-    return int(x <= y or y != y)
-
-
-def _comes_before(x: Any, y: Any, first: Any) -> int:
-    return _precedes_or_ties(x, y) if first else _precedes(x, y)
+    _internal(name, compute, "0", "0", kernel=as_number, **more)
 
 
 _test("less", lambda x, y: int(x < y), lambda x, y: x < y, slope_of_jax=True)
@@ -745,19 +732,10 @@ _test("less_equal", lambda x, y: int(x <= y), lambda x, y: x <= y, slope_of_jax=
 _test("equal", lambda x, y: int(x == y), lambda x, y: x == y, slope_of_jax=True)
 # `equal` where y is an index and x a whole number that is known to be one, too: `lowering/picked` reads and adds up there alone.
 _test("picks", lambda x, y: int(x == y), lambda x, y: x == y, slope_of_jax=True)
-# In the order of sorting, in which what is no number comes last, and all of that is alike.
-_test("precedes", _precedes, lambda x, y: ~(y <= x) & (x == x))
-_test("precedes_or_ties", _precedes_or_ties, lambda x, y: (x <= y) | (y != y))
 _test(
     "ties",
     lambda x, y: int(x == y or (x != x and y != y)),
     lambda x, y: (x == y) | ((x != x) & (y != y)),
-)
-# That of two entries, of which on a tie the first comes first where z is 1: `lowering/ordered` sorts.
-_test(
-    "comes_before",
-    _comes_before,
-    lambda x, y, ties: (x < y) | ((x == x) & (y != y)) | ((ties != 0) & ((x == y) | (y != y))),
 )
 # What comparisons choose: `kept(c, x)` is x where c is not 0, `dropped(c, x)` where it is.
 _internal(

@@ -24,31 +24,14 @@ import numpy as np
 from ..language.affine import Affine
 from ..language.definition import Definition, Dims, Work, define
 from ..language.function import named
-from ..language.predicates import TRUE, Predicate, compare, conj, disj
+from ..language.predicates import Predicate, compare, conj, disj
 from ..language.terms import Add, Call, Const, Mul, Term, Var, entry, guard, lets
 from ..language.types import array, dimensions
 from ..reference.evaluate import Environment, evaluate
+from .lemmas import below, operations
 from .matrices import Matrices
 
 Changes = Sequence[Term | None]
-
-
-def _operations(
-    sizes: Sequence[Affine],
-    condition: Predicate = TRUE,
-    *,
-    products: int = 1,
-    sums: int = 1,
-    calls: int = 0,
-) -> tuple[Work, ...]:
-    """So many operations at each point of a box at which a condition on its indices `ε0`, `ε1`, … holds."""
-    ranges = tuple((f"ε{k}", n) for k, n in enumerate(sizes))
-    counts = {"multiplications": products, "additions": sums, "calls": calls}
-    return tuple(Work(kind, ranges, condition, n) for kind, n in counts.items() if n)
-
-
-def _below(i: str, j: str) -> Predicate:
-    return compare("<", i, j)
 
 
 def _twice(cost: Callable[..., tuple[Work, ...]]) -> Callable[..., tuple[Work, ...]]:
@@ -58,15 +41,15 @@ def _twice(cost: Callable[..., tuple[Work, ...]]) -> Callable[..., tuple[Work, .
 
 def _elimination(n: Affine) -> tuple[Work, ...]:
     """Of a matrix into triangles: `2/3·n³` operations."""
-    inner = conj(_below("ε0", "ε1"), _below("ε0", "ε2"))
-    quotients = _operations((n, n), _below("ε0", "ε1"), products=0, sums=0, calls=1)
-    return (*_operations((n, n, n), inner), *quotients)
+    inner = conj(below("ε0", "ε1"), below("ε0", "ε2"))
+    quotients = operations((n, n), below("ε0", "ε1"), products=0, sums=0, calls=1)
+    return (*operations((n, n, n), inner), *quotients)
 
 
 def _substitution(n: Affine, columns: Affine) -> tuple[Work, ...]:
     """With one triangle: `n²` operations a column."""
-    quotients = _operations((n, columns), products=0, sums=0, calls=1)
-    return (*_operations((n, n, columns), _below("ε0", "ε1")), *quotients)
+    quotients = operations((n, columns), products=0, sums=0, calls=1)
+    return (*operations((n, n, columns), below("ε0", "ε1")), *quotients)
 
 
 # Elimination
@@ -127,7 +110,7 @@ def _solving(transposed: bool) -> Definition:
             "solve_transposed" if transposed else "solve",
             (2, 2, 2),
             lambda a, f, b: b,
-            lambda a, f, b: (*_substitution(*b), *_operations((*a, b[1]), _below("ε0", "ε1"))),
+            lambda a, f, b: (*_substitution(*b), *operations((*a, b[1]), below("ε0", "ε1"))),
             _or_nan(lambda a, _, b: np.linalg.solve(a.T if transposed else a, b)),
             tangent,
             cotangent,
@@ -141,9 +124,9 @@ SOLVE_TRANSPOSED = _solving(transposed=True)
 
 def _inversion(a: Dims, _: Dims) -> tuple[Work, ...]:
     """Of two triangles: `4/3·n³` operations, and a division for each entry."""
-    inner = conj(_below("ε0", "ε1"), _below("ε0", "ε2"))
-    quotients = _operations(a, products=0, sums=0, calls=1)
-    return (*_operations((*a, a[0]), inner, products=2, sums=2), *quotients)
+    inner = conj(below("ε0", "ε1"), below("ε0", "ε2"))
+    quotients = operations(a, products=0, sums=0, calls=1)
+    return (*operations((*a, a[0]), inner, products=2, sums=2), *quotients)
 
 
 def _inverse_tangent(m: Matrices, x: Sequence[Term], dx: Changes, y: Term) -> Term | None:
@@ -187,13 +170,13 @@ def _of_gradient(
 
 DETERMINANT = _of_gradient(
     "det",
-    lambda a, f: _operations((a[0],), sums=0),
+    lambda a, f: operations((a[0],), sums=0),
     lambda a, f: np.linalg.det(a),
     lambda m, x: m.apply(COFACTORS, *x),
 )
 LOG_OF_DET = _of_gradient(
     "log_of_det",
-    lambda a, f: _operations((a[0],), products=0, calls=1),
+    lambda a, f: operations((a[0],), products=0, calls=1),
     lambda a, f: np.linalg.slogdet(a)[1],
     lambda m, x: m.transposed(m.apply(INVERSE, *x)),
 )
@@ -202,7 +185,7 @@ SIGN_OF_DET = define(
         "sign_of_det",
         (2, 2),
         lambda a, f: (),
-        lambda a, f: _operations((a[0],), sums=0),
+        lambda a, f: operations((a[0],), sums=0),
         lambda a, f: np.linalg.slogdet(a)[0],
     )
 )
@@ -318,9 +301,9 @@ def _decomposition(
 
 def _cholesky_cost(a: Dims) -> tuple[Work, ...]:
     """`n³/3` operations."""
-    inner = conj(_below("ε0", "ε1"), compare("≤", "ε1", "ε2"))
-    ends = _operations(a, compare("≤", "ε0", "ε1"), products=0, sums=0, calls=1)
-    return (*_operations((*a, a[0]), inner), *ends)
+    inner = conj(below("ε0", "ε1"), compare("≤", "ε1", "ε2"))
+    ends = operations(a, compare("≤", "ε0", "ε1"), products=0, sums=0, calls=1)
+    return (*operations((*a, a[0]), inner), *ends)
 
 
 def _cholesky_tangent(m: Matrices, _: Term, y: Term, da: Term) -> Term:
@@ -388,7 +371,7 @@ def _qr_cotangent(m: Matrices, a: Term, y: Term, dy: Term) -> Term:
 QR = _decomposition(
     "qr",
     lambda a: (a[0] + a[1], a[1]),
-    lambda a: _operations((*a, a[1]), products=2, sums=2),
+    lambda a: operations((*a, a[1]), products=2, sums=2),
     lambda a: np.concatenate(np.linalg.qr(a)),
     _qr_tangent,
     _qr_cotangent,
@@ -450,7 +433,7 @@ def _eigh(a: Any) -> Any:
 EIGH = _decomposition(
     "eigh",
     lambda a: (a[0] + 1, a[1]),
-    lambda a: _operations((*a, a[0]), products=5, sums=4),
+    lambda a: operations((*a, a[0]), products=5, sums=4),
     _or_nan(_eigh),
     _eigh_tangent,
     _eigh_cotangent,
@@ -534,7 +517,7 @@ def _svd(a: Any) -> Any:
 SVD = _decomposition(
     "svd",
     lambda a: (a[0] + a[1] + 1, _smaller(*a)),
-    lambda a: _operations((*a, _smaller(*a)), products=7, sums=7),
+    lambda a: operations((*a, _smaller(*a)), products=7, sums=7),
     _or_nan(_svd),
     _svd_tangent,
     _svd_cotangent,
@@ -560,7 +543,7 @@ EXPM = define(
         "expm",
         (2,),
         lambda a: a,
-        lambda a: _operations((*a, a[0]), products=13, sums=13),
+        lambda a: operations((*a, a[0]), products=13, sums=13),
         _expm,
         lambda m, x, dx, y: None if dx[0] is None else m.apply(EXPM_ALONG, x[0], dx[0]),
         lambda m, k, x, y, dy: m.apply(EXPM_ALONG, m.transposed(x[0]), dy),
@@ -597,7 +580,7 @@ EXPM_ALONG: Definition = define(
         "expm_along",
         (2, 2),
         lambda a, e: a,
-        lambda a, e: _operations((*a, a[0]), products=26, sums=26),
+        lambda a, e: operations((*a, a[0]), products=26, sums=26),
         _expm_along,
         _along_tangent,
         _along_cotangent,

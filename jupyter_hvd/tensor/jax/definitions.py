@@ -1,4 +1,4 @@
-"""XLA's functions for those of whole arrays (`derivative/linear_algebra`), on batches."""
+"""XLA's functions for those of whole arrays (`derivative/linear_algebra`, `derivative/sorting`), on batches."""
 
 from __future__ import annotations
 
@@ -110,6 +110,28 @@ def _expm(a: Any) -> Any:
     )
 
 
+# Sorting
+
+
+def _ascending(x: Any) -> Any:
+    return jnp.argsort(x, axis=-1, stable=True)
+
+
+def _descending(x: Any) -> Any:
+    return x.shape[-1] - 1 - jnp.flip(_ascending(jnp.flip(x, -1)), -1)
+
+
+FEW = 1 << 12  # pairs that are compared before anything is searched for
+
+
+def _counted(among: Any, wanted: Any, side: str) -> Any:
+    """As `jnp.searchsorted`, of one list or of one for each row."""
+    if among.ndim > 1:
+        return jax.vmap(lambda a, v: _counted(a, v, side))(among, wanted)
+    method = "compare_all" if among.size * wanted.size < FEW else "scan"
+    return jnp.searchsorted(among, wanted, side=side, method=method)
+
+
 #: XLA's counterpart of each definition without a body.
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "factors": _factors,
@@ -127,5 +149,9 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "eigh": _eigh,
     "svd": _svd,
     "expm": _expm,
+    "order": _ascending,
+    "descending_order": _descending,
+    "count_below": lambda among, wanted: _counted(among, wanted, "left"),
+    "count_up_to": lambda among, wanted: _counted(among, wanted, "right"),
     "expm_along": lambda a, e: jax.jvp(_expm, (a,), (e,))[1],
 }

@@ -3,7 +3,7 @@
 Each array of the program becomes a dense `jax.numpy` array: `⊞` is broadcasting, `[p]` a
 `jnp.where`, a sum of products an `einsum`, a sum under a condition a masked `sum`; reads at an index
 are axes, at a constant or an offset slices, anywhere else gathers, and sums to the places that an index
-array says are scattered; largest entries found by halves are one reduction; loops that carry values are
+array says are scattered; loops that carry values are
 written out, turn by turn, long ones a `lax.scan`. It knows no convolution:
 for that, and for any other trick, give a version of one's own, `%gradcost f --against g`.
 """
@@ -66,19 +66,16 @@ from ..language.terms import (
 )
 from ..language.terms import substitute as substitute_term
 from ..language.types import REAL, Array, IndexArray, ParameterType, dimensions
-from ..lowering.ordered import FEW
 from ..lowering.picked import index_array_of
 from ..lowering.strategy import Pairing, is_covered, pairing
 from ..polyhedral.points import Aligned
 from ..ssa.normalize import normalize
-from . import sorting
 from .access import Space, align
 from .access import read as read_at
 from .definitions import FUNCTIONS
-from .elementwise import call, scalar
-from .halves import folded, folds
+from .elementwise import call, reduction, scalar
 from .masks import mask
-from .places import as_indices, counting, ranking
+from .places import as_indices
 from .spans import Span, spans
 
 
@@ -101,7 +98,7 @@ class Dense:
     rows: Mapping[Row, Any] = field(default_factory=dict)  # what these read of arrays in this turn
 
     def block(self, e: Term, values: Mapping[str, Any]) -> Any:
-        found, here = folds(e, self.at), self
+        here = self
         for name in self.picked.keys() & values.keys():
             here = here.with_places(name, values[name])
         while isinstance(e, Let):
@@ -110,9 +107,7 @@ class Dense:
             elif isinstance(e.value, Apply):
                 operands = [here.whole(x, values) for x in e.value.arguments]
                 values = {**values, e.name: applied(e.value.definition, operands)}
-            elif (half := found.last.get(e.name)) is not None:
-                values = {**values, e.name: folded(_in_order(values[half.source]), half)}
-            elif e.name not in found.inner:
+            else:
                 values = {**values, e.name: here.lying(e.value, values, repeated=False)}
             if e.name in self.picked and e.name in values:
                 here = here.with_places(e.name, values[e.name])
@@ -335,8 +330,6 @@ class Dense:
     def sum(
         self, e: Sum, values: Mapping[str, Any], space: Space, inside: Aligned | None = None
     ) -> Aligned:
-        if (ordered := self.by_sorting(e, values, space)) is not None:
-            return ordered
         binders, p, body = strip_sums(e)
         if self.strict and any(i in space.extents or i in space.entries for i, _ in binders):
             raise TensorError("an index stands within itself")  # and `inside` would mean the other
@@ -375,27 +368,6 @@ class Dense:
             if index not in seen:
                 array = array * float(inner.extents[index])
         return array, axes
-
-    def by_sorting(self, e: Sum, values: Mapping[str, Any], space: Space) -> Aligned | None:
-        """Ranks, or how many entries precede others, of more than a few."""
-        count = self.at(e.size).constant
-        if count * prod(space.extents.values()) < FEW:
-            return None
-        if (ranked := ranking(e)) is not None:
-            x, i, descending = ranked
-            if space.extents.get(i) != count:
-                return None
-            array, axes = self.scalar(x, values, space)
-            if i not in axes:  # all entries are the same
-                return None
-            return sorting.ranks(array, axes.index(i), descending), axes
-        if (counted := counting(e)) is not None and counted[0] in values:
-            name, x, ties = counted
-            among = _in_order(values[name])
-            if among.shape == (count,):
-                array, axes = self.scalar(x, values, space)
-                return sorting.counted(among, array, ties), axes
-        return None
 
     def hosted(
         self, factors: Sequence[Term], p: Predicate, space: Space
@@ -902,6 +874,8 @@ WIDTH = 4  # bytes of the least type of numbers for which XLA has these
 
 #: Those that take the columns of their last operand one by one.
 BY_COLUMNS = ("solve", "solve_transposed", "solve_lower", "solve_upper")
+#: Those that take one operand for a batch of others as it is.
+BROADCASTING = ("count_below", "count_up_to")
 
 
 def applied(definition: Definition, arrays: Sequence[Any]) -> Any:
@@ -916,6 +890,8 @@ def applied(definition: Definition, arrays: Sequence[Any]) -> Any:
         side = jnp.moveaxis(last, -2, 0).reshape(rows, -1)
         made = run(*rest, side).reshape(rows, *more[-1], columns)
         return jnp.moveaxis(made, 0, -2).astype(dtype)
+    if definition.name in BROADCASTING:
+        return run(*rest, last).astype(dtype)
     batch = max(more, key=len)
     whole = (
         x if has == batch else jnp.broadcast_to(x, batch + x.shape)
@@ -932,6 +908,8 @@ def _function(name: str) -> Callable[..., Any]:
         return lambda *arrays: _evaluated(body_of, own, arrays)
 
     def plain(*arrays: Any) -> Any:
+        if own.reduction:
+            return reduction(own.reduction, arrays[0], tuple(range(-own.ranks[0], 0)))
         return FUNCTIONS[name](*arrays)
 
     made: Any = jax.custom_jvp(plain)

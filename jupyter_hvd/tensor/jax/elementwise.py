@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
+from math import prod
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ from ..language.affine import Affine
 from ..language.function import Function, parameter_names
 from ..language.predicates import TRUE, conjuncts
 from ..language.terms import Add, Call, Const, Mul, Term, Var
-from ..lowering.ir import Accumulate, Apply, Masked, Rewriting
+from ..lowering.ir import Accumulate, Apply, Masked, Reduce, Rewriting, extents_of
 from ..lowering.joined import Chain, joined
 from .access import Space, align
 from .masks import mask
@@ -41,6 +42,31 @@ _OWN: dict[str, Callable[..., Any]] = {
     "tangent": _tangent,
     "finite": lambda x: lax.stop_gradient(jnp.where(jnp.isfinite(x), x, 0)),
 }
+
+
+REDUCTIONS: dict[str, Callable[..., Any]] = {"maximum": jnp.max, "minimum": jnp.min}
+
+
+def reduction(function: str, x: Any, axes: tuple[int, ...]) -> Any:
+    """What a function of two numbers makes of the entries along axes; infinite where there are none."""
+    if x.size:
+        return REDUCTIONS[function](x, axes)
+    of_none = -jnp.inf if function == "maximum" else jnp.inf
+    return REDUCTIONS[function](x, axes, initial=of_none)
+
+
+def reduced(step: Reduce, values: Values) -> Any:
+    """The array of a reduction that is no sum."""
+    space = Space(step.extents)
+    entries((), space, values)
+    if not prod(extents_of(step.over)):
+        nothing = jnp.zeros((*step.shape, 0), values.dtype)
+        return reduction(step.function, nothing, (-1,))
+    array, axes = turned(step.read, space, values)
+    gone = tuple(k for k, i in enumerate(axes) if i not in step.axes)
+    kept = tuple(i for i in axes if i in step.axes)
+    found = reduction(step.function, array, gone)
+    return jnp.broadcast_to(align((found, kept), step.axes), step.shape)
 
 
 @cache

@@ -23,6 +23,7 @@ from ..lowering.ir import (
     Indices,
     Load,
     Nonzero,
+    Reduce,
     Rerun,
     Row,
     Scan,
@@ -31,13 +32,12 @@ from ..lowering.ir import (
     Whole,
     extents_of,
 )
-from ..lowering.ordered import Counted, Ranked
 from ..lowering.plan import Plan
 from ..lowering.running import solving_order
 from ..lowering.tiling import Blocks
 from ..lowering.turns import relation_of
 from ..ssa.program import Output, flat, map_output
-from . import contraction, elementwise, sorting
+from . import contraction, elementwise
 from .arguments import nested
 from .dense import applied
 from .linear import solved
@@ -171,14 +171,12 @@ def run(action: Action, values: Values) -> Any:
             return elementwise.accumulate(action, values)
         case Apply():
             return elementwise.apply(action, values)
+        case Reduce():
+            return elementwise.reduced(action, values)
         case Nonzero(array):
             return values.arrays[array] != 0
         case Indices(array, below):
             return as_indices(values.arrays[array], below)
-        case Ranked(array, axis, descending):
-            return sorting.ranks(values.arrays[array], axis, descending)
-        case Counted(among, array, ties):
-            return sorting.counted(values.arrays[among], values.arrays[array], ties)
         case Scan():
             return scanned(action, values)
         case Rerun():

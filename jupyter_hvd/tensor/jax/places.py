@@ -1,5 +1,5 @@
-"""Whole numbers that a program computes as index arrays of it, as `lowering/picked` has them; and ranks and counts by sorting, as
-`lowering/ordered` has them: what a JAX user would gather, scatter and sort.
+"""Whole numbers that a program computes as index arrays of it, as `lowering/picked` has them: what a JAX user would gather and
+scatter.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from typing import Any
 import jax.numpy as jnp
 
 from ..language.affine import Affine
-from ..language.predicates import Predicate, Related, compare, conj
+from ..language.predicates import Predicate, Related, conj
 from ..language.terms import (
-    At,
     Call,
     Const,
     Gen,
@@ -25,10 +24,7 @@ from ..language.terms import (
     rebuild,
     strip_entries,
 )
-from ..language.terms import substitute as substitute_term
 from ..lowering.picked import index_array_of
-
-COUNTED = ("precedes", "precedes_or_ties")
 
 
 def as_indices(array: Any, below: int) -> Any:
@@ -66,24 +62,3 @@ def with_index_arrays(e: Term, sizes: Mapping[str, int]) -> tuple[Term, dict[str
         return None
 
     return rewritten(e, {}), below
-
-
-def counting(e: Sum) -> tuple[str, Term, bool] | None:
-    """The list of which a sum counts what precedes an entry, that entry, and whether ties count; None for any other sum."""
-    match e.body:
-        case Call(function, (At(Var(x), i), wanted)) if function.name in COUNTED:
-            if i.name == e.index and e.index not in wanted.names:
-                return x, wanted, function.name == "precedes_or_ties"
-    return None
-
-
-def ranking(e: Sum) -> tuple[Term, str, bool] | None:
-    """What is ranked by a sum of comparisons, along which index, and whether in descending order; None for any other sum."""
-    match e.body:
-        case Call(function, (left, right, Guard(p, Const(1)))) if function.name == "comes_before":
-            for x, other, descending in ((right, left, False), (left, right, True)):
-                for i in x.names - other.names:
-                    moved = substitute_term(x, indices={i: Affine.of(e.index)})
-                    if moved == other and p == compare("<", e.index, i):
-                        return x, i, descending
-    return None

@@ -24,6 +24,7 @@ from ..language.pairs import to_pairs
 from ..language.predicates import FALSE, TRUE
 from ..language.terms import (
     Add,
+    Apply,
     At,
     Const,
     Gen,
@@ -45,7 +46,6 @@ from ..lowering.specialize import at_sizes
 from ..ssa.normalize import normalize
 from .dense import Dense, added_in_turn, turn_rows
 from .execute import started
-from .halves import folds
 from .places import with_index_arrays
 from .work import equations_of, work_of_jaxpr
 
@@ -107,9 +107,9 @@ class Plain:
         return _turns(self.body, self.sizes)
 
     @cached_property
-    def has_folds(self) -> bool:
-        """Whether it finds largest entries, which is one reduction here, and as many kernels as halvings where it is planned."""
-        return _has_folds(self.body, self.sizes)
+    def has_reductions(self) -> bool:
+        """Whether it reduces arrays otherwise than by sums."""
+        return _has_reductions(self.body)
 
     def run(self, plan: Plan, arrays: Sequence[Any]) -> Any:
         """The results of a plan; traceable by JAX."""
@@ -224,15 +224,10 @@ def _turns(e: Term, sizes: Mapping[str, int]) -> int:
     return max(0, e.size.evaluate(sizes)) * max(1, inner)
 
 
-def _has_folds(e: Term, sizes: Mapping[str, int]) -> bool:
-    known = {name: Affine.of(n) for name, n in sizes.items()}
-    if folds(e, lambda a: a.substitute(known)).last:
+def _has_reductions(e: Term) -> bool:
+    if isinstance(e, Apply) and e.definition.reduction:
         return True
-    while isinstance(e, Let):
-        if isinstance(e.value, Iterate) and _has_folds(e.value.body, sizes):
-            return True
-        e = e.body
-    return False
+    return any(map(_has_reductions, e.children))
 
 
 def _entries(variable: Any) -> int:

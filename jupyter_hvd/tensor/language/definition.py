@@ -44,6 +44,10 @@ class Definition:
             where these are zero, and the result.
         cotangent: the cotangent of the operand of a number, of the operands, the result and its cotangent; None where it is zero.
         body: the result as a term of the operands, where the language can say it: what kernels compute and derivatives derive.
+        counterpart_work: the operations that a library takes for one batch entry, of the operands' dimensions as numbers, where
+            they are fewer than the lemma's.
+        reduction: the function of two numbers by which it reduces its operand to one, if it does that; kernels read the operand
+            entry by entry then.
 
     What has neither derivatives nor a body is a constant to derivatives.
     """
@@ -56,6 +60,8 @@ class Definition:
     tangent: Rule | None = field(default=None, repr=False)
     cotangent: Rule | None = field(default=None, repr=False)
     body: Rule | None = field(default=None, repr=False)
+    counterpart_work: Callable[..., float] | None = field(default=None, repr=False)
+    reduction: str = ""
 
     def batch(self, operands: Sequence[Dims]) -> Dims:
         """The dimensions of a batch. Raises TypeError for operands that it does not take."""

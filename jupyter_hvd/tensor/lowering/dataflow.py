@@ -70,7 +70,7 @@ def needed_steps(steps: Sequence[Step], output: Output) -> tuple[Step, ...]:
 def unsummed_reads(step: Step) -> tuple[Access, ...]:
     """The reads of a step that sums nothing, which XLA fuses."""
     action = step.action
-    return () if isinstance(action, Contract) and action.sums else action.accesses
+    return () if isinstance(action, Entrywise) and action.summed else action.accesses
 
 
 def fusion_barriers(steps: Sequence[Step]) -> frozenset[str]:

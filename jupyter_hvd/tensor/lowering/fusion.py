@@ -36,7 +36,6 @@ from .ir import (
     Whole,
     extents_of,
 )
-from .ordered import Counted, Ranked
 from .storage import Storage
 
 #: Terms of sums for each entry of an array, from which on multiplying the entries is nothing beside them.
@@ -99,9 +98,7 @@ def _shapes(steps: Sequence[Step]) -> dict[str, Shape]:
 def _read_whole(action: Action) -> frozenset[str]:
     """The arrays of which a step needs the shape."""
     return (
-        action.sources
-        if isinstance(action, MadeRelation | Ranked | Counted | Whole) or action.loops
-        else frozenset()
+        action.sources if isinstance(action, MadeRelation | Whole) or action.loops else frozenset()
     )
 
 

@@ -264,15 +264,13 @@ class Take(Action):
 
 @dataclass(frozen=True)
 class Entrywise(Action):
-    """An array over the box of `out`, of what is read at affine indices of these axes and, in a
-    contraction, of those of `sums`.
-    """
+    """An array over the box of `out`, of what is read at affine indices of these axes and of those that are summed or reduced."""
 
     out: Binders
 
     @property
     def summed(self) -> Binders:
-        """The axes that are summed."""
+        """The axes that are summed or reduced."""
         return ()
 
     @property
@@ -339,6 +337,26 @@ class Contract(Entrywise):
             mask=change.mask(self.mask),
             lookups=tuple(map(change.lookup, self.lookups)),
         )
+
+
+@dataclass(frozen=True)
+class Reduce(Entrywise):
+    """`result[out]`: what a function of two numbers, by its name, makes of all that is read over `over`."""
+
+    function: str
+    over: Binders
+    read: Access
+
+    @property
+    def summed(self) -> Binders:
+        return self.over
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        return (self.read,)
+
+    def rewritten(self, change: Rewriting) -> Reduce:
+        return replace(self, read=change.access(self.read))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..language.affine import Affine
+from ..language.definition import Definition
 from ..language.predicates import (
     TRUE,
     And,
@@ -71,6 +72,7 @@ from .ir import (
     Load,
     Masked,
     Nonzero,
+    Reduce,
     Rerun,
     Row,
     Scan,
@@ -83,7 +85,6 @@ from .iteration import IterationDomain
 from .joins import Join, TupleCounts
 from .linear import linear_solution
 from .liveness import restrict
-from .ordered import Counted, Ranked, by_sorting
 from .picked import index_array_of, with_index_arrays
 from .pieces import MANY, Pieces, untested
 from .plan import Counts, Plan
@@ -209,9 +210,15 @@ class _Lowering(Pieces):
             case Map():
                 return self.map(rhs)
             case Contraction():
-                return self.contraction(rhs) if (made := self.sorted(rhs)) is None else (made,)
+                return self.contraction(rhs)
             case Recurrence():
                 return (self.loop(rhs),)
+            case Application(gens, Definition(reduction=str(function)), (operand,)) if function:
+                whole = identity(gens)
+                over = numbered("over", ranges(self.gens[operand])[len(gens) :])
+                axes = (*whole.coordinates, *over)
+                read = Access(self.whole(operand), pointwise(axes))
+                return (self.piece(Reduce(whole.coordinates, function, over, read), whole),)
             case Application(gens, definition, operands):
                 dims = tuple([ranges(self.gens[x]) for x in operands])
                 applied = Whole(gens, definition, tuple(map(self.whole, operands)), dims)
@@ -352,16 +359,6 @@ class _Lowering(Pieces):
         made = Indices(self.whole(name), type_.below)
         self.steps.append(Step(relation, made, self.statement))
         self.types[relation] = type_
-
-    def sorted(self, rhs: Contraction) -> Piece | None:
-        """A sum of comparisons by sorting, where it is one."""
-        match by_sorting(rhs, self.defined):
-            case Ranked(array) as found:
-                return self.piece(replace(found, array=self.whole(array)), identity(rhs.gens))
-            case Counted(among, array) as found:
-                found = replace(found, among=self.whole(among), array=self.whole(array))
-                return self.piece(found, identity(rhs.gens))
-        return None
 
     # Contractions
 

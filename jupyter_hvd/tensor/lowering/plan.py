@@ -14,7 +14,7 @@ import numpy as np
 from ..language.affine import Affine
 from ..language.predicates import TRUE
 from ..language.printer import show
-from ..language.terms import Binders
+from ..language.terms import Binders, index_names
 from ..language.types import IndexArray, ParameterType
 from ..language.units import in_bytes
 from ..ssa.program import Output, flat
@@ -35,6 +35,7 @@ from .ir import (
     MadeRelation,
     Masked,
     Nonzero,
+    Reduce,
     Rerun,
     Scan,
     Step,
@@ -43,7 +44,6 @@ from .ir import (
     extents_of,
 )
 from .joins import Join
-from .ordered import Counted, Ranked
 from .roofline import describe_time
 from .storage import Storage
 from .strategy import choose
@@ -146,7 +146,7 @@ class Plan:
                     found[step.name] = action.shape
                 case Fill(out, _) | Whole(out):
                     found[step.name] = extents_of(out)
-                case MadeRelation(array) | Ranked(array) | Counted(_, array):
+                case MadeRelation(array):
                     found[step.name] = found[array]
                 case Load() | Take():
                     found[step.name] = self.storages[step.name].extents
@@ -290,10 +290,6 @@ def _how(action: Action, device: Device) -> str:
             return f"{array} ≠ 0"
         case Indices(array, below):
             return f"{array} as indices below {below}"
-        case Ranked(array, axis, descending):
-            return f"ranks along axis {axis}, by sorting: {array}{', descending' if descending else ''}"
-        case Counted(among, array, ties):
-            return f"by sorting: how many of {among} {'≤' if ties else '<'} {array}"
         case Scan(index, count) if action.solution:
             forms = ", ".join(f"s{place} {form}" for place, form in action.solution)
             return f"{count} turns of {index} composed two by two, {forms}, from {_taken(action)}:"
@@ -323,6 +319,8 @@ def _how(action: Action, device: Device) -> str:
             return f"{strategy}: {terms}{_lookups(action.indirections)}"
         case Accumulate(_, addends, parted):
             return f"added{' part by part' if parted else ''}: {_sum(addends)}{_lookups(action.indirections)}"
+        case Reduce(_, function, over, read):
+            return f"{function} over {', '.join(index_names(over))}: {_access(read)}"
         case Apply(_, function, arguments):
             inside = ", ".join(map(_sum, arguments))
             return f"entry by entry: {function.name}({inside}){_lookups(action.indirections)}"

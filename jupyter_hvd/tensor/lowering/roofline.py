@@ -18,7 +18,7 @@ from ..derivative.elementary import CHEAP
 from ..language.terms import ranges
 from ..language.units import in_seconds
 from .device import Device
-from .ir import Accumulate, Apply, Contract, Entrywise, Fill, Load, Step, Take, Whole
+from .ir import Accumulate, Apply, Contract, Entrywise, Fill, Load, Reduce, Step, Take, Whole
 from .storage import Storage
 from .strategy import SCAN_KERNELS, Multiplied, Running, choose, without_numbers
 from .tiling import Blocks
@@ -146,9 +146,12 @@ def _whole_work(action: Whole) -> Work:
     """Of a function of whole arrays, by its lemma; its operations are mostly products of matrices."""
     own, dims = action.definition, action.dims
     times = prod(n.constant for n in own.batch(dims))
+    stored = sum(prod(n.constant for n in x) for x in (ranges(action.out), *dims))
+    if own.counterpart_work is not None:
+        operations = int(times * own.counterpart_work(*own.own(dims)))
+        return Work(stored=stored, operations=operations, kernels=KERNELS)
     lemma = own.cost(*own.own(dims))
     products = sum(work.times * prod(n.constant for _, n in work.ranges) for work in lemma)
-    stored = sum(prod(n.constant for n in x) for x in (ranges(action.out), *dims))
     return Work(stored=stored, products=times * products, kernels=KERNELS)
 
 
@@ -164,6 +167,8 @@ def _entrywise_work(action: Entrywise, plan: Planned) -> Work:
             return work + Work(operations=points * (1 + added), calls=calls)
         case Accumulate(_, addends):
             return work + Work(operations=points * len(addends))
+        case Reduce():
+            return work + Work(operations=points, stored=2 * prod(action.shape), kernels=1)
         case Contract():
             return work + _contraction_work(action, plan)
     return work

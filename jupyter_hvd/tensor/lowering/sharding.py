@@ -40,10 +40,11 @@ from .ir import (
     Load,
     MadeRelation,
     Masked,
+    Reduce,
     Rewriting,
     Step,
+    Whole,
 )
-from .ordered import Ranked
 from .plan import Plan
 from .tiling import strip_mine
 
@@ -189,8 +190,8 @@ class _Found:
         if isinstance(action, MadeRelation) and action.array in self.along:
             self.data[step.name] = self.along[action.array]
             return None
-        if isinstance(action, Ranked) and self.along.get(action.array, action.axis) != action.axis:
-            self.along[step.name] = self.along[action.array]
+        if isinstance(action, Whole) and action.sources & self.along.keys():
+            self.along[step.name] = _batch_axis(action, self.along)
             return None
         axis = _axis(step, self.along, self.data)
         if axis is not None and isinstance(action, Entrywise):
@@ -387,7 +388,23 @@ def _within(step: Step, axis: str) -> Step:
         case Accumulate():
             addends = tuple(map(masked, action.addends))
             return replace(step, action=replace(action, addends=addends))
+        case Reduce():  # whose rows beyond the last one nothing reads
+            return step
     raise TypeError(action)
+
+
+def _batch_axis(action: Whole, along: Mapping[str, int]) -> int:
+    """The divided axis of a function of whole arrays: one of its batch, of all operands that have a batch."""
+    operands = zip(action.operands, action.dims, action.definition.ranks, strict=True)
+    found = {
+        along.get(x) if len(dims) > rank else -1
+        for x, dims, rank in operands
+        if x in along or len(dims) > rank
+    }
+    axis = found.pop() if len(found) == 1 else None
+    if axis is None or not 0 <= axis < len(action.definition.batch(action.dims)):
+        raise across_shares()
+    return axis
 
 
 def _axis(step: Step, arrays: Mapping[str, int], data: Mapping[str, int]) -> str | None:
@@ -428,6 +445,8 @@ def _place(action: Entrywise, axis: str) -> int | None:
             "a result has this index as a part of another one, `k·i + j`",
             "give the array an axis of its own for it",
         )
+    if isinstance(action, Reduce) and axis not in action.axes:
+        raise across_shares()
     names = [a.name for a, _ in scatter_to] or [*action.axes]
     return names.index(axis) if axis in names else None
 

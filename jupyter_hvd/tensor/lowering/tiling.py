@@ -31,7 +31,7 @@ from ..language.terms import Binder, Binders
 from ..ssa.program import Output, flat
 from .dataflow import producers, read_once
 from .device import Device
-from .ir import OFFSET, Access, Contract, Entrywise, IndexLookup, Rewriting, Step
+from .ir import OFFSET, Access, Contract, Entrywise, IndexLookup, Reduce, Rewriting, Step
 from .strategy import is_running
 
 # An intermediate of `Device.intermediate` entries and more is made in blocks where it has many times those of any argument, as
@@ -140,6 +140,8 @@ def _along(step: Step, region: set[str], extent: int, device: Device) -> str | N
         return None
     (axis,) = firsts
     assert axis is not None
+    if isinstance(action, Reduce) and axis not in action.axes:
+        return None
     elsewhere = (a.names for r in reads for a in r.indices[1:])
     if action.extents.get(axis) != extent or any(axis in names for names in elsewhere):
         return None

@@ -91,15 +91,16 @@ def evaluate(e: Term, env: Environment) -> Any:
         case Iterate():
             return _history(e, env)
         case Apply(definition, arguments):
-            arrays = [_array(evaluate(x, env), x.type, env) for x in arguments]
+            kind = object if definition.reduction else float  # fractions stay what they are
+            arrays = [_array(evaluate(x, env), x.type, env, kind) for x in arguments]
             return _applied(definition, arrays).tolist()
     raise TypeError(e)
 
 
-def _array(value: Any, type_: Type, env: Environment) -> Any:
+def _array(value: Any, type_: Type, env: Environment, kind: type) -> Any:
     """An array of reals as NumPy's, also of no entries."""
     shape = [max(0, n.evaluate(env.integers)) for n in dimensions(type_)]
-    return np.asarray(value, dtype=float).reshape(shape)
+    return np.asarray(value, dtype=kind).reshape(shape)
 
 
 def _applied(definition: Definition, arrays: list[Any]) -> Any:

@@ -22,16 +22,7 @@ from ...derivative.linear_algebra import (
     SVD,
 )
 from ...language.affine import Affine
-from ...language.definition import Definition
-from ...language.terms import Apply
-from ..tracers import Value
-from .table import build, form
-
-
-def applied(t: Any, definition: Definition, *operands: Any) -> Any:
-    """The array that a function of whole arrays makes of these."""
-    made = Apply(definition, tuple(x.term for x in operands))
-    return t.named(Value(t, made), definition.name)
+from .table import applied, build, form
 
 
 def _matrices(t: Any, a: Any) -> Any:

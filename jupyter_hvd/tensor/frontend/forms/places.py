@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ...derivative.sorting import COUNT_BELOW, COUNT_UP_TO
 from ...language.affine import Affine
 from ...language.predicates import compare
-from .reductions import along_one, axes_of, largest, placed, ranks, smallest
-from .table import FEW, build, form
+from .reductions import along_one, axes_of, largest, order, require_entries, smallest
+from .table import FEW, applied, build, form
 
 ZERO, ONE = Affine.of(0), Affine.of(1)
 
@@ -19,7 +20,8 @@ def _extreme(t: Any, x: Any, axis: Any, keepdims: bool, most: Any) -> Any:
     rank = len(t.dims(t.whole(x)))
     flat = axis is None
     x, k = along_one(t, x, axis)
-    n = t.dims(x)[k]
+    n = Affine.of(t.number(t.dims(x)[k]))  # so that it is known which of two places is in range
+    require_entries(t, x, k)
     top = t.once(most(t, x, k, keepdims=True), "top")
 
     def entry(*at: Affine) -> Any:
@@ -49,35 +51,29 @@ def argmin(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def argsort(
     t: Any, x: Any, axis: Any = -1, kind: Any = None, stable: Any = True, descending: bool = False
 ) -> Any:
-    """Where the entries of each rank are, equal ones in their order: `sort` of the places."""
+    """The indices that sort the entries, equal ones in their order."""
     x, k = along_one(t, x, axis)
-    places = t.build(t.dims(x), lambda *at: t.ramp(at[k]))
-    n = t.dims(x)[k]
-    return t.ranging(placed(t, places, ranks(t, x, k, descending), k, n, lambda at: at), ZERO, n)
+    return order(t, x, k, descending)
 
 
 @form("top_k")
 def top_k(t: Any, x: Any, k: Any, axis: int = -1) -> Any:
     """The k largest entries along the last axis, the largest first, and where they are."""
     x, last = along_one(t, x, axis)
-    order = t.once(argsort(t, x, last, descending=True), "order")
     first = (*[slice(None)] * last, slice(None, k))
-    places = t.once(t.subscript(order, first), "places")
+    places = t.subscript(order(t, x, last, descending=True), first)
     return take_along_axis(t, x, places, last), places
 
 
 @form("searchsorted", method=True)
 def searchsorted(t: Any, a: Any, v: Any, side: str = "left") -> Any:
-    """How many entries of a, which are in order, come before v; `right`: or with it."""
-    a, v = t.once(t.whole(a)), t.once(t.whole(v), "v")
+    """How many entries of a, which is sorted, are less than v; `right`: less or equal."""
+    a, v = t.named(t.whole(a), "a"), t.whole(v)
     (n,) = t.dims(a)
-    comes = "precedes" if side == "left" else "precedes_or_ties"
-
-    def entry(*at: Affine) -> Any:
-        wanted = t.read(v, *at)
-        return t.total([n], lambda i: t.mapped(comes, t.read(a, i), wanted), a, v)
-
-    return t.ranging(t.build(t.dims(v), entry, v, a), ZERO, n + 1)
+    wanted = t.named(v if t.dims(v) else build(t, "expand_dims", v, 0), "v")
+    made = applied(t, COUNT_BELOW if side == "left" else COUNT_UP_TO, a, wanted)
+    made = made if t.dims(v) else t.read(made, ZERO)
+    return t.ranging(made, ZERO, n + 1)
 
 
 @form("digitize")

@@ -6,11 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...derivative.extremes import LARGEST, SMALLEST
+from ...derivative.sorting import DESCENDING_ORDER, ORDER
 from ...language.affine import Affine
+from ...language.definition import Definition
 from ...language.predicates import compare
-from .table import attribute, build, form
+from .table import applied, attribute, build, form
 
-ONE = Affine.of(1)
+ZERO, ONE = Affine.of(0), Affine.of(1)
 
 
 def axes_of(t: Any, axis: Any, rank: int) -> tuple[int, ...]:
@@ -186,14 +189,34 @@ def _product_of_sizes(t: Any, sizes: Sequence[Affine]) -> Any:
 
 
 @form("largest")
-def largest(t: Any, x: Any, axis: Any = None, keepdims: bool = False, of_none: Any = None) -> Any:
-    """`maximum` by halves, of what is not differentiated."""
-    return halved(t, x, axis, keepdims, lambda a, b: t.mapped("maximum", a, b), of_none)
+def largest(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The largest entry, `-inf` of none; a constant to the derivative."""
+    return _extreme(t, LARGEST, x, axis, keepdims)
 
 
-def smallest(t: Any, x: Any, axis: Any = None, keepdims: bool = False, of_none: Any = None) -> Any:
-    """`minimum` by halves, of what is not differentiated."""
-    return halved(t, x, axis, keepdims, lambda a, b: t.mapped("minimum", a, b), of_none)
+def smallest(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The smallest entry, `inf` of none; a constant to the derivative."""
+    return _extreme(t, SMALLEST, x, axis, keepdims)
+
+
+def _extreme(t: Any, definitions: Sequence[Definition], x: Any, axis: Any, keepdims: bool) -> Any:
+    x = t.whole(x)
+    rank = len(t.dims(x))
+    gone = axes_of(t, axis, rank)
+    if not gone:
+        return x
+    kept = [k for k in range(rank) if k not in gone]
+    for k in gone:
+        _refuse_varying(t, t.dims(x)[k])
+    rows = x if [*kept, *gone] == [*range(rank)] else build(t, "transpose", x, (*kept, *gone))
+    made = applied(t, definitions[len(gone) - 1], t.named(rows, "x"))
+    return build(t, "expand_dims", made, gone) if keepdims else made
+
+
+def _refuse_varying(t: Any, size: Affine) -> None:
+    """Raise TensorError for a size that depends on an index."""
+    if size.names & {i for i, _ in t.binders}:
+        t.number(size)
 
 
 @form("max", "amax", method=True)
@@ -205,9 +228,9 @@ def max_(
     initial: Any = None,
     where: Any = None,
 ) -> Any:
-    """`maximum` by halves; equal entries share the derivative equally."""
-    x = _beside_initial(t, x, initial, where, -math.inf)
-    made = _shared(t, x, axis, keepdims, largest, None if initial is None else -math.inf)
+    """The largest entry; equal entries share the derivative equally."""
+    x = _beside_initial(t, x, axis, initial, where, -math.inf)
+    made = _shared(t, x, axis, keepdims, largest, "maximum")
     return made if initial is None else t.mapped("maximum", made, initial)
 
 
@@ -220,51 +243,62 @@ def min_(
     initial: Any = None,
     where: Any = None,
 ) -> Any:
-    """`minimum` by halves; equal entries share the derivative equally."""
-    x = _beside_initial(t, x, initial, where, math.inf)
-    made = _shared(t, x, axis, keepdims, smallest, None if initial is None else math.inf)
+    """The smallest entry; equal entries share the derivative equally."""
+    x = _beside_initial(t, x, axis, initial, where, math.inf)
+    made = _shared(t, x, axis, keepdims, smallest, "minimum")
     return made if initial is None else t.mapped("minimum", made, initial)
 
 
-def _beside_initial(t: Any, x: Any, initial: Any, where: Any, end: float) -> Any:
+def _beside_initial(t: Any, x: Any, axis: Any, initial: Any, where: Any, end: float) -> Any:
+    """The entries where a condition holds, and `end` elsewhere; without an initial value there are entries."""
     if where is not None and where is not True and initial is None:
         raise t.error("what this is where the condition nowhere holds", "say so: `initial=0`")
+    x = t.whole(x)
+    if initial is None:
+        require_entries(t, x, axis)
     return _among(t, x, where, end)
 
 
+def require_entries(t: Any, x: Any, axis: Any) -> None:
+    """Refuse an array that has no entries along some of these axes: here, or where a call's sizes say so."""
+    dims = t.dims(x)
+    for k in axes_of(t, axis, len(dims)):
+        if dims[k] == ZERO:
+            raise t.error("a reduction of no entries has no value")
+        if not dims[k].is_constant:
+            t.looked("the reduction", "the array", ZERO, dims[k], k)
+
+
 def _shared(
-    t: Any,
-    x: Any,
-    axis: Any,
-    keepdims: bool,
-    extreme: Callable[..., Any],
-    of_none: Any = None,
+    t: Any, x: Any, axis: Any, keepdims: bool, extreme: Callable[..., Any], function: str
 ) -> Any:
     """`top + Σ tangent(x, x == top)/Σ (x == top)`, top being a constant to the derivative."""
     x = t.once(t.whole(x))
-    gone = axes_of(t, axis, len(t.dims(x)))
-    if math.prod(t.number(t.dims(x)[k]) for k in gone) <= 2:  # Two that are equal share it already.
-        return extreme(t, x, axis, keepdims, of_none)
-    top = t.once(t.mapped("stopped", extreme(t, x, axis, keepdims=True)), "top")
+    dims = [t.dims(x)[k] for k in axes_of(t, axis, len(t.dims(x)))]
+    if all(n.is_constant for n in dims) and math.prod(n.constant for n in dims) in (1, 2):
+        return halved(t, x, axis, keepdims, lambda a, b: t.mapped(function, a, b))
+    top = t.once(extreme(t, x, axis, keepdims=True), "top")
     best = t.once(t.mapped("equal", x, top), "best")
     # None of them equals what is no number.
     count = t.mapped("maximum", total(t, best, axis, keepdims=True), 1)
     share = t.once(t.mapped("recip", count), "share")
     slopes = total(t, t.mapped("tangent", x, best), axis, keepdims=True)
     made = t.computed("+", top, t.computed("*", share, slopes))
-    return made if keepdims else _without(t, made, gone)
+    return made if keepdims else _without(t, made, axes_of(t, axis, len(t.dims(x))))
 
 
 @form("any", method=True)
 def any_(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Any:
-    """The largest of `x != 0`."""
-    return largest(t, _among(t, t._compare("!=", t.whole(x), 0), where, 0), axis, keepdims, 0)
+    """The largest of `x != 0` and 0."""
+    x = _among(t, t._compare("!=", t.whole(x), 0), where, 0)
+    return t.mapped("maximum", largest(t, x, axis, keepdims), 0)
 
 
 @form("all", method=True)
 def all_(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Any:
-    """The smallest of `x != 0`."""
-    return smallest(t, _among(t, t._compare("!=", t.whole(x), 0), where, 1), axis, keepdims, 1)
+    """The smallest of `x != 0` and 1."""
+    x = _among(t, t._compare("!=", t.whole(x), 0), where, 1)
+    return t.mapped("minimum", smallest(t, x, axis, keepdims), 1)
 
 
 @form("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "fftn", "rfft2")
@@ -276,43 +310,16 @@ def transformed(t: Any, *_: Any, **__: Any) -> Any:
     )
 
 
-# In order, by ranks: how many entries come before each, n² comparisons
+# In order
 
 
-def ranks(t: Any, x: Any, axis: int, descending: bool = False) -> Any:
-    """The place of every entry among those along an axis; of equal ones, the first is first. What is no number is
-    greater than all numbers.
-    """
-    dims = t.dims(x)
-
-    def entry(*at: Affine) -> Any:
-        def before(j: Affine) -> Any:
-            here = t.read(x, *at)
-            other = t.read(x, *at[:axis], j, *at[axis + 1 :])
-            pair = (here, other) if descending else (other, here)
-            return t.function("comes_before", *pair, t.truth_of(compare("<", j, at[axis])))
-
-        return t.total([dims[axis]], before, x)
-
-    return t.once(t.build(dims, entry, x), "rank")
-
-
-def placed(
-    t: Any, x: Any, rank: Any, axis: int, length: Affine, place: Callable[[Affine], Affine]
-) -> Any:
-    """Along an axis, the entries whose ranks are the `place(k)` for k below a length."""
-    dims = list(t.dims(x))
-    n, dims[axis] = dims[axis], length
-
-    def entry(*at: Affine) -> Any:
-        def term(i: Affine) -> Any:
-            there = (*at[:axis], i, *at[axis + 1 :])
-            here = t.is_place(t.read(rank, *there), place(at[axis]))
-            return t.chosen(here, t.read(x, *there), t.whole(0))
-
-        return t.total([n], term, x, rank)
-
-    return t.build(dims, entry, x, rank)
+def order(t: Any, x: Any, axis: int, descending: bool = False) -> Any:
+    """The indices that sort the entries along an axis, equal ones in their order; what is no number comes last."""
+    last = len(t.dims(x)) - 1
+    rows = t.named(x if axis == last else build(t, "moveaxis", x, axis, last), "x")
+    made = applied(t, DESCENDING_ORDER if descending else ORDER, rows)
+    made = made if axis == last else build(t, "moveaxis", made, last, axis)
+    return t.ranging(made, ZERO, t.dims(x)[axis])
 
 
 def along_one(t: Any, x: Any, axis: Any) -> tuple[Any, int]:
@@ -325,10 +332,9 @@ def along_one(t: Any, x: Any, axis: Any) -> tuple[Any, int]:
 
 @form("sort")
 def sort(t: Any, x: Any, axis: Any = -1, descending: bool = False) -> Any:
-    """`[sum(x[i] for i in range(n) if rank[i] == k) for k in range(n)]`."""
+    """`take_along_axis(x, argsort(x))`."""
     x, axis = along_one(t, x, axis)
-    n = t.dims(x)[axis]
-    return placed(t, x, ranks(t, x, axis, descending), axis, n, lambda k: k)
+    return build(t, "take_along_axis", x, order(t, x, axis, descending), axis)
 
 
 @form("median")
@@ -374,10 +380,15 @@ def _order_statistic(
         raise t.error("a quantile of no entries has no value")
     low = int(q * (n - 1))
     part = q * (n - 1) - low
-    rank = ranks(t, x, axis)
-    made = placed(t, x, rank, axis, ONE, lambda _: Affine.of(low))
+    places = order(t, x, axis)
+
+    def at_rank(k: int) -> Any:
+        place = t.subscript(places, (*[slice(None)] * axis, slice(k, k + 1)))
+        return build(t, "take_along_axis", x, place, axis)
+
+    made = at_rank(low)
     if part:
-        made = between(made, placed(t, x, rank, axis, ONE, lambda _: Affine.of(low + 1)), part)
+        made = between(made, at_rank(low + 1), part)
     numbers = total(t, t._compare("==", x, x), axis, keepdims=True)
     anyhow = t.mapped("stopped", total(t, x, axis, keepdims=True))
     made = t.chosen(t._compare("==", numbers, n), made, anyhow)

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ...language.definition import Definition
 from ...language.errors import TensorError
-from ..tracers import Selected
+from ...language.terms import Apply
+from ..tracers import Selected, Value
 
 Build = Callable[..., Any]  # of a tracer and the arguments
 
@@ -162,6 +164,12 @@ class Method:
 def build(t: Any, name: str, *arguments: Any, **named: Any) -> Any:
     """What the form of that name gives."""
     return FORMS[name].build(t, *arguments, **named)
+
+
+def applied(t: Any, definition: Definition, *operands: Any) -> Any:
+    """The array that a function of whole arrays makes of these."""
+    made = Apply(definition, tuple(x.term for x in operands))
+    return t.named(Value(t, made), definition.name)
 
 
 def attribute_of(t: Any, array: Any, name: str) -> Any:

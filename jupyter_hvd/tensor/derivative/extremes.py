@@ -1,0 +1,49 @@
+"""The largest and the smallest of the entries of whole arrays, as constants to derivatives: `np.max` adds how the entries share
+its derivative. Where one of them is no number, the result is none.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ..language.definition import Definition, Dims, Work, define
+from ..language.function import named
+from ..language.predicates import compare, disj
+from .lemmas import operations
+
+AXES = 8  # that are reduced at once, at most
+
+
+def _comparisons(x: Dims) -> tuple[Work, ...]:
+    """Each entry but the first, with the extreme one of those before it."""
+    later = disj(*(compare("<", 0, f"ε{k}") for k in range(len(x))))
+    return operations(x, later, products=0, sums=0, calls=1)
+
+
+def _extreme(name: str, function: str, of_none: float) -> tuple[Definition, ...]:
+    """The definitions for one axis, two, …"""
+
+    def compute(x: Any) -> Any:
+        return reduce(named(function).compute, x.ravel().tolist(), of_none)
+
+    return tuple(
+        define(
+            Definition(
+                name if axes == 1 else f"{name}_{axes}",
+                (axes,),
+                lambda _: (),
+                _comparisons,
+                compute,
+                reduction=function,
+            )
+        )
+        for axes in range(1, AXES + 1)
+    )
+
+
+#: Of so many axes and one more; of no entries they are infinite.
+LARGEST = _extreme("largest", "maximum", -np.inf)
+SMALLEST = _extreme("smallest", "minimum", np.inf)

@@ -1,0 +1,28 @@
+"""Costs of functions of whole arrays, as `language/definition.Work`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..language.affine import Affine
+from ..language.definition import Work
+from ..language.predicates import TRUE, Predicate, compare
+
+
+def operations(
+    sizes: Sequence[Affine],
+    condition: Predicate = TRUE,
+    *,
+    products: int = 1,
+    sums: int = 1,
+    calls: int = 0,
+) -> tuple[Work, ...]:
+    """So many operations at each point of a box at which a condition on its indices `ε0`, `ε1`, … holds."""
+    ranges = tuple((f"ε{k}", n) for k, n in enumerate(sizes))
+    counts = {"multiplications": products, "additions": sums, "calls": calls}
+    return tuple(Work(kind, ranges, condition, n) for kind, n in counts.items() if n)
+
+
+def below(i: str, j: str) -> Predicate:
+    """`i < j`, of two indices."""
+    return compare("<", i, j)

@@ -1,0 +1,72 @@
+"""Functions of whole arrays that sort or search: their results are whole numbers, which are constants to derivatives.
+
+What is no number comes after all numbers; zeros of either sign are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log2
+from typing import Any
+
+import numpy as np
+
+from ..language.definition import Definition, Dims, Work, define
+from .lemmas import below, operations
+
+
+def _order(x: Any) -> Any:
+    return np.argsort(x, kind="stable").astype(float)
+
+
+def _descending_order(x: Any) -> Any:
+    return len(x) - 1 - np.argsort(x[::-1], kind="stable")[::-1].astype(float)
+
+
+def _ordering(name: str, compute: Callable[[Any], Any]) -> Definition:
+    return define(
+        Definition(
+            name,
+            (1,),
+            lambda x: x,
+            lambda x: operations((x[0], x[0]), below("ε0", "ε1"), products=0, sums=0, calls=1),
+            compute,
+            counterpart_work=lambda x: _logarithm(x[0].constant) * x[0].constant,
+        )
+    )
+
+
+def _logarithm(n: int) -> float:
+    """log2(n), at least 1."""
+    return log2(max(n, 2))
+
+
+#: The indices that sort an array, equal entries in their order, by `n·(n-1)/2` comparisons at most.
+ORDER = _ordering("order", _order)
+#: The same, the largest entry first.
+DESCENDING_ORDER = _ordering("descending_order", _descending_order)
+
+
+def _comparisons(among: Dims, wanted: Dims) -> tuple[Work, ...]:
+    """Of each entry that is wanted with each of the list, at most."""
+    return operations((*among, *wanted), products=0, sums=0, calls=1)
+
+
+def _searching(name: str, side: Any) -> Definition:
+    return define(
+        Definition(
+            name,
+            (1, 1),
+            lambda _, wanted: wanted,
+            _comparisons,
+            lambda among, wanted: np.searchsorted(among, wanted, side).astype(float),
+            counterpart_work=lambda among, wanted: (
+                _logarithm(among[0].constant) * wanted[0].constant
+            ),
+        )
+    )
+
+
+#: How many entries of a sorted list are less than each of an array; with `COUNT_UP_TO`, less or equal.
+COUNT_BELOW = _searching("count_below", "left")
+COUNT_UP_TO = _searching("count_up_to", "right")
