@@ -53,7 +53,7 @@ CALLS = {
     ),
     "sums": (
         "np.sum(x)", "x.sum()", "np.sum(A, axis=0, where=A > 1, initial=s)", "np.mean(A, where=A > 0.8)", "np.maximum.reduce(A)", "np.sum(A, axis=0)", "A.sum(axis=1, keepdims=True)", "A.sum()",
-        "np.mean(x)", "A.mean(axis=0)", "np.average(x, weights=y)", "np.nansum(x)", "np.nanmean(x)", "np.nanmax(x)", "np.nanstd(x)", "np.var(x)", "np.std(x)", "A.std(axis=0)",
+        "np.mean(x)", "A.mean(axis=0)", "np.average(x, weights=y)", "np.nansum(x)", "np.nanprod(x)", "np.nanmean(x)", "np.nanmax(x)", "np.nanstd(x)", "np.var(x)", "np.std(x)", "A.std(axis=0)",
         "np.trapezoid(x, dx=0.1)", "np.trapezoid(A, x, axis=0)", "np.polyval(y[:3], s)",
         "np.linalg.norm(x)", "np.linalg.norm(A)", "np.linalg.norm(A, axis=1)", "np.linalg.norm(x, 1)",
         "np.linalg.norm(x, 3)", "np.trace(S)", "np.cov(A)", "np.corrcoef(x, y)[0, 1]", "np.histogram(x, bins=3, range=(0.5, 1.5), weights=y)[0]",

@@ -67,6 +67,11 @@ def nansum(x: Array, axis=None, keepdims=False):
     return np.sum(np.where(x == x, x, 0), axis, keepdims=keepdims)
 
 
+@numpy.nanprod
+def nanprod(x: Array, axis=None, keepdims=False):
+    return np.prod(np.where(x == x, x, 1), axis, keepdims=keepdims)
+
+
 @numpy.nanmean
 def nanmean(x: Array, axis=None, keepdims=False):
     return np.nansum(x, axis, keepdims=keepdims) / np.sum(x == x, axis, keepdims=keepdims)
