@@ -110,14 +110,14 @@ def sparsity(linear: Linearization) -> Sparsity:
     found: dict[str, Predicate] = {}
     own = numbered("h", linear.argument)
     for x in linear.tangents:
-        rhs = linear.program[x]
+        rhs = linear.statements[x]
         if x == linear.seed:
             here = zip(pointwise(rhs.gens), pointwise(own), strict=True)
             found[x] = conj(*(compare("=", a, b) for a, b in here))
             continue
         cases = []
         for part in addends(rhs, known) or ():
-            source = linear.program[part.tangent].gens
+            source = linear.statements[part.tangent].gens
             at = dict(zip(index_names(source), part.indices, strict=True))
             reached = conj(part.mask, substitute(found[part.tangent], at))
             cases.append(exists_all(part.sums, reached))
@@ -125,7 +125,7 @@ def sparsity(linear: Linearization) -> Sparsity:
     output = linear.program.output
     assert isinstance(output, str)
     p = found.get(output, FALSE)
-    gens = linear.program[output].gens
+    gens = linear.statements[output].gens
     meant = dict(zip(index_names((*gens, *own)), pointwise((*rows, *columns)), strict=True))
     return Sparsity(rows, columns, sets.simplify(substitute(p, meant), (*rows, *columns)))
 

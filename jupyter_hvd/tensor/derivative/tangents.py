@@ -7,16 +7,27 @@ the Jacobian of each by x follows from those before it, entry by entry of their 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ..language.affine import Affine
 from ..language.depth import deep
 from ..language.errors import TensorError
-from ..language.predicates import Predicate, fresh
+from ..language.predicates import (
+    TRUE,
+    Predicate,
+    conj,
+    disj,
+    exists_all,
+    fresh,
+    without_relations,
+)
+from ..language.predicates import substitute as substituted
 from ..language.provenance import carrying
 from ..language.terms import Binders, Let, Var, entry, gens, index_names, numbered, substitute
 from ..language.types import Product, Type, array, dimensions
+from ..polyhedral import sets
 from ..ssa.convert import to_ssa, to_term
 from ..ssa.normalize import normalize
 from ..ssa.program import (
@@ -24,6 +35,7 @@ from ..ssa.program import (
     Contraction,
     Factor,
     Input,
+    Map,
     Program,
     Rhs,
     operands,
@@ -60,17 +72,21 @@ class Linearization:
     @property
     def has_addends(self) -> bool:
         """Whether each tangent is a sum of entries of others; a loop's are not."""
+        known, kept = frozenset(self.tangents), self.statements
         return all(
-            addends(self.program[x], frozenset(self.tangents)) is not None
-            for x in self.tangents
-            if x != self.seed
+            addends(kept[x], known) is not None for x in self.tangents if x != self.seed
         )
+
+    @cached_property
+    def statements(self) -> Mapping[str, Rhs]:
+        """The right-hand side of each variable."""
+        return {s.name: s.rhs for s in self.program.statements}
 
     def values(self) -> Iterator[str]:
         """The variables that tangents are multiplied by."""
         known = frozenset(self.tangents)
         for x in self.tangents:
-            for addend in addends(self.program[x], known) or ():
+            for addend in addends(self.statements[x], known) or ():
                 if addend.value is not None:
                     yield addend.value.name
 
@@ -90,7 +106,54 @@ def linearized(of: Differentiable, name: str) -> Linearization:
             known.append(seed)
         elif not {*operands(rhs)}.isdisjoint(known):
             known.append(statement.name)
+    program = _masked_by_values(program, frozenset(known))
     return Linearization(program, seed, tuple(known), dimensions(type_), dimensions(of.type))
+
+
+def _masked_by_values(program: Program, tangents: frozenset[str]) -> Program:
+    """The program with each tangent masked to where the value that it is multiplied by may be other than zero. Relations in a
+    value's support count as true: what they decide is looked up with the value.
+    """
+    supports: dict[str, Predicate] = {}  # those that are not the whole box
+    gens_of: dict[str, Binders] = {}
+
+    def read(factor: Factor) -> Predicate:
+        """The support of an entry."""
+        names = index_names(gens_of[factor.name])
+        at = dict(zip(names, factor.indices, strict=True))
+        return substituted(supports.get(factor.name, TRUE), at)
+
+    kept = []
+    for statement in program.statements:
+        rhs = statement.rhs
+        gens_of[statement.name] = rhs.gens
+        if statement.name not in tangents:
+            p = sets.simplify(_support(rhs, read), rhs.gens)
+            if p != TRUE:
+                supports[statement.name] = p
+        elif isinstance(rhs, Contraction):
+            values = (f for f in rhs.factors if f.name in supports)
+            p = conj(rhs.mask, *map(read, values))
+            if p != rhs.mask:
+                p = sets.simplify(p, (*rhs.gens, *rhs.sums))
+                statement = replace(statement, rhs=replace(rhs, mask=p))
+        kept.append(statement)
+    return Program(tuple(kept), program.output)
+
+
+def _support(rhs: Rhs, read: Callable[[Factor], Predicate]) -> Predicate:
+    """A predicate without relations outside which a variable is zero; `read` says it of the entries that it is made of."""
+    match rhs:
+        case Map():
+            return without_relations(rhs.mask)
+        case Addition():
+            here = pointwise(rhs.gens)
+            halves = (rhs.left_mask, rhs.left), (rhs.right_mask, rhs.right)
+            return disj(*(conj(without_relations(p), read(Factor(x, here))) for p, x in halves))
+        case Contraction():
+            inside = conj(without_relations(rhs.mask), *map(read, rhs.factors))
+            return exists_all(rhs.sums, inside)
+    return TRUE
 
 
 def _derived(of: Differentiable, name: str, dx: str, type_: Type) -> Program:

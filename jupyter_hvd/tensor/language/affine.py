@@ -65,7 +65,7 @@ class Affine(metaclass=HashConsed):
 
     def renamed(self, names: Mapping[str, str]) -> Affine:
         """The same expression, some of whose names are others."""
-        return self.substitute({old: Affine.of(new) for old, new in names.items()})
+        return self.substitute({x: Affine.of(names[x]) for x, _ in self.terms if x in names})
 
     def solve(self, name: str) -> Affine | None:
         """The `a` with `self = 0 ⇔ name = a`, where the name has coefficient ±1."""

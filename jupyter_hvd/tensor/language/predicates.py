@@ -247,6 +247,20 @@ def substitute(p: Predicate, values: Mapping[str, Affine]) -> Predicate:
     raise TypeError(p)
 
 
+def without_relations(p: Predicate) -> Predicate:
+    """The affine predicate that holds wherever `p` does: relations and their complements count as true."""
+    if not p.relations:
+        return p
+    match p:
+        case And(parts):
+            return conj(*map(without_relations, parts))
+        case Or(parts):
+            return disj(*map(without_relations, parts))
+        case Exists(index, size, body):
+            return exists(index, size, without_relations(body))
+    return TRUE
+
+
 def negate(p: Predicate) -> Predicate | None:
     """`¬p` in the grammar, which has no negation: comparisons turn round and a relation becomes
     its complement `¬R`.
