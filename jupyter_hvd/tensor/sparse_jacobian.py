@@ -40,6 +40,9 @@ ENTRY = 24  # bytes: a value, its indices, and an array of one of them on the wa
 LARGEST_NUMBER = 8  # bytes
 NO_ROOM = "differentiate by fewer entries at a time, or use `.jvp` and `.vjp`"
 PATTERNS = 16  # that a Jacobian remembers
+#: Tangents from which on the dense program, each of whose statements XLA compiles over all entries of the parameter, takes
+#: minutes to compile: then the entries are listed even where they are nearly all.
+MANY = 200
 
 
 class Coordinates(NamedTuple):
@@ -249,11 +252,19 @@ class SparseJacobian:
                 f"the Jacobian has {count} entries, {in_bytes(count * ENTRY)} with their indices, and {in_bytes(room)} are there",
                 NO_ROOM,
             )
-        if reason := unstructured(found, call.sizes):
-            warnings.warn(f"{self.__name__}: {reason}, so it is computed densely", stacklevel=5)
-        if reason or (count is not None and 2 * count > every):
+        reason = unstructured(found, call.sizes)
+        is_full = bool(reason) or (count is not None and 2 * count > every)
+        made = None
+        if not is_full or (linear.has_addends and len(linear.tangents) >= MANY):
+            try:
+                made = stages(linear, call.sizes, data, room / 2)
+            except TensorError:
+                if not is_full:
+                    raise
+        if made is None:
+            if reason:
+                warnings.warn(f"{self.__name__}: {reason}, so it is computed densely", stacklevel=5)
             return _Prepared(_enumerated(found, call.sizes, data, shape))
-        made = stages(linear, call.sizes, data, room / 2)
         entries, m = made[-1].entries, len(found.rows)
         pattern = _pattern(
             entries.columns[:m],

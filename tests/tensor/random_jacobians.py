@@ -1,8 +1,9 @@
 """Sparse Jacobians of random programs: the entries that they leave out are zero, the others are those of the dense derivative,
-which the reference evaluator computes in fractions; and they cost at most what the theorem of docs/jacobians.md says.
+which the reference evaluator computes in fractions; where supports are affine they list no other entry than those that some
+values would make other than zero; and they cost at most what the theorem of docs/jacobians.md says.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from random import Random
 
@@ -25,16 +26,28 @@ from jupyter_hvd.tensor.lowering.point_values import summed
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 from jupyter_hvd.tensor.sparse_jacobian import _enumerated, _pattern, _places, _values_of
 from jupyter_hvd.tensor.ssa.convert import to_term
+from jupyter_hvd.tensor.ssa.program import (
+    Addition,
+    Constant,
+    Contraction,
+    Factor,
+    Input,
+    Map,
+    Program,
+    Statement,
+    pointwise,
+)
 
 
 @dataclass
 class Seen:
-    """What a run has seen: programs, Jacobians that are not zero, entries and those of them that are not zero, and the largest
-    part of the bound that a Jacobian costs.
+    """What a run has seen: programs, Jacobians that are not zero, those with affine supports, entries and those of them that are
+    not zero, and the largest part of the bound that a Jacobian costs.
     """
 
     programs: int = 0
     jacobians: int = 0
+    affine: int = 0
     entries: int = 0
     nonzero: int = 0
     ratio: Fraction = Fraction(0)
@@ -80,9 +93,47 @@ def _compare(instance, name, env, n, m, seed):
     found = np.zeros(shape)
     found[pattern.rows, pattern.columns] = _values(instance, linear, made, data, env)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9, err_msg=str(seed))
+    possible = _possible(linear, env).reshape(shape)
+    entries = np.zeros(shape, bool)
+    entries[pattern.rows, pattern.columns] = True
+    assert not (possible & ~entries).any(), seed
+    if not any(p.relations for s in linear.program.statements for p in _masks(s.rhs)):
+        np.testing.assert_array_equal(entries, possible, seed)
+        SEEN.affine += bool(listed.count)
     SEEN.jacobians += bool(listed.count)
     SEEN.entries += listed.count
     SEEN.nonzero += np.count_nonzero(expected)
+
+
+def _possible(linear, env):
+    """Where the Jacobian is other than zero if every value that structure does not make zero is 1: no two of them cancel."""
+    statements = []
+    for s in linear.program.statements:
+        rhs = s.rhs
+        if isinstance(rhs, Map):
+            ones = Constant(rhs.gens, 1)
+            statements.append(Statement(f"one_{s.name}", ones))
+            one = Factor(f"one_{s.name}", pointwise(rhs.gens))
+            rhs = Contraction(rhs.gens, (), rhs.mask, (one,))
+        elif isinstance(rhs, Constant) or (isinstance(rhs, Input) and s.name != linear.seed):
+            rhs = Constant(rhs.gens, int(getattr(rhs, "value", 1) != 0))
+        statements.append(Statement(s.name, rhs))
+    term = to_term(Program(tuple(statements), linear.program.output))
+    extents = [n.evaluate(env.integers) for n in linear.argument]
+    columns = []
+    for k in range(int(np.prod(extents))):
+        hot = np.zeros(extents, int)
+        hot.flat[k] = 1
+        seed = {} if linear.seed is None else {linear.statements[linear.seed].parameter: hot.tolist()}
+        columns.append(evaluate(term, replace(env, values=seed)))
+    return np.moveaxis(np.array(columns, dtype=float), 0, -1) != 0
+
+
+def _masks(rhs):
+    """The predicates of a right-hand side."""
+    if isinstance(rhs, Addition):
+        return rhs.left_mask, rhs.right_mask
+    return (rhs.mask,) if isinstance(rhs, Map | Contraction) else ()
 
 
 def _within_bound(instance, linear, made, data, env):

@@ -1,6 +1,7 @@
 """Jacobians and Hessians as the entries of their supports, beside dense JAX."""
 
 import inspect
+import math
 import pickle
 
 import jax
@@ -9,7 +10,7 @@ import pytest
 import sparse_programs
 from sparse_programs import CASES, band, bundle, draw, graph, related, stencil_1d
 
-from jupyter_hvd.tensor import TensorError, tensor
+from jupyter_hvd.tensor import TensorError, sparse_jacobian, tensor
 
 
 def _sparse(function, names, kind):
@@ -104,6 +105,54 @@ def test_pattern_follows_the_data():
     moved = hessian(x, np.array([0, 1]), np.array([4, 4]))
     assert {*zip(*moved.nonzero(), strict=True)} >= {(0, 4), (1, 4)}
     assert moved[1, 2] == 0
+
+
+def test_values_follow_the_data():
+    hessian, x = graph.hessian("x", format="csr"), np.arange(5.0) ** 2
+    edges = [np.array([0, 1, 1]), np.array([1, 2, 4])], [np.array([3, 0, 3]), np.array([4, 4, 0])]
+    for src, dst in (*edges, edges[0]):
+        expected = jax.hessian(sparse_programs.graph_jax)(x, src, dst)
+        np.testing.assert_allclose(hessian(x, src, dst).toarray(), expected, rtol=1e-12)
+        compiled = jax.jit(lambda x, at=(src, dst): graph.hessian("x", format="bcoo")(x, *at))
+        np.testing.assert_allclose(compiled(x).todense(), expected, rtol=1e-12)
+
+
+def test_repeated_entries_of_index_arrays_add_up():
+    @tensor
+    def picked(x, at):
+        return sum(x[at[e]] ** 3 for e in range(len(at)))
+
+    x, at = np.arange(1.0, 6.0), np.array([2, 0, 2, 2])
+    found = picked.hessian("x", format="coo")(x, at)
+    np.testing.assert_array_equal(found.rows, [0, 2])
+    np.testing.assert_allclose(found.values, [6 * x[0], 3 * 6 * x[2]])
+
+
+def test_a_value_that_structure_makes_zero_leaves_no_entry():
+    @tensor
+    def later(x, y):
+        n = len(x)
+        return [math.exp(x[i]) * sum(y[j] * y[j] for j in range(i + 1, n)) for i in range(n)]
+
+    x = np.ones(4)
+    assert later.jacobian("x").pattern(x, x).count == 3  # no number comes after the last one
+    assert later.sparsity("x").count.evaluate(n=4) == 3
+
+
+def test_a_full_jacobian_of_a_long_program_is_computed_by_entries(monkeypatch):
+    monkeypatch.setattr(sparse_jacobian, "MANY", 1)
+
+    @tensor
+    def every(W, x):
+        m, n = W.shape
+        return [np.tanh(sum(W[i, j] * x[j] for j in range(n))) for i in range(m)]
+
+    W, x = np.arange(6.0).reshape(2, 3) / 10, np.ones(3)
+    jacobian = every.jacobian("x")
+    expected = jax.jacobian(lambda x: jax.numpy.tanh(W @ x))(x)
+    np.testing.assert_allclose(jacobian(W, x).toarray(), expected, rtol=1e-12)
+    (prepared,) = jacobian._known.values()
+    assert prepared.plan
 
 
 def test_empty_support():
@@ -203,6 +252,11 @@ def test_refuses_what_does_not_fit():
     with pytest.raises(TensorError, match="takes 64 TB") as refused:
         band.jacobian("x", format="dense")(x)
     advice = '`band.jacobian("x", format="csr")`: 7,999,999 entries, 192 MB'
+    assert advice in str(refused.value)
+
+    with pytest.raises(TensorError, match="the dense Jacobian takes 64 TB") as refused:
+        sparse_programs.arrow.hessian("x")(x)
+    advice = '`arrow.hessian("x", format="csr")`: 11,999,998 entries, 288 MB'
     assert advice in str(refused.value)
 
     @tensor

@@ -95,15 +95,15 @@ def objective(theta, us, *hand):
     return simple_errors(theta, *hand) if us is None else surface_errors(theta, us, *hand)
 
 
-SIMPLE = simple_errors.jacobian("theta", format="dense")
-BY_THETA, BY_US = surface_errors.jacobian("theta", format="dense"), surface_errors.jacobian("us")
+SIMPLE = simple_errors.jacobian("theta")
+BY_THETA, BY_US = surface_errors.jacobian("theta"), surface_errors.jacobian("us")
 
 
 def jacobian(theta, us, *hand):
     """By `us` two entries a row, then by `theta`; of the transpose, as the evaluation wants rows of results."""
     if us is None:
-        return SIMPLE(theta, *hand).reshape(-1, len(theta))
-    by_theta = BY_THETA(theta, us, *hand).reshape(-1, len(theta))
+        return SIMPLE(theta, *hand).toarray()
+    by_theta = BY_THETA(theta, us, *hand).toarray()
     by_us = BY_US.values(theta, us, *hand).reshape(-1, 2)
     return np.concatenate([by_us, by_theta], axis=1)
 

@@ -306,10 +306,29 @@ def own_name(name: str) -> str:
 
 def fresh(base: str, taken: frozenset[str] | set[str]) -> str:
     """A name like `base` that is not taken."""
-    if base not in taken:
-        return base
+    return base if base not in taken else _numbered(base, taken, {})
+
+
+class NamesInUse:
+    """A growing set of names. Of a stem that is taken many times it remembers the last number, so that each fresh name takes
+    the same time.
+    """
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self.taken = set(taken)
+        self._numbers: dict[str, int] = {}
+
+    def fresh(self, base: str) -> str:
+        """The name that `fresh` gives, which is taken from then on."""
+        name = base if base not in self.taken else _numbered(base, self.taken, self._numbers)
+        self.taken.add(name)
+        return name
+
+
+def _numbered(base: str, taken: frozenset[str] | set[str], numbers: dict[str, int]) -> str:
     stem = base.rstrip("0123456789").rstrip("_") or base
-    k = 1
+    k = numbers.get(stem, 1)
     while f"{stem}_{k}" in taken:
         k += 1
+    numbers[stem] = k
     return f"{stem}_{k}"

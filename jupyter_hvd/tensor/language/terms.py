@@ -25,7 +25,7 @@ from .depth import deep
 from .function import Function
 from .hashcons import HashConsed
 from .pairs import to_pairs
-from .predicates import Predicate, conj, fresh
+from .predicates import NamesInUse, Predicate, conj, fresh
 from .printer import Binds, Style, show
 from .provenance import came_from
 from .types import REAL, Array, ParameterType, Product, Type, array, dimensions
@@ -608,30 +608,24 @@ def uniquify(e: Term, taken: Iterable[str] = ()) -> Term:
     """Rename bound variables and indices so that none is bound twice or hides a free one ("no
     re-use of names", Fig. 7).
     """
-    used = set(taken) | e.variables | e.names
+    used = NamesInUse({*taken, *e.variables, *e.names})
 
     def rename(e: Term) -> Term:
         match e:
             case Gen(index, size, body) | Sum(index, size, body):
-                bound = fresh(index, used)
-                used.add(bound)
+                bound = used.fresh(index)
                 if bound != index:
                     body = substitute(body, indices={index: Affine.of(bound)})
                 return came_from(type(e)(bound, size, rename(body)), e)
             case Let(name, value, body):
                 value = rename(value)
-                bound = fresh(name, used)
-                used.add(bound)
+                bound = used.fresh(name)
                 if bound != name:
                     body = substitute(body, {name: Var(bound, value.type)})
                 return Let(bound, value, rename(body))
             case Iterate(index, size, names, starts, body):
                 starts = tuple(map(rename, starts))
-                at, renamed = fresh(index, used), list[str]()
-                used.add(at)
-                for name in names:
-                    renamed.append(fresh(name, used))
-                    used.add(renamed[-1])
+                at, renamed = used.fresh(index), [used.fresh(name) for name in names]
                 meant = {x: Var(y, t.type) for x, y, t in zip(names, renamed, starts, strict=True)}
                 body = rename(substitute(body, meant, {index: Affine.of(at)}))
                 return came_from(Iterate(at, size, tuple(renamed), starts, body), e)
