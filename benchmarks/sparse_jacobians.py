@@ -1,10 +1,11 @@
-"""Sparse Jacobians and Hessians of twelve patterns, beside asdex and sparsejac where they are installed.
+"""Sparse Jacobians and Hessians of thirteen patterns, beside asdex and sparsejac where they are installed.
 
-    python benchmarks/sparse_jacobians.py [--cases band …] [--entries 1e4 1e5 1e6] [--limit 120]
+    python benchmarks/sparse_jacobians.py [--cases band …] [--tools …] [--entries 1e4 1e5 1e6] [--limit 120] [--core 0]
 
 CPU seconds of one core: of the pattern with what goes with it (a first call, compilation included, less one with a known
 pattern), and of the values of a call with a known pattern. sparsejac is given the pattern, and colours it; asdex finds it by
-tracing. The exponents are slopes against the number of entries, on logarithmic axes.
+tracing. Ours is compared with central differences at every size. The exponents are slopes against the number of entries, on
+logarithmic axes. The last column is the time of pattern and values together, divided by ours at the same size.
 """
 
 from __future__ import annotations
@@ -46,6 +47,12 @@ def _graph(n: int) -> tuple[Any, ...]:
     return _uniform(n), random.integers(0, n, n), random.integers(0, n, n)
 
 
+def _hand(n: int) -> tuple[Any, ...]:
+    """n points, ten on each finger of four joints."""
+    finger = np.random.default_rng(3).integers(0, max(1, n // 10), n)
+    return _uniform(max(1, n // 10), 4), _uniform(n, 4), finger
+
+
 def _square(n: int) -> int:
     return max(2, math.isqrt(n))
 
@@ -64,6 +71,7 @@ CASES: dict[str, tuple[tuple[str, ...], Callable[[int], tuple[Any, ...]]]] = {
     "bundle by points": (("points",), lambda n: _bundle(n // 6)),
     "brusselator": (("u",), lambda n: (_uniform(n // 3), _uniform(n // 3), 0.3)),
     "kernel_matrix": (("x",), lambda n: (_uniform(n // 5),)),
+    "hand": (("bends",), lambda n: _hand(n // 8)),
 }
 
 
@@ -122,15 +130,28 @@ def measured(case: str, tool: str, entries: int) -> dict[str, float]:
         times.append(time.process_time() - began)
     values = statistics.median(times)
     count = entries
-    if tool == "jupyter_hvd":
-        count = derivative.pattern(*arguments).count
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    if tool == "jupyter_hvd":
+        pattern = derivative.pattern(*arguments)
+        count = pattern.count
+        _compare(pattern, run(), of if len(wrt) == 1 else jax.grad(of), arguments[place])
     return {"entries": count, "pattern": first - values, "values": values, "MB": used / 1e3}
 
 
-def rows(case: str, tool: str, sizes: list[int], limit: float) -> Iterator[dict[str, float]]:
+def _compare(pattern: Any, values: Any, plain: Callable[[Any], Any], x: Any) -> None:
+    """Raise AssertionError where a Jacobian times a random direction is not the central difference of the plain function."""
+    direction, h = np.random.default_rng(4).normal(size=np.shape(x)), 1e-5
+    moved = np.asarray(values) * np.ravel(direction)[pattern.columns]
+    found = np.bincount(pattern.rows, moved, pattern.shape[0])
+    expected = np.ravel((plain(x + h * direction) - plain(x - h * direction)) / (2 * h))
+    error = np.linalg.norm(found - expected) / np.linalg.norm(expected)
+    assert error < 1e-6, f"{error:.1e} from the central difference"
+
+
+def rows(
+    case: str, tool: str, sizes: list[int], limit: float, core: int
+) -> Iterator[dict[str, float]]:
     """The measurements at growing sizes, each in a process of its own, until one takes too long or fails."""
-    core = {min(os.sched_getaffinity(0))}
     for n in sizes:
         arguments = [sys.executable, __file__, "--one", case, tool, str(n)]
         try:
@@ -139,7 +160,7 @@ def rows(case: str, tool: str, sizes: list[int], limit: float) -> Iterator[dict[
                 capture_output=True,
                 text=True,
                 timeout=limit,
-                preexec_fn=lambda: os.sched_setaffinity(0, core),
+                preexec_fn=lambda: os.sched_setaffinity(0, {core}),
             )
         except subprocess.TimeoutExpired:
             yield {"entries": n, "error": f"more than {limit:.0f} s"}
@@ -164,27 +185,36 @@ def main() -> None:
     parser.add_argument("--tools", nargs="+", default=TOOLS, choices=TOOLS)
     parser.add_argument("--entries", nargs="+", type=float, default=[1e4, 1e5, 1e6])
     parser.add_argument("--limit", type=float, default=120)
+    parser.add_argument("--core", type=int, default=min(os.sched_getaffinity(0)))
     given = parser.parse_args()
     if given.one:
         case, tool, n = given.one
         print(json.dumps(measured(case, tool, int(n))))
         return
-    print("| pattern | tool | entries | pattern, s | values, s | MB | exponents: pattern, values |")
-    print("|---|---|---|---|---|---|---|")
+    print(
+        "| pattern | tool | entries | pattern, s | values, s | MB | exponents: pattern, values, MB | ÷ ours |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     for case in given.cases:
+        ours: dict[int, float] = {}
         for tool in given.tools:
-            found = [*rows(case, tool, [int(n) for n in given.entries], given.limit)]
-            slopes = [exponent(found, what) for what in ("pattern", "values")]
-            grown = ", ".join("—" if s is None else f"{s:.2f}" for s in slopes)
-            last = next((r for r in reversed(found) if "error" not in r), None)
-            if last is None:
-                print(f"| {case} | {tool} | {found[-1]['error']} | | | | |", flush=True)
-                continue
+            sizes = [int(n) for n in given.entries]
+            found = [*rows(case, tool, sizes, given.limit, given.core)]
+            done = {n: r for n, r in zip(sizes, found, strict=False) if "error" not in r}
             stopped = found[-1].get("error")
+            if not done:
+                print(f"| {case} | {tool} | {stopped} | | | | | |", flush=True)
+                continue
+            slopes = [exponent([*done.values()], what) for what in ("pattern", "values", "MB")]
+            grown = ", ".join("—" if s is None else f"{s:.2f}" for s in slopes)
+            n, last = max(done.items())
+            spent = {k: r["pattern"] + r["values"] for k, r in done.items()}
+            ours = ours or spent
+            ratio = f"{spent[n] / ours[n]:.2g}" if n in ours else "—"
             more = f" ({found[-1]['entries']:,}: {stopped})" if stopped else ""
             print(
                 f"| {case} | {tool} | {last['entries']:,}{more} | {last['pattern']:.3g} | {last['values']:.3g} "
-                f"| {last['MB']:.0f} | {grown} |",
+                f"| {last['MB']:.0f} | {grown} | {ratio} |",
                 flush=True,
             )
 

@@ -124,7 +124,9 @@ def _possible(linear, env):
     for k in range(int(np.prod(extents))):
         hot = np.zeros(extents, int)
         hot.flat[k] = 1
-        seed = {} if linear.seed is None else {linear.statements[linear.seed].parameter: hot.tolist()}
+        seed = (
+            {} if linear.seed is None else {linear.statements[linear.seed].parameter: hot.tolist()}
+        )
         columns.append(evaluate(term, replace(env, values=seed)))
     return np.moveaxis(np.array(columns, dtype=float), 0, -1) != 0
 

@@ -173,6 +173,30 @@ def kernel_matrix_jax(x):
     return jnp.where(near, jnp.exp(-((x[:, None] - x) ** 2)), 0.0) @ x
 
 
+@tensor
+def hand(bends, lengths, finger):
+    """Points on fingers whose joints bend. `finger` names the finger of each point, `lengths` how far it lies along each bone."""
+    fingers, joints = bends.shape
+    angle = [
+        [sum(bends[f, i] for i in range(j + 1)) for j in range(joints)] for f in range(fingers)
+    ]
+    x = [
+        sum(lengths[p, j] * math.cos(angle[finger[p]][j]) for j in range(joints))
+        for p in range(len(finger))
+    ]
+    y = [
+        sum(lengths[p, j] * math.sin(angle[finger[p]][j]) for j in range(joints))
+        for p in range(len(finger))
+    ]
+    return [[x[p], y[p]] for p in range(len(finger))]
+
+
+def hand_jax(bends, lengths, finger):
+    angle = jnp.cumsum(bends, axis=1)[finger]
+    x, y = jnp.sum(lengths * jnp.cos(angle), axis=1), jnp.sum(lengths * jnp.sin(angle), axis=1)
+    return jnp.stack([x, y], axis=1)
+
+
 def draw(seed=0):
     """Arguments at small sizes of each function, by name."""
     r = np.random.default_rng(seed)
@@ -197,6 +221,7 @@ def draw(seed=0):
         ),
         "brusselator": (x, r.normal(size=9), 0.3),
         "kernel_matrix": (x,),
+        "hand": (r.normal(size=(3, 4)), r.uniform(1, 2, (7, 4)), np.array([0, 2, 2, 1, 0, 0, 2])),
     }
 
 
@@ -218,4 +243,5 @@ CASES = [
     ("brusselator", "u"),
     ("brusselator", "v"),
     ("kernel_matrix", "x"),
+    ("hand", "bends"),
 ]

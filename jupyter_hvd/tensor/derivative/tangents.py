@@ -73,9 +73,7 @@ class Linearization:
     def has_addends(self) -> bool:
         """Whether each tangent is a sum of entries of others; a loop's are not."""
         known, kept = frozenset(self.tangents), self.statements
-        return all(
-            addends(kept[x], known) is not None for x in self.tangents if x != self.seed
-        )
+        return all(addends(kept[x], known) is not None for x in self.tangents if x != self.seed)
 
     @cached_property
     def statements(self) -> Mapping[str, Rhs]:

@@ -112,8 +112,9 @@ def _out_of_range(
     )
     at = f" at {where}" if where else ""
     axis = f" along axis {read.axis}" if read.axis else ""
+    text = read.read if isinstance(read.read, str) else show(read.read, spelt)
     return TensorError(
-        f"{read.text} reads index {index}{at}; {read.owner} has {size} entries{axis}",
+        f"{text} reads index {index}{at}; {read.owner} has {size} entries{axis}",
         f"guard it: `… if 0 <= {read.index.renamed(spelt)} < {read.size.renamed(spelt)} else 0`, "
         "or shorten the range",
         read.place,
@@ -168,9 +169,7 @@ def _reads(
             assert isinstance(body.type, Array)
             place = traced.places.get(e)
             owner, axis = _owner(body, traced.spelt)
-            yield Access(
-                show(e, traced.spelt), owner, axis, index, body.type.size, binders, p, place
-            )
+            yield Access(e, owner, axis, index, body.type.size, binders, p, place)
     for child in e.children:
         yield from _reads(child, binders, p, traced, types)
 
@@ -201,5 +200,4 @@ def _related(
             if isinstance(type_, Relation | IndexArray):
                 place = traced.places.get(Guard(q, Const(1)))
                 for axis, (a, size) in enumerate(zip(arguments, type_.dims, strict=False)):
-                    text = show(q, traced.spelt)
-                    yield Access(text, name, axis, a, size, binders, p, place)
+                    yield Access(q, name, axis, a, size, binders, p, place)

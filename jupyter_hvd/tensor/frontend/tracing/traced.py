@@ -31,10 +31,10 @@ class Lookup:
 @dataclass(frozen=True)
 class Access:
     """A read at `index` along an axis of `size` entries, made for every point of the binders
-    where `condition` holds.
+    where `condition` holds. `read` is what the program has there, or its text.
     """
 
-    text: str
+    read: Term | Predicate | str
     owner: str
     axis: int
     index: Affine
