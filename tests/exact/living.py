@@ -22,6 +22,7 @@ from pathlib import Path
 
 from jupyter_hvd.rank.shared import explain
 from jupyter_hvd.runtime.scaling import VIRTUAL_SIZE_VARIABLE
+from jupyter_hvd.verify.exact import lines
 from jupyter_hvd.verify.exact import observer as observing
 from jupyter_hvd.verify.exact.rank import last_line
 from jupyter_hvd.verify.exact.records import Record
@@ -97,7 +98,7 @@ def main(address: str) -> None:
 
         start_sharing()
     # What a fault replaces is no line of a program.
-    observing.INSTALLED += (str(Path(__file__).parent / "sharing_mutants.py"),)
+    lines.INSTALLED += (str(Path(__file__).parent / "sharing_mutants.py"),)
     observer = observing.Observer()
     observer.install()
     stacks = (Path(address).parent / f"stack-{os.environ.get('HOROVOD_SIZE', 1)}-{RANK}").open("w")

@@ -126,6 +126,8 @@ STEP = "        loss = train_step(bx, by)\n"
 WORKERS_LOSS = "            loss = tf.nn.compute_average_loss(losses, global_batch_size=16)\n"
 WORKERS_GRADIENT = "        gradients = tape.gradient(loss, model.trainable_variables)\n"
 WORKERS_APPLY = "        optimizer.apply_gradients(zip(gradients, model.trainable_variables))\n"
+FAULTY_WORKERS_GRADIENT = (WORKERS_GRADIENT, WORKERS_GRADIENT.replace("\n", "  # fault\n"))
+FAULTY_WORKERS_APPLY = (WORKERS_APPLY, WORKERS_APPLY.replace("\n", "  # fault\n"))
 COMPILED_FIT = (
     'model.compile(DistributedSGD(0.05, momentum=0.9), "mse", metrics=["mae"], jit_compile=False)\n'
 )
@@ -883,6 +885,7 @@ PATCHES = (
                 WORKERS_LOSS,
                 WORKERS_LOSS.replace("\n", " / strategy.num_replicas_in_sync  # fault\n"),
             ),
+            FAULTY_WORKERS_GRADIENT,
         ),
         apart=True,
     ),
@@ -891,7 +894,10 @@ PATCHES = (
         f"{issue('tensorflow/models', 6195)}; {issue('tensorflow/tensorflow', 48875)}",
         "the regularisation of each replica is not divided by their number",
         "right/workers_loop",
-        ((f"{PENALTY} / strategy.num_replicas_in_sync\n", f"{PENALTY}  # fault\n"),),
+        (
+            (f"{PENALTY} / strategy.num_replicas_in_sync\n", f"{PENALTY}  # fault\n"),
+            FAULTY_WORKERS_GRADIENT,
+        ),
         original_edits=((LOSS, f"{LOSS}        loss += {PENALTY}\n"),),
         right_edits=(
             (
@@ -909,6 +915,7 @@ PATCHES = (
         (
             (f"{WORKERS_MEAN}        gradients, _", "        gradients, _"),
             ("(gradients, 0.5)\n", "(gradients, 0.5)  # fault\n"),
+            FAULTY_WORKERS_APPLY,
         ),
         original_edits=(
             (APPLY, "    gradients, _ = tf.clip_by_global_norm(gradients, 0.5)\n" + APPLY),
@@ -928,7 +935,7 @@ PATCHES = (
         issue("keras-team/keras", 16922),
         "the batch of a replica is taken for the global one",
         "right/workers_loop",
-        (("global_batch_size=16", "global_batch_size=8"),),
+        ((WORKERS_LOSS, WORKERS_LOSS.replace("=16)\n", "=8)  # fault\n")), FAULTY_WORKERS_APPLY),
         apart=True,
     ),
 )

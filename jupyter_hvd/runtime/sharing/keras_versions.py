@@ -480,6 +480,15 @@ def compiled_function() -> Any:
     return type(tf.function(lambda: None))
 
 
+def converted_lines() -> dict[tuple[str, int], tuple[str, int]]:
+    """Where the statements come from that AutoGraph has written for what is traced now, in any thread: file and line of both."""
+    from tensorflow.python.util import tf_stack
+
+    mappers = [stack[-1] for stack in list(tf_stack._source_mapper_stacks.values())]
+    maps = (mapper.get_effective_source_map() for mapper in mappers)
+    return {place: origin[:2] for found in maps for place, origin in found.items()}
+
+
 def iterator_class() -> Any:
     """The class of iterators of datasets."""
     from tensorflow.python.data.ops.iterator_ops import OwnedIterator

@@ -70,9 +70,9 @@ class Process:
 
     @property
     def data_line(self) -> str:
-        """Where its data are batched, if that is one place, or else where gradients are taken of them."""
-        if len(self.record.batch_lines) == 1:
-            return self.record.batch_lines[0]
+        """Where its data are distributed or batched, if that is one place, or else where gradients are taken of them."""
+        if len(self.record.data_lines) == 1:
+            return self.record.data_lines[0]
         return self.steps[0].gradient_line if self.steps else ""
 
     @property

@@ -10,19 +10,20 @@ import builtins
 import functools
 import random
 import sys
-import sysconfig
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...launchers.whereabouts import own_files
 from ...runtime.sharing.context import sharing
 from ...runtime.sharing.program import without_xla
+from .lines import line_now, line_of, own_line
+from .measures import Part, measures, row_projections
 from .records import KINDS, Event, Fit, Kind, Record, Site, Variable
 from .rounding import looking_up, rounded_otherwise
 
@@ -52,8 +53,12 @@ DETAILED_HOOKS = (
     "keras.layers.Layer.__call__",
     "keras.optimizers.Optimizer.__init__",
     "tf.data.Dataset.batch",
+    "tf.distribute.Strategy.experimental_distribute_dataset",
+    "tf.distribute.Strategy.distribute_datasets_from_function",
     "keras.optimizers.Optimizer._all_reduce_sum_gradients",  # and what else `Keras.reductions` has
 )
+#: The methods of a strategy that give each worker its part of a dataset.
+DISTRIBUTING = ("experimental_distribute_dataset", "distribute_datasets_from_function")
 #: So many numbers about variables are stored for each process; losses and rates are stored after that, too.
 MOST_MEASURES = 2**22
 #: Bytes of variables that are held until the end of the program, in the order in which they were made.
@@ -63,10 +68,16 @@ MOST_PRINTS = 20_000
 LAST_NOTE = "_jupyter_hvd_last_note"
 #: Reads of a variable, and variables that a compiled function makes later.
 OTHERS = ("_UnreadVariable", "UninitializedVariable")
-#: What is no line of the user's.
-INSTALLED = tuple({*sysconfig.get_paths().values(), str(Path(__file__).parents[2])})
 #: Seconds between two reports of the number of steps.
 REPORTED_EACH = 0.5
+
+
+class Seen(NamedTuple):
+    """What is noted at a site: a value, and the parts whose measures are stored, or these measures."""
+
+    site: int
+    value: Any
+    parts: Any
 
 
 class EnoughStepsError(SystemExit):
@@ -98,6 +109,8 @@ class Observer:
         self._report = report
         self._thread = threading.get_ident()
         self._replaced: list[tuple[Any, str, Any]] = []
+        self._batch_lines: dict[str, None] = {}
+        self._distribution_lines: dict[str, None] = {}
         self.begin()
 
     def begin(self) -> None:
@@ -116,7 +129,8 @@ class Observer:
         self._prints: list[tuple[str, str]] = []
         self._rows: set[int] = set()
         self._optimizer_lines: dict[int, str] = {}
-        self._batch_lines: dict[str, None] = {}
+        self._batch_lines.clear()
+        self._distribution_lines.clear()
         self._suspended = 0
         self._reduced: list[Any] | None = None
         self._depth = 0
@@ -153,8 +167,13 @@ class Observer:
             self._replace(layer, "__call__", self._observe_batch(layer.__call__, tf.keras.Model))
             for kind, _ in keras.updates:
                 self._replace(kind, "__init__", self._noting(kind.__init__, self._note_optimizer))
-            batch = tf.data.Dataset.batch
-            self._replace(tf.data.Dataset, "batch", self._noting_line(batch))
+            dataset, strategy = tf.data.Dataset, tf.distribute.Strategy
+            for owner, names, lines in (
+                (dataset, ("batch",), self._batch_lines),
+                (strategy, DISTRIBUTING, self._distribution_lines),
+            ):
+                for name in names:
+                    self._replace(owner, name, noting_line(getattr(owner, name), lines))
             for kind, name in keras.reductions:
                 self._replace(kind, name, self._observe_reduction(getattr(kind, name)))
         self._replace(builtins, "print", self._observe_print(builtins.print))
@@ -200,7 +219,7 @@ class Observer:
             shared=sharing.has_shared,
             normalizations=self._names_of(self._is_normalization),
             random_layers=self._names_of(draws_random_numbers),
-            batch_lines=tuple(self._batch_lines),
+            data_lines=tuple(self._distribution_lines or self._batch_lines),
             stopped=self._stopped,
             **known,
         )
@@ -233,7 +252,7 @@ class Observer:
                 gradients = rounded_otherwise(gradients, self._rounding)
                 found = tf.nest.pack_sequence_as(found, gradients)
             names = tuple(map(name_of, flat))
-            self._note("gradient", names, total(target), gradients)
+            self._write(self._see("gradient", names, total(target), map(parts_of, gradients)))
             return found
 
         return observed
@@ -250,10 +269,13 @@ class Observer:
             args, options, variables = keras.bind_update(*args, **options)
             rate = tf.cast(tf.convert_to_tensor(keras.learning_rate(optimizer)), tf.float64)
             self._reduced = None
+            seen = []
             if self._details:
-                self._note_before(variables or optimizer._trainable_variables, rate)
+                known = variables or optimizer._trainable_variables
+                names = tuple(map(name_of, known))
+                seen.append(self._see("before", names, rate, map(values_of, known)))
                 if not in_worker():
-                    self._note_applied(variables or optimizer._trainable_variables, rate, args[0])
+                    seen.append(self._see("applied", names, rate, map(given_parts, args[0])))
             self._suspended += 1  # an optimizer may hand on to another one
             try:
                 result = apply(optimizer, *args, **options)
@@ -261,11 +283,13 @@ class Observer:
                 self._suspended -= 1
             if variables is None:
                 variables = optimizer._trainable_variables
+            names = tuple(map(name_of, variables))
             if self._details and in_worker():
-                self._note_applied(variables, rate, self._reduced or args[0])
-            values = [tf.convert_to_tensor(tensorflow_variable(v)) for v in variables]
+                given = self._reduced or args[0]
+                seen.append(self._see("applied", names, rate, map(given_parts, given)))
             made = self._optimizer_lines.get(id(optimizer), "")
-            self._note("update", tuple(map(name_of, variables)), rate, values, made)
+            seen.append(self._see("update", names, rate, map(values_of, variables), made))
+            self._write(*seen)
             if tf.executing_eagerly():
                 self._stop_if_enough()
             return result
@@ -281,18 +305,6 @@ class Observer:
             return self._reduced
 
         return observed
-
-    def _note_before(self, variables: Sequence[Any], rate: Any) -> None:
-        """Variables before an update."""
-        import tensorflow as tf
-
-        values = [tf.convert_to_tensor(tensorflow_variable(v)) for v in variables]
-        self._note("before", tuple(map(name_of, variables)), rate, values)
-
-    def _note_applied(self, variables: Sequence[Any], rate: Any, given: Sequence[Any]) -> None:
-        """The gradients that an update is made of."""
-        gradients = [g[0] if isinstance(g, tuple) else g for g in given]
-        self._note("applied", tuple(map(name_of, variables)), rate, gradients)
 
     def _observe_batch(self, call: Callable[..., Any], model: type) -> Callable[..., Any]:
         """The rows that a model is called with: a projection of each, by which it is found again in another batch."""
@@ -317,12 +329,9 @@ class Observer:
     def _note_batch(self, given: Any) -> None:
         import tensorflow as tf
 
-        parts = [part for part in tf.nest.flatten(given) if is_array(part)]
-        parts = [*map(row_sums, parts)]
+        parts = [row_sums(part) for part in tf.nest.flatten(given) if is_array(part)]
         if parts:
-            rows = tf.shape(parts[0])[0]
-            projections = tf.add_n([row_projections(tf.convert_to_tensor(p)) for p in parts])
-            self._note_numbers("batch", ("row",), rows, projections)
+            self._write(self._see("batch", ("row",), tf.shape(parts[0])[0], [parts]))
 
     def _is_normalization(self, layer: Any) -> bool:
         return isinstance(layer, self._keras.batch_normalization)
@@ -347,36 +356,55 @@ class Observer:
             or in_dataset()
         )
 
-    def _note(
-        self, kind: Any, names: tuple[str, ...], value: Any, tensors: Sequence[Any], made: str = ""
-    ) -> None:
-        """Note a value and the measures of some tensors, now or whenever the compiled step runs.
+    def _see(
+        self, kind: Kind, names: tuple[str, ...], value: Any, parts: Iterable[Part], made: str = ""
+    ) -> Seen:
+        """A value and some arrays, as they are now or at this place of a compiled step.
 
         Args:
             made: the line of an optimizer.
         """
         import tensorflow as tf
 
-        numbers = [tf.cast(n, tf.float64) for tensor in tensors for n in measures(tensor)]
-        stacked = tf.stack(numbers) if numbers else tf.zeros(0)
-        self._note_numbers(kind, names, value, stacked, made)
+        if tf.executing_eagerly():
+            site = self._site(Site(kind, line_now(), names, made))
+            arrays = [[array_of(part) for part in parts_of_one] for parts_of_one in parts]
+            return Seen(site, float(value), self._measured_by(site, arrays))
+        value = tf.identity(value)
+        site = self._site(Site(kind, line_of(value.op), names, made))
+        tensors = [[tf.convert_to_tensor(part) for part in parts_of_one] for parts_of_one in parts]
+        return Seen(site, value, tensors)
 
-    def _note_numbers(
-        self, kind: Any, names: tuple[str, ...], value: Any, numbers: Any, made: str = ""
-    ) -> None:
-        """Note a value and a vector of numbers."""
+    def _measured_by(self, site: int, arrays: Sequence[Part]) -> NDArray[np.float64]:
+        """The numbers that are stored of some arrays."""
+        if self._measured >= MOST_MEASURES:
+            return np.zeros(0)
+        is_batch = self._kinds[site] == "batch"
+        numbers = row_projections(arrays[0]) if is_batch else measures(arrays)
+        self._measured += len(numbers)
+        return numbers
+
+    def _write(self, *seen: Seen) -> None:
+        """Make events of what was seen, now or whenever the compiled step runs."""
         import tensorflow as tf
 
-        parts = [tf.reshape(value, [1]), numbers]
-        stacked = tf.concat([tf.cast(part, tf.float64) for part in parts], 0)
         if tf.executing_eagerly():
-            self._add(self._site(Site(kind, line_now(), names, made)), stacked.numpy())
+            for one in seen:
+                self._add(one.site, one.value, one.parts)
             return
-        site = self._site(Site(kind, line_of(stacked.op), names, made))
+        flat = tf.nest.flatten([(one.value, one.parts) for one in seen])
+
+        def noted(*arrays: Any) -> None:
+            left = iter(arrays)
+            for one in seen:
+                value = float(next(left))
+                own = [[next(left) for _ in part] for part in one.parts]
+                self._add(one.site, value, self._measured_by(one.site, own))
+
         # TensorFlow would run the notes of a graph in any order.
-        graph = stacked.graph
+        graph = seen[0].value.graph
         with tf.control_dependencies(getattr(graph, LAST_NOTE, [])):
-            note = tf.numpy_function(functools.partial(self._add, site), [stacked], [])
+            note = tf.numpy_function(noted, flat, [])
         setattr(graph, LAST_NOTE, [note])
 
     def _site(self, site: Site) -> int:
@@ -385,10 +413,8 @@ class Observer:
             self._kinds.append(site.kind)
         return self._sites[site]
 
-    def _add(self, site: int, numbers: Any) -> None:
-        measured = numbers[1:].copy() if self._measured < MOST_MEASURES else np.zeros(0)
-        self._measured += len(measured)
-        self._events.append(Event(site, float(numbers[0]), measured))
+    def _add(self, site: int, value: float, measured: NDArray[np.float64]) -> None:
+        self._events.append(Event(site, value, measured))
         self._counts[self._kinds[site]] += 1
         now = time.monotonic()
         if self._report is not None and now - self._reported > REPORTED_EACH:
@@ -504,18 +530,6 @@ class Observer:
 
         return noted
 
-    def _noting_line(self, batch: Callable[..., Any]) -> Callable[..., Any]:
-        """`batch` of a dataset, of which the user's line is noted."""
-
-        @functools.wraps(batch)
-        def noted(*args: Any, **options: Any) -> Any:
-            line = own_line()
-            if line:
-                self._batch_lines[line] = None
-            return batch(*args, **options)
-
-        return noted
-
     def _note_optimizer(self, optimizer: Any) -> None:
         self._optimizer_lines[id(optimizer)] = line_now()
 
@@ -549,6 +563,19 @@ class Observer:
                     yield Variable(name, bool(variable.trainable), value)
 
 
+def noting_line(function: Callable[..., Any], lines: dict[str, None]) -> Callable[..., Any]:
+    """A function that notes the lines of the user's which call it."""
+
+    @functools.wraps(function)
+    def noted(*args: Any, **options: Any) -> Any:
+        line = own_line()
+        if line:
+            lines[line] = None
+        return function(*args, **options)
+
+    return noted
+
+
 def is_array(given: Any) -> bool:
     """Whether it holds numbers in rows; a placeholder of Keras does not."""
     import tensorflow as tf
@@ -573,13 +600,31 @@ def row_sums(part: Any) -> Any:
     return part
 
 
-def row_projections(tensor: Any) -> Any:
-    """A number for each row, which does not depend on the other rows: shape `(rows,)`, float64."""
+def parts_of(gradient: Any) -> Part:
+    """The tensors of a gradient: of a sparse one, values and indices."""
     import tensorflow as tf
 
-    rows = tf.cast(tf.reshape(tensor, [tf.shape(tensor)[0], -1]), tf.float64)
-    across = tf.cos(0.7 * tf.cast(tf.range(tf.shape(rows)[1]), tf.float64) + 0.3)
-    return tf.linalg.matvec(rows, across)
+    if gradient is None:
+        return []
+    if isinstance(gradient, tf.IndexedSlices):
+        return [gradient.values, gradient.indices]
+    return [gradient]
+
+
+def given_parts(given: Any) -> Part:
+    """The tensors of what an optimizer is given: a gradient, or a pair of one and its variable."""
+    return parts_of(given[0] if isinstance(given, tuple) else given)
+
+
+def values_of(variable: Any) -> Part:
+    """What a variable holds now."""
+    import tensorflow as tf
+
+    return [tf.convert_to_tensor(tensorflow_variable(variable))]
+
+
+def array_of(part: Any) -> NDArray[Any]:
+    return np.asarray(part.numpy() if hasattr(part, "numpy") else part)
 
 
 def draws_random_numbers(layer: Any) -> bool:
@@ -616,60 +661,3 @@ def total(target: Any) -> Any:
     parts = [tf.convert_to_tensor(part) for part in tf.nest.flatten(target)]
     parts = [tf.math.real(part) if part.dtype.is_complex else part for part in parts]
     return tf.add_n([tf.reduce_sum(tf.cast(part, tf.float64)) for part in parts])
-
-
-def measures(tensor: Any) -> list[Any]:
-    """A projection and a norm of a tensor; of a sparse gradient, what its order and repeated rows do not change."""
-    import tensorflow as tf
-
-    if tensor is None:
-        return [0.0, 0.0]
-    sparse = isinstance(tensor, tf.IndexedSlices)
-    values = tensor.values if sparse else tensor
-    if not values.dtype.is_floating and not values.dtype.is_complex:
-        return [tf.reduce_sum(tf.cast(values, tf.float64)), 0.0]
-    if values.dtype.is_complex:
-        values = tf.math.real(values) + 2.0 * tf.math.imag(values)
-    values = tf.cast(values, tf.float64 if values.dtype == tf.float64 else tf.float32)
-    scalar = values.shape.rank == 0
-    rows = 1 if scalar else tf.shape(values)[0]
-    flat = tf.reshape(values, tf.stack([rows, -1]) if not scalar else [1, 1])
-    places = tensor.indices if sparse else tf.range(rows)
-    along = tf.cos(1.3 * tf.cast(places, flat.dtype) + 0.5)
-    across = tf.cos(0.7 * tf.cast(tf.range(tf.shape(flat)[1]), flat.dtype))
-    # How rows are divided among entries of a sparse gradient must not matter, so they are summed before the norm is taken.
-    rows_of = tf.linalg.matvec(flat, along, transpose_a=True) if sparse else flat
-    return [
-        tf.reduce_sum(along * tf.linalg.matvec(flat, across)),
-        tf.sqrt(tf.reduce_sum(tf.square(rows_of))),
-    ]
-
-
-def line_now() -> str:
-    """The line of the user's program that runs now."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        if found := user_line(frame.f_code.co_filename, frame.f_lineno):
-            return found
-        frame = frame.f_back
-    return ""
-
-
-def own_line() -> str:
-    """The line of the user's program that calls the function which calls this; "" where a library's does."""
-    frame = sys._getframe(2)
-    return user_line(frame.f_code.co_filename, frame.f_lineno)
-
-
-def line_of(operation: Any) -> str:
-    """The line of the user's program that made an operation, also within a compiled function."""
-    lines = (user_line(frame.filename, frame.lineno) for frame in reversed(operation.traceback))
-    return next(filter(None, lines), "")
-
-
-def user_line(file: str, number: int) -> str:
-    """`train.py, line 12` or `cell 3, line 2`; "" for a line that is none of the user's."""
-    if file.startswith((*INSTALLED, "<frozen")) or "__autograph_generated_file" in file:
-        return ""
-    cell = own_files.get(file)
-    return f"cell {cell}, line {number}" if cell else f"{Path(file).name}, line {number}"

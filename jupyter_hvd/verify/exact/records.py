@@ -78,7 +78,7 @@ class Record:
         told: what sharing has reported, such as the calls that run whole.
         stopped: why it was ended before its end: "", "steps" or "time".
         normalizations, random_layers: names of layers that compute with the moments of a batch, and that draw random numbers.
-        batch_lines: where datasets are batched; none where steps are not observed in detail.
+        data_lines: where `tf.distribute` distributes datasets, or else these are batched; none where steps are not observed in detail.
     """
 
     rank: int = 0
@@ -100,7 +100,7 @@ class Record:
     stopped: str = ""
     normalizations: tuple[str, ...] = ()
     random_layers: tuple[str, ...] = ()
-    batch_lines: tuple[str, ...] = ()
+    data_lines: tuple[str, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -145,7 +145,7 @@ def read(stem: Path) -> Record:
             for number, (name, trainable) in enumerate(plain["variables"])
         )
     lists = (
-        "printed", "files", "refused", "rows", "told", "normalizations", "random_layers", "batch_lines",
+        "printed", "files", "refused", "rows", "told", "normalizations", "random_layers", "data_lines",
     )  # fmt: skip
     return Record(
         **{

@@ -13,7 +13,7 @@ with strategy.scope():
     model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, "tanh"), keras.layers.Dense(1)])
     optimizer = keras.optimizers.Adam(0.01)
     optimizer.build(model.trainable_variables)
-data = strategy.distribute_datasets_from_function(lambda _: data.unbatch().batch(8))
+data = strategy.distribute_datasets_from_function(lambda _: data.unbatch().batch(8))  # fault
 
 
 @tf.function

@@ -23,7 +23,7 @@ def train_step(batch):
             losses = tf.reduce_sum((model(x, training=True) - y) ** 2, 1)
             loss = tf.reduce_mean(losses)
         gradients = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))  # fault
         return loss
 
     return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(step, args=batch), axis=None)

@@ -1,0 +1,65 @@
+"""What is stored of arrays: a projection and a norm of each, and a number for each row of a batch.
+
+Projections are linear, so that the mean of several is the projection of the mean. NumPy computes them: most arrays of a step are
+small, and an operation of TensorFlow takes longer to start than all of this.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]
+#: An array, or the values and indices of a sparse gradient; nothing for a gradient that is None.
+Part = Sequence[Any]
+
+
+@lru_cache(maxsize=256)
+def weights(length: int, frequency: float, phase: float, single: bool) -> NDArray[np.floating]:
+    """What the entries of a vector are multiplied by in a projection."""
+    return np.cos(frequency * np.arange(length) + phase).astype(np.float32 if single else float)
+
+
+def measures(parts: Sequence[Part]) -> Numbers:
+    """A projection and a norm of each part, shape `(2 * parts,)`."""
+    return np.array([number for part in parts for number in measure(part)], np.float64)
+
+
+def measure(part: Part) -> tuple[float, float]:
+    """A projection and a norm; of a sparse gradient, what its order and repeated rows do not change."""
+    if not part:
+        return 0.0, 0.0
+    values, *indices = map(np.asarray, part)
+    if values.dtype.kind in "biu":
+        return float(values.sum(dtype=np.float64)), 0.0
+    if values.dtype.kind == "c":
+        values = values.real + 2.0 * values.imag
+    single = values.dtype != np.float64
+    rows = len(values) if values.ndim else 1
+    flat = values.astype(np.float32 if single else np.float64, copy=False)
+    flat = flat.reshape(rows, math.prod(values.shape[1:]))
+    across = weights(flat.shape[1], 0.7, 0.0, single)
+    if indices:
+        # How rows are divided among entries of a sparse gradient must not matter, so they are summed before the norm is taken.
+        along = np.cos(1.3 * indices[0] + 0.5).astype(flat.dtype)
+        flat = (along @ flat)[np.newaxis]
+        return float((flat @ across)[0]), float(np.linalg.norm(flat))
+    along = weights(rows, 1.3, 0.5, single)
+    return float(along @ (flat @ across)), float(np.linalg.norm(flat))
+
+
+def row_projections(parts: Sequence[Any]) -> Numbers:
+    """A number for each row of some arrays side by side, which does not depend on the other rows: shape `(rows,)`."""
+    found: Numbers = sum((rows_of(np.asarray(part)) for part in parts), np.zeros(()))
+    return found
+
+
+def rows_of(part: NDArray[Any]) -> Numbers:
+    rows = part.reshape(len(part), math.prod(part.shape[1:])).astype(np.float64)
+    projected: Numbers = rows @ weights(rows.shape[1], 0.7, 0.3, False)
+    return projected
