@@ -10,10 +10,12 @@ import pytest
 from jupyter_hvd.verify.against.faults import (
     compare_ranks,
     compare_with_original,
+    draw_their_data,
     find_data_fault,
     find_exit_fault,
     find_metric_fault,
     find_mode,
+    find_overlap_fault,
     find_scaled_count_fault,
     find_scaling_fault,
     have_same_data,
@@ -147,6 +149,60 @@ def test_steps_are_read_from_a_record() -> None:
     fault = find_exit_fault([found, process_of(short.record)])
     assert fault is not None
     assert (fault.kind, fault.step) == ("early exit on one rank", 2)
+
+
+def sharding(*steps: list[float], line: str = "train.py, line 5") -> Process:
+    """A process that takes these rows, step by step, of data that it has sharded."""
+    made = [replace(OWN, rows=np.array(rows)) for rows in steps]
+    return Process(Record(shard_line=line), tuple(made))
+
+
+def test_shards_that_overlap() -> None:
+    own = process(*[replace(OWN, rows=ROWS[first : first + 4]) for first in (0, 4, 0, 4)])
+    apart = [sharding([1, 3], [5, 7], [2, 3]), sharding([2, 4], [6, 8], [1, 4])]
+    assert find_overlap_fault(own, apart) is None  # the third steps are those of another epoch
+    overlapping = [sharding([1, 3], [5, 7]), sharding([2, 4], [6, 7])]
+    found = find_overlap_fault(own, overlapping)
+    assert found is not None
+    assert (found.kind, found.step, found.line) == ("shards overlap", 2, "train.py, line 5")
+    assert "the same 1 example," in found.detail
+    drawn = [sharding([1, 3], line=""), sharding([2, 3], line="")]
+    assert (
+        find_overlap_fault(own, drawn) is None
+    )  # a program that does not shard may draw any examples
+    repeating = process(*[replace(OWN, rows=ROWS[:4])] * 2, replace(OWN, rows=ROWS[4:]))
+    assert find_overlap_fault(repeating, overlapping) is None
+    for judged in (
+        judge(own, tuple(overlapping), (), "exact", 1e-4),
+        judge(own, tuple(apart), tuple(overlapping), "exact", 1e-4),
+    ):
+        assert judged.first is not None
+        assert judged.first.kind == "shards overlap"
+
+
+def test_steps_of_ranks_that_draw_their_own_examples() -> None:
+    """As a benchmark does: one batch that each rank draws by its random numbers, again and again."""
+    own, ranks = process(*[OWN] * 4), [process(*[replace(OWN, rate=0.2)] * 4)] * 2
+    own, *ranks = (
+        replace(
+            p,
+            record=replace(
+                p.record, sites=(Site("update", "", ()),), events=(Event(0, 0.1, ROWS),) * 4
+            ),
+        )
+        for p in (own, *ranks)
+    )
+    seeded = (ranks[0], process(*[replace(OWN, rows=ROWS + 0.5)] * 3))
+    assert draw_their_data(own, seeded)
+    assert not draw_their_data(own, (ranks[0], process(*[replace(OWN, rows=ROWS[::-1])] * 3)))
+    augmented = process(*[replace(OWN, rows=ROWS + 10 * n) for n in range(4)])
+    assert not draw_their_data(augmented, seeded)
+    judged = judge(own, tuple(ranks), (), "scaled", 1e-4)
+    assert judged.needs_own_seeds
+    judged = judge(own, tuple(ranks), seeded, "scaled", 1e-4)
+    assert "number of steps not divided" not in {fault.kind for fault in judged.all_faults}
+    steps = next(check for check in judged.checks(2) if check.check == "2 ranks: steps")
+    assert (steps.status, "as in a benchmark" in steps.detail) == ("unknown", True)
 
 
 def test_rounding_explains_what_it_makes_as_well_and_no_more() -> None:

@@ -288,9 +288,7 @@ def horovod_examples(checkout: Path) -> Iterator[Right]:
         line = next(line for line in text.splitlines() if line.startswith("import horovod"))
         alone = "import tensorflow as tf\n" + text.replace(line + "\n", ALONE, 1)
         name = example.name or Path(example.path).stem
-        yield Right(
-            name, alone, text, True, example.differs, example.why, keras=example.keras
-        )
+        yield Right(name, alone, text, True, example.differs, example.why, keras=example.keras)
 
 
 # TensorFlow and Keras

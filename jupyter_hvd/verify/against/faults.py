@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exact.compare import LEAST, Scale, compare_histories, is_close
+from ..exact.compare import LEAST, Scale, compare_histories, is_close, number_of
 from ..exact.scaling import first_other_rate, rate_fault, steps_by_place
 from .steps import Numbers, Process, Step
 
@@ -30,6 +30,7 @@ Kind = Literal[
     "other loss",
     "other data on a rank",
     "the same data on all ranks",
+    "shards overlap",
     "unequal batches averaged without weights",
     "rate not scaled",
     "rate scaled twice",
@@ -366,13 +367,56 @@ def find_data_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fault 
     return None, f"over the whole run the examples of one process, as often{once}"
 
 
+def find_overlap_fault(original: Process, ranks: Sequence[Process]) -> Fault | None:
+    """Shards that overlap: two ranks take an example before the ranks have taken each once, as one process does.
+
+    That is no fault of a program which does not shard its data: each of its ranks may take any examples.
+    """
+    line, own = ranks[0].record.shard_line, original.rows
+    if not line or not len(own):
+        return None
+    count = len(distinct_rows(own))
+    if len(distinct_rows(own[:count])) < count:
+        return None
+    taken: list[list[Numbers]] = [[] for _ in ranks]
+    for number, steps in enumerate(zip(*(p.steps for p in ranks), strict=False), 1):
+        for rows, step in zip(taken, steps, strict=True):
+            rows.append(np.zeros(0) if step.rows is None else step.rows)
+        each = [np.concatenate(rows) for rows in taken]
+        if sum(map(len, each)) > count:
+            return None
+        twice = sum(len(distinct_rows(rows)) for rows in each) - len(
+            distinct_rows(np.concatenate(each))
+        )
+        if twice:
+            detail = (
+                f"two ranks take the same {number_of(twice, 'example', 'examples')}, which one process takes once. "
+                "Shard the data before they are shuffled, or shuffle with the same seed on all ranks"
+            )
+            return Fault("shards overlap", DATA, detail, number, line)
+    return None
+
+
 def most_never_drawn(examples: int, draws: int) -> float:
     """How many examples may never be taken where each is drawn at random, with room for three times as many and a tenth."""
     return examples * (3.0 * float(np.exp(-draws / examples)) + 0.1)
 
 
+def draw_their_data(original: Process, seeded: Sequence[Process]) -> bool:
+    """Whether ranks draw the examples themselves that they take: those of ranks with other seeds are none of the original's."""
+    examples = distinct_rows(original.rows)
+    if not len(examples) or len(examples) > REUSED * len(original.rows):
+        return False  # the examples may be changed at random
+    others = [p.rows for p in seeded[1:]]  # rank 0 has the seed of the original
+    return bool(others) and all(
+        len(rows) > 0 and rows_missing_in(examples, rows) == len(rows) for rows in others
+    )
+
+
 def distinct_rows(rows: Numbers) -> Numbers:
     """Rows in order, once each."""
+    if not len(rows):
+        return rows
     ordered = np.sort(rows)
     found: Numbers = ordered[np.concatenate([[True], np.diff(ordered) > row_tolerance(rows)])]
     return found
@@ -762,7 +806,10 @@ def find_scaled_count_fault(original: Process, ranks: Sequence[Process]) -> Faul
     if theirs / own < len(ranks) - MORE_EXAMPLES:
         return None
     line = ranks[0].steps[-1].update_line
-    detail = f"{steps} steps on {theirs} examples over all ranks; one process {original.record.steps} on {own}"
+    detail = (
+        f"{steps} steps on {theirs} examples over all ranks; one process {original.record.steps} on {own}. Divide the steps by "
+        "the number of ranks, unless the program is a benchmark of fixed length"
+    )
     return Fault("number of steps not divided", COUNT, detail, original.record.steps, line)
 
 

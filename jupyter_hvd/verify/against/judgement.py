@@ -25,10 +25,12 @@ from .faults import (
     Walk,
     compare_ranks,
     compare_with_original,
+    draw_their_data,
     find_count_fault,
     find_data_fault,
     find_exit_fault,
     find_metric_fault,
+    find_overlap_fault,
     find_scaled_count_fault,
     find_scaling_fault,
     have_same_data,
@@ -125,7 +127,7 @@ class Judgement:
     def needs_own_seeds(self) -> bool:
         """Whether ranks with a seed each may show a fault before the one that is known, or excuse it."""
         fault = self.first
-        return fault is None or fault.aspect == DATA or not 0 < fault.step <= SECOND_STEP
+        return fault is None or fault.aspect in (DATA, COUNT) or not 0 < fault.step <= SECOND_STEP
 
     @property
     def needs_one_rank(self) -> bool:
@@ -208,6 +210,8 @@ def judge(
         line = ranks[0].data_line
         detail = f"all {len(ranks)} ranks take equal examples at each step"
         faults.append(Fault("the same data on all ranks", DATA, detail, 1, line))
+    elif overlap := find_overlap_fault(own, ranks) or (seeded and find_overlap_fault(own, seeded)):
+        faults.append(overlap)
     elif paired.unjudged or not paired.counts[DATA]:
         fault, said[DATA] = find_data_fault(own, ranks)
         if fault is not None and noise and find_data_fault(own, noise[:1])[0] is not None:
@@ -225,8 +229,15 @@ def judge(
     if mode == "scaled":
         fault, said[RATE] = find_scaling_fault(own, ranks)
         faults.append(fault)
-        faults.append(find_scaled_count_fault(own, ranks))
+        fault = find_scaled_count_fault(own, ranks)
         said[COUNT] = f"{ranks[0].record.steps} on each rank; {own.record.steps} in one process"
+        if fault is not None and draw_their_data(own, seeded):
+            said[COUNT] = (
+                f"not judged: each rank makes {ranks[0].record.steps} steps, as one process does, on examples of its own, "
+                "as in a benchmark; a training would make 1/N of them"
+            )
+            fault = None
+        faults.append(fault)
     else:
         faults.append(find_count_fault(own, ranks))
         said[COUNT] = f"{own.record.steps} steps"

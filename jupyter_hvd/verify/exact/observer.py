@@ -53,12 +53,14 @@ DETAILED_HOOKS = (
     "keras.layers.Layer.__call__",
     "keras.optimizers.Optimizer.__init__",
     "tf.data.Dataset.batch",
+    "tf.data.Dataset.shard",
+    "tf.data.Dataset.__iter__",
     "tf.distribute.Strategy.experimental_distribute_dataset",
     "tf.distribute.Strategy.distribute_datasets_from_function",
     "keras.optimizers.Optimizer._all_reduce_sum_gradients",  # and what else `Keras.reductions` has
 )
-#: The methods of a strategy that give each worker its part of a dataset.
-DISTRIBUTING = ("experimental_distribute_dataset", "distribute_datasets_from_function")
+#: The attribute of a dataset that holds the line where it was sharded.
+SHARDED = "_jupyter_hvd_sharded"
 #: So many numbers about variables are stored for each process; losses and rates are stored after that, too.
 MOST_MEASURES = 2**22
 #: Bytes of variables that are held until the end of the program, in the order in which they were made.
@@ -109,8 +111,6 @@ class Observer:
         self._report = report
         self._thread = threading.get_ident()
         self._replaced: list[tuple[Any, str, Any]] = []
-        self._batch_lines: dict[str, None] = {}
-        self._distribution_lines: dict[str, None] = {}
         self.begin()
 
     def begin(self) -> None:
@@ -129,8 +129,9 @@ class Observer:
         self._prints: list[tuple[str, str]] = []
         self._rows: set[int] = set()
         self._optimizer_lines: dict[int, str] = {}
-        self._batch_lines.clear()
-        self._distribution_lines.clear()
+        self._batch_lines: dict[str, None] = {}
+        self._distribution_lines: dict[str, None] = {}
+        self._shard_lines: set[str] = set()
         self._suspended = 0
         self._reduced: list[Any] | None = None
         self._depth = 0
@@ -167,13 +168,15 @@ class Observer:
             self._replace(layer, "__call__", self._observe_batch(layer.__call__, tf.keras.Model))
             for kind, _ in keras.updates:
                 self._replace(kind, "__init__", self._noting(kind.__init__, self._note_optimizer))
-            dataset, strategy = tf.data.Dataset, tf.distribute.Strategy
-            for owner, names, lines in (
-                (dataset, ("batch",), self._batch_lines),
-                (strategy, DISTRIBUTING, self._distribution_lines),
+            data, strategy = tf.data.Dataset, tf.distribute.Strategy
+            for owner, name, observe in (
+                (data, "batch", self._observe_batching),
+                (data, "shard", observe_sharding),
+                (data, "__iter__", self._observe_iteration),
+                (strategy, "experimental_distribute_dataset", self._observe_distribution),
+                (strategy, "distribute_datasets_from_function", self._observe_distribution),
             ):
-                for name in names:
-                    self._replace(owner, name, noting_line(getattr(owner, name), lines))
+                self._replace(owner, name, observe(getattr(owner, name)))
             for kind, name in keras.reductions:
                 self._replace(kind, name, self._observe_reduction(getattr(kind, name)))
         self._replace(builtins, "print", self._observe_print(builtins.print))
@@ -220,6 +223,7 @@ class Observer:
             normalizations=self._names_of(self._is_normalization),
             random_layers=self._names_of(draws_random_numbers),
             data_lines=tuple(self._distribution_lines or self._batch_lines),
+            shard_line="" if "" in self._shard_lines else min(self._shard_lines, default=""),
             stopped=self._stopped,
             **known,
         )
@@ -530,6 +534,50 @@ class Observer:
 
         return noted
 
+    # Data
+
+    def _observe_batching(self, batch: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(batch)
+        def observed(*args: Any, **options: Any) -> Any:
+            if line := own_line():
+                self._batch_lines[line] = None
+            return batch(*args, **options)
+
+        return observed
+
+    def _observe_iteration(self, iterate: Callable[..., Any]) -> Callable[..., Any]:
+        """Iteration over a dataset; what is iterated before the first update has the data of that."""
+
+        @functools.wraps(iterate)
+        def observed(dataset: Any) -> Any:
+            if not self._counts["update"]:
+                self._shard_lines.add(shard_line_of(dataset))
+            return iterate(dataset)
+
+        return observed
+
+    def _observe_distribution(self, distribute: Callable[..., Any]) -> Callable[..., Any]:
+        """A method of a strategy that gives each worker its part of a dataset, or lets a function make that."""
+
+        @functools.wraps(distribute)
+        def observed(strategy: Any, given: Any, *args: Any, **options: Any) -> Any:
+            line = own_line()
+            if not line:
+                return distribute(strategy, given, *args, **options)
+            self._distribution_lines[line] = None
+            if not callable(given):
+                self._shard_lines.add(line if is_sharded_by_tensorflow(given) else "")
+                return distribute(strategy, given, *args, **options)
+
+            def made(context: Any) -> Any:
+                dataset = given(context)
+                self._shard_lines.add(shard_line_of(dataset))
+                return dataset
+
+            return distribute(strategy, made, *args, **options)
+
+        return observed
+
     def _note_optimizer(self, optimizer: Any) -> None:
         self._optimizer_lines[id(optimizer)] = line_now()
 
@@ -563,17 +611,31 @@ class Observer:
                     yield Variable(name, bool(variable.trainable), value)
 
 
-def noting_line(function: Callable[..., Any], lines: dict[str, None]) -> Callable[..., Any]:
-    """A function that notes the lines of the user's which call it."""
+def observe_sharding(shard: Callable[..., Any]) -> Callable[..., Any]:
+    """`shard` of a dataset, which notes in what it returns where the user's program calls it."""
 
-    @functools.wraps(function)
-    def noted(*args: Any, **options: Any) -> Any:
-        line = own_line()
+    @functools.wraps(shard)
+    def observed(*args: Any, **options: Any) -> Any:
+        line, dataset = own_line(), shard(*args, **options)
         if line:
-            lines[line] = None
-        return function(*args, **options)
+            setattr(dataset, SHARDED, line)
+        return dataset
 
-    return noted
+    return observed
+
+
+def shard_line_of(dataset: Any) -> str:
+    """Where a dataset, or one of those that it is made from, was sharded; "" where none was."""
+    found = getattr(dataset, SHARDED, "")
+    return found or max(map(shard_line_of, dataset._inputs()), default="")
+
+
+def is_sharded_by_tensorflow(dataset: Any) -> bool:
+    """Whether each worker takes a part of the dataset when it is distributed, as `tf.distribute` does unless told otherwise."""
+    import tensorflow as tf
+
+    policy = dataset.options().experimental_distribute.auto_shard_policy
+    return bool(policy != tf.data.experimental.AutoShardPolicy.OFF)
 
 
 def is_array(given: Any) -> bool:

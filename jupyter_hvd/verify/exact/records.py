@@ -78,7 +78,8 @@ class Record:
         told: what sharing has reported, such as the calls that run whole.
         stopped: why it was ended before its end: "", "steps" or "time".
         normalizations, random_layers: names of layers that compute with the moments of a batch, and that draw random numbers.
-        data_lines: where `tf.distribute` distributes datasets, or else these are batched; none where steps are not observed in detail.
+        data_lines: where `tf.distribute` distributes datasets, or else where these are batched; only observed in detail, too.
+        shard_line: where the data of the first step were sharded; "" where they were not, or that is not known.
     """
 
     rank: int = 0
@@ -101,6 +102,7 @@ class Record:
     normalizations: tuple[str, ...] = ()
     random_layers: tuple[str, ...] = ()
     data_lines: tuple[str, ...] = ()
+    shard_line: str = ""
 
     @property
     def steps(self) -> int:
