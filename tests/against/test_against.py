@@ -88,6 +88,7 @@ def test_the_verdict_on_a_program(hvd, case: Case) -> None:
     [
         ("right/loop_tape.py", "right/loop_tape.py", (), "it uses Horovod itself"),
         ("originals/loop.py", "right/missing.py", (), "missing.py"),
+        ("originals/loop.py", "", (), "neither a notebook (.ipynb) nor a script (.py)"),
         ("originals/loop.py", "right/loop_tape.py", ("-n", 1), "1 ranks"),
     ],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 Edit = tuple[str, str]
@@ -22,17 +22,16 @@ class Right:
     """A right program and its original.
 
     Attributes:
-        differs: kinds of fault that are right to name: the program as published does not train as its original. Why is in `why`.
-        keras: the version of Keras that it is for, 0 for any.
+        apart: whether it needs processes of its own. keras: the version of Keras that it is for, 0 for any.
+        differs: the kind of fault that is right to name, as the program does not train as its original; "" for none.
     """
 
     name: str
     original: str
     other: str
     apart: bool = False
-    differs: tuple[str, ...] = ()
-    why: str = ""
     keras: int = 0
+    differs: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,28 +39,21 @@ class Example:
     """A published program.
 
     Attributes:
-        path: within its checkout. rewrites: make it small; each matches at least once.
-        alone: rewrites of the original beside those that put one process in place of several.
-        entry: what is called in place of everything from the last line that begins so.
+        path: within its checkout. name: that of the file if it is "".
+        rewrites: make it small; each matches at least once. alone: what makes it the original, beside `ALONE`.
+        entry: what the last part of a script begins with, and what stands in its place; or the files that a notebook writes, of
+            which the last is the program; or what the last cell of a notebook has in it.
+        differs, keras: see `Right`.
     """
 
     path: str
     rewrites: tuple[Rewrite, ...] = ()
     alone: tuple[Rewrite, ...] = ()
-    differs: tuple[str, ...] = ()
-    why: str = ""
     entry: tuple[str, str] = ("", "")
+    differs: str = ""
     keras: int = 2
     name: str = ""
-    both: tuple[Rewrite, ...] = field(default=())
 
-
-UNSCALED = "batches grow with the number of ranks, and the rate does not"
-FIXED_LENGTH = "each rank makes all steps, on data of its own"
-OTHER_ORDERS = (
-    "`tf.data.Dataset.shard` says that it is to come before `shuffle`: workers shuffle without a seed in common, "
-    "so that their shards overlap"
-)
 
 #: Horovod's.
 MAIN = ("if __name__", "main()\n")
@@ -95,8 +87,7 @@ HOROVOD: tuple[Example, ...] = (
     Example(
         "examples/tensorflow2/tensorflow2_synthetic_benchmark.py",
         BENCHMARK,
-        differs=("rate not scaled",),
-        why=UNSCALED,
+        differs="rate not scaled",  # each rank takes a batch as large, at the same rate
     ),
     Example(
         "examples/tensorflow2/tensorflow2_synthetic_benchmark.py",
@@ -106,8 +97,7 @@ HOROVOD: tuple[Example, ...] = (
     Example(
         "examples/tensorflow2/tensorflow2_keras_synthetic_benchmark.py",
         BENCHMARK,
-        differs=("rate not scaled",),
-        why=UNSCALED,
+        differs="rate not scaled",  # each rank takes a batch as large, at the same rate
     ),
     Example(
         "examples/tensorflow2/tensorflow2_keras_synthetic_benchmark.py",
@@ -168,8 +158,8 @@ ALONE = """\
 from types import SimpleNamespace as Names
 
 nothing = lambda *_, **__: tf.keras.callbacks.Callback()
-names = ("BroadcastGlobalVariablesCallback", "MetricAverageCallback", "LearningRateWarmupCallback", "LearningRateScheduleCallback")
-callbacks = Names(**dict.fromkeys(names, nothing))
+names = ("BroadcastGlobalVariables", "MetricAverage", "LearningRateWarmup", "LearningRateSchedule")
+callbacks = Names(**{f"{name}Callback": nothing for name in names})
 one = Names(size=lambda: 1, rank=lambda: 0, local_rank=lambda: 0, init=nothing, broadcast_variables=nothing, callbacks=callbacks)
 one.DistributedGradientTape = lambda tape, **_: tape
 one.DistributedOptimizer = lambda optimizer, **_: optimizer
@@ -217,6 +207,7 @@ CHIEF = (
 PLACES = "site/en/tutorials/distribute"
 FEW_STEPS = (r"num_steps_per_epoch ?= ?70", "num_steps_per_epoch = 2")
 PER_WORKER = (r"per_worker_batch_size = 64", "per_worker_batch_size = 16")
+SEEDED_ALL = (r"\.shuffle\(BUFFER_SIZE\)", ".shuffle(BUFFER_SIZE, seed=1)")
 SEEDED = (r"\.shuffle\(60000\)", ".shuffle(60000, seed=1)")
 RESETS = (r"reset_states\(\)", "reset_state()")
 LOOP = Example(
@@ -247,11 +238,13 @@ CUSTOM = Example(
     keras=0,
 )
 TUTORIALS = (
-    Example(**{**vars(LOOP), "differs": ("shards overlap",), "why": OTHER_ORDERS}),
-    Example(**{**vars(LOOP), "name": "multi_worker_with_ctl_seeded", "both": (SEEDED,)}),
-    FIT,
-    Example(**{**vars(FIT), "name": "multi_worker_with_keras_seeded", "both": (SEEDED,)}),
-    CUSTOM,
+    # Workers shuffle without a seed in common before they shard, which the documentation of `Dataset.shard` warns of.
+    replace(LOOP, differs="shards overlap"),
+    replace(LOOP, rewrites=(*LOOP.rewrites, SEEDED), name="multi_worker_with_ctl_seeded"),
+    replace(FIT, differs="shards overlap"),
+    replace(FIT, rewrites=(*FIT.rewrites, SEEDED), name="multi_worker_with_keras_seeded"),
+    replace(CUSTOM, differs="shards overlap"),
+    replace(CUSTOM, rewrites=(*CUSTOM.rewrites, SEEDED_ALL), name="custom_training_seeded"),
 )
 GUIDE = Example(
     "guides/distributed_training_with_tensorflow.py",
@@ -267,7 +260,7 @@ def changed(text: str, rewrites: tuple[Rewrite, ...], needed: bool = True) -> st
         ValueError: one matches nothing, and each is needed.
     """
     for pattern, new in rewrites:
-        text, count = re.subn(pattern, new.replace("\\", "\\\\") if "\\1" not in new else new, text)
+        text, count = re.subn(pattern, new, text)
         if needed and not count:
             raise ValueError(f"{pattern!r} matches nothing")
     return text
@@ -275,20 +268,23 @@ def changed(text: str, rewrites: tuple[Rewrite, ...], needed: bool = True) -> st
 
 def small(example: Example, text: str) -> str:
     text = changed(text, SMALLER, needed=False)
-    return changed(text, (*example.rewrites, *example.both))
+    return changed(text, example.rewrites)
 
 
 def horovod_examples(checkout: Path) -> Iterator[Right]:
     for example in HOROVOD:
         text = (checkout / example.path).read_text().replace("import horovod\n", "")
         marker, call = example.entry
-        if marker:
-            text = text[: text.index(marker)] + call
+        text = text[: text.index(marker)] + call if marker else text
         text = DIGITS + small(example, text)
         line = next(line for line in text.splitlines() if line.startswith("import horovod"))
-        alone = "import tensorflow as tf\n" + text.replace(line + "\n", ALONE, 1)
-        name = example.name or Path(example.path).stem
-        yield Right(name, alone, text, True, example.differs, example.why, keras=example.keras)
+        alone = "import tensorflow as tf\n" + text.replace(f"{line}\n", ALONE)
+        yield right(example, alone, text)
+
+
+def right(example: Example, alone: str, text: str) -> Right:
+    name = example.name or Path(example.path).stem
+    return Right(name, alone, text, True, example.keras, example.differs)
 
 
 # TensorFlow and Keras
@@ -317,14 +313,14 @@ def tutorial(checkout: Path, example: Example) -> str:
     return "\n".join(cells[: last + 1])
 
 
-def worker_examples(tutorials: Path | None, guides: Path | None) -> Iterator[Right]:
-    found = []
-    for example in TUTORIALS if tutorials else ():
-        found.append((example, tutorial(tutorials, example)))
-    if guides:
-        found.append((GUIDE, (guides / GUIDE.path).read_text()))
-    for example, text in found:
-        text = DIGITS + small(example, text)
-        alone = changed(text, example.alone)
-        name = example.name or Path(example.path).stem
-        yield Right(name, alone, text, True, example.differs, example.why, keras=example.keras)
+def tutorial_examples(checkout: Path) -> Iterator[Right]:
+    """Of TensorFlow's documentation."""
+    for example in TUTORIALS:
+        text = DIGITS + small(example, tutorial(checkout, example))
+        yield right(example, changed(text, example.alone), text)
+
+
+def guide_examples(checkout: Path) -> Iterator[Right]:
+    """Of Keras' documentation. Its other guide, `distribution.py`, trains nothing."""
+    text = DIGITS + small(GUIDE, (checkout / GUIDE.path).read_text())
+    yield right(GUIDE, changed(text, GUIDE.alone), text)

@@ -2,8 +2,9 @@
 
 `python -m tests.silent_errors.right_programs [--into FILE] [NAME …]` judges each on two ranks by `verify --against`, and prints a
 line for each: programs of `tests/against/right`, those that the entries of the catalogue are patches of, conversions by hand from
-Horovod's documentation, and our own conversions in both modes. `--examples CHECKOUT` judges Horovod's own examples instead, on
-tiny data; they are for Keras 2: `.venv-tf215/bin/python -m …`.
+Horovod's documentation, and our own conversions in both modes. `--horovod CHECKOUT`, `--tutorials CHECKOUT` and
+`--guides CHECKOUT` judge the examples of horovod/horovod, the tutorials of tensorflow/docs and the guides of keras-team/keras-io
+instead, on tiny data. Most are for Keras 2: `.venv-tf215/bin/python -m …`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,7 +25,13 @@ from .catalogue import put, starting_processes, verify_text
 
 sys.path[:0] = [str(Path(__file__).parent)]
 
-from entries import AGAINST, LOSS, MODEL, PATCHES, Edit, Entry, apply  # noqa: E402
+from entries import AGAINST, LOSS, MODEL, PATCHES, Edit, Entry  # noqa: E402
+from published_examples import (  # noqa: E402
+    Right,
+    guide_examples,
+    horovod_examples,
+    tutorial_examples,
+)
 from referee import Referee  # noqa: E402
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
@@ -80,66 +87,17 @@ BY_HAND: dict[str, tuple[Edit, ...]] = {
 }
 
 
-#: Horovod's examples, made small.
-EXAMPLES: dict[str, tuple[Edit, ...]] = {
-    "examples/tensorflow2/tensorflow2_mnist.py": (
-        (".take(10000 // hvd.size())", ".take(8 // hvd.size())"),
-    ),
-    "examples/tensorflow2/tensorflow2_keras_mnist.py": (
-        (
-            "steps_per_epoch=500 // hvd.size(), callbacks=callbacks, epochs=24",
-            "steps_per_epoch=4 // hvd.size(), callbacks=callbacks, epochs=4",
-        ),
-    ),
-    "examples/elastic/tensorflow2/tensorflow2_mnist_elastic.py": (
-        (".take(100 // hvd.size())", ".take(8 // hvd.size())"),
-    ),
+#: What reads the examples of a checkout, by the option that names it.
+EXAMPLES: Mapping[str, Callable[[Path], Iterator[Right]]] = {
+    "horovod": horovod_examples,
+    "tutorials": tutorial_examples,
+    "guides": guide_examples,
 }
-DIGITS = "tf.keras.datasets.mnist.load_data(path='mnist-%d.npz' % hvd.rank())"
-TINY = "(__import__('numpy').random.default_rng(0).integers(0, 255, (64, 28, 28)), list(range(10)) * 6 + [0] * 4), None"
-SMALLER: tuple[Edit, ...] = (
-    (DIGITS, TINY),
-    (".batch(128)", ".batch(16)"),
-    (
-        "tf.keras.layers.Conv2D(64, [3, 3], activation='relu'),",
-        "tf.keras.layers.Conv2D(4, [3, 3], activation='relu'),",
-    ),
-    (
-        "tf.keras.layers.Conv2D(32, [3, 3], activation='relu'),",
-        "tf.keras.layers.Conv2D(4, [3, 3], activation='relu'),",
-    ),
-)
-#: What stands in for Horovod in the original: one process.
-ALONE = """\
-from types import SimpleNamespace as Names
-
-nothing = lambda *_, **__: tf.keras.callbacks.Callback()
-names = ("BroadcastGlobalVariablesCallback", "MetricAverageCallback")
-callbacks = Names(**dict.fromkeys((*names, "LearningRateWarmupCallback"), nothing))
-one = Names(size=lambda: 1, rank=lambda: 0, local_rank=lambda: 0, init=nothing, broadcast_variables=nothing, callbacks=callbacks)
-one.DistributedGradientTape = lambda tape: tape
-one.DistributedOptimizer = lambda optimizer, **_: optimizer
-one.elastic = Names(
-    run=lambda train: train,
-    TensorFlowKerasState=lambda *_, **known: Names(**known, commit=nothing, register_reset_callbacks=nothing),
-)
-hvd = one
-"""
-
-
-@dataclass(frozen=True)
-class Right:
-    """A right program and its original."""
-
-    name: str
-    original: str
-    other: str
-    apart: bool = False
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was said of it: *right*, *wrong*, or *not judged*, and why."""
+    """What was said of it: *right*, *wrong*, *differs* (as it is right to say), or *not judged*, and why."""
 
     program: str
     outcome: str
@@ -175,13 +133,15 @@ def converted() -> Iterator[Right]:
                 yield Right(f"{name}, {batch}", text, found.code, apart=True)
 
 
-def examples(checkout: Path) -> Iterator[Right]:
-    """Horovod's own programs; in the originals, something else stands in for it that is one process."""
-    for name, edits in EXAMPLES.items():
-        text = (checkout / name).read_text().replace("import horovod\n", "")
-        text = apply(text[: text.index("if __name__")] + "main()\n", (*SMALLER, *edits))
-        lines = [line for line in text.splitlines() if line.startswith("import horovod")]
-        yield Right(Path(name).stem, apply(text, ((lines[0] + "\n", ALONE),)), text, apart=True)
+def of_checkouts(given: Mapping[str, Path | None]) -> list[Right]:
+    """The examples of the checkouts that are given, as far as they are for this version of Keras."""
+    import keras
+
+    version = int(keras.__version__.split(".")[0])
+    found = [
+        right for name, read in EXAMPLES.items() if (path := given[name]) for right in read(path)
+    ]
+    return [right for right in found if right.keras in (0, version)]
 
 
 def every() -> Iterator[Right]:
@@ -199,8 +159,10 @@ def judge(right: Right, folder: Path, known: dict, referee: Referee) -> Outcome:
         paths = put(folder, "train.py", right.original), put(folder, "train_hvd.py", right.other)
         found = referee.judge(*paths)
     outcome = "wrong" if found.fails else "right" if found.holds else "not judged"
+    if right.differs and found.fault is not None and found.fault.kind == right.differs:
+        outcome = "differs"
     why = found.verdict
-    if outcome != "right":
+    if outcome in ("wrong", "not judged"):
         why = "; ".join(f"{c.check}: {c.detail}" for c in found.checks if c.status != "pass")
     return Outcome(right.name, outcome, why, round(time.monotonic() - began, 1))
 
@@ -209,7 +171,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="names or parts of them")
     parser.add_argument("--into", type=Path)
-    parser.add_argument("--examples", type=Path, metavar="CHECKOUT")
+    for name in EXAMPLES:
+        parser.add_argument(f"--{name}", type=Path, metavar="CHECKOUT")
     chosen = parser.parse_args()
     made = {}
     if chosen.into and chosen.into.exists():
@@ -219,7 +182,7 @@ def main() -> int:
     known: dict = {}
     referee = Referee()
     with tempfile.TemporaryDirectory() as folder, starting_processes():
-        for right in examples(chosen.examples) if chosen.examples else every():
+        for right in of_checkouts(vars(chosen)) or every():
             if chosen.names and not any(name in right.name for name in chosen.names):
                 continue
             outcome = made.get(right.name) or judge(right, Path(folder), known, referee)
@@ -230,7 +193,9 @@ def main() -> int:
             said = f"{outcome.seconds:5.1f} s  {outcome.why[:300]}"
             print(f"{outcome.program:36} {outcome.outcome:10} {said}", flush=True)
     referee.close()
-    print(", ".join(f"{counts[name]} {name}" for name in ("right", "wrong", "not judged")))
+    print(
+        ", ".join(f"{counts[name]} {name}" for name in ("right", "differs", "wrong", "not judged"))
+    )
     return int(counts["wrong"] > 0)
 
 

@@ -32,10 +32,15 @@ from ..exact.verification import (
 from ..workspace import changed, check_room, state_beside
 from .faults import BROADCAST, COUNT, GRADIENTS, UPDATE, Fault, Mode, find_exit_fault, find_mode
 from .judgement import ONE_RANK, RANDOM_ORIGINAL, MoreRuns, find_step_fault, judge_with
+from .programs import (
+    NOT_DISTRIBUTED,
+    is_distributed_by_tensorflow,
+    names_processes,
+    require_processes,
+    require_python,
+)
 from .steps import Process, process_of
 
-#: What a program that is distributed by `tf.distribute` has in it.
-BY_TENSORFLOW = "MultiWorkerMirroredStrategy"
 #: Steps of the run in which each rank has a seed of its own: a broadcast shows at the second.
 STEPS_OF_OWN_SEEDS = 3
 #: So many times the steps of the original the other program may make before it is ended.
@@ -167,7 +172,7 @@ def verify_against(
         known: runs of the original by verifications before, with the same variables; runs of this one are added.
 
     Raises:
-        UnusableInputError: there is no room for the copies.
+        UnusableInputError: one of them is no program that can be judged, or there is no room for the copies.
         LaunchError: the job cannot be started.
         UnconfirmedError: there is much to copy.
     """
@@ -176,6 +181,9 @@ def verify_against(
         raise LaunchError(f"{size} ranks, {steps} steps within {timeout:g} s: needs 2, 1 and more than 0")  # fmt: skip
     if launcher is not None and shutil.which(launcher[0]) is None:
         raise LaunchError(f"--launcher {launcher[0]}: there is no such command")
+    for program in (original, other):
+        require_python(program.path, program.document)
+    require_processes(other.path, other.document)
     folders = ((beside or original.path.parent).resolve(), other.path.parent.resolve())
     found: list[Check] = []
 
@@ -238,7 +246,8 @@ def verify_against(
                 )
             tell(check)
             return conclude(one.steps, mode=mode, fault=fault)
-        tell(Check(named(size, "ending"), "pass", "all ranks end without an error"))
+        unconnected = "" if names_processes(other.document) else f"; {NOT_DISTRIBUTED}"
+        tell(Check(named(size, "ending"), "pass", f"all ranks end without an error{unconnected}"))
         if mode is None:
             mode, reason = find_mode(own, ranks)
             if mode is None:
@@ -308,7 +317,7 @@ class OriginalRuns:
 
 def workers_for(document: Document, size: int) -> Mapping[str, str]:
     """The variable that tells the ranks how to reach one another, where a program is distributed by `tf.distribute`."""
-    if not any(BY_TENSORFLOW in source for source in document.sources.values()):
+    if not is_distributed_by_tensorflow(document):
         return {}
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(size)]

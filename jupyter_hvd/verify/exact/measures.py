@@ -20,9 +20,10 @@ Part = Sequence[Any]
 
 
 @lru_cache(maxsize=256)
-def weights(length: int, frequency: float, phase: float, single: bool) -> NDArray[np.floating]:
+def weights(length: int, frequency: float, phase: float, single: bool) -> NDArray[Any]:
     """What the entries of a vector are multiplied by in a projection."""
-    return np.cos(frequency * np.arange(length) + phase).astype(np.float32 if single else float)
+    found: NDArray[Any] = np.cos(frequency * np.arange(length) + phase)
+    return found.astype(np.float32) if single else found
 
 
 def measures(parts: Sequence[Part]) -> Numbers:
