@@ -78,6 +78,16 @@ def test_a_program_that_prints_nothing(hvd, tmp_path: Path) -> None:
     assert found["holds"], found
 
 
+def test_a_rank_that_fails(hvd, tmp_path: Path) -> None:
+    missing = (EPOCHS, f'if hvd.rank() == 1:\n    raise ValueError("no shard")\n{EPOCHS}')
+    other = put(tmp_path, "other", RIGHT, missing)
+    number = other.read_text().splitlines().index('    raise ValueError("no shard")') + 1
+    found = verdict(hvd, put(tmp_path, "train", ORIGINAL), other)
+    said = f"the ranks fail, other.py, line {number}: rank 1: ValueError: no shard"
+    assert said in found["verdict"], found
+    assert any(check["detail"].startswith(said) for check in found["checks"])
+
+
 def test_other_data(hvd, tmp_path: Path) -> None:
     other = put(tmp_path, "other", RIGHT, ("default_rng(0)", "default_rng(1)"))
     found = verdict(hvd, put(tmp_path, "train", ORIGINAL), other)

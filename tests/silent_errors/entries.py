@@ -1016,7 +1016,13 @@ FAULTS = tuple(
 )
 
 #: Files of `FILES` that need processes of their own.
-APART = ("own_exit", "workers_rate_not_scaled", "workers_same_data", "workers_summed")
+APART = (
+    "distributed_optimizer",
+    "own_exit",
+    "workers_rate_not_scaled",
+    "workers_same_data",
+    "workers_summed",
+)
 FILE_ENTRIES = tuple(
     Entry(name, source, error, f"wrong/{name}", apart=name in APART)
     for name, (source, error) in FILES.items()

@@ -187,7 +187,7 @@ def _digits():
 """
 #: Of any of them: what is downloaded, and how large models and batches are.
 SMALLER: tuple[Rewrite, ...] = (
-    (r"(?:[\w.]+\.)?mnist\.load_data\((?:[^()]|\([^()]*\))*\)", "_digits()"),
+    (r"[\w.]*mnist\.load_data\((?:[^()]|\([^()]*\))*\)", "_digits()"),
     (r"Conv2D\((?:32|64), ", "Conv2D(4, "),
     (r"Dense\((?:128|256|64)\b", "Dense(8"),
     (r"\.batch\(128\)", ".batch(16)"),

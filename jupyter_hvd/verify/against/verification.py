@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
@@ -237,7 +238,7 @@ def verify_against(
         ranks = processes_of(job)
         refused += [name for p in ranks for name in p.record.refused]
         if job.code or len(ranks) < size:
-            check, fault = judge_ending(job, ranks, size, timeout)
+            check, fault = judge_ending(job, ranks, size, timeout, other.path.name)
             earlier = find_step_fault(own, ranks, mode or find_mode(own, ranks)[0], tolerance)
             if earlier is not None and len(ranks) == size:
                 check, fault = (
@@ -328,8 +329,14 @@ def processes_of(job: Run) -> tuple[Process, ...]:
     return tuple(map(process_of, job.records))
 
 
-def judge_ending(job: Run, ranks: tuple[Process, ...], size: int, timeout: float) -> tuple[Check, Fault | None]:  # fmt: skip
-    """What to say of ranks that did not all come to their end."""
+def judge_ending(
+    job: Run, ranks: tuple[Process, ...], size: int, timeout: float, program: str
+) -> tuple[Check, Fault | None]:
+    """What to say of ranks that did not all come to their end.
+
+    Args:
+        program: the name of its file.
+    """
     fault = find_exit_fault(ranks)
     ended = [p.record.rank for p in ranks]
     if fault is None and 0 < len(ranks) < size and not any(p.record.error for p in ranks):
@@ -340,8 +347,21 @@ def judge_ending(job: Run, ranks: tuple[Process, ...], size: int, timeout: float
     if fault is not None:
         check = Check(check.check, "fail", f"{fault}\n{check.detail}")
     elif job.code != TIMED_OUT:
-        fault = Fault("the ranks fail", "ending", last_line(job.report) or "no message")
+        who = "" if job.rank is None else f"rank {job.rank}: "
+        error = last_line(job.report) or "no message"
+        fault = Fault("the ranks fail", "ending", who + error, 0, line_in(job.report, program))
+        check = replace(check, detail=str(fault))
     return check, fault
+
+
+def line_in(traceback: str, program: str) -> str:
+    """The last line of a script that a traceback names; "" for none.
+
+    Args:
+        program: the name of its file.
+    """
+    found = re.findall(rf'File "(?:[^"]*/)?{re.escape(program)}", line (\d+)', traceback)
+    return f"{program}, line {found[-1]}" if found else ""
 
 
 def loss_curves(own: Process, ranks: tuple[Process, ...]) -> Curves:

@@ -67,12 +67,17 @@ FEW_SAMPLES, SAMPLES = 2, 4
 
 @dataclass(frozen=True)
 class Run:
-    """How some processes that ran a program ended, and the record of each that left one."""
+    """How some processes that ran a program ended, and the record of each that left one.
+
+    Attributes:
+        report, rank: the traceback of the rank that failed first, and which one that is; "" and None where none is known.
+    """
 
     code: int
     report: str
     records: tuple[Record, ...]
     stall: tuple[str, ...] = ()
+    rank: int | None = None
 
     @property
     def first(self) -> Record | None:
@@ -599,7 +604,7 @@ class Runner:
                 environment=environment,
             )
         records = records_of(folder, printed, told)
-        return Run(result.code, result.report, records, tuple(stalls))
+        return Run(result.code, result.report, records, tuple(stalls), result.rank)
 
     @contextmanager
     def once_more(
