@@ -131,7 +131,8 @@ class Observer:
         self._optimizer_lines: dict[int, str] = {}
         self._batch_lines: dict[str, None] = {}
         self._distribution_lines: dict[str, None] = {}
-        self._shard_lines: set[str] = set()
+        self._iterated: set[str] = set()
+        self._distributed: set[str] = set()
         self._suspended = 0
         self._reduced: list[Any] | None = None
         self._depth = 0
@@ -223,7 +224,7 @@ class Observer:
             normalizations=self._names_of(self._is_normalization),
             random_layers=self._names_of(draws_random_numbers),
             data_lines=tuple(self._distribution_lines or self._batch_lines),
-            shard_line="" if "" in self._shard_lines else min(self._shard_lines, default=""),
+            shard_line=self._shard_line(),
             stopped=self._stopped,
             **known,
         )
@@ -551,7 +552,7 @@ class Observer:
         @functools.wraps(iterate)
         def observed(dataset: Any) -> Any:
             if not self._counts["update"]:
-                self._shard_lines.add(shard_line_of(dataset))
+                self._iterated.add(shard_line_of(dataset))
             return iterate(dataset)
 
         return observed
@@ -566,17 +567,22 @@ class Observer:
                 return distribute(strategy, given, *args, **options)
             self._distribution_lines[line] = None
             if not callable(given):
-                self._shard_lines.add(line if is_sharded_by_tensorflow(given) else "")
+                self._distributed.add(line if is_sharded_by_tensorflow(given) else "")
                 return distribute(strategy, given, *args, **options)
 
             def made(context: Any) -> Any:
                 dataset = given(context)
-                self._shard_lines.add(shard_line_of(dataset))
+                self._distributed.add(shard_line_of(dataset))
                 return dataset
 
             return distribute(strategy, made, *args, **options)
 
         return observed
+
+    def _shard_line(self) -> str:
+        """Where the first data were sharded; "" where some were not. Of distributed datasets, workers iterate over copies."""
+        lines = self._distributed or self._iterated
+        return "" if "" in lines else min(lines, default="")
 
     def _note_optimizer(self, optimizer: Any) -> None:
         self._optimizer_lines[id(optimizer)] = line_now()
