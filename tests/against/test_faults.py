@@ -104,6 +104,23 @@ def test_weights() -> None:
     assert (found.kind, found.step) == ("weights not broadcast", 2)
 
 
+def test_a_first_step_that_is_overwritten() -> None:
+    """It makes the optimizer's state, and need not be averaged; all later ones must be."""
+    local = [replace(s, applied=s.gradients, after=WEIGHTS - 0.1 * s.gradients) for s in RANKS]  # type: ignore[operator]
+    original = process(*[OWN] * 3)
+    begun = [process(first, step, step) for first, step in zip(local, RANKS, strict=True)]
+    found = compare_ranks(original, begun, 1e-4)
+    assert found.fault is None
+    assert found.counts["averaged gradients"] == 2
+    apart = replace(RANKS[1], before=local[1].after)
+    kept = [process(local[0], RANKS[0]), process(local[1], apart)]
+    assert compare_ranks(original, kept, 1e-4).fault is not None
+    later = [process(first, first) for first in local]
+    found = compare_ranks(original, later, 1e-4)
+    assert found.fault is not None
+    assert (found.fault.kind, found.fault.step) == ("not averaged", 2)
+
+
 def test_data() -> None:
     epochs = process(*[OWN] * 4)
     shared = [process(*[step] * 4) for step in RANKS]

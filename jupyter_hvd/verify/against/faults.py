@@ -154,18 +154,19 @@ def walk(
     tolerance: float,
     paired: bool,
     ignored: frozenset[str] = frozenset(),
+    first: int = 0,
 ) -> Walk:
     """Compare step by step until the first fault.
 
     Args:
-        paired: each step is compared with that of the original.
+        paired: each step is compared with that of the original. first: how many steps are left out.
     """
     counts: Counter[str] = Counter()
     together = [original, *ranks] if paired else ranks
     largest = Scale(0.0)
     steps = min((len(p.steps) for p in together), default=0)
     equal_start = not steps or ranks_apart([p.steps[0].before for p in ranks]) is None
-    for index in range(steps):
+    for index in range(first, steps):
         moment = Moment(
             index + 1,
             original.steps[index] if paired else None,
@@ -214,14 +215,32 @@ def compare_with_original(
 
 
 def compare_ranks(original: Process, ranks: Sequence[Process], tolerance: float) -> Walk:
-    """Check what holds for data-parallel training whatever its batches: ranks average gradients, and stay equal."""
+    """Check what holds for data-parallel training whatever its batches: ranks average gradients, and stay equal.
+
+    A first step whose weights are overwritten with those of one rank may go without averaging: it makes the optimizer's state, as
+    in Horovod's elastic examples.
+    """
     checks = (
         (BEFORE, check_ranks_before),
         (RATE, check_rates_equal),
         (GRADIENTS, check_averaging),
         (UPDATE, check_ranks_after),
     )
-    return walk(original, ranks, checks, tolerance, paired=False)
+    found = walk(original, ranks, checks, tolerance, paired=False)
+    fault = found.fault
+    if fault is None or (fault.kind, fault.step) != ("not averaged", 1):
+        return found
+    if not is_first_step_overwritten(ranks):
+        return found
+    return walk(original, ranks, checks, tolerance, paired=False, first=1)
+
+
+def is_first_step_overwritten(ranks: Sequence[Process]) -> bool:
+    """Whether ranks have different weights after their first step, and equal ones when the second begins."""
+    if any(len(p.steps) < 2 for p in ranks):
+        return False
+    after, before = [p.steps[0].after for p in ranks], [p.steps[1].before for p in ranks]
+    return ranks_apart(after) is not None and ranks_apart(before) is None
 
 
 # Variables
