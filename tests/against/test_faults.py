@@ -104,6 +104,21 @@ def test_weights() -> None:
     assert (found.kind, found.step) == ("weights not broadcast", 2)
 
 
+def test_ranks_that_draw_the_same_examples_with_equal_seeds() -> None:
+    """Each rank takes as many examples as there are: so many may never be drawn, whatever the number of ranks."""
+    rng = np.random.default_rng(0)
+    examples = np.arange(64.0)
+    own = process(*[replace(OWN, rows=rng.permutation(examples)) for _ in range(2)])
+    drawn = [replace(OWN, rows=rng.choice(examples, 16)) for _ in range(5)]
+    never = 64 - len(np.unique(np.concatenate([step.rows for step in drawn])))
+    assert never > 13
+    assert find_data_fault(own, [process(*drawn)] * 4)[0] is None
+    half = [replace(OWN, rows=examples[:16]), replace(OWN, rows=examples[16:32])] * 8
+    found = find_data_fault(own, [process(*half)] * 2)[0]
+    assert found is not None
+    assert "32 of 64 examples of one process are never taken" in found.detail
+
+
 def test_a_first_step_that_is_overwritten() -> None:
     """It makes the optimizer's state, and need not be averaged; all later ones must be."""
     local = [replace(s, applied=s.gradients, after=WEIGHTS - 0.1 * s.gradients) for s in RANKS]  # type: ignore[operator]
@@ -128,7 +143,7 @@ def test_data() -> None:
     assert not have_same_data(shared)
     assert have_same_data([shared[0], shared[0]])
     assert compare_with_original(epochs, [shared[0], shared[0]], 1e-4).unjudged
-    half = find_data_fault(epochs, [shared[0], shared[0]])[0]
+    half = find_data_fault(epochs, [process(*[RANKS[0]] * 8)] * 2)[0]
     assert half is not None
     assert half.kind == "other data on a rank"
     foreign = process(replace(RANKS[1], rows=ROWS[1::2] + 0.5))

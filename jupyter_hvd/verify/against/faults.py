@@ -377,7 +377,9 @@ def find_data_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fault 
     if original.record.stopped or any(p.record.stopped for p in ranks):
         return None, ""
     never = int(np.sum((taken == 0) & (wanted > 0)))
-    if never > most_never_drawn(len(examples), int(taken.sum())):
+    # With equal seeds, ranks that draw their examples at random draw the same ones.
+    draws = len(ranks[0].rows) if have_same_data(ranks) else int(taken.sum())
+    if never > most_never_drawn(len(examples), draws):
         detail = f"{never} of {len(examples)} examples of one process are never taken"
         return Fault("other data on a rank", DATA, detail, 0, ranks[0].data_line), ""
     if np.max(np.abs(taken - wanted)) > 1:

@@ -339,7 +339,8 @@ def judge_ending(
     """
     fault = find_exit_fault(ranks)
     ended = [p.record.rank for p in ranks]
-    if fault is None and 0 < len(ranks) < size and not any(p.record.error for p in ranks):
+    by_themselves = not any(p.record.error or p.record.stopped for p in ranks)
+    if fault is None and 0 < len(ranks) < size and by_themselves:
         begun = max(p.begun for p in ranks)
         detail = f"rank {ended[0]} ends after {begun} steps, and others do not"
         fault = Fault("early exit on one rank", COUNT, detail, begun + 1)

@@ -1,4 +1,4 @@
-"""Programs that are refused before anything runs."""
+"""What is said of programs before anything runs, and of ranks that do not come to their end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import pytest
 
 from jupyter_hvd.documents import Script, load
 from jupyter_hvd.files import UnusableInputError
+from jupyter_hvd.launchers.job import TIMED_OUT
 from jupyter_hvd.verify.against.programs import names_processes, require_processes, require_python
+from jupyter_hvd.verify.against.steps import process_of
+from jupyter_hvd.verify.against.verification import judge_ending, line_in
+from jupyter_hvd.verify.exact.records import Record
+from jupyter_hvd.verify.exact.verification import Run
 
 RIGHT = sorted((Path(__file__).parent / "right").glob("*.py"))
 
@@ -52,3 +57,20 @@ def test_programs_whose_text_connects_no_processes() -> None:
     assert all(names_processes(load(path)) for path in RIGHT)
     originals = (Path(__file__).parent / "originals").glob("*.py")
     assert not any(names_processes(load(path)) for path in originals)
+
+
+def test_a_rank_that_was_stopped_has_not_left_early() -> None:
+    """Where it ends after as many steps as were asked for, the other one may only be slow."""
+    for stopped, kind in (("steps", None), ("", "early exit on one rank")):
+        record = Record(rank=1, stopped=stopped)
+        job = Run(TIMED_OUT, "", (record,))
+        check, fault = judge_ending(job, (process_of(record),), 2, 100.0, "train.py")
+        assert (fault.kind if fault else None) == kind
+        assert check.status == ("fail" if kind else "unknown")
+
+
+def test_the_line_of_a_failure() -> None:
+    text = 'File "/tmp/a/train.py", line 3\n File "/tmp/b/model.py", line 9\n File "/tmp/a/train.py", line 7, in f\nKeyError: 1'
+    assert line_in(text, "train.py") == "train.py, line 7"
+    assert line_in(text, "other.py") == ""
+    assert line_in(text, "rain.py") == ""
