@@ -6,8 +6,9 @@ import type { IPanel } from './panel';
 
 /** The variables of all workers: those that differ first. */
 export function AllVariables({ panel }: { panel: IPanel }): JSX.Element {
+  const { trans } = panel;
   return (
-    <Variables panel={panel} columns={[panel.trans.__('On')]}>
+    <Variables panel={panel} columns={[trans.__('On')]}>
       {variable => <AllRows key={variable.name} variable={variable} panel={panel} />}
     </Variables>
   );
