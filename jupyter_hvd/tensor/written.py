@@ -121,7 +121,8 @@ class WrittenFunction(TensorFunction):
     @property
     def _context(self) -> Context:
         lists = frozenset(x for x, value in self._given.items() if self._is_list(x, value))
-        return Context(self._given, self._outside, lists)
+        signed = frozenset(x for x, value in self._given.items() if signature.has_negative(value))
+        return Context(self._given, self._outside, lists, signed)
 
     def _trace_named(self, types: tuple[Parameter, ...], _captured: Captured) -> Named | Undecided:
         found = trace_named(self.__name__, self._rewritten, types, self._context)
@@ -140,7 +141,8 @@ class WrittenFunction(TensorFunction):
     def _resolved(self, arguments: Mapping[str, Any] | None) -> Instance:
         types = tuple(self._parameter(x, arguments) for x in self._annotated)
         lists = [x for x, value in (arguments or {}).items() if self._is_list(x, value)]
-        captured = (*self.captured(), *lists)
+        signed = [x for x, value in (arguments or {}).items() if signature.has_negative(value)]
+        captured = (*self.captured(), *lists, "", *signed)
         found, refused = self._first_named(types, captured, arguments), None
         while True:
             sizes = None
@@ -261,6 +263,8 @@ def _contents(value: Any, depth: int) -> Any:
     if is_data(value):  # a parameter, of which only the type counts
         with suppress(TensorError):  # which the program gets where it reads it
             return kind, signature.observed("x", value)
+    if isinstance(value, set | frozenset):
+        return kind, frozenset(value)
     if depth and isinstance(value, Mapping):
         return kind, tuple((x, _contents(part, depth - 1)) for x, part in value.items())
     if depth and isinstance(value, list | tuple):

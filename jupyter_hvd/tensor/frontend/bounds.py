@@ -127,17 +127,19 @@ def _check_lookup(lookup: Lookup, env: Environment, data: Mapping[str, Any]) -> 
     if not offset.names & {*index_names(lookup.binders)} and entries.size:
         low, high = int(entries.min()), int(entries.max())
         moved = offset.evaluate(env.integers)
-        if low + moved >= 0 and high + moved < size.evaluate(env.integers):
+        n = size.evaluate(env.integers)
+        if (-n if lookup.wraps else 0) <= low + moved and high + moved < n:
             return
     for _ in points(lookup.binders, lookup.condition, env):
         where = tuple(a.evaluate(env.integers) for a in lookup.arguments)
         entry = int(entries[where]) + offset.evaluate(env.integers)
-        if not 0 <= entry < size.evaluate(env.integers):
+        n = size.evaluate(env.integers)
+        if not (-n if lookup.wraps else 0) <= entry < n:
             spelt = ", ".join(map(str, where))
             raise TensorError(
-                f"{lookup.relation}[{spelt}] is {int(entries[where])}, which reads index {entry} "
-                f"of {size.evaluate(env.integers)} entries",
-                "index arrays count from 0; a negative entry does not count from the end",
+                f"{lookup.relation}[{spelt}] is {int(entries[where])}, which reads index {entry} of {n} entries",
+                "negative entries of a parameter count from the end; where they come from outside, or something is taken away "
+                "from them, write `(k - 1) % len(x)`",
                 lookup.place,
             )
 

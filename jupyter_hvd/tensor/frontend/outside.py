@@ -24,6 +24,7 @@ from ..reference.evaluate import Environment, evaluate
 from .signature import is_abstract, sizes_of
 
 Arguments = Mapping[str, Any]
+EXACT = 2.0**53  # integers up to which all are floats
 AS_FLOATS = "as floats"  # a step from an array of integers to one of floats
 
 
@@ -128,10 +129,22 @@ def _part(value: Any, key: Any, is_attribute: bool) -> Any:
     if isinstance(key, OnHost | Computed):
         return key(value)
     if key is AS_FLOATS:
-        return (value if hasattr(value, "astype") else np.asarray(value)).astype(float)
+        return _as_floats(value if hasattr(value, "astype") else np.asarray(value))
     if isinstance(value, Laid) and value.form.names and not isinstance(key, int):
         return value[value.form.names.index(key)]
     return getattr(value, key) if is_attribute else value[key]
+
+
+def _as_floats(integers: Any) -> Any:
+    """Integers as floats, which hold them exactly; TensorError where they do not."""
+    floats = integers.astype(float)
+    wide = isinstance(integers, np.ndarray) and integers.dtype.itemsize == 8
+    if wide and floats.size and np.abs(floats).max() > EXACT:
+        raise TensorError(
+            "an array of integers that the program computes with has one beyond 2**53, which floats do not hold exactly",
+            "subtract what they have in common before the call: `k - k.min()`",
+        )
+    return floats
 
 
 class ArrayMet(Exception):  # noqa: N818 - no error

@@ -125,6 +125,13 @@ def is_abstract(value: Any) -> bool:
     return jax is not None and isinstance(value, jax.core.Tracer)
 
 
+def has_negative(value: Any) -> bool:
+    """Whether a value is an array of integers that are known, and one is negative."""
+    if getattr(getattr(value, "dtype", None), "kind", "") != "i" or is_abstract(value):
+        return False
+    return value.size > 0 and value.ndim > 0 and int(value.min()) < 0
+
+
 def static(name: str) -> str:
     """How JAX passes an integer as what it is."""
     return f'tell JAX that it is known: `jax.jit(f.jax, static_argnames="{name}")`'

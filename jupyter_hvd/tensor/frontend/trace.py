@@ -73,12 +73,13 @@ def listed(stand_in_: Any, levels: int) -> None:
 @dataclass(frozen=True)
 class Context:
     """What tracing takes beside types: what is given for parameters that are no tensors, the names that arrays from outside
-    have, which it adds to, and the parameters that are given as lists.
+    have, which it adds to, the parameters that are given as lists, and those of which an integer is negative.
     """
 
     given: Mapping[str, Any]
     outside: dict[Reference, str]
     lists: frozenset[str] = frozenset()
+    signed: frozenset[str] = frozenset()
 
 
 def trace(
@@ -235,7 +236,7 @@ def _traced(
     names = {name: reference for reference, name in context.outside.items()}
     tracer.outside, tracer.argument_values = context.outside, context.given
     tracer.arguments = {p.name: stand_in(tracer, *p, None) for p in tensors(parameters)}
-    tracer.parameters = tensors(parameters)
+    tracer.parameters, tracer.signed = tensors(parameters), context.signed
     for x in context.lists & tracer.arguments.keys():
         listed(tracer.arguments[x], np.ndim(context.given[x]))
     arguments = {

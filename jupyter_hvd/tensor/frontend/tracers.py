@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
 
+import numpy as np
+
 from ..language.affine import Affine
 from ..language.errors import Place, TensorError
-from ..language.predicates import TRUE, Predicate, Related
-from ..language.terms import Term
+from ..language.predicates import TRUE, Predicate
+from ..language.terms import Binders, Term
 from ..language.types import (
     Array,
     IndexArray,
@@ -57,6 +59,8 @@ class Tracing(Protocol):
     def several(self, values: Any) -> list[Any]: ...
 
     def attribute(self, value: Any, name: str) -> Any: ...
+
+    def looked_up(self, relation: str, arguments: tuple[Affine, ...], offset: Affine) -> Index: ...
 
 
 class Value:
@@ -156,25 +160,54 @@ class Crossed:
 Case = tuple[Predicate, Affine]
 
 
-class WholeNumber:
-    """A stand-in for an integer that a program computes with beside its numbers: where indices and sizes decide it, `cases`
-    says what it is where, and exactly one of them holds.
+@dataclass(frozen=True)
+class Sought:
+    """What is known of an integer that is affine nowhere: an entry of an index array, a quotient or a remainder of an index.
+
+    `compare` says by a predicate how it compares with an affine expression, None where only numbers can. `meet` says where it is
+    one, over indices of its own of which exactly one tuple fits. `check` notes that it must be below a size. It does not exceed
+    the size `most`, and `move` adds to it. One that is `signed` may count from the end, and one that is
+    `lowered`, `src[e] - 1`, may do so under a condition.
     """
 
-    tracer: Tracing
-    cases: tuple[Case, ...] | None = None
+    words: str
+    refusal: tuple[str, str]
+    number: Callable[[], Term]
+    compare: Callable[[str, Affine], Predicate | None]
+    meet: Callable[[Affine], tuple[Binders, Predicate]]
+    check: Callable[..., None]
+    most: Callable[[], Affine | None]
+    signed: bool = False
+    lowered: bool = False
+    within: tuple[Affine, Affine] | None = None
+    move: Callable[[Affine], Index] | None = None
+    division: tuple[str, Affine, Affine] | None = None
+
+
+class Index:
+    """A stand-in for an integer that indices, sizes and index arrays decide.
+
+    Where it is affine, `cases` says what it is where, and exactly one of them holds; a largest or smallest has its `ends`, and
+    `extreme` is "maximum" or "minimum". Anything else is `sought`.
+    """
+
+    def __init__(
+        self,
+        tracer: Tracing,
+        affine: Affine | None = None,
+        cases: tuple[Case, ...] | None = None,
+        extreme: str = "",
+        ends: Sequence[Affine] = (),
+        sought: Sought | None = None,
+    ) -> None:
+        self.tracer = tracer
+        self.cases = cases if affine is None else ((TRUE, affine),)
+        self.extreme = extreme
+        self.ends = tuple(ends)
+        self.sought = sought
 
     def __bool__(self) -> bool:
         raise self.tracer.error("an integer is no condition", "compare it: `i == 0`")
-
-
-class Index(WholeNumber):
-    """A stand-in for an integer: an index, a size, or an affine expression of them."""
-
-    def __init__(self, tracer: Tracing, affine: Affine) -> None:
-        self.tracer = tracer
-        self.affine = affine
-        self.cases = ((TRUE, affine),)
 
     def __index__(self) -> int:
         raise self.tracer.error(
@@ -185,54 +218,22 @@ class Index(WholeNumber):
     __float__ = __index__
 
 
-class Piecewise(WholeNumber):
-    """A stand-in for an integer that is affine on each of several cases, of which exactly one holds; where it is the largest
-    or smallest of `ends`, `extreme` is "maximum" or "minimum".
-    """
-
-    def __init__(
-        self,
-        tracer: Tracing,
-        cases: tuple[Case, ...],
-        extreme: str = "",
-        ends: Sequence[Affine] = (),
-    ) -> None:
-        self.tracer = tracer
-        self.cases: tuple[Case, ...] = cases
-        self.extreme = extreme
-        self.ends = tuple(ends)
+def affine_of(value: Any) -> Affine | None:
+    """The affine expression that an integer is everywhere; None for anything else."""
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return Affine.of(int(value))
+    cases = value.cases if isinstance(value, Index) else None
+    return cases[0][1] if cases is not None and len(cases) == 1 else None
 
 
-class IndexEntry(WholeNumber):
-    """A stand-in for an entry of an index array, `src[e]`, plus an offset."""
-
-    def __init__(
-        self, tracer: Tracing, relation: str, arguments: tuple[Affine, ...], offset: Affine
-    ) -> None:
-        self.tracer = tracer
-        self.relation = relation
-        self.arguments = arguments
-        self.offset = offset
-
-    def equals(self, a: Affine) -> Predicate:
-        return Related(self.relation, (*self.arguments, a - self.offset))
+def several_cases(value: Any) -> TypeGuard[Index]:
+    """Whether a value is an integer that is affine case by case."""
+    return isinstance(value, Index) and value.cases is not None and len(value.cases) > 1
 
 
-class Divided(WholeNumber):
-    """A stand-in for `a % n` or `a // n` of an index."""
-
-    def __init__(self, tracer: Tracing, op: str, affine: Affine, divisor: Affine) -> None:
-        self.tracer = tracer
-        self.op = op
-        self.affine = affine
-        self.divisor = divisor
-
-    def refused(self) -> TensorError:
-        return self.tracer.error(
-            f"`{self.op}` makes this index not affine",
-            "use i, n, constants, +, - and constant multiples, or read an entry there, `x[(i + 1) % n]`; "
-            "for anything else pass an index array",
-        )
+def sought_of(value: Any) -> Sought | None:
+    """What is known of an integer that is affine nowhere; None for anything else."""
+    return value.sought if isinstance(value, Index) else None
 
 
 class Condition:
@@ -308,9 +309,9 @@ class Data:
             steps = (*self.steps, OnHost("add", (offset.constant,)))
         return Data(self.tracer, self.name, self.type, self.own, self.places, there, steps)
 
-    def entry(self, at: Sequence[Affine]) -> IndexEntry:
+    def entry(self, at: Sequence[Affine]) -> Index:
         """The entry of an array of integers at these indices."""
-        return IndexEntry(self.tracer, self.name, self.places(at), self.offset)
+        return self.tracer.looked_up(self.name, self.places(at), self.offset)
 
     @property
     def shape(self) -> tuple[Index, ...]:
@@ -363,10 +364,8 @@ def kind(value: Any) -> str:
             return describe(value.type, value.tracer.spelt)
         case Condition():
             return "a condition"
-        case IndexEntry():
-            return "an entry of an index array"
-        case WholeNumber():
-            return "an index"
+        case Index():
+            return "an index" if value.sought is None else value.sought.words
         case Data():
             return f"`{value.name}`"
         case Selected():

@@ -178,7 +178,7 @@ def take_along_axis(t: Any, arr: Any, indices: Any, axis: Any = -1) -> Any:
         mine = [ZERO if n == ONE else a for n, a in zip(dims, at, strict=True)]
         row = t.build([dims[k]], lambda j: t.read(x, *mine[:k], j, *mine[k + 1 :]), x)
         if data:
-            return t._gathered(row, t._looked_up(indices, there), dims[k])
+            return t._gathered(row, indices.entry(there), dims[k])
         return t.found(row, t.read(indices, *there).of_nature(indices.nature))
 
     return t.build(out, entry, x) if data else t.build(out, entry, x, indices)
@@ -199,7 +199,7 @@ def one_hot(t: Any, x: Any, num_classes: Any) -> Any:
         raise t.error("`one_hot` takes an array of integers", "pass the labels as one")
 
     def holds(*at: Affine) -> Any:
-        return t._looked_up(x, at[:-1]).equals(at[-1])
+        return t.equals(x.entry(at[:-1]), at[-1])
 
     return t.condition_array([*x.dims, classes], holds)
 
@@ -228,7 +228,7 @@ def bincount(t: Any, x: Any, weights: Any = None, minlength: Any = None, length:
             "pass the places as an array of integers, and how many bins: `np.bincount(src, w, minlength=m)`",
         )
     if data and length is None:
-        t.within(x, t.size_of(bins))
+        t.in_range(x, t.size_of(bins))
     w = t.build(dims, lambda *_: t.whole(1)) if weights is None else weights
     return segment_sum(t, w, x, bins)
 

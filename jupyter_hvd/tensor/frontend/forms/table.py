@@ -69,6 +69,8 @@ class Form:
             t.viewing(arguments[0], made)
         if self.name in KEEPING:
             t.like(made, arguments[0], self.name in PLACED)
+        if self.name in OF_INTEGERS:
+            t.of_integers_alone(made, arguments, self.name in ORDERED)
         if self.name in TRUTHS:
             t.as_truth(made)
         return made
@@ -108,6 +110,27 @@ OF_ARRAYS = (
 #: What gives entries of an array, or 0: conditions of conditions, whole numbers of whole numbers.
 PLACED = ("roll", "repeat", "tile", "delete", "take", "rot90")
 KEEPING = ("tril", "triu", *PLACED)
+#: What gives entries of an array in another order, or one of them.
+ORDERED = ("sort", "max", "min", "amax", "amin")
+#: What gives integers of integers.
+OF_INTEGERS = (
+    *(
+        "sum",
+        "prod",
+        "cumsum",
+        "cumprod",
+        "diff",
+        "dot",
+        "abs",
+        "absolute",
+        "negative",
+        "square",
+        "sign",
+    ),
+    *("add", "subtract", "multiply", "floor_divide", "mod", "remainder", "maximum", "minimum"),
+    *("concatenate", "stack", "hstack", "vstack", "append"),
+    *ORDERED,
+)
 #: What makes whole numbers.
 WHOLE = ("zeros", "ones", "eye", "identity", "tri", "zeros_like", "ones_like", "one_hot")
 #: What gives conditions.

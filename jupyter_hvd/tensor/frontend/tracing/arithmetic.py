@@ -13,7 +13,7 @@ from ...language.errors import TensorError
 from ...language.function import named
 from ...language.predicates import TRUE, conj
 from ...language.terms import Add, Call, Const, Guard, Mul, Term
-from ..tracers import Condition, Data, Divided, Index, IndexEntry, Nature, Piecewise, Value
+from ..tracers import Condition, Data, Nature, Value, affine_of, several_cases, sought_of
 from .conditions import is_index_array
 from .loops import Loops
 from .packing import guarded
@@ -28,12 +28,15 @@ class Arithmetic(Loops):
         self.at(k)
         if isinstance(value, int | float | Fraction):
             return -value
-        value = self.integers_as_numbers(value)
-        if isinstance(value, Index):
-            return Index(self, value.affine * -1)
-        if isinstance(value, Piecewise):
+        if self.cases_of(value) is not None:
             return self.of_cases((value,), lambda a: [(TRUE, a * -1)])
-        return self.negative(value)
+        value = self.integers_as_numbers(value)
+        made = self.negative(value)
+        if numbers_of(value) != "int":
+            return made
+        return made.of_nature(
+            Nature(numbers="int", within=_moved("-", range_of(0), range_of(value)))
+        )
 
     def negative(self, value: Any) -> Value:
         """`-x` of numbers and, entry by entry, arrays: `-1·x`."""
@@ -54,33 +57,24 @@ class Arithmetic(Loops):
             if op not in _PYTHON:
                 raise self._unknown(op)
             return _PYTHON[op](left, right)
-        if isinstance(left, Piecewise) or isinstance(right, Piecewise):
-            made = self._piecewise_arithmetic(op, left, right)
-            if made is not None:
-                return made
-        left, right = self._divided_out(left), self._divided_out(right)
         if op in "+*" and any(isinstance(x, Data) and x.lists for x in (left, right)):
             left, right = (self._as_list(x) for x in (left, right))
         if op == "+" and is_index_array(right):
             left, right = right, left
-        if op in ("+", "-") and is_index_array(left) and isinstance(right, int | Index):
-            return left.moved(self.affine(right, "an index") * (1 if op == "+" else -1))
-        if not (
-            op in ("+", "-") and all(isinstance(x, IndexEntry | Index | int) for x in (left, right))
-        ):
-            left, right = self.integers_as_numbers(left), self.integers_as_numbers(right)
-        if isinstance(left, Index | IndexEntry | int) and isinstance(
-            right, Index | IndexEntry | int
-        ):
-            return self._index_arithmetic(op, left, right)
+        offset = affine_of(right)
+        if op in ("+", "-") and is_index_array(left) and offset is not None:
+            return left.moved(offset * (1 if op == "+" else -1))
+        if (integer := self._integer_arithmetic(op, left, right)) is not None:
+            return integer
+        left, right = self.integers_as_numbers(left), self.integers_as_numbers(right)
         if op == "&" or op == "|":
             return self.both(k, left, right) if op == "&" else self.either(k, left, right)
         if op in "+*" and (lists_of(left) or lists_of(right)):
             if op == "+" and lists_of(left) and lists_of(right):
                 return self.joined_lists(left, right)
-            if op == "*" and isinstance(left, int | Index):
+            if op == "*" and affine_of(left) is not None:
                 left, right = right, left
-            if op == "*" and isinstance(right, int | Index):
+            if op == "*" and affine_of(right) is not None:
                 return self.repeated_list(left, right)
         if isinstance(left, tuple) and op in "+*" and isinstance(right, tuple | int):
             return _PYTHON[op](left, right)
@@ -94,7 +88,10 @@ class Arithmetic(Loops):
         if op == "@":
             return self.matmul(left, right)
         made = self.computed(op, left, right)
-        if op in ("+", "-", "*", "%") and all(numbers) and (op != "%" or "bool" not in numbers):
+        whole = op in ("+", "-", "*", "%", "//") and (
+            op not in ("%", "//") or "bool" not in numbers
+        )
+        if whole and all(numbers):
             kept = "bool" if numbers == ("bool", "bool") else "int"
             within = _moved(op, range_of(left), range_of(right)) if kept == "int" else None
             made.of_nature(replace(made.nature, numbers=kept, within=within))
@@ -224,70 +221,49 @@ class Arithmetic(Loops):
             value = self.chosen(mask(), value, inside)
         return value.term
 
-    def _divided_out(self, value: Any) -> Any:
-        """`i % 2`, `i // 2` and `max(i, j)` as numbers to compute with."""
-        if not isinstance(value, Divided | Piecewise):
-            return value
-        made = Value(self, self.pack(value)[0])
-        return made.of_nature(Nature(numbers="int", within=range_of(value)))
-
-    def _piecewise_arithmetic(self, op: str, left: Any, right: Any) -> Any:
-        """Sums, differences and constant multiples of integers, case by case; None for anything else."""
-        one, two = self.cases_of(left), self.cases_of(right)
-        if one is None or two is None or op not in ("+", "-", "*"):
+    def _integer_arithmetic(self, op: str, left: Any, right: Any) -> Any:
+        """Arithmetic of integers that is one again, or a number where both are affine; None for anything else."""
+        if op == "+" and sought_of(right) is not None:
+            left, right = right, left
+        a, b, sought = affine_of(left), affine_of(right), sought_of(left)
+        if sought is not None and sought.move is not None and b is not None and op in ("+", "-"):
+            return sought.move(b if op == "+" else b * -1)
+        if self.cases_of(left) is None or self.cases_of(right) is None:
             return None
-        if op == "*" and not (isinstance(left, int) or isinstance(right, int)):
+        factor = next((x for x in (a, b) if x is not None and x.is_constant), None)
+        if op in ("+", "-") or (op == "*" and factor is not None):
+
+            def combined(x: Affine, y: Affine) -> Affine:
+                if op == "*" and factor is not None:
+                    return (y if factor is a else x) * factor.constant
+                return x + y if op == "+" else x - y
+
+            made = self.of_cases((left, right), lambda x, y: [(TRUE, combined(x, y))])
+            moved, by = (left, b) if several_cases(left) else (right, a)
+            grows = op == "+" or (op == "-" and moved is left)
+            if several_cases(made) and moved.extreme and by is not None and grows:
+                made.extreme = moved.extreme
+                made.ends = tuple(combined(end, by) for end in moved.ends)
+            return made
+        if a is None or b is None:
             return None
-
-        def combined(a: Affine, b: Affine) -> Affine:
-            if op == "*":
-                return b * a.constant if isinstance(left, int) else a * b.constant
-            return a + b if op == "+" else a - b
-
-        made = self.of_cases((left, right), lambda a, b: [(TRUE, combined(a, b))])
-        moved = left if isinstance(left, Piecewise) else right
-        if (
-            isinstance(made, Piecewise)
-            and moved.extreme
-            and (op == "+" or (op == "-" and moved is left))
-        ):
-            other = self.cases_of(right if moved is left else left) or ()
-            if len(other) == 1:
-                ends = [combined(a, other[0][1]) for a in moved.ends]
-                return self.piecewise(made.cases, (moved.extreme, ends))
-        return made
-
-    def _index_arithmetic(self, op: str, left: Any, right: Any) -> Any:
-        if isinstance(left, IndexEntry) or isinstance(right, IndexEntry):
-            if op == "+" and isinstance(right, IndexEntry):
-                left, right = right, left
-            if isinstance(right, IndexEntry):
-                return self.binary(self.here, op, *map(self.integers_as_numbers, (left, right)))
-            offset = self.affine(right, "an index")
-            moved = left.offset + offset if op == "+" else left.offset - offset
-            return IndexEntry(self, left.relation, left.arguments, moved)
-        a, b = self.affine(left, "an index"), self.affine(right, "an index")
+        inner = {i for i, _ in self.binders}
+        x, y = self.index_term(a), self.index_term(b)
         match op:
-            case "+":
-                return Index(self, a + b)
-            case "-":
-                return Index(self, a - b)
-            case "*" if a.is_constant or b.is_constant:
-                return Index(self, b * a.constant if a.is_constant else a * b.constant)
-            case "/" | "**":
-                x, y = (self._size_as_number(Index(self, side)) for side in (a, b))
-                return Value(self, self._quotient(x, y)) if op == "/" else self._power(x, y)
+            case "/":
+                return Value(self, self._quotient(x, y))
+            case "**":
+                return self._power(x, y)
             case "*":
-                x, y = (self._size_as_number(Index(self, side)) for side in (a, b))
-                return Value(self, self.times(x, y))
-            case "//" | "%" if not (a.names | b.names) & {i for i, _ in self.binders}:
+                return Value(self, self.times(x, y)).of_nature(Nature(numbers="int"))
+            case "//" | "%" if not (a.names | b.names) & inner:
                 if divisor := self.number(b):
                     return _PYTHON[op](self.number(a), divisor)
                 raise self.error("this divides by zero")
-            case "//" | "%" if not b.names & {i for i, _ in self.binders}:
+            case "//" | "%" if not b.names & inner:
                 if b == Affine.of(0):
                     raise self.error("this divides by zero")
-                return Divided(self, op, a, b)
+                return self.divided(op, a, b)
         raise self.error(
             f"`{op}` makes this index not affine",
             "use i, n, constants, +, - and constant multiples; for anything else pass an index array",
@@ -306,6 +282,9 @@ def _moved(op: str, left: Range | None, right: Range | None) -> Range | None:
     if op == "%":
         known = first + 1 == end and first.constant >= 0 and all(c > 0 for _, c in first.terms)
         return (Affine.of(0), first) if known and first != Affine.of(0) else None
+    if op == "//":
+        known = first + 1 == end and first.is_constant and first.constant > 0
+        return (Affine.of(0), below) if known and low == Affine.of(0) else None
     if first + 1 != end or not first.is_constant:
         (low, below), (first, end) = (first, end), (low, below)
     if first + 1 != end or not first.is_constant or first.constant < 0:

@@ -63,7 +63,18 @@ from ..outside import (
     parts_of,
 )
 from ..signature import has_no_counterpart, observed
-from ..tracers import Barred, Data, Index, Nature, Selected, Value, data_help, is_tuple, kind
+from ..tracers import (
+    Barred,
+    Data,
+    Index,
+    Nature,
+    Selected,
+    Value,
+    affine_of,
+    data_help,
+    is_tuple,
+    kind,
+)
 from .conditions import as_truth
 from .loops import Iteration
 from .packing import is_rounded
@@ -278,6 +289,17 @@ class Tracer(Selections):
         range_ = range_of(of) if within else None
         made.of_nature(replace(made.nature, numbers=numbers_of(of), within=range_))
 
+    def of_integers_alone(self, made: Any, values: Sequence[Any], ordered: bool) -> None:
+        """What is made of integers and nothing else is one, or an array of them; between the same ends where it is `ordered`."""
+        flat = [
+            x for value in values for x in (value if isinstance(value, list | tuple) else [value])
+        ]
+        if not isinstance(made, Value) or made.nature.numbers or not flat:
+            return
+        if all(numbers_of(value) == "int" for value in flat):
+            within = range_of(flat[0]) if ordered else None
+            made.of_nature(replace(made.nature, numbers="int", within=within))
+
     def counted(self, value: Value) -> Value:
         """An array of integers, as NumPy has it."""
         return value.of_nature(Nature(numbers="int", within=value.nature.within))
@@ -294,7 +316,7 @@ class Tracer(Selections):
     def as_sizes(self, values: Sequence[Any]) -> list[Affine] | None:
         """Whole numbers and sizes as sizes; None where one is something else."""
         values = [self._as_size(value) for value in values]
-        if any(not isinstance(x, int | Index) or isinstance(x, bool) for x in values):
+        if any(affine_of(x) is None for x in values):
             return None
         return [self.size_of(x) for x in values]
 
@@ -462,6 +484,8 @@ class Tracer(Selections):
                 "`sorted` by a key",
                 "take the order of an array: `order = np.argsort(x)`, `y[order]`",
             )
+        if isinstance(values, Data) and isinstance(values.type, TupleSet) and not reverse:
+            return self.table_of(values)
         made = self.in_order_of_size(values, reverse)
         return made.of_nature(replace(made.nature, lists=1)) if isinstance(made, Value) else made
 
@@ -546,7 +570,7 @@ class Tracer(Selections):
     def length(self, value: Any) -> Any:
         """`len(x)`: a number of parts, or the size of the first axis as an index expression."""
         value = self._structure(value)
-        if isinstance(value, tuple | list | dict):
+        if isinstance(value, tuple | list | dict | set | frozenset):
             return len(value)
         if isinstance(value, Data):
             table = self.table_of(value) if isinstance(value.type, TupleSet) else value
@@ -628,7 +652,7 @@ class Tracer(Selections):
             return None
         reference = Reference(None, ARGUMENTS).entry(Computed(term, given))
         made = self._array_from_outside(reference, reference.value(self.argument_values))
-        return cast("Index", made).affine
+        return affine_of(made)
 
     def on_host(self, data: Any, function: str, *given: Any, **named: Any) -> Any:
         """What a function of NumPy's makes of integers or conditions that are data, computed before each call: for how many
@@ -860,7 +884,7 @@ class Tracer(Selections):
         """The parameter that an argument of a call fits."""
         if isinstance(value, Data):
             return Parameter(name, value.type, None)
-        if isinstance(value, Index):
+        if isinstance(value, Index) and affine_of(value) is not None:
             return Parameter(name, Integer(), None)
         term, layout = self.pack(value)
         return Parameter(name, term.type, layout)
@@ -891,8 +915,8 @@ class Tracer(Selections):
             if isinstance(value, Value) and isinstance(value.type, Array):
                 for size in self.dims(value):
                     self.number(size)
-            elif isinstance(value, Index):
-                self.number(value.affine)
+            elif (a := affine_of(value)) is not None:
+                self.number(a)
         if self.recurrences > RECURRENCES or len(self.stack) > LONG:
             raise self.error(
                 f"`{name}` calls itself without end, or more than {RECURRENCES} times",

@@ -20,9 +20,6 @@ from ...language.predicates import (
     compare,
     conj,
     disj,
-    exists,
-    fresh,
-    in_range,
     negate,
 )
 from ...language.terms import (
@@ -46,16 +43,13 @@ from ..tracers import (
     Case,
     Condition,
     Data,
-    Divided,
     Index,
-    IndexEntry,
     Nature,
-    Piecewise,
     Shares,
     Value,
-    WholeNumber,
     describe,
     kind,
+    sought_of,
 )
 from .packing import guarded, is_counting, is_numpy_scalar, is_truth
 from .wholes import Wholes, lists_of, nature_of, numbers_of, range_of
@@ -231,51 +225,28 @@ class Conditions(Wholes):
             inside = self._contains(left, right)
             if isinstance(inside, bool):
                 return inside == (op == "in")
-            return inside if op == "in" else Condition(self, self._negation(inside.predicate))
+            return inside if op == "in" else self._negated(inside)
         if op in ("==", "!=") and (is_index_array(left) or is_index_array(right)):
             data, other = (left, right) if is_index_array(left) else (right, left)
-            if is_index_array(other) or isinstance(other, IndexEntry):
+            if is_index_array(other) or sought_of(other):
                 return self._compare(op, *map(self.integers_as_numbers, (left, right)))
             if isinstance(other, Value) and range_of(other) and not self._counts(other):
                 return self.same_places(data, other, op == "==")
             return self._equal_places(op, data, other)
-        if op in ("==", "!=") and (isinstance(left, IndexEntry) or isinstance(right, IndexEntry)):
-            entry, other = (left, right) if isinstance(left, IndexEntry) else (right, left)
-            assert isinstance(entry, IndexEntry)
-            if not isinstance(other, Index | int):
-                return self._compare(op, *map(self.integers_as_numbers, (left, right)))
-            p = entry.equals(self.affine(other, "a comparison with an index array's entry"))
-            return Condition(self, p if op == "==" else self._negation(p))
+        left, right = self._as_size(left), self._as_size(right)
+        known = self.compared_integers(op, left, right)
+        if known is not None:
+            return known
         left, right = self.integers_as_numbers(left), self.integers_as_numbers(right)
         if self.is_array(left) or self.is_array(right):
             return as_truth(
                 self.spread((left, right), lambda x, y: self.whole(self._compare(op, x, y)))
             )
-        left, right = self._as_size(left), self._as_size(right)
-        if isinstance(left, Piecewise) or isinstance(right, Piecewise):
-            known = self.compared_cases(op, left, right)
-            return self._compared(op, left, right) if known is None else known
-        if isinstance(left, Divided) or isinstance(right, Divided):
-            q = self._of_divided(op, left, right)
-            return self._compared(op, left, right) if q is None else self._known(q)
-        if any(isinstance(side, Value | float) for side in (left, right)):
-            return self._compared(op, left, right)
-        a, b = (self.affine(side, "a comparison") for side in (left, right))
-        return self._known(self._of_indices(op, a, b))
+        return self._compared(op, left, right)
 
     def integers_as_numbers(self, value: Any) -> Any:
-        """An array of integers, or an entry of one, as numbers to compute with; anything else as it is."""
-        if is_index_array(value):
-            return self.as_numbers(value)
-        return self.number_at(value) if isinstance(value, IndexEntry) else value
-
-    def number_at(self, entry: IndexEntry) -> Value:
-        whole = self.arguments[entry.relation]
-        numbers = self.read(self.as_numbers(whole), *entry.arguments)
-        if entry.offset != Affine.of(0):
-            offset = self._size_as_number(Index(self, entry.offset))
-            numbers = Value(self, Add(numbers.term, offset))
-        return numbers.of_nature(Nature(numbers="int"))
+        """An array of integers, or an integer that is not affine, as numbers to compute with; anything else as it is."""
+        raise NotImplementedError
 
     def _known(self, p: Predicate) -> Condition | bool:
         return p is TRUE if p in (TRUE, FALSE) else Condition(self, p)
@@ -292,78 +263,12 @@ class Conditions(Wholes):
                 return disj(compare("<", a, b), compare("<", b, a))
         raise self.error(f"`{op}` is no comparison of indices", "use <, <=, ==, != or in")
 
-    # Remainders
-
     def condition(self, value: Any) -> Predicate:
-        if isinstance(value, WholeNumber):
+        if isinstance(value, Index):
             value = self._compare("!=", value, 0)
         if isinstance(value, Value) and (p := self.predicate_of(value)) is not None:
             return p
         return super().condition(value)
-
-    def divisor_of(self, divided: Divided) -> int | None:
-        """The constant that an index is divided by; None where it is a size, or not positive."""
-        b = divided.divisor
-        k = self.number(b) if b.names <= self.integers else 0
-        return k if k > 0 else None
-
-    def multiples(self, a: Affine, k: int) -> tuple[Affine, Affine]:
-        """The least multiple of k, and how many there are, between which `a` lies at all indices around; they may be more than
-        there need be.
-        """
-        for x in a.names & self.integers:  # which may be negative
-            self.number(Affine.of(x))
-        low = high = a
-        for i, n in reversed(self.binders):
-            first, last = Affine.of(0), n - 1
-            up = low.coefficient(i) > 0, high.coefficient(i) > 0
-            low = low.substitute({i: first if up[0] else last})
-            high = high.substitute({i: last if up[1] else first})
-        # Sizes are not negative, so that each counts at least as much whole as divided by k.
-        falls = Affine(tuple((x, c) for x, c in low.terms if c < 0), min(0, low.constant) // k)
-        rises = Affine(tuple((x, c) for x, c in high.terms if c > 0), max(0, high.constant) // k)
-        return falls, rises - falls + 1
-
-    def is_multiple(self, a: Affine, k: int) -> Predicate:
-        """Whether k divides an index: `∃ q:n. k·q = a`."""
-        first, count = self.multiples(a, k)
-        q = fresh("q", a.names | count.names)
-        return exists(q, count, compare("=", a, (Affine.of(q) + first) * k))
-
-    def _of_divided(self, op: str, left: Any, right: Any) -> Predicate | None:
-        """A comparison with a remainder or a quotient by a constant; None where it is one of numbers."""
-        if not isinstance(left, Divided):
-            op, left, right = _TURNED.get(op, op), right, left
-        k = self.divisor_of(left)
-        if isinstance(right, Divided):
-            same = left.op == right.op == "%" and left.divisor == right.divisor
-            if not same or not k or op not in ("==", "!="):
-                return None
-            p = self.is_multiple(left.affine - right.affine, k)
-            return p if op == "==" else self._negation(p)
-        if not k or not isinstance(right, Index | int):
-            return None
-        a, b = left.affine, self.affine(right, "a comparison")
-        if left.op == "//":
-            return self._quotients(op, a, b * k, k)
-        if op in ("==", "!="):
-            p = conj(in_range(b, Affine.of(k)), self.is_multiple(a - b, k))
-            return p if op == "==" else self._negation(p)
-        if k > MANY:
-            return None
-        remainders = ((self._of_indices(op, Affine.of(r), b), r) for r in range(k))
-        return disj(*(conj(p, self.is_multiple(a - r, k)) for p, r in remainders if p != FALSE))
-
-    def _quotients(self, op: str, a: Affine, low: Affine, k: int) -> Predicate:
-        """`a // k op b` where low is k·b."""
-        match op:
-            case "==":
-                return conj(compare("≤", low, a), compare("<", a, low + k))
-            case "!=":
-                return disj(compare("<", a, low), compare("≤", low + k, a))
-            case "<" | ">=":
-                return self._of_indices(op, a, low)
-        return self._of_indices("<" if op == "<=" else ">=", a, low + k)
 
     def _counts(self, value: Value) -> bool:
         """Whether a value is an index as a number, or an array of such."""
@@ -389,13 +294,15 @@ class Conditions(Wholes):
             ]
             entry = data.entry(places)
             number = self._as_size(self._aligned(wanted, at))
-            p = entry.equals(self.affine(number, "a comparison with an index array"))
-            return p if op == "==" else self._negation(p)
+            number = self.affine(number, "a comparison with an index array")
+            return self.condition(self._compare(op, entry, Index(self, number)))
 
         return self.condition_array(dims, holds)
 
     def _as_size(self, value: Any) -> Any:
         """A number that is an index or a size, as that."""
+        if is_numpy_scalar(value):
+            return value.item()
         if isinstance(value, Value):
             root, places = strip_entries(value.term)
             if isinstance(root, Var) and root.name in self.counting:
@@ -412,17 +319,15 @@ class Conditions(Wholes):
                 f"`{op}` is no comparison of numbers", "use <, <=, ==, != and the like"
             )
         for side in (left, right):
-            if not isinstance(
-                side, Value | WholeNumber | int | float | Fraction
-            ) and not is_numpy_scalar(side):
+            if not isinstance(side, Value | Index | int | float | Fraction):
                 raise self.error(f"a comparison with {kind(side)}", "compare numbers, or indices")
         name, swapped, negated = _INDICATORS[op]
         a, b = (self.scalar(side, "a comparison") for side in (left, right))
         made = Value(self, Call(named(name), (b, a) if swapped else (a, b)))
         return self._negated(made) if negated else as_truth(made)
 
-    def compared_cases(self, op: str, left: Any, right: Any) -> Condition | bool | None:
-        """A comparison of integers of which one is piecewise; None where data are compared."""
+    def compared_integers(self, op: str, left: Any, right: Any) -> Condition | bool | None:
+        """A comparison of integers; None where numbers must be compared."""
         raise NotImplementedError
 
     def cases_of(self, value: Any) -> tuple[Case, ...] | None:
@@ -448,8 +353,11 @@ class Conditions(Wholes):
         raise NotImplementedError
 
     def _contains(self, left: Any, right: Any) -> Condition | bool:
-        if isinstance(right, dict | tuple | list) and self._are_plain((left, *right)):
-            return left in right
+        if isinstance(right, dict | tuple | list | set | frozenset):
+            if self._are_plain((left, *right)):
+                return left in right
+            if self._are_plain(tuple(right)):
+                return reduce(self._either_of, (self._compare("==", left, x) for x in right), False)
         if not isinstance(right, Data) or not isinstance(right.type, TupleSet):
             raise self.error("`in` tests a relation", "pass a set of index tuples: `(i, j) in R`")
         places = left if isinstance(left, tuple) else (left,)
@@ -589,8 +497,7 @@ def as_truth(value: Any) -> Any:
     return value.of_nature(Nature(numbers="bool")) if isinstance(value, Value) else value
 
 
-MANY = 32  # remainders up to which one that is compared by `<` is each looked at
-_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 # How a comparison of data is spelt: an indicator, whether its sides change places, whether it is negated.
 _INDICATORS = {
     "<": ("less", False, False),

@@ -7,24 +7,24 @@ from dataclasses import replace
 from typing import Any
 
 from ...language.affine import Affine
-from ...language.predicates import Predicate, Related, compare, conj, disj
+from ...language.predicates import Predicate, Related, compare, disj
 from ...language.terms import Add, At, Binder, Const, Gen, Guard, Pair, Proj, Term, sums
-from ...language.types import REAL, Array, IndexArray, Product, Relation, TupleSet
+from ...language.types import REAL, Array, Product, Relation, TupleSet
 from ..outside import OnHost
 from ..tracers import (
     Condition,
     Crossed,
     Data,
-    Divided,
     Index,
-    IndexEntry,
-    Piecewise,
+    Nature,
     Value,
+    affine_of,
     is_tuple,
+    several_cases,
+    sought_of,
 )
 from .loops import Iteration
 from .subscripts import Changed, Subscripts
-from .traced import Lookup
 from .wholes import lists_of, nature_of, numbers_of, numbers_written
 
 
@@ -121,9 +121,7 @@ class Entries(Subscripts):
         places = tuple(
             self.no_list(self.listed_from(p)) if isinstance(p, Iteration) else p for p in places
         )
-        if (
-            j := next((j for j, p in enumerate(places) if isinstance(p, Piecewise)), None)
-        ) is not None:
+        if (j := next((j for j, p in enumerate(places) if several_cases(p)), None)) is not None:
             return self._entry_by_cases(k, array, places, j)
         array = self._structure(array)
         if isinstance(places[0], slice) and any(
@@ -159,7 +157,8 @@ class Entries(Subscripts):
         """An entry at an integer of several cases, which is the j-th place."""
         array = self.once(array) if isinstance(array, Value) else array
         return self.case_by_case(
-            places[j], lambda a: self.entry(k, array, *places[:j], a, *places[j + 1 :])
+            places[j],
+            lambda a: self.entry(k, array, *places[:j], Index(self, a), *places[j + 1 :]),
         )
 
     def listed_from(self, value: Any) -> Any:
@@ -204,9 +203,9 @@ class Entries(Subscripts):
         if isinstance(array, tuple) or is_tuple(array):
             return self._selection(array, place)
         if isinstance(array, Data):
-            if isinstance(array.type, IndexArray) and isinstance(place, Divided):
-                return self._divided_entry(self.as_numbers(array), place)
-            return self._data_entry(array, place)
+            if affine_of(place) is not None or isinstance(array.type, TupleSet):
+                return self._data_entry(array, place)
+            array = self.whole(array)
         if not isinstance(array, Value):
             array = Value(self, *self.pack(array))
         if not isinstance(array.type, Array):
@@ -215,66 +214,30 @@ class Entries(Subscripts):
                 "it has fewer dimensions than it has indices here",
             )
         size = array.type.size
-        if isinstance(place, IndexEntry):
-            return self._gathered(array, place, size)
         if isinstance(place, Value) and not self.is_array(place):
             return self.found(array, place)
-        if isinstance(place, Divided):
-            return self._divided_entry(array, place)
-        if (counted := self.from_the_end(place, size)) is not None:
-            return self.case_by_case(counted, lambda a: self.entry_within(array, a.affine))
+        if (cases := self.by_cases(place) or self.from_the_end(place, size)) is not None:
+            return self.case_by_case(cases, lambda a: self.entry_within(array, a))
+        if sought_of(place) is not None:
+            return self._gathered(array, place, size)
         return self.entry_within(array, self.from_start(place, size))
 
-    def _gathered(self, array: Value, place: IndexEntry, size: Affine) -> Value:
-        """`x[src[e]]` is `Σ j:n. [src(e, j)]·x[j]`, which has one term: no addition."""
-        self.entry_is_below(place, size)
+    def _gathered(self, array: Value, place: Index, size: Affine) -> Value:
+        """`x[src[e]]` is `Σ j:n. [src(e, j)]·x[j]`, and `x[a // k]` is `Σ j:n. Σ e:k. [k·j + e = a]·x[j]`.
+
+        They have one term, and so no addition.
+        """
+        assert place.sought is not None
+        if isinstance(number := self.from_either_end(place, size), Value):
+            return self.found(array, number)
+        place.sought.check(size)
         index = self.name("j")
         at = Affine.of(index)
-        return Value(
-            self,
-            self._sum_of([Binder(index, size)], place.equals(at), At(array.term, at)),
-            array.layout,
+        inner, met = place.sought.meet(at)
+        made = Value(
+            self, self._sum_of([Binder(index, size), *inner], met, At(array.term, at)), array.layout
         )
-
-    def _divided_entry(self, array: Value, place: Divided) -> Any:
-        """`x[a // k]` and `x[a % k]` are `Σ j:n. Σ e:m. [k·j + e = a]·x[j]` and `Σ e. Σ j. [k·j + e = a]·x[e]`, which
-        have one term; once round, `x[(i + 1) % n]`, it is an entry.
-        """
-        assert isinstance(array.type, Array)
-        a, size = place.affine, array.type.size
-        near = self.once_round(place)
-        if near is not None or not (k := self.divisor_of(place)):
-            if place.op == "//":
-                raise place.refused()
-            around = self.around(place) if near is None else near
-            return self.case_by_case(around, lambda at: self.entry_within(array, at.affine))
-        j, e = self.name("j"), self.name("e")
-        first, count = (Affine.of(0), size) if place.op == "//" else self.multiples(a, k)
-        met = compare("=", (Affine.of(j) + first) * k + Affine.of(e), a)
-        self.require_below(place, size)
-        at = Affine.of(j if place.op == "//" else e)
-        both = [Binder(j, count), Binder(e, Affine.of(k))]
-        return Value(self, self._sum_of(both, met, At(array.term, at)), array.layout)
-
-    def require_below(self, place: Divided, size: Affine) -> None:
-        """A remainder or a quotient is an index of an axis of this size: checked as every read is."""
-        if k := self.divisor_of(place):
-            a, n = (place.affine, size * k) if place.op == "//" else (Affine.of(k - 1), size)
-            self.looked("the index", "the array", a, n)
-
-    def entry_is_below(self, place: IndexEntry, size: Affine) -> None:
-        """What an index array says here is a place below a size, which the data are asked."""
-        self.lookups.append(
-            Lookup(
-                place.relation,
-                place.arguments,
-                place.offset,
-                size,
-                tuple(self.binders),
-                conj(*self.conditions),
-                self.place,
-            )
-        )
+        return made.of_nature(Nature(numbers=array.nature.numbers, within=array.nature.within))
 
     def _sum_of(self, binders: Sequence[Binder], p: Predicate, e: Term) -> Term:
         match e.type:

@@ -18,16 +18,16 @@ from ..tracers import (
     Condition,
     Data,
     Index,
-    IndexEntry,
     Nature,
-    Piecewise,
     Selected,
     Value,
     is_tuple,
     kind,
+    several_cases,
+    sought_of,
 )
+from .integers import Integers
 from .packing import guarded
-from .piecewise import PiecewiseIntegers
 from .wholes import SizesMet, at_most, beyond, lists_of, nature_of, numbers_written
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class Iteration:
     taken: Callable[[Affine], Value] | None = None
 
 
-class Loops(PiecewiseIntegers):
+class Loops(Integers):
     """`⊞`, `Σ` and `∃` from Python's loops."""
 
     def each(self, k: int, value: Any) -> Iteration:
@@ -68,7 +68,7 @@ class Loops(PiecewiseIntegers):
             return value
         if is_tuple(value):
             value = self.structured(value)
-        if isinstance(value, dict | list | tuple | str):
+        if isinstance(value, dict | list | tuple | str | set | frozenset):
             return Iteration(Affine.of(len(value)), self._nowhere, tuple(value))
         if (written := numbers_written(value)) is not None:
             return Iteration(Affine.of(len(written)), self._nowhere, tuple(written))
@@ -255,7 +255,7 @@ class Loops(PiecewiseIntegers):
             raise self.error("`range` takes one to three integers")
         for bound in bounds[:2]:
             known = isinstance(bound, Value) and self.count_before_call(bound) is not None
-            if isinstance(bound, Value | IndexEntry) and not known:
+            if (isinstance(bound, Value) or sought_of(bound)) and not known:
                 raise self.error(
                     "data decide how often this loop runs",
                     "loop to a size or an `int` parameter, and choose in the turn: "
@@ -346,22 +346,28 @@ class Loops(PiecewiseIntegers):
             fixed or [(starts[0], stops[0])], key=lambda ends: len((ends[1] - ends[0]).names)
         )
 
+        limit = pair[1] if sought_of(pair[1]) else None
+
         def between(meaning: Affine) -> Predicate:
             after = (compare("≤", *((x, meaning) if up else (meaning, x))) for x in starts)
             before = (compare("<", *((meaning, x) if up else (x, meaning))) for x in stops)
-            return conj(*after, *before)
+            within = self.above(limit, b, meaning) if limit is not None else TRUE
+            return conj(*after, *before, within)
 
         return (Index(self, a), Index(self, b), step), between
 
     def _indices_decide(self, bound: Any) -> bool:
         """Whether indices decide which of several affine expressions a bound is."""
-        if not isinstance(bound, Piecewise):
-            return False
-        names = frozenset[str]().union(*(p.names for p, _ in bound.cases))
+        if not several_cases(bound):
+            sought = sought_of(bound)
+            return sought is not None and sought.most() is not None
+        names = frozenset[str]().union(*(p.names for p, _ in bound.cases or ()))
         return bool(names & {i for i, _ in self.binders}) and self.one_case(bound) is None
 
     def _bound_of(self, bound: Any, extreme: str) -> tuple[Affine, ...]:
-        if self._indices_decide(bound) and bound.extreme != extreme:
+        if (sought := sought_of(bound)) is not None and extreme == "minimum":
+            return (sought.most() or self.affine(bound, "`range`"),)
+        if self._indices_decide(bound) and (sought is not None or bound.extreme != extreme):
             raise self.error(
                 "this range's bound is one of several, and indices decide which",
                 "begin at a `max` and end at a `min`; or write an `if` in the loop",

@@ -37,13 +37,11 @@ from ..tracers import (
     Barred,
     Condition,
     Data,
-    Divided,
     Index,
-    IndexEntry,
     Nature,
-    Piecewise,
     Selected,
     Value,
+    affine_of,
     data_help,
     describe,
     kind,
@@ -89,6 +87,7 @@ class Packing:
         self.places_of: dict[Term, Place] = {}
         self.reserved: frozenset[str] = frozenset()  # parameters and sizes
         self.integers: set[str] = set()  # parameters that are sizes themselves
+        self.signed: frozenset[str] = frozenset()  # index arrays of which an entry is negative
         self.nameless: set[str] = set()  # sizes that the program may name
         self.spelt: dict[
             str, str
@@ -247,22 +246,13 @@ class Packing:
             case Condition():
                 return Guard(value.predicate, Const(1)), None
             case Index():
-                return self._size_as_number(value), None
-            case Piecewise():
-                return self.piecewise_term(value), None
-            case IndexEntry():
-                return self.number_at(value).term, None
+                return self.as_term(value), None
             case Data(type=IndexArray()):
                 return self.as_numbers(value).term, None
             case Data():
                 raise self.error(f"`{value.name}` is not an array of numbers", data_help(value))
             case Barred():
                 raise self.error(value.message, value.help)
-            case Divided():
-                sides = (
-                    self._size_as_number(Index(self, a)) for a in (value.affine, value.divisor)
-                )
-                return Call(named("mod" if value.op == "%" else "floor_divide"), tuple(sides)), None
             case Selected(length=Affine()):
                 raise TensorError(
                     "this slice's length depends on an index",
@@ -315,8 +305,17 @@ class Packing:
         """A dictionary or list as nested pairs, with the layout that gives it back."""
         raise NotImplementedError
 
-    def _size_as_number(self, value: Index) -> Term:
-        return Const(value.affine if value.affine.terms else value.affine.constant)
+    def index_term(self, a: Affine) -> Term:
+        """An affine expression as a number."""
+        return Const(a if a.terms else a.constant)
+
+    def looked_up(self, relation: str, arguments: tuple[Affine, ...], offset: Affine) -> Index:
+        """An entry of an index array, plus an offset."""
+        raise NotImplementedError
+
+    def as_term(self, value: Index) -> Term:
+        """An integer as a number."""
+        raise NotImplementedError
 
     def scalar(self, value: Any, what: str) -> Term:
         """A value as a term of type ℝ; `what` names in the error what it was wanted for."""
@@ -330,29 +329,18 @@ class Packing:
 
     def affine(self, value: Any, what: str) -> Affine:
         """A value as an affine expression of indices and sizes; `what` as in `scalar`."""
-        match value:
-            case Index():
-                return value.affine
-            case bool():
-                pass
-            case int():
-                return Affine.of(value)
-            case IndexEntry():
-                raise self.error(
-                    f"{what} takes an affine index, not an entry of an index array",
-                    "read an array with it, `x[src[e]]`, or compare it, `src[e] == j`",
-                )
-            case Divided():
-                raise value.refused()
-            case Piecewise():
-                if (only := self.one_case(value)) is not None:
-                    return only
-                raise self.error(
-                    f"{what} takes one affine expression, and indices decide which of several this is",
-                    "write an `if` around what takes it: `if i < n: …`",
-                )
-        if is_numpy_scalar(value) and isinstance(value.item(), int):
-            return Affine.of(value.item())
+        if (a := affine_of(value)) is not None:
+            return a
+        if isinstance(value, Index):
+            if value.sought is not None:
+                message, help_ = value.sought.refusal
+                raise self.error(message.format(what=what), help_)
+            if (only := self.one_case(value)) is not None:
+                return only
+            raise self.error(
+                f"{what} takes one affine expression, and indices decide which of several this is",
+                "write an `if` around what takes it: `if i < n: …`",
+            )
         if isinstance(value, Value) and (count := self.count_before_call(value)) is not None:
             return count
         raise self.error(
@@ -368,16 +356,8 @@ class Packing:
         """An array of integers as one of numbers."""
         raise NotImplementedError
 
-    def number_at(self, entry: IndexEntry) -> Value:
-        """An entry of an array of integers as a number."""
-        raise NotImplementedError
-
-    def one_case(self, value: Piecewise) -> Affine | None:
+    def one_case(self, value: Index) -> Affine | None:
         """The only case of an integer that is possible here; None where there are several."""
-        raise NotImplementedError
-
-    def piecewise_term(self, value: Piecewise) -> Term:
-        """An integer of several cases as a number."""
         raise NotImplementedError
 
     def condition(self, value: Any) -> Predicate:
@@ -415,10 +395,11 @@ class Packing:
         return self._bind(name, value)
 
     def _bind(self, name: str, value: Any) -> Any:
-        if isinstance(value, Index) and value.affine.name in self.nameless and not self.binders:
-            self.nameless.remove(value.affine.name)
+        size = a.name if (a := affine_of(value)) is not None else None
+        if size is not None and size in self.nameless and not self.binders:
+            self.nameless.remove(size)
             if own_name(name) not in self.reserved:
-                raise SizeNamed(value.affine.name, own_name(name))
+                raise SizeNamed(size, own_name(name))
         if isinstance(value, tuple):
             return tuple(self._bind(f"{name}_{j}", part) for j, part in enumerate(value))
         if isinstance(value, dict):  # the same object, for it may have other names

@@ -7,13 +7,14 @@ before anything runs: of such a number it is known between which sizes it lies.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 from ...language.affine import Affine
 from ...language.function import named
+from ...language.predicates import Predicate
 from ...language.terms import (
     At,
     Binder,
@@ -28,23 +29,18 @@ from ...language.terms import (
     sums,
 )
 from ...language.types import Array, Product
-from ..tracers import Data, Index, Nature, Value
+from ..tracers import Data, Index, Nature, Value, affine_of, sought_of
 from .arithmetic import Arithmetic
 from .conditions import is_index_array
-from .wholes import numbers_of, range_of
+from .wholes import Range, numbers_of, range_of
 
 
 @dataclass(frozen=True)
 class Found:
     """An array of whole numbers that data decide, in brackets."""
 
-    places: Value
     dims: tuple[Affine, ...]
-
-    def entry(self, t: Any, at: Sequence[Affine]) -> Value:
-        """The number at these indices."""
-        made: Value = t.read(self.places, *at)
-        return made.of_nature(self.places.nature)
+    entry: Callable[[Sequence[Affine]], Value]
 
 
 class Places(Arithmetic):
@@ -60,8 +56,8 @@ class Places(Arithmetic):
                 "keep every entry: `np.where(x > 0, x, 0)`; or index by an array of integers",
             )
         self._bounds_of(place)
-        named_place = self.once(place, "place").of_nature(place.nature)
-        return Found(named_place, self.dims(place))
+        named_place, nature = self.once(place, "place"), place.nature
+        return Found(self.dims(place), lambda at: self.read(named_place, *at).of_nature(nature))
 
     def _bounds_of(self, place: Value) -> tuple[Affine, Affine]:
         if place.nature.within is None:
@@ -76,10 +72,6 @@ class Places(Arithmetic):
     def is_index_array(self, value: Any) -> bool:
         """Whether a value is an array of integers that is a parameter, or a part of one."""
         return is_index_array(value)
-
-    def ranging(self, value: Value, low: Affine, below: Affine) -> Value:
-        """Whole numbers, of which it is known where they lie."""
-        return value.of_nature(replace(value.nature, numbers="int", within=(low, below)))
 
     def clipped_within(self, x: Any, low: Any, high: Any, made: Any) -> Any:
         """What `clip` makes of whole numbers, within its ends and within where they lay."""
@@ -99,12 +91,12 @@ class Places(Arithmetic):
     def found(self, array: Value, *places: Value) -> Value:
         """`x[p, q]` where data decide p and q: one of the entries, and zeros for all others."""
         sized = self._as_size(places[0])
-        if isinstance(sized, Index):
+        if (a := affine_of(sized)) is not None:
             assert isinstance(array.type, Array)
-            self.looked("the index", "the array", sized.affine, array.type.size)
-            row = self.entry_within(array, sized.affine)
+            self.looked("the index", "the array", a, array.type.size)
+            row = self.entry_within(array, a)
             return self.found(row, *places[1:]) if places[1:] else row
-        known = (k for k, p in enumerate(places) if isinstance(self._as_size(p), Index))
+        known = (k for k, p in enumerate(places) if affine_of(self._as_size(p)) is not None)
         count = next(known, len(places))
         rows, binders, tests = array.term, list[Binder](), list[Term]()
         for place in places[:count]:
@@ -121,16 +113,50 @@ class Places(Arithmetic):
         return self.found(found, *places[count:]) if places[count:] else found
 
     def clamped(self, place: Value, size: Affine) -> Value:
-        """Whole numbers as indices of an axis of this size, to read there: where nothing says in what range they are, negative
-        ones count from the end, and those beyond the axis are its first and its last, as in JAX.
+        """Integers as indices of an axis of this size, to read there.
+
+        Where they may leave the axis, negative ones count from the end, and those beyond are its first and its last, as in JAX.
         """
-        if numbers_of(place) != "int" or place.nature.within is not None:
+        within = place.nature.within
+        if numbers_of(place) != "int":
             return place
-        place, n = self.once(place, "place").of_nature(place.nature), Index(self, size)
-        from_start = self.chosen(self._compare("<", place, 0), self.computed("+", place, n), place)
-        last = self.mapped("minimum", from_start, Index(self, size - 1))
+        if within is not None and not _beyond(within, size):
+            return place
+        last = self.mapped("minimum", self._from_start(place, size), Index(self, size - 1))
         made = self.mapped("maximum", last, 0)
         return self.ranging(made, Affine.of(0), size)
+
+    def _from_start(self, place: Value, size: Affine) -> Value:
+        """Integers of which negative ones count from the end."""
+        place, n = self.once(place, "place").of_nature(place.nature), Index(self, size)
+        return self.chosen(self._compare("<", place, 0), self.computed("+", place, n), place)
+
+    def from_either_end(self, place: Any, size: Affine) -> Any:
+        """An entry of an index array that may be negative as a number, in range unless a condition on data is about it; anything
+        else as it is.
+        """
+        sought, guarded = sought_of(place), bool(self.holding or self.masks)
+        if sought is None or not (sought.signed or (sought.lowered and guarded)):
+            return place
+        if not guarded:
+            sought.check(size, wraps=True)
+        return self.integers_as_numbers(place)
+
+    def storable(self, place: Value, size: Affine) -> Callable[[Affine], Value]:
+        """Whether an index is the one to store at, 1 or 0.
+
+        Where an integer may leave the axis, a negative one counts from the end, and beyond it nothing is stored, as in JAX.
+        """
+        at = self.once(self.clamped(place, size), "place")
+        if at.term is place.term:
+            self.lies_within(place, size)
+            return lambda k: self.is_place(place, k)
+        start = self.once(self._from_start(place, size), "start")
+        inside = self.product(
+            self._compare("<=", 0, start), self._compare("<", start, Index(self, size))
+        )
+        inside = self.once(inside, "inside")
+        return lambda k: self.product(self.is_place(at, k), inside)
 
     def mapped(self, name: str, *values: Any) -> Value:
         """A black box, entry by entry."""
@@ -146,10 +172,6 @@ class Places(Arithmetic):
     def is_place(self, place: Value, j: Affine) -> Value:
         """Whether a whole number, which is known to be an index of j's axis, is j: 1 or 0."""
         return Value(self, Call(named("picks"), (place.term, self.index_term(j))))
-
-    def index_term(self, a: Affine) -> Term:
-        """An index as a number."""
-        return Const(a if a.terms else a.constant)
 
     def _chosen_of(self, binders: Binders, here: Term, rows: Term) -> Term:
         """`Σ j…. kept(here, rows)`, entry by entry where these are arrays, part by part of pairs."""
@@ -184,16 +206,49 @@ class Places(Arithmetic):
             places = [
                 Affine.of(0) if n == Affine.of(1) else a for n, a in zip(own, here, strict=True)
             ]
-            label = self._looked_up(data, places)
+            label = data.entry(places)
             here_found = self._aligned(found, at)
 
             def term(j: Affine) -> Value:
-                return self.conditioned(label.equals(j), self.is_place(here_found, j))
+                return self.conditioned(self.equals(label, j), self.is_place(here_found, j))
 
             met = self.total([below], term, here_found).term
             return Value(self, Call(named("equal"), (met, Const(int(same)))))
 
         return self.build(dims, entry, found)
 
-    def _looked_up(self, data: Data, at: Sequence[Affine]) -> Any:
-        raise NotImplementedError
+    def equals(self, place: Index, k: Affine) -> Predicate:
+        """Whether an integer is an affine expression."""
+        return self.condition(self._compare("==", place, Index(self, k)))
+
+    def is_at(self, place: Index | Value, k: Affine) -> Value:
+        """Whether an integer, which is an index of k's axis, is k, as 1 or 0."""
+        if isinstance(place, Value):
+            return self.is_place(place, k)
+        return self.truth_of(self.equals(place, k))
+
+    def checked(self, place: Index | Value, size: Affine, owner: str = "the array") -> None:
+        """An integer is an index of an axis of this size: checked as every read is."""
+        if isinstance(place, Value):
+            self.lies_within(place, size)
+        elif place.sought is not None:
+            place.sought.check(size)
+        else:
+            self.looked("the index", owner, self.affine(place, "an index"), size)
+
+    def in_range(self, places: Any, size: Affine) -> None:
+        """All entries of an array of integers are indices of an axis of this size."""
+        binders = [Binder(self.name("e"), n) for n in places.dims]
+        with self._inside(binders) as (_, at):
+            self.checked(places.entry(at), size)
+
+
+def _beyond(within: Range, size: Affine) -> bool:
+    """Whether integers within a range may leave an axis of this size, whatever the sizes are; also `np.searchsorted(a, v)`, which
+    may be one beyond a, for an axis of another size.
+    """
+    low, below = within
+    rest = below - size
+    return (low.is_constant and low.constant < 0) or (
+        rest.constant > 0 if rest.is_constant else below.constant > 0
+    )

@@ -32,7 +32,7 @@ from ...language.terms import (
     numbered,
 )
 from ...language.types import Layout, Product, Type, array, dimensions
-from ..tracers import Barred, Index, Nature, Value, describe
+from ..tracers import Barred, Index, Nature, Value, affine_of, describe
 from .changing_sizes import Lengths, Steps, at_constant_sizes, steps_between
 from .entries import Entries
 from .loops import LONG as LONG
@@ -66,6 +66,7 @@ class Change:
     chosen: Term | None = None  # which entries of a block are appended, 1 or 0; None where all are
     axes: int = 0  # of a block that an inner loop appends, one entry after the other
     entry: Value | None = None  # what is appended, with what is known of it
+    numbers: str = ""  # the type of what is added
 
 
 class InOrder(TensorError):  # noqa: N818 - another loop may do
@@ -150,10 +151,11 @@ class Appended(Barred):
         """
         if isinstance(place, int) and place < 0:
             return -place
-        if not isinstance(place, Index) or self.first is None:
+        at = affine_of(place)
+        if at is None or self.first is None:
             return None
         count = len(self.first.written or ()) + (self.value is not None)
-        back = Affine.of(self.index) + count - place.affine
+        back = Affine.of(self.index) + count - at
         return back.constant if back.is_constant else None
 
 
@@ -371,8 +373,8 @@ class Recurrences(Entries):
                 found[0], each, size, self._nature_after(value, range_, kind, index, size), twins
             )
             if found
-            else Index(self, value.affine.substitute({index: size - 1}))
-            if ends and old is UNSET and isinstance(value, Index)
+            else Index(self, last.substitute({index: size - 1}))
+            if ends and old is UNSET and (last := affine_of(value)) is not None
             else gone(name)
             for name, found, value, range_, kind, old in zip(
                 names, carried, left, ranges, kinds, outer, strict=True

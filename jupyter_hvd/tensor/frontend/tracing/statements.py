@@ -50,15 +50,14 @@ from ..tracers import (
     Condition,
     Crossed,
     Data,
-    Divided,
     Index,
-    IndexEntry,
     Nature,
-    Piecewise,
     Selected,
     Value,
+    affine_of,
     is_tuple,
     kind,
+    sought_of,
 )
 from .conditions import as_truth, is_index_array, known_truth
 from .loops import Iteration, Pattern, flat
@@ -537,7 +536,7 @@ class Statements(Recurrences):
         before, begun = self.so_far(), self.bound
         first = self._one_after_the_other(turns[:1], values, body)
         counts = any(
-            isinstance(old, int | Index) and old is not new
+            (isinstance(old, bool) or affine_of(old) is not None) and old is not new
             for old, new in zip(values, first, strict=True)
         )
         if (self.bound - begun) * len(turns) <= WRITTEN_OUT or counts:
@@ -664,6 +663,8 @@ class Statements(Recurrences):
         match change.op:
             case "+":
                 total = self.summed(index, size, guarded(p, change.term))
+                if change.numbers == "int":
+                    total = total.of_nature(Nature(numbers="int"))
                 return self._augmented("+", start, total, c.name, change.anew)
             case "*":
                 factor = Value(self, change.term)
@@ -880,12 +881,13 @@ class Statements(Recurrences):
         if op == "+" and (lists_of(target.begun) or isinstance(target.begun, Appended)):
             return self._extended(target, value)
         if op == "-":
-            op, value = "+", self.negative(value)
+            op, value = "+", self.minus(self.here, value)
         if op == "/":
             op, value = "*", self.computed("/", 1, value)
         if op not in "+*":
             raise self.error(f"`{op}=` in a loop", "use `+=`, or write a comprehension")
-        self._record(target, Change(op, self.whole(value).term, anew=anew))
+        numbers = numbers_of(value)
+        self._record(target, Change(op, self.whole(value).term, anew=anew, numbers=numbers))
         return target
 
     def _extended(self, target: Any, value: Any) -> Any:
@@ -983,8 +985,7 @@ class Statements(Recurrences):
         self.at(k)
         places = places[0] if len(places) == 1 and isinstance(places[0], tuple) else places
         for j, place in enumerate(places):
-            cases = self.once_round(place) if isinstance(place, Divided) else place
-            if isinstance(cases, Piecewise):
+            if (cases := self.by_cases(place)) is not None:
                 ends = places[:j], places[j + 1 :]
                 return self._stored_by_cases(k, op, name, target, cases, ends, value)
         root = target.start if isinstance(target, Carried) else target
@@ -1040,7 +1041,7 @@ class Statements(Recurrences):
         op: str,
         name: str,
         target: Any,
-        place: Piecewise,
+        place: Index,
         around: tuple[tuple[Any, ...], tuple[Any, ...]],
         value: Any,
     ) -> Any:
@@ -1095,7 +1096,7 @@ class Statements(Recurrences):
         self._holds(name, root, value)
         for place, size in zip(places, self.dims(self.whole(root)), strict=False):
             if isinstance(place, Data):
-                self.within(place, size)
+                self.in_range(place, size)
         value = self.negative(self.whole(value)) if op == "-" else value
         made = self.stored(self.whole(root), places, value, "+")
         return self._bind(name, self._in_place(root, made))
@@ -1143,7 +1144,7 @@ class Statements(Recurrences):
         if not target.changes_around:
             return self.entry(self.here, self._before(target, root), *places)
         last = target.changes[-1] if target.changes else None
-        spelt = [isinstance(p, int | Index) for p in places]
+        spelt = [affine_of(p) is not None for p in places]
         under = conj(*self.conditions[target.depth :])
         if last and last.op == "=" and last.under == under and all(spelt):
             at = [self.from_start(p, n) for p, n in zip(places, self.dims(root), strict=False)]
@@ -1262,23 +1263,19 @@ class Statements(Recurrences):
         inner: list[Affine] = []
         lengths: list[Affine] = []
         at: list[Affine] = []
-        found: list[tuple[Value, Affine]] = []
+        found: list[tuple[Callable[[Affine], Value], Affine]] = []
         for j, (place, n, name) in enumerate(zip(spelt, own, names, strict=True)):
-            k = Affine.of(name)
+            k, place = Affine.of(name), self.from_either_end(place, n)
             if op and isinstance(place, Value) and not self.is_array(place):
-                self.lies_within(place, n)
-                found.append((place, k))
+                found.append((self.storable(place, n), k))
                 continue
-            if op and isinstance(place, IndexEntry):
-                self.entry_is_below(place, n)
-                taken.append(place.equals(k))
-                continue
-            if op and isinstance(place, Divided):
+            sought = sought_of(place)
+            if op and sought is not None:
+                sought.check(n)
                 with self._inside([Binder(name, n)]):
-                    taken.append(self.condition(self._compare("==", place, Index(self, k))))
-                self.require_below(place, n)
+                    taken.append(self.equals(place, k))
                 continue
-            if isinstance(place, Divided | IndexEntry | Value | Data):
+            if isinstance(place, Value | Data) or sought is not None:
                 raise self.in_order(
                     f"more than one turn may assign to one entry of `{target.name}`",
                     "index it by the loop's index: `y[i] = …`",
@@ -1296,8 +1293,8 @@ class Statements(Recurrences):
         value = self.once(self.filling(value, lengths), "new")
         with self._inside(list(map(Binder, names, own))):
             entry = self._aligned(value, inner)
-            for place, k in found:
-                entry = self._chosen(self.is_place(place, k), entry, self.whole(0))
+            for is_here, k in found:
+                entry = self._chosen(is_here(k), entry, self.whole(0))
             term = entry.term
         change = Change("=" if not op else "+=", term, conj(*taken), names, tuple(at))
         self._record(target, change)

@@ -10,13 +10,12 @@ from typing import Any
 from ...language.affine import Affine
 from ...language.function import named as named_
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists, negate
-from ...language.terms import Binder, Call, Const, Gen, Var
+from ...language.terms import Call, Const, Gen, Var
 from ...language.types import REAL, IndexArray
 from ..outside import OnHost
-from ..tracers import Data, Divided, Index, IndexEntry, Nature, Selected, Value, kind
+from ..tracers import Data, Index, Nature, Selected, Value, affine_of, kind, sought_of
 from .conditions import is_index_array
 from .places import Found, Places
-from .traced import Lookup
 from .wholes import nature_of
 
 
@@ -26,9 +25,18 @@ class Axis:
     entry where `length` is None.
     """
 
+    tracer: Any
     start: Affine
     step: int = 1
     length: Affine | None = None
+
+    @property
+    def dims(self) -> tuple[Affine, ...]:
+        return () if self.length is None else (self.length,)
+
+    def entry(self, at: Sequence[Affine]) -> Index:
+        """The index in the array of an entry."""
+        return Index(self.tracer, self.place(at[0]) if at else self.start)
 
     def place(self, i: Affine) -> Affine:
         """The index in the array of the i-th entry."""
@@ -58,15 +66,21 @@ class Axis:
 
 @dataclass(frozen=True)
 class One:
-    """One entry along an axis, where a condition on its index says."""
+    """One entry along an axis, at an integer that is not affine."""
 
+    integer: Any
     equals: Callable[[Affine], Predicate]
     length: None = None
+    dims: tuple[Affine, ...] = ()
     step: int = 1
+
+    def entry(self, _: Sequence[Affine]) -> Any:
+        """The integer."""
+        return self.integer
 
     def holds(self, k: Affine) -> tuple[Predicate, Affine]:
         """Whether this is the entry."""
-        return self.equals(k), Affine.of(0)
+        return self.equals(k), ZERO
 
     def misses(self, k: Affine, name: Callable[[str], str]) -> Predicate:
         """Whether it is another."""
@@ -75,20 +89,9 @@ class One:
         return p
 
 
-@dataclass(frozen=True)
-class Counting:
-    """An index array whose entries count, `np.arange(n)`."""
-
-    axis: Axis
-
-    @property
-    def dims(self) -> tuple[Affine, ...]:
-        assert self.axis.length is not None
-        return (self.axis.length,)
-
-
-#: What stands for many indices at once.
-_Many = (Data, Counting, Found)
+#: What stands for many indices at once; an `Axis` where it is an array that counts, `np.arange(n)`.
+_Many = (Data, Axis, Found)
+ZERO = Affine.of(0)
 
 
 def _side_by_side(places: Sequence[Any]) -> bool:
@@ -193,10 +196,8 @@ class Subscripts(Places):
             at += 1
             if isinstance(place, _Many):
                 dims = list(place.dims)
-                if isinstance(place, Counting):
-                    end = place.axis.place(dims[0] - 1)
-                    self.looked("the index array", "the array", place.axis.start, size, at - 1)
-                    self.looked("the index array", "the array", end, size, at - 1)
+                if isinstance(place, Axis):
+                    self.in_range(place, size)
                 if gathered is None:
                     first, gathered = len(out), dims
                     out += dims
@@ -209,8 +210,8 @@ class Subscripts(Places):
                     self.same(mine, theirs)
                 axes.append((place, first))
                 continue
-            if isinstance(place, IndexEntry | Value):
-                axes.append((place, 0))
+            if isinstance(place, Value) or sought_of(place):
+                axes.append((One(place, partial(self.equals, place)), 0))
                 continue
             axis = self._axis(place, size, value, at - 1, ragged=True)
             axes.append((axis, len(out)))
@@ -225,25 +226,19 @@ class Subscripts(Places):
             whole: Any = value
             picked: list[Value] = []  # places that data decide, one axis after the other
             for axis, k in axes:
-                if isinstance(axis, Value | Found):
-                    at = here[k : k + len(axis.dims)] if isinstance(axis, Found) else ()
-                    picked.append(axis.entry(self, at) if isinstance(axis, Found) else axis)
+                place = axis.entry(here[k : k + len(axis.dims)])
+                if isinstance(place, Value):
+                    picked.append(place)
                     continue
                 whole, picked = self.found(whole, *picked) if picked else whole, []
-                if isinstance(axis, Counting):
-                    whole = self.read(whole, axis.axis.place(here[k]))
-                elif isinstance(axis, IndexEntry):
-                    whole = self._gathered(whole, axis, whole.type.size)
-                elif isinstance(axis, Data):
-                    found = self._looked_up(axis, here[k : k + len(axis.dims)])
-                    whole = self._gathered(whole, found, whole.type.size)
+                if sought_of(place):
+                    whole = self._gathered(whole, place, whole.type.size)
                 else:
-                    i = here[k] if axis.length is not None else Affine.of(0)
-                    whole = self.read(whole, axis.place(i))
+                    whole = self.read(whole, self.affine(place, "an index"))
             return self.whole(self.found(whole, *picked) if picked else whole)
 
         made = self.build(out, entry, value)
-        copied = any(isinstance(axis, (*_Many, IndexEntry, Value)) for axis, _ in axes)
+        copied = gathered is not None or any(isinstance(axis, One) for axis, _ in axes)
         shares = frozenset[tuple[str, int]]() if copied else self.memory.of(value)
         return made.of_nature(
             replace(value.nature, shares=shares, lists=min(value.nature.lists, 1))
@@ -301,20 +296,17 @@ class Subscripts(Places):
         """Arrays along a new axis."""
         raise NotImplementedError
 
-    def _counting(self, place: Any) -> Counting | None:
+    def _counting(self, place: Any) -> Axis | None:
         """`np.arange(n)` in brackets, if a place is that."""
         if isinstance(place, Value) and isinstance(place.term, Var):
             place = Value(self, self.counting.get(place.term.name, place.term))
         match place:
             case Value(term=Gen(index, size, Const(value=Affine() as a))) if a.names == {index}:
                 step = a.coefficient(index)
-                return Counting(Axis(a - Affine.of(index) * step, step, size))
+                return Axis(self, a - Affine.of(index) * step, step, size)
         return None
 
-    def _looked_up(self, data: Data, at: Sequence[Affine]) -> IndexEntry:
-        return data.entry(at)
-
-    def _gathered(self, array: Value, place: IndexEntry, size: Affine) -> Value:
+    def _gathered(self, array: Value, place: Index, size: Affine) -> Value:
         raise NotImplementedError
 
     def _part_of_data(self, data: Data, places: tuple[Any, ...]) -> Any:
@@ -326,7 +318,7 @@ class Subscripts(Places):
             if place is None:
                 out.append(Affine.of(1))
                 continue
-            if isinstance(place, Data | IndexEntry | Value):
+            if isinstance(place, Data | Value) or sought_of(place):
                 return self.subscript(self.as_numbers(data), places)
             axis = self._axis(place, own[len(axes)], Value(self, Var(data.name, REAL)), len(axes))
             axes.append((axis, len(out)))
@@ -337,7 +329,7 @@ class Subscripts(Places):
             return [a.start if a.length is None else a.place(at[k]) for a, k in axes]
 
         part = data.part(out, places_of, _step_of(places))
-        return part if out else self._looked_up(part, ())
+        return part if out else part.entry(())
 
     def _spelt_out(self, places: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
         """The brackets with `...` written out, and `:` for what they leave out."""
@@ -359,31 +351,20 @@ class Subscripts(Places):
         if not isinstance(place, slice):
             a = self.from_start(place, size)
             self.looked(f"{owner}[{a.renamed(self.spelt)}]", owner, a, size, axis)
-            return Axis(a)
+            return Axis(self, a)
         return self._sliced(place, size, owner, axis, ragged)
 
     def _taken(self, place: Any, size: Affine, value: Value, axis: int) -> Axis | One:
         """As `_axis`, of what is stored; also at `src[e]`, `i // 2` and `i % 2`."""
-        if isinstance(place, IndexEntry):
-            self.entry_is_below(place, size)
-            return One(place.equals)
-        if isinstance(place, Divided):
-            self.require_below(place, size)
-            return One(lambda k: self.condition(self._compare("==", place, Index(self, k))))
+        if (sought := sought_of(place)) is not None:
+            sought.check(size)
+            return One(place, partial(self.equals, place))
         return self._axis(place, size, value, axis, ragged=True)
-
-    def entry_is_below(self, place: IndexEntry, size: Affine) -> None:
-        """What an index array says here is a place below a size."""
-        raise NotImplementedError
-
-    def require_below(self, place: Divided, size: Affine) -> None:
-        """A remainder or a quotient is an index of an axis of this size."""
-        raise NotImplementedError
 
     def _sliced(self, place: slice, size: Affine, owner: str, axis: int, ragged: bool) -> Axis:
         step = 1 if place.step is None else place.step
         if isinstance(step, Index):
-            step = self.number(step.affine)
+            step = self.number(self.affine(step, "a step"))
             place = slice(place.start, place.stop, step)
         if not isinstance(step, int) or step == 0:
             raise self.error("a slice's step is a constant", "write `x[::2]`")
@@ -391,7 +372,7 @@ class Subscripts(Places):
             x is None or isinstance(x, int) for x in (place.start, place.stop)
         ):
             taken = range(size.constant)[place]
-            return Axis(Affine.of(taken.start), step, Affine.of(len(taken)))
+            return Axis(self, Affine.of(taken.start), step, Affine.of(len(taken)))
         low = self._end(place.start, size, Affine.of(0) if step > 0 else size - 1, owner, axis)
         high = self._end(place.stop, size, size if step > 0 else Affine.of(-1), owner, axis)
         length = (high - low) if step > 0 else (low - high)
@@ -405,7 +386,7 @@ class Subscripts(Places):
                 (low, high) if step > 0 else (low + 1, high + 1)
             ):  # below 0 it is counted from the end
                 self.looked(f"the slice of {owner}", owner, end, size + 1, axis)
-            return Axis(low, step, length)
+            return Axis(self, low, step, length)
         if abs(step) > 1:
             length = self._divided(length, abs(step))
         for end in (low, high - 1) if step > 0 else (low, high + 1):
@@ -418,7 +399,7 @@ class Subscripts(Places):
                 self.conditions.pop()
         if not length.is_constant and place != slice(None):
             self.looked(f"the slice of {owner}", owner, length, size + 1, axis, clips=True)
-        return Axis(low, step, length)
+        return Axis(self, low, step, length)
 
     def _end(self, given: Any, size: Affine, default: Affine, owner: str, axis: int) -> Affine:
         if given is None:
@@ -451,19 +432,22 @@ class Subscripts(Places):
         """The array with `value` at these places: instead of what was there, or combined with it."""
         array = self.once(array, "old")
         own = self.dims(array)
-        places = tuple(self._counting(p) or p for p in places)
         value = value if isinstance(value, Selected) else self.whole(value)
-        if any(isinstance(p, Value) for p in places):
+        if any(sought.signed for sought in map(sought_of, places) if sought):
+            spelt = self._spelt_out(places, len(own))
+            places = tuple(map(self.from_either_end, spelt, own))
+        if any(isinstance(p, Value) and not self.is_array(p) for p in places):
             return self._stored_where_found(array, places, value, op)
-        if any(isinstance(p, Data) for p in places):
-            counting = places[0] if isinstance(places[0], Counting) else None
-            one_each = counting is not None and abs(counting.axis.step) == 1
-            if counting and one_each and all(is_list_of_places(p) for p in places[1:]):
-                return self._one_in_each_row(array, counting, places[1:], value, op)
-            if not op:
-                return self.stored_once(array, places, value, op)
-            return self._scattered(array, places, value, op)
-        if any(isinstance(p, Counting) for p in places):  # which names no place twice
+        if not op and any(map(self._integers, places)):
+            return self._stored_by_lists(array, places, value, op)
+        places = self._as_places(places)
+        if many := [p for p in places if isinstance(p, _Many)]:
+            rows, *others = places
+            lists = all(isinstance(p, Data | Found) and len(p.dims) == 1 for p in others)
+            if others and lists and isinstance(rows, Axis) and abs(rows.step) == 1:
+                return self._one_in_each_row(array, rows, others, value, op)
+            if op and not all(isinstance(p, Axis) for p in many):  # which names no place twice
+                return self._scattered(array, places, value, op)
             return self.stored_once(array, places, value, op)
         axes = [
             self._taken(p, n, array, k)
@@ -533,16 +517,9 @@ class Subscripts(Places):
         """`y[np.argmax(x)] = v`: what every place along that axis would be, taken where it is this one."""
         own = self.dims(array)
         spelt = list(self._spelt_out(places, len(own)))
-        axis = next(k for k, p in enumerate(spelt) if isinstance(p, Value))
+        axis = next(k for k, p in enumerate(spelt) if isinstance(p, Value) and not self.is_array(p))
         place = spelt[axis]
-        if self.is_array(place):
-            if len(places) == 2 and isinstance(places[0], Counting) and axis == 1:
-                return self._one_found_in_each_row(array, places[0], place, value, op)
-            if not op:
-                return self.stored_once(array, places, value, op)
-            return self._added_where_found(array, places, value, op)
-        self.lies_within(place, own[axis])
-        place = self.once(place, "place")
+        is_here = self.storable(self.once(place, "place").of_nature(place.nature), own[axis])
         spelt[axis] = slice(None)
         behind = sum(isinstance(p, slice) for p in spelt[axis + 1 :])
         if len(self.dims(value)) > behind:
@@ -550,58 +527,10 @@ class Subscripts(Places):
         all_ = self.once(self.stored(array, tuple(spelt), value, op), "all")
 
         def entry(*at: Affine) -> Value:
-            here = self.is_place(place, at[axis])
-            return self._chosen(here, self.read(all_, *at), self.read(array, *at))
+            return self._chosen(is_here(at[axis]), self.read(all_, *at), self.read(array, *at))
 
         made = self.build(own, entry, array, all_)
         return made.of_nature(replace(made.nature, within=nature_of([array, all_]).within))
-
-    def _one_found_in_each_row(
-        self, array: Value, rows: Counting, place: Value, value: Value, op: str
-    ) -> Value:
-        """`A[np.arange(n), p] = v`: in each of these rows, `v[e]` at `p[e]`."""
-        own, value = self.dims(array), self.once(value, "new")
-        (n,), end = rows.dims, rows.axis.place(rows.dims[0] - 1)
-        self.looked("the rows", "the array", rows.axis.start, own[0], 0)
-        self.looked("the rows", "the array", end, own[0], 0)
-        self.same(n, *self.dims(place))
-        self.lies_within(place, own[1])
-        place = self.once(place, "place")
-
-        def entry(*here: Affine) -> Value:
-            holds, e = rows.axis.holds(here[0])
-            old = self.read(array, *here)
-            new = self._aligned(value, (e, *here[2:]))
-            new = self.computed(op, old, new) if op else new
-            chosen = self._chosen(self.is_place(self.read(place, e), here[1]), new, old)
-            kept = self.conditioned(self._negation(holds), old)
-            return self.plus_of(self.conditioned(holds, chosen), kept)
-
-        return self.build(own, entry, array, value, place)
-
-    def _added_where_found(
-        self, array: Value, places: tuple[Any, ...], value: Value, op: str
-    ) -> Value:
-        """`y.at[p].add(v)`: `y[k] + Σ e. kept(picks(p[e], k), v[e])`."""
-        own = self.dims(array)
-        if op != "+" or len(places) != 1 or len(self.dims(places[0])) != 1:
-            raise self.error(
-                "an array of places that data decide takes assignments, and additions along the first axis",
-                "write `y[p] = v`, or `y.at[p].add(v)`",
-            )
-        (place,) = places
-        self.lies_within(place, own[0])
-        place, value = self.once(place, "place"), self.once(value, "new")
-        (turns,) = self.dims(place)
-
-        def entry(*here: Affine) -> Value:
-            def term(e: Affine) -> Value:
-                is_here = self.is_place(self.read(place, e), here[0])
-                return self._chosen(is_here, self._aligned(value, (e, *here[1:])), self.whole(0))
-
-            return self.plus_of(self.read(array, *here), self.total([turns], term, value, place))
-
-        return self.build(own, entry, array, value)
 
     # Changes where arrays say
 
@@ -611,18 +540,16 @@ class Subscripts(Places):
         own = self.dims(array)
         if any(map(self._integers, places)):
             return self._stored_by_lists(array, places, value, op)
-        spelt = self._spelt_out(
-            tuple(self._counting(p) or self._found_many(p) for p in places), len(own)
-        )
+        spelt = self._spelt_out(self._as_places(places), len(own))
         many = [(k, p) for k, p in enumerate(spelt) if isinstance(p, _Many)]
-        if not _side_by_side(spelt) or any(isinstance(p, IndexEntry | Value) for p in spelt):
+        if not _side_by_side(spelt) or any(isinstance(p, Value) or sought_of(p) for p in spelt):
             raise self.error(
                 "an array of places beside other indices than slices and numbers",
                 "store row by row: `for i in range(n): y[i, k] = v[i]`",
             )
         turns = self._together([p for _, p in many])
         for k, p in many:
-            self._in_range(p, own[k])
+            self.in_range(p, own[k])
         axes = {
             k: self._axis(p, own[k], array, k)
             for k, p in enumerate(spelt)
@@ -642,7 +569,7 @@ class Subscripts(Places):
         sizes = [own[k] for k, _ in many]
 
         def named(e: Sequence[Affine], at: Sequence[Affine]) -> Value:
-            here = [self._names(p, e, a) for (_, p), a in zip(many, at, strict=True)]
+            here = [self.is_at(p.entry(e), a) for (_, p), a in zip(many, at, strict=True)]
             return reduce(self.product, here)
 
         def times(*at: Affine) -> Value:
@@ -693,15 +620,6 @@ class Subscripts(Places):
                 self.same(mine, theirs)
         return first
 
-    def _in_range(self, place: Any, size: Affine) -> None:
-        if isinstance(place, Data):
-            self.within(place, size)
-        elif isinstance(place, Found):
-            self.lies_within(place.places, size)
-        else:
-            for end in (place.axis.start, place.axis.place(place.dims[0] - 1)):
-                self.looked("the index array", "the array", end, size)
-
     def _fits_into(self, value: Value, out: Sequence[Affine]) -> None:
         dims = self.dims(value)
         if len(dims) > len(out):
@@ -709,14 +627,6 @@ class Subscripts(Places):
         for mine, theirs in zip(out[len(out) - len(dims) :], dims, strict=True):
             if mine != theirs and theirs != Affine.of(1):
                 self.same(mine, theirs)
-
-    def _names(self, place: Any, e: Sequence[Affine], k: Affine) -> Value:
-        """Whether the e-th entry of an index array is k, as 1 or 0."""
-        if isinstance(place, Found):
-            return self.is_place(place.entry(self, e), k)
-        if isinstance(place, Counting):
-            return self.truth_of(compare("=", k, place.axis.place(e[0])))
-        return self.truth_of(self._looked_up(place, e).equals(k))
 
     def _named_later(
         self,
@@ -727,19 +637,16 @@ class Subscripts(Places):
     ) -> Value | None:
         """How many later entries name the place that an entry of index arrays names."""
         looked = [(p, n) for (_, p), n in zip(many, sizes, strict=True) if isinstance(p, Data)]
+        direct = [p for _, p in many if not isinstance(p, Data)]
 
         def entry(*e: Affine) -> Value:
             def same(*at: Affine) -> Value:
                 after, places = at[: len(turns)], at[len(turns) :]
                 agree = [self.truth_of(_before(e, after))]
                 for (p, _), k in zip(looked, places, strict=True):
-                    agree += [self._names(p, e, k), self._names(p, after, k)]
-                for _, p in many:
-                    if isinstance(p, Found):
-                        both = (p.entry(self, e).term, p.entry(self, after).term)
-                        agree.append(Value(self, Call(named_("equal"), both)))
-                    elif isinstance(p, Counting):
-                        agree.append(self.truth_of(compare("=", e[0], after[0])))
+                    agree += [self.is_at(p.entry(e), k), self.is_at(p.entry(after), k)]
+                for p in direct:
+                    agree.append(self.whole(self._compare("==", p.entry(e), p.entry(after))))
                 return reduce(self.product, agree)
 
             return self.total([*turns, *(n for _, n in looked)], same, of)
@@ -756,7 +663,7 @@ class Subscripts(Places):
         counts = {*map(len, lists.values())}
         slices = [k for k, p in enumerate(spelt) if isinstance(p, slice)]
         others = [p for k, p in enumerate(spelt) if k not in lists and k not in slices]
-        if len(counts) > 1 or not all(isinstance(p, int | Index) for p in others):
+        if len(counts) > 1 or any(affine_of(p) is None for p in others):
             raise self.error(
                 "a list of indices beside another index", "store in several statements"
             )
@@ -802,74 +709,58 @@ class Subscripts(Places):
         new = self.total(lengths, term, value)
         return within[0], new
 
+    def _as_places(self, places: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What stands in brackets, its arrays of integers as places along an axis."""
+        return tuple(
+            p if isinstance(p, _Many) else self._counting(p) or self._found_many(p) for p in places
+        )
+
     def _one_in_each_row(
-        self, array: Value, rows: Counting, places: Sequence[Data], value: Value, op: str
+        self, array: Value, rows: Axis, places: Sequence[Data | Found], value: Value, op: str
     ) -> Value:
         """`A[np.arange(n), src] = v`: in each of these rows, `v[e]` at `src[e]`."""
         own, value = self.dims(array), self.once(value, "new")
         (n,) = rows.dims
-        end = rows.axis.place(n - 1)
-        self.looked("the rows", "the array", rows.axis.start, own[0], 0)
-        self.looked("the rows", "the array", end, own[0], 0)
-        for place in places:
+        for k, place in enumerate((rows, *places)):
             self.same(n, place.dims[0])
-        for k, place in enumerate(places, 1):
-            self.within(place, own[k])
+            self.in_range(place, own[k])
 
         def entry(*here: Affine) -> Value:
-            holds, e = rows.axis.holds(here[0])
-            at = [
-                self._looked_up(place, (e,)).equals(a)
-                for place, a in zip(places, here[1:], strict=False)
-            ]
-            p = conj(holds, *at)
-            old = self.read(array, *here)
+            holds, e = rows.holds(here[0])
+            at = zip(places, here[1:], strict=False)
+            named = reduce(self.product, (self.is_at(p.entry((e,)), a) for p, a in at))
+            if (p := self.predicate_of(named)) is not None:
+                holds, named = conj(holds, p), self.whole(1)
+            old, none = self.read(array, *here), self.whole(0)
             new = self._aligned(value, (e, *here[len(places) + 1 :]))
             if op in ("+", "-"):
-                return self.plus_of(
-                    old, self.conditioned(p, self.negative(new) if op == "-" else new)
-                )
-            new = self.computed(op, old, new) if op else new
-            return self.plus_of(self.conditioned(p, new), self.conditioned(self._negation(p), old))
+                new = self.negative(new) if op == "-" else new
+                return self.plus_of(old, self.conditioned(holds, self._chosen(named, new, none)))
+            new = self._chosen(named, self.computed(op, old, new) if op else new, old)
+            kept = self.conditioned(self._negation(holds), old)
+            return self.plus_of(self.conditioned(holds, new), kept)
 
         return self.build(own, entry, array, value)
 
-    def within(self, places: Data, size: Affine) -> None:
-        """The entries of an index array are below a size, which the data are asked."""
-        names = [self.name("e") for _ in places.dims]
-        binders = [Binder(e, n) for e, n in zip(names, places.dims, strict=True)]
-        self.lookups.append(
-            Lookup(
-                places.name,
-                places.places([Affine.of(e) for e in names]),
-                places.offset,
-                size,
-                (*self.binders, *binders),
-                conj(*self.conditions),
-                self.place,
-            )
-        )
-
     def _scattered(self, array: Value, places: tuple[Any, ...], value: Value, op: str) -> Value:
         """`x.at[src].add(v)`: at k, `x[k] + Σ e. [src(e)=k]·v[e]`."""
-        if op != "+" or not all(isinstance(place, Data) for place in places):
+        if op != "+" or not all(isinstance(place, _Many) for place in places):
             raise self.error(
-                "an array of places takes only additions",
-                "write `y.at[src].add(v)`, or `np.bincount(src, v, minlength=n)`",
+                "an array of places takes only assignments and additions",
+                "write `y[p] = v`, `y.at[p].add(v)`, or `np.bincount(p, v, minlength=n)`",
             )
         own, value = self.dims(array), self.once(value, "new")
-        count, dims = len(places), places[0].dims
-        if any(len(src.dims) != len(dims) for src in places) or count > len(own):
-            raise self.error("index arrays of different dimensions side by side")
-        for src in places[1:]:
-            for mine, theirs in zip(src.dims, dims, strict=True):
-                self.same(mine, theirs)
+        count, dims = len(places), self._together(places)
+        if count > len(own):
+            raise self.error(f"{count} indices for an array of {len(own)} dimensions")
+        for place, size in zip(places, own, strict=False):
+            self.in_range(place, size)
 
         def entry(*here: Affine) -> Value:
             def term(*e: Affine) -> Value:
                 pairs = zip(places, here, strict=False)
-                p = conj(*(self._looked_up(src, e).equals(a) for src, a in pairs))
-                return self.conditioned(p, self._aligned(value, (*e, *here[count:])))
+                named = reduce(self.product, (self.is_at(p.entry(e), a) for p, a in pairs))
+                return self._chosen(named, self._aligned(value, (*e, *here[count:])), self.whole(0))
 
             return self.plus_of(self.read(array, *here), self.total(dims, term, value))
 
@@ -895,8 +786,3 @@ def _step_of(places: tuple[Any, ...]) -> OnHost | None:
 
 def _from_start(j: int, size: Affine) -> Affine:
     return Affine.of(j) if j >= 0 else size + j
-
-
-def is_list_of_places(value: Any) -> bool:
-    """Whether a value is an index array of one dimension."""
-    return is_index_array(value) and len(value.dims) == 1

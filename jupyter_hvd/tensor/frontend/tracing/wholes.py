@@ -8,6 +8,7 @@ place gets a name first, so that nothing is computed twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
@@ -38,7 +39,7 @@ from ...language.terms import (
 )
 from ...language.types import Array, IndexArray, Product, Relation, dimensions
 from ...polyhedral import sets
-from ..tracers import Condition, Data, Divided, Index, Nature, Value, WholeNumber, kind
+from ..tracers import Condition, Data, Index, Nature, Value, kind
 from .packing import Packing, guarded
 from .traced import Access
 
@@ -323,6 +324,10 @@ class Wholes(Packing):
             return right
         return left if right.term is Const(0) else Value(self, Add(left.term, right.term))
 
+    def ranging(self, value: Value, low: Affine, below: Affine) -> Value:
+        """Integers, of which it is known where they lie."""
+        return value.of_nature(replace(value.nature, numbers="int", within=(low, below)))
+
     def index(self, a: Affine) -> Index:
         """An index expression as what a program computes with."""
         return Index(self, a)
@@ -381,7 +386,7 @@ def numbers_of(value: Any) -> str:
         return "bool" if isinstance(value.type, Relation) else "int"
     if isinstance(value, Condition | bool):
         return "bool"
-    if isinstance(value, int | WholeNumber):
+    if isinstance(value, int | Index):
         return "int"
     return value.nature.numbers if isinstance(value, Value) else ""
 
@@ -392,10 +397,10 @@ Range = tuple[Affine, Affine]
 
 def range_of(value: Any) -> Range | None:
     """Between which sizes the whole numbers lie that a value is, where that is known."""
-    if isinstance(value, WholeNumber) and value.cases is not None:
-        return joined_ranges([(a, a + 1) for _, a in value.cases])
-    if isinstance(value, Divided):
-        return (Affine.of(0), value.divisor) if value.op == "%" else None
+    if isinstance(value, Index):
+        if value.sought is not None:
+            return value.sought.within
+        return joined_ranges([(a, a + 1) for _, a in value.cases or ()])
     if isinstance(value, int) and not isinstance(value, bool):
         return Affine.of(value), Affine.of(value + 1)
     return value.nature.within if isinstance(value, Value) else None

@@ -1,0 +1,378 @@
+"""Integers: what indices, sizes and index arrays decide, `max(i - 1, 0)`, `src[e] + 1`, `i // 2`, `(i + 1) % n`.
+
+A size, an index and a bound of a loop are affine in the language. So what takes one of these is done case by case, each
+under its condition; where only sizes decide which case it is, the call's sizes do. Any other integer is compared, and read
+at, by a predicate that says where it is which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...language.affine import Affine
+from ...language.function import named
+from ...language.predicates import (
+    FALSE,
+    TRUE,
+    Predicate,
+    Related,
+    compare,
+    conj,
+    disj,
+    exists,
+    fresh,
+    in_range,
+)
+from ...language.terms import Add, Binder, Call, Term
+from ...polyhedral import sets
+from ..tracers import (
+    Case,
+    Condition,
+    Index,
+    Nature,
+    Sought,
+    Value,
+    affine_of,
+    several_cases,
+    sought_of,
+)
+from .conditions import TURNED, Conditions, is_index_array
+from .traced import Lookup
+from .wholes import at_most, counts_from_the_end, range_of
+
+MANY = 32  # remainders up to which one that is compared by `<` is each looked at
+
+
+class Integers(Conditions):
+    """Integers of every kind: what they are, and how they compare."""
+
+    # Affine case by case
+
+    def piecewise(
+        self, cases: Sequence[Case], ends: tuple[str, Sequence[Affine]] | None = None
+    ) -> Index:
+        """An integer of these cases, of which exactly one holds."""
+        conditions: dict[Affine, list[Predicate]] = {}
+        for p, a in cases:
+            if p != FALSE:
+                conditions.setdefault(a, []).append(p)
+        if len(conditions) == 1:
+            return Index(self, next(iter(conditions)))
+        made = tuple((disj(*ps), a) for a, ps in conditions.items())
+        return Index(self, None, made, *(ends or ("", ())))
+
+    def cases_of(self, value: Any) -> tuple[Case, ...] | None:
+        """The cases of an integer that indices and sizes decide; None for anything else."""
+        if (a := affine_of(value)) is not None:
+            return ((TRUE, a),)
+        return value.cases if isinstance(value, Index) else None
+
+    def of_cases(self, values: Sequence[Any], combine: Callable[..., Sequence[Case]]) -> Index:
+        """What `combine` makes of the cases of several integers, as an integer."""
+        found: list[tuple[Predicate, tuple[Affine, ...]]] = [(TRUE, ())]
+        for value in values:
+            cases = self.cases_of(value) or ()
+            found = [(conj(p, q), (*before, a)) for p, before in found for q, a in cases]
+        return self.piecewise([(conj(p, q), a) for p, given in found for q, a in combine(*given)])
+
+    def extreme_integer(self, name: str, values: Sequence[Any]) -> Any:
+        """`max(a, b, …)` or `min(a, b, …)` of integers; None where one is no integer that indices and sizes decide."""
+        if any(self.cases_of(value) is None for value in values):
+            return None
+
+        def better(a: Affine, b: Affine) -> Sequence[Case]:
+            low, high = (b, a) if name == "maximum" else (a, b)
+            if self._never_above(low, high):
+                return [(TRUE, a)]
+            if self._never_above(high, low):
+                return [(TRUE, b)]
+            return [(compare("≤", low, high), a), (compare("<", high, low), b)]
+
+        result, *others = values
+        for other in others:
+            ends = _ends_of(name, result), _ends_of(name, other)
+            result = self.of_cases((result, other), better)
+            if several_cases(result) and None not in ends:
+                given = dict.fromkeys(a for end in ends for a in end or ())
+                result = self.piecewise(result.cases or (), (name, tuple(given)))
+        return result
+
+    def absolute_integer(self, value: Any) -> Index:
+        """`abs(i - j)`."""
+        return self.of_cases(
+            (value,), lambda a: [(compare("≤", 0, a), a), (compare("<", a, 0), a * -1)]
+        )
+
+    def _never_above(self, low: Affine, high: Affine) -> bool:
+        """Whether low ≤ high whatever the sizes and indices are."""
+        return at_most(low, high) and self.integers.isdisjoint((high - low).names)
+
+    def one_case(self, value: Index) -> Affine | None:
+        """The only case that is possible here. Where sizes alone decide which it is, they become numbers; None where
+        indices do.
+        """
+        possible = self._possible(value)
+        if len(possible) == 1:
+            return possible[0][1]
+        names = frozenset[str]().union(*(p.names for p, _ in value.cases or ()))
+        if names.isdisjoint(i for i, _ in self.binders):
+            for name in sorted(names):
+                self.number(Affine.of(name))
+        return None
+
+    def case_by_case(self, value: Index, make: Callable[[Affine], Any]) -> Any:
+        """What is made of an integer, under the condition of each of its cases."""
+        possible = self._possible(value)
+
+        def from_case(k: int) -> Any:
+            p, a = possible[k]
+            if k == len(possible) - 1:
+                return make(a)
+            here = Condition(self, p)
+            return self.choose(self.here, here, lambda: make(a), lambda: from_case(k + 1))
+
+        return from_case(0)
+
+    def _possible(self, value: Index) -> list[Case]:
+        """The cases that may hold here."""
+        binders, cases = tuple(self.binders), list(value.cases or ())
+        here = conj(*self.conditions)
+        return [(p, a) for p, a in cases if not sets.impossible(binders, conj(here, p))] or cases
+
+    def by_cases(self, place: Any) -> Index | None:
+        """An integer of several cases; None for any other.
+
+        `a % n` is one where a is nowhere further than n below 0 or above n - 1, and taken to be where n is a size.
+        """
+        if several_cases(place):
+            return place
+        sought = sought_of(place)
+        op, a, n = sought.division if sought and sought.division else ("", ZERO, ZERO)
+        once = disj(compare("<", a, n * -1), compare("≤", n * 2, a))
+        if op != "%":
+            return None
+        here = tuple(self.binders), conj(*self.conditions, once)
+        if not sets.impossible(*here) and self._divisor(n):
+            return None
+        cases = (
+            (conj(compare("≤", 0, a), compare("<", a, n)), a),
+            (compare("≤", n, a), a - n),
+            (compare("<", a, 0), a + n),
+        )
+        return Index(self, None, cases)
+
+    def from_the_end(self, place: Any, size: Affine) -> Index | None:
+        """`x[-i]` where i may be 0: counted from the end, but for 0; None for any other index."""
+        a = affine_of(place)
+        if a is None or isinstance(place, int) or a.constant:
+            return None
+        if not counts_from_the_end(a) or not a.names & {i for i, _ in self.binders}:
+            return None
+        return Index(self, None, ((compare("<", a, 0), size + a), (compare("≤", 0, a), a)))
+
+    # Affine nowhere
+
+    def looked_up(self, relation: str, arguments: tuple[Affine, ...], offset: Affine) -> Index:
+        """An entry of an index array, `src[e]`, plus an offset."""
+
+        def equals(k: Affine) -> Predicate:
+            return Related(relation, (*arguments, k - offset))
+
+        def compared(op: str, k: Affine) -> Predicate | None:
+            if op not in ("==", "!="):
+                return None
+            return equals(k) if op == "==" else self._negation(equals(k))
+
+        def most() -> Affine | None:
+            largest = affine_of(self.on_host(self.arguments[relation], "max"))
+            return None if largest is None else largest + offset
+
+        def number() -> Term:
+            numbers = self.read(self.as_numbers(self.arguments[relation]), *arguments).term
+            return numbers if offset == ZERO else Add(numbers, self.index_term(offset))
+
+        def check(size: Affine, wraps: bool = False) -> None:
+            here = tuple(self.binders), conj(*self.conditions), self.place
+            self.lookups.append(Lookup(relation, arguments, offset, size, *here, wraps))
+
+        refusal = (
+            "{what} takes an affine index, not an entry of an index array",
+            "read an array with it, `x[src[e]]`, or compare it, `src[e] == j`",
+        )
+        sought = Sought(
+            "an entry of an index array",
+            refusal,
+            number,
+            compared,
+            lambda k: ((), equals(k)),
+            check,
+            most,
+            signed=relation in self.signed,
+            lowered=offset.constant < 0,
+            move=lambda by: self.looked_up(relation, arguments, offset + by),
+        )
+        return Index(self, sought=sought)
+
+    def divided(self, op: str, a: Affine, n: Affine) -> Index:
+        """`a % n` or `a // n` of an index."""
+        refusal = (
+            f"`{op}` makes this index not affine",
+            "use i, n, constants, +, - and constant multiples, or read an entry there, `x[(i + 1) % n]`; "
+            "for anything else pass an index array",
+        )
+
+        def number() -> Term:
+            name = "mod" if op == "%" else "floor_divide"
+            return Call(named(name), (self.index_term(a), self.index_term(n)))
+
+        def compared(sign: str, b: Affine) -> Predicate | None:
+            if not (k := self._divisor(n)):
+                return None
+            if op == "//":
+                return self._quotients(sign, a, b * k, k)
+            if sign in ("==", "!="):
+                p = conj(in_range(b, Affine.of(k)), self._is_multiple(a - b, k))
+                return p if sign == "==" else self._negation(p)
+            if k > MANY:
+                return None
+            remainders = ((self._of_indices(sign, Affine.of(r), b), r) for r in range(k))
+            return disj(
+                *(conj(p, self._is_multiple(a - r, k)) for p, r in remainders if p != FALSE)
+            )
+
+        def meet(j: Affine) -> tuple[tuple[Binder, ...], Predicate]:
+            if not (k := self._divisor(n)):
+                raise self.error(*refusal)
+            other = self.name("e")
+            e = Affine.of(other)
+            if op == "//":
+                return (Binder(other, Affine.of(k)),), compare("=", j * k + e, a)
+            first, count = self._multiples(a, k)
+            within = compare("<", j, k)
+            return (Binder(other, count),), conj(within, compare("=", (e + first) * k + j, a))
+
+        def check(size: Affine) -> None:
+            if k := self._divisor(n):
+                end = (a, size * k) if op == "//" else (Affine.of(k - 1), size)
+                self.looked("the index", "the array", *end)
+
+        sought = Sought(
+            "an index",
+            refusal,
+            number,
+            compared,
+            meet,
+            check,
+            lambda: n - 1 if op == "%" and self._divisor(n) else None,
+            within=(ZERO, n) if op == "%" else None,
+            division=(op, a, n),
+        )
+        return Index(self, sought=sought)
+
+    def _divisor(self, n: Affine) -> int:
+        """The constant that an index is divided by; 0 where it is a size, or not positive."""
+        return max(0, self.number(n)) if n.names <= self.integers else 0
+
+    def _multiples(self, a: Affine, k: int) -> tuple[Affine, Affine]:
+        """The least multiple of k, and how many there are, between which `a` lies at all indices around; they may be more than
+        there need be.
+        """
+        for x in a.names & self.integers:  # which may be negative
+            self.number(Affine.of(x))
+        low = high = a
+        for i, n in reversed(self.binders):
+            first, last = Affine.of(0), n - 1
+            up = low.coefficient(i) > 0, high.coefficient(i) > 0
+            low = low.substitute({i: first if up[0] else last})
+            high = high.substitute({i: last if up[1] else first})
+        # Sizes are not negative, so that each counts at least as much whole as divided by k.
+        falls = Affine(tuple((x, c) for x, c in low.terms if c < 0), min(0, low.constant) // k)
+        rises = Affine(tuple((x, c) for x, c in high.terms if c > 0), max(0, high.constant) // k)
+        return falls, rises - falls + 1
+
+    def _is_multiple(self, a: Affine, k: int) -> Predicate:
+        """Whether k divides an index: `∃ q:n. k·q = a`."""
+        first, count = self._multiples(a, k)
+        q = fresh("q", a.names | count.names)
+        return exists(q, count, compare("=", a, (Affine.of(q) + first) * k))
+
+    def _quotients(self, op: str, a: Affine, low: Affine, k: int) -> Predicate:
+        """`a // k op b` where low is k·b."""
+        match op:
+            case "==":
+                return conj(compare("≤", low, a), compare("<", a, low + k))
+            case "!=":
+                return disj(compare("<", a, low), compare("≤", low + k, a))
+            case "<" | ">=":
+                return self._of_indices(op, a, low)
+        return self._of_indices("<" if op == "<=" else ">=", a, low + k)
+
+    # Whatever they are
+
+    def compared_integers(self, op: str, left: Any, right: Any) -> Condition | bool | None:
+        """A comparison of integers; None where numbers must be compared."""
+        one, other = sought_of(left), sought_of(right)
+        if one is not None and other is not None:
+            (kind, a, n), (kind_, b, m) = one.division or _NONE, other.division or _NONE
+            if kind != "%" or kind_ != "%" or n != m or op not in ("==", "!="):
+                return None
+            return self.compared_integers(op, self.divided("%", a - b, n), 0)
+        if one is None and other is not None:
+            op, left, right = TURNED.get(op, op), right, left
+        sought, found = one or other, list[Predicate | None]()
+        for p, b in self.cases_of(right) or ():
+            if sought is not None:
+                met = sought.compare(op, b)
+                found.append(None if met is None else conj(p, met))
+                continue
+            cases = self.cases_of(left) or ()
+            found += [conj(p, q, self._of_indices(op, a, b)) for q, a in cases]
+        known = [p for p in found if p is not None]
+        return self._known(disj(*known)) if known and len(known) == len(found) else None
+
+    def as_term(self, value: Index) -> Term:
+        """An integer as a number."""
+        if value.sought is not None:
+            return value.sought.number()
+        *others, last = [(p, self.index_term(a), None) for p, a in value.cases or ()]
+        result = last
+        for one in reversed(others):
+            made = self._either([one, result]).term
+            result = (disj(one[0], result[0]), made, None)
+        return result[1]
+
+    def above(self, value: Index, most: Affine, a: Affine) -> Predicate:
+        """Whether an integer that is not affine, and nowhere more than a size, is more than an affine expression."""
+        assert value.sought is not None
+        v = self.name("v")
+        at = Affine.of(v)
+        equals = value.sought.compare("==", at)
+        assert equals is not None
+        return exists(v, most + 1, conj(equals, compare("<", a, at)))
+
+    def on_host(self, data: Any, function: str, *given: Any, **named: Any) -> Any:
+        """What a function of NumPy's makes of integers that are data, before each call; None where they are not known then."""
+        raise NotImplementedError
+
+    def integers_as_numbers(self, value: Any) -> Any:
+        """An array of integers, or an integer that is not affine, as numbers to compute with; anything else as it is."""
+        if is_index_array(value):
+            return self.as_numbers(value)
+        if not isinstance(value, Index) or affine_of(value) is not None:
+            return value
+        return Value(self, self.as_term(value)).of_nature(
+            Nature(numbers="int", within=range_of(value))
+        )
+
+
+ZERO = Affine.of(0)
+_NONE = ("", ZERO, ZERO)
+
+
+def _ends_of(name: str, value: Any) -> tuple[Affine, ...] | None:
+    """The affine expressions of which an integer is the largest or smallest."""
+    if several_cases(value):
+        return value.ends if value.extreme == name else None
+    a = affine_of(value)
+    return None if a is None else (a,)

@@ -1,0 +1,219 @@
+"""Integers as people use them in NumPy: values are NumPy's, gradients as by differences, costs within their bound."""
+
+import numpy as np
+import pytest
+from cases import entering
+from differences import check
+
+from jupyter_hvd.tensor import TensorError, tensor
+
+R = np.random.default_rng(3)
+X, A = R.normal(size=6), R.normal(size=(6, 4))
+K = np.array([2, 0, 1, 3, 2, 4])
+PARENT = np.array([-1, 0, 0, 1, 2, -1])
+BONDS, CHOSEN = {(0, 1), (1, 2), (4, 0)}, {0, 2}
+CASES = []
+case = entering(CASES)
+
+
+@case(X, K)
+def compared_and_multiplied(x, k):
+    return np.sum(np.where(k >= 2, x, 2 * x)) + np.sum(x * k) + np.sum(x * k.astype(int))
+
+
+@case(X, K)
+def divided(x, k):
+    half = k // 2
+    return np.sum(x * ((half + k % 2) * 2 - 1)) + np.sum(x[half] * x) + x[k[3] // 2 + 1]
+
+
+@case(X, K)
+def counted_from_the_end(x, k):
+    return x[(k[2] - 2) % len(x)] + x[-k[0]] * x[k[1] + k[2]]
+
+
+@case(X, PARENT)
+def negative_entries(x, parent):
+    return np.sum(x[parent] * x)
+
+
+@case(X, PARENT)
+def guarded_entries(x, parent):
+    s = 0.0
+    for i in range(len(x)):
+        if parent[i] >= 0:
+            s += x[i] * x[parent[i]]
+    return s
+
+
+@case(X, PARENT)
+def sums_up_a_tree(x, parent):
+    y = np.zeros(len(x))
+    for i in range(len(x)):
+        y[i] = x[i] + (y[parent[i]] if parent[i] >= 0 else 0.0)
+    return np.sum(y**2)
+
+
+@case(X, PARENT)
+def added_to_a_parent(x, parent):
+    total, flat = x.copy(), np.zeros(6)
+    for i in range(len(x) - 1, -1, -1):
+        if parent[i] >= 0:
+            total[parent[i]] += total[i]
+    for i in range(len(x)):
+        flat[parent[i]] += x[i] ** 2
+    return np.sum(total**2) + flat[-1]
+
+
+@case(X, K)
+def entries_of_entries(x, k):
+    return sum(x[k[k[i]]] * x[i] for i in range(len(x))) + np.sum(x[k[k]] ** 2)
+
+
+@case(X, K)
+def sums_of_integers(x, k):
+    c = 0
+    for i in range(len(k)):
+        c += k[i]
+    return x[c % len(x)] ** 2 + c * x[0] + x[np.sum(k) - 10] * x[np.cumsum(k)[2]]
+
+
+@case(X, K)
+def functions_of_integers(x, k):
+    low, order = np.maximum(k - 1, 0), np.sort(k)
+    far = np.abs(k[0] - k[5])
+    return np.sum(x[np.minimum(k, 2)] * x[low] ** 2) + np.sum(x[order] * order) + x[far]
+
+
+@case(X, K)
+def a_range_that_an_entry_ends(x, k):
+    s = 0.0
+    for i, count in enumerate(k):
+        for j in range(count):
+            s += x[j] * x[i]
+    return s + sum(sum(x[j] ** 2 for j in range(k[i] + 1)) for i in range(len(k)))
+
+
+@case(X)
+def a_range_that_a_remainder_ends(x):
+    return sum(sum(x[j] * x[i] for j in range(i % 3)) for i in range(len(x)))
+
+
+@case(X, np.array([0.5, 1.2, -1.9, 4.4, 3.3, 2.2]))
+def stored_at_floors(x, u):
+    y, z = np.zeros(6), np.zeros(6)
+    for i in range(len(u)):
+        y[int(np.floor(u[i]))] += x[i]
+        z[int(u[i])] = x[i] ** 2
+    return np.sum(y**2) + np.sum(z)
+
+
+@case(X, np.array([0.2, 0.5, 0.9]), np.array([0.1, 0.3, 0.4, 0.6, 0.8, 1.0]))
+def between_knots(x, t, knots):
+    total = 0.0
+    for u in t:
+        i = np.searchsorted(knots, u) - 1
+        total += x[i] + (x[i + 1] - x[i]) * (u - knots[i])
+    return total
+
+
+@case(X)
+def tuples_in_a_set(x):
+    s = 0.0
+    for i, j in sorted(BONDS):
+        s += x[i] * x[j]
+    for i in range(len(x)):
+        for j in range(len(x)):
+            if (i, j) in BONDS and (j, i) not in BONDS:
+                s += x[i] - x[j] ** 2
+    return s
+
+
+@case(X, K)
+def integers_in_a_set(x, k):
+    s = sum(x[i] for i in range(len(x)) if i in CHOSEN) + len(CHOSEN) * x[1]
+    for i in CHOSEN:
+        s += x[i] ** 2
+    for i in range(len(x)):
+        if k[i] in (1, 4):
+            s += x[i] ** 3
+        if i not in CHOSEN:
+            s -= x[i]
+    return s
+
+
+@pytest.mark.parametrize(("function", "arguments"), CASES)
+def test_value_gradient_and_cost(function, arguments):
+    f = check(function, arguments)
+    if np.ndim(function(*arguments)) == 0:
+        assert f.grad("x").cost(*arguments).total <= 4 * f.cost(*arguments).total
+
+
+def test_a_set_that_changes_is_looked_at_anew():
+    chosen = {0}
+
+    def f(x):
+        return sum(x[i] for i in chosen) + sum(2 * x[i] for i in range(len(x)) if i in chosen)
+
+    g = tensor(f)
+    np.testing.assert_allclose(g(X), f(X))
+    chosen.add(3)
+    np.testing.assert_allclose(g(X), f(X))
+
+
+def test_the_sign_of_integers_may_change_from_call_to_call():
+    f = tensor(lambda x, k: np.sum(x[k] * x))
+    for k in (K, PARENT, -K - 1, K):
+        np.testing.assert_allclose(f(X, k), np.sum(X[k] * X))
+
+
+@pytest.mark.parametrize("k", [np.array([0, 6, 1, 1, 1, 1]), np.array([0, -7, 1, 1, 1, 1])])
+def test_an_index_array_that_leaves_the_axis(k):
+    f = tensor(lambda x, k: np.sum(x[k] * x))
+    with pytest.raises(TensorError, match=r"reads index (6|-7) of 6 entries"):
+        f(X, k)
+    with pytest.raises((IndexError, TensorError)):
+        f.debug(X, k)
+
+
+def test_beyond_the_axis_nothing_is_stored_as_in_jax():
+    def f(x, u):
+        y = np.zeros(3)
+        for i in range(len(u)):
+            y[int(u[i])] += x[i]
+        return y
+
+    u = np.array([0.0, 3.0, -4.0, -1.0, 7.0, 2.0])
+    np.testing.assert_allclose(tensor(f)(X, u), [X[0], 0, X[3] + X[5]])
+    with pytest.raises(IndexError):
+        tensor(f).debug(X, u)
+
+
+def test_integers_that_floats_do_not_hold_are_refused():
+    f = tensor(lambda x, k: np.sum(x * (k - k[0])))
+    np.testing.assert_allclose(f(X, K + 2**50), np.sum(X * (K - K[0])))
+    with pytest.raises(TensorError, match=r"beyond 2\*\*53"):
+        f(X, K + 2**53)
+
+
+def test_an_integer_that_wraps_in_numpy_does_not():
+    k = np.array([50_000, 1], dtype=np.int32)
+    np.testing.assert_allclose(
+        tensor(lambda x, k: np.sum(x * (k * k)))(X[:2], k), X[0] * 2.5e9 + X[1]
+    )
+
+
+TABLE = np.arange(6.0)
+
+
+def test_data_from_outside_that_change_their_shape():
+    global TABLE
+    f = tensor(lambda x: np.sum(x * TABLE))
+    np.testing.assert_allclose(f(X), np.sum(X * np.arange(6.0)))
+    TABLE = np.arange(12.0).reshape(2, 6)
+    np.testing.assert_allclose(f(X), np.sum(X * TABLE))
+    np.testing.assert_allclose(f.grad("x")(X), TABLE.sum(axis=0))
+    TABLE = np.arange(5.0)
+    with pytest.raises(TensorError, match="do not go together"):
+        f(X)
+    TABLE = np.arange(6.0)
