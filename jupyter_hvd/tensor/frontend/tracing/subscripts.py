@@ -14,7 +14,6 @@ from ...language.terms import Call, Const, Gen, Var
 from ...language.types import REAL, IndexArray
 from ..outside import OnHost
 from ..tracers import Data, Index, Nature, Selected, Value, affine_of, kind, sought_of
-from .conditions import is_index_array
 from .places import Found, Places
 from .wholes import nature_of
 
