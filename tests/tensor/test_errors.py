@@ -70,7 +70,7 @@ REFUSED = [
     ("return «np.unique(x)»", (X,), "data decide", "size=k"),
     ("return «np.nonzero(x)»", (X,), "data decide", "index array"),
     (
-        "y = x.copy()\n    «y[np.floor(x).astype(int)[0]]» = 1\n    return y",
+        "y = x.copy()\n    «y[np.floor(x).astype(int)]» = 1\n    return y",
         (X,),
         "nothing says in what range",
         "np.clip",

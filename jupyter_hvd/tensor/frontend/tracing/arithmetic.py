@@ -255,7 +255,7 @@ class Arithmetic(Loops):
             case "**":
                 return self._power(x, y)
             case "*":
-                return Value(self, self.times(x, y)).of_nature(Nature(numbers="int"))
+                return Value(self, self.times(x, y))
             case "//" | "%" if not (a.names | b.names) & inner:
                 if divisor := self.number(b):
                     return _PYTHON[op](self.number(a), divisor)

@@ -216,7 +216,10 @@ class Entries(Subscripts):
         size = array.type.size
         if isinstance(place, Value) and not self.is_array(place):
             return self.found(array, place)
-        if (cases := self.by_cases(place) or self.from_the_end(place, size)) is not None:
+        cases = self.by_cases(place)
+        if cases is None:
+            cases = self.from_the_end(place, size)
+        if cases is not None:
             return self.case_by_case(cases, lambda a: self.entry_within(array, a))
         if sought_of(place) is not None:
             return self._gathered(array, place, size)

@@ -255,7 +255,9 @@ class Loops(Integers):
             raise self.error("`range` takes one to three integers")
         for bound in bounds[:2]:
             known = isinstance(bound, Value) and self.count_before_call(bound) is not None
-            if (isinstance(bound, Value) or sought_of(bound)) and not known:
+            sought = sought_of(bound)
+            read = isinstance(bound, Value) or (sought is not None and sought.division is None)
+            if read and not known:
                 raise self.error(
                     "data decide how often this loop runs",
                     "loop to a size or an `int` parameter, and choose in the turn: "

@@ -120,7 +120,7 @@ class Places(Arithmetic):
         within = place.nature.within
         if numbers_of(place) != "int":
             return place
-        if within is not None and not _beyond(within, size):
+        if within is not None and not _beyond(within):
             return place
         last = self.mapped("minimum", self._from_start(place, size), Index(self, size - 1))
         made = self.mapped("maximum", last, 0)
@@ -243,12 +243,7 @@ class Places(Arithmetic):
             self.checked(places.entry(at), size)
 
 
-def _beyond(within: Range, size: Affine) -> bool:
-    """Whether integers within a range may leave an axis of this size, whatever the sizes are; also `np.searchsorted(a, v)`, which
-    may be one beyond a, for an axis of another size.
-    """
+def _beyond(within: Range) -> bool:
+    """Whether integers within a range may count from the end, or be one beyond an axis, as `np.searchsorted(x, v)`."""
     low, below = within
-    rest = below - size
-    return (low.is_constant and low.constant < 0) or (
-        rest.constant > 0 if rest.is_constant else below.constant > 0
-    )
+    return (low.is_constant and low.constant < 0) or (bool(below.names) and below.constant > 0)
