@@ -121,7 +121,7 @@ def measure(turns: int) -> list[Row]:
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
-    from jupyter_hvd.rank.network import SIZES, allreduce_seconds
+    from jupyter_hvd.rank.allreduce_times import SIZES, allreduce_seconds
     from jupyter_hvd.runtime.sharing.context import sharing
     from jupyter_hvd.runtime.sharing.program import start_sharing
     from jupyter_hvd.session.network import fitted

@@ -30,13 +30,13 @@ from pathlib import Path
 from statistics import median
 
 from jupyter_hvd import convert_source
-from jupyter_hvd.as_it_is import common_variables
 from jupyter_hvd.cli.global_batch import RANK_MODULE
 from jupyter_hvd.convert import Options
 from jupyter_hvd.launchers.job import Program, run_job
-from jupyter_hvd.launchers.places import place
+from jupyter_hvd.launchers.rank_placement import place
 from jupyter_hvd.launchers.reaper import private_folder
 from jupyter_hvd.rules.base import Batch
+from jupyter_hvd.unconverted_programs import common_variables
 
 ONE, CONVERTED, BY_HAND, STRATEGY = "one process", "per-rank", "by hand", "MultiWorkerMirrored"
 GLOBAL = "global"

@@ -1,7 +1,7 @@
 """The server's part: `POST convert`, `POST script`, `GET rules`, `POST verify`, under `/jupyter-hvd/`.
 
 Conversions run in a few processes of their own, see `worker.py`; verification in
-another, see `verify/attached.py`, its events passed on as they come. Nothing here
+another, see `verify/server_verification.py`, its events passed on as they come. Nothing here
 imports the converter or TensorFlow, so that the server starts as fast as before.
 """
 
@@ -30,8 +30,8 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 from tornado.iostream import StreamClosedError
 
-from .bodies import RequestError, parse, verification
 from .conversion_limit import CONVERSION_SECONDS
+from .request_bodies import RequestError, parse, verification
 from .worker import OK, read_frame, write_frame
 
 #: A notebook's code is far smaller; outputs need not be sent.
@@ -242,7 +242,7 @@ class Verifier:
         with tempfile.TemporaryFile() as errors:
             process = await asyncio.create_subprocess_exec(
                 *SAFE_PYTHON,
-                "jupyter_hvd.verify.attached",
+                "jupyter_hvd.verify.server_verification",
                 cwd=NOWHERE,
                 # No terminal, whatever the server's own environment says.
                 env={**os.environ, "FORCE_COLOR": "", VERIFY_VARIABLE: mark},

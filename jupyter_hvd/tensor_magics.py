@@ -21,7 +21,7 @@ from .magic_parser import MagicParser
 if TYPE_CHECKING:
     from .gradcost.cards import Shown
     from .gradcost.cells import Cells
-    from .gradcost.live import Panels
+    from .gradcost.panel_comm import Panels
     from .tensor import TensorFunction
 
 TARGET = "jupyter_hvd.gradcost"
@@ -71,7 +71,7 @@ class TensorMagics(Magics):  # type: ignore[misc]
 
     @cached_property
     def panels(self) -> Panels:
-        from .gradcost.live import Panels
+        from .gradcost.panel_comm import Panels
 
         return Panels(self.shell, self.cells)
 

@@ -21,7 +21,14 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from .bodies import RequestError, check_keys, parse, read_folder, read_notebook, read_options
+from .request_bodies import (
+    RequestError,
+    check_keys,
+    parse,
+    read_folder,
+    read_notebook,
+    read_options,
+)
 
 OK, BAD_REQUEST, UNPROCESSABLE, BROKEN = 200, 400, 422, 500
 #: The server has given up long before; this is for a process whose server is gone.

@@ -120,7 +120,7 @@ sparse matrices, read where a third relation holds,
 
 the cost counts the points where all of `R(i,j)`, `S(j,k)` and `T(i,k)` hold (Fig. 6). Going over the tuples of one
 relation and over all that it leaves open visits more: here 1,000 tuples of T and 500 values of j. So these relations are
-joined (`lowering/joins`). The rule, for a conjunction of atoms under `Σ` or `⊞` that share indices,
+joined (`lowering/relation_joins`). The rule, for a conjunction of atoms under `Σ` or `⊞` that share indices,
 
     Σ i,j,k. [R(i,j) ∧ S(j,k) ∧ T(i,k)]·e  ⇝  Σ ρ. e    with i = J[ρ, 0], j = J[ρ, 1], k = J[ρ, 2]
 

@@ -23,8 +23,15 @@ TEXTS = ROOT / "labextension" / "src" / "servertexts.json"
 #: Modules whose strings reach a panel.
 SOURCES = (
     *("rules/**/*.py", "convert/**/*.py", "verify/**/*.py", "analysis/scale_*.py"),
-    *("gradcost/advice.py", "gradcost/live.py", "gradcost/accept.py"),
-    *("bodies.py", "conversion_limit.py", "documents.py", "files.py", "server.py", "worker.py"),
+    *("gradcost/advice.py", "gradcost/panel_comm.py", "gradcost/apply_advice.py"),
+    *(
+        "request_bodies.py",
+        "conversion_limit.py",
+        "documents.py",
+        "files.py",
+        "server.py",
+        "worker.py",
+    ),
     *("control_channel.py", "launchers/diagnosis.py", "session/network.py"),
 )
 #: Calls whose strings are Python programs, patterns, lists of names, or the command line's.

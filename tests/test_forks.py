@@ -17,8 +17,8 @@ import pytest
 
 from jupyter_hvd.launchers.base import rank_environment
 from jupyter_hvd.launchers.job import JobResult, Program, run_job, run_single
-from jupyter_hvd.launchers.places import place
 from jupyter_hvd.launchers.processes import end_processes, processes_of
+from jupyter_hvd.launchers.rank_placement import place
 from jupyter_hvd.launchers.reaper import PrivateFolder, private_folder
 from jupyter_hvd.rank.forks import FORKS_VARIABLE, KeptForks, forkservers
 from jupyter_hvd.verify.exact.rank import limits

@@ -19,8 +19,8 @@ import pytest
 from rich.console import Console
 
 from jupyter_hvd.cli.jobs import jobs_table
-from jupyter_hvd.jobs import found
-from jupyter_hvd.jobs.found import Tail, job_in, job_named, jobs, lines
+from jupyter_hvd.jobs import control
+from jupyter_hvd.jobs.control import Tail, job_in, job_named, jobs, lines
 from jupyter_hvd.jobs.log import (
     BEGUN,
     KEPT,
@@ -178,9 +178,9 @@ def test_a_job_that_does_not_heed(
     job = begin("run", "job.py", "-n", 2)
     wait_for(lambda: jobs(place) and len(list(lines(jobs(place)[0]))) == 2)
     psutil.Process(job.pid).suspend()
-    monkeypatch.setattr(found, "PATIENCE", 1.0)
+    monkeypatch.setattr(control, "PATIENCE", 1.0)
     told: list[str] = []
-    assert found.stop(jobs(place)[0], told.append)
+    assert control.stop(jobs(place)[0], told.append)
     assert "is killed" in told[0]
     job.communicate(timeout=30)
     wait_for(lambda: not processes(), 20)
@@ -229,11 +229,11 @@ def test_only_the_very_process_is_stopped(tmp_path: Path, state: str) -> None:
         assert job is not None
         if state == "other host":
             assert job.state == "elsewhere"
-            with pytest.raises(found.NoSuchJobError, match="stop it there"):
-                found.stop(job)
+            with pytest.raises(control.NoSuchJobError, match="stop it there"):
+                control.stop(job)
         else:
             assert job.state == "lost"
-            assert not found.stop(job)
+            assert not control.stop(job)
         assert other.poll() is None
         other.kill()
 
@@ -282,9 +282,9 @@ def test_names(tmp_path: Path) -> None:
         ("20", "several jobs"),
         ("", "is empty"),
     ):
-        with pytest.raises(found.NoSuchJobError, match=told):
+        with pytest.raises(control.NoSuchJobError, match=told):
             job_named(tmp_path, name)
-    with pytest.raises(found.NoSuchJobError, match="there is no job"):
+    with pytest.raises(control.NoSuchJobError, match="there is no job"):
         job_named(tmp_path / "missing", None)
 
 

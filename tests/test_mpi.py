@@ -21,7 +21,7 @@ from jupyter_hvd.launchers.mpi import (
     mpirun_version,
 )
 from jupyter_hvd.launchers.mpi_placement import MpiPlacement, slots_of
-from jupyter_hvd.rank.batch import require_all_ranks
+from jupyter_hvd.rank.job_rank import require_all_ranks
 
 SECRET = "secret-that-nobody-else-may-read"
 without_mpi = pytest.mark.skipif(

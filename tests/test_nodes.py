@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from jupyter_hvd.launchers.host_checks import Answer, Reach, check_hosts, differences
 from jupyter_hvd.launchers.hosts import LaunchError
 from jupyter_hvd.launchers.node_probe import describe
-from jupyter_hvd.launchers.nodes import Answer, Reach, check_hosts, differences
 
 
 def this_machine(_: str, entry: Sequence[str]) -> Reach:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..as_it_is import common_variables, require_single_process
 from ..cost_model import LINKS, Alone, speed_up, step_seconds
 from ..documents import load
 from ..files import UnusableInputError
+from ..unconverted_programs import common_variables, require_single_process
 from .codes import OK
 from .options import add_batch, options_for
 from .program_copy import program_copy
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..documents import Document
     from ..rules.base import Batch
 
-TIMED_MODULE = "jupyter_hvd.rank.timed"
+TIMED_MODULE = "jupyter_hvd.rank.timed_rank"
 
 
 @dataclass(frozen=True)
@@ -119,16 +119,16 @@ def timed_alone(arguments: argparse.Namespace, document: Document) -> Alone:
 def timed(
     arguments: argparse.Namespace, document: Document, size: int, variables: dict[str, str]
 ) -> dict[str, Any]:
-    """What `rank.timed` says of a program on some ranks of this machine.
+    """What `rank.timed_rank` says of a program on some ranks of this machine.
 
     Raises:
         UnusableInputError: no step was seen.
     """
     from ..launchers.hosts import LaunchError
     from ..launchers.job import Program, run_job, run_single
-    from ..launchers.places import place
+    from ..launchers.rank_placement import place
     from ..launchers.signals import ended_by_signals
-    from ..rank.timed import TIMES_VARIABLE
+    from ..rank.timed_rank import TIMES_VARIABLE
 
     path: Path = arguments.file
     with (

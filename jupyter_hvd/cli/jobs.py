@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from ..jobs.found import Job
+    from ..jobs.control import Job
 
 #: How every command of a job begins.
 EACH = ("jupyter", "hvd", "run")
@@ -61,7 +61,7 @@ def find(arguments: argparse.Namespace) -> Job:
     Raises:
         UnusableInputError: there is no such job.
     """
-    from ..jobs.found import NoSuchJobError, job_named
+    from ..jobs.control import NoSuchJobError, job_named
 
     try:
         return job_named(place_of(arguments), arguments.job)
@@ -70,7 +70,7 @@ def find(arguments: argparse.Namespace) -> Job:
 
 
 def run_jobs(arguments: argparse.Namespace) -> int:
-    from ..jobs.found import jobs
+    from ..jobs.control import jobs
 
     console, errors = make_consoles(False)
     try:
@@ -135,7 +135,7 @@ def tagged_printer(console: Console, errors: Console) -> Callable[[int, str, str
 
 
 def run_logs(arguments: argparse.Namespace) -> int:
-    from ..jobs.found import follow, lines
+    from ..jobs.control import follow, lines
 
     job = find(arguments)
     console, errors = make_consoles(False)
@@ -146,7 +146,7 @@ def run_logs(arguments: argparse.Namespace) -> int:
 
 
 def run_stop(arguments: argparse.Namespace) -> int:
-    from ..jobs.found import NoSuchJobError, stop
+    from ..jobs.control import NoSuchJobError, stop
 
     job = find(arguments)
     console, errors = make_consoles(False)

@@ -13,11 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..as_it_is import common_variables
 from ..conversion_limit import CONVERSION_SECONDS, conversion_limit
 from ..documents import load
 from ..files import UnusableInputError
 from ..launchers.arguments import add_place_options, where_of
+from ..unconverted_programs import common_variables
 from .codes import REFUSED, UNUSABLE
 from .global_batch import RANK_MODULE, program_as_it_is, refuse_conversion_options
 from .options import add_batch, add_options, options_for
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     from ..convert import Options
     from ..jobs.log import JobLog
-    from ..launchers.again import Policy
     from ..launchers.diagnosis import Locate
     from ..launchers.job import JobResult
-    from ..launchers.places import Place
     from ..launchers.progress import Stall
+    from ..launchers.rank_placement import Place
     from ..launchers.reaper import PrivateFolder
+    from ..launchers.restarts import Policy
 
 
 class RefusedError(Exception):
@@ -113,10 +113,10 @@ def converted_copy(
 def run_run(arguments: argparse.Namespace) -> int:
     from rich.text import Text
 
-    from ..launchers.again import RESIZED, run_job_again
     from ..launchers.hosts import LaunchError
     from ..launchers.job import Program
-    from ..launchers.places import place
+    from ..launchers.rank_placement import place
+    from ..launchers.restarts import RESIZED, run_job_again
     from ..launchers.signals import ended_by_signals
     from ..runtime.scaling import VIRTUAL_SIZE_VARIABLE
     from ..runtime.sharing.program import RESUME_VARIABLE
@@ -197,7 +197,7 @@ def policy_for(
         UnusableInputError: the options for it do not fit together.
         LaunchError: nor do the hosts.
     """
-    from ..launchers.again import Elastic, Restarts
+    from ..launchers.restarts import Elastic, Restarts
 
     if arguments.restarts < 0:
         raise UnusableInputError("--restarts: must be a whole number from 0 on")
@@ -230,7 +230,7 @@ def log_of(arguments: argparse.Namespace, copy: Path, errors: Console) -> Iterat
     Raises:
         UnusableInputError: it cannot be written where the user has said.
     """
-    from ..jobs.found import jobs
+    from ..jobs.control import jobs
     from ..jobs.log import JobLog, default_place, forget
 
     if arguments.no_log:

@@ -11,9 +11,9 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..as_it_is import common_variables, require_single_process
 from ..documents import load
 from ..files import UnusableInputError, write_atomically
+from ..unconverted_programs import common_variables, require_single_process
 from .codes import OK, REFUSED
 from .global_batch import refuse_conversion_options
 from .options import add_options, options_for

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from ..tensor.jax.precision import is_double, keeping_float64
-from ..tensor.jax.samples import random_arguments
+from ..tensor.jax.sample_arguments import random_arguments
 from ..tensor.language.types import Array, Product, Real
 from .analysis import Sizes
 from .subject import Subject

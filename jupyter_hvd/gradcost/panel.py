@@ -17,7 +17,8 @@ from typing import Any
 
 from ..tensor import TensorError
 from ..tensor.jax.profile import ProfileCancelledError
-from . import views, work
+from . import background_work as work
+from . import views
 from .advice import Adviser
 from .cells import Cells, explained
 from .compare import Other, compared, matched, other, placed
@@ -356,7 +357,7 @@ class Panel:
         send({"checking": way})
 
         def run(cancelled: work.Cancelled) -> None:
-            from .accept import accept
+            from .apply_advice import accept
 
             answer: dict[str, Any] = {}
             try:

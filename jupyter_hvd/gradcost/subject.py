@@ -35,7 +35,7 @@ from ..tensor.ssa.normalize import normalize
 from ..tensor.ssa.program import Recurrence
 from ..tensor.tensor_function import DerivedFunction
 from .analysis import Analysis, Evaluator, Sizes
-from .kept import Kept, kept
+from .stored_values import Kept, kept
 
 BOUND = 4  # Theorems 6.1 and 6.55
 START = 100

@@ -9,9 +9,9 @@ from typing import Any
 
 from ..tensor import TensorError, calls
 from .analysis import Sizes
+from .background_work import MEASURED, Progress, entries
 from .report import Growth, Times
 from .subject import Size, Subject
-from .work import MEASURED, Progress, entries
 
 FIRST = 4
 REPEATS = 7
@@ -76,7 +76,7 @@ def wanted(subject: Subject, sizes: Sizes, size: Size) -> Iterator[tuple[int, di
 
 
 def _arguments(subject: Subject, sizes: Sizes) -> dict[str, Any]:
-    from ..tensor.jax.samples import random_arguments
+    from ..tensor.jax.sample_arguments import random_arguments
 
     return random_arguments(subject.adjoint.instance, sizes, subject.arguments)
 

@@ -10,8 +10,8 @@ from ..tensor import TensorError, calls
 from ..tensor.instance import Instance
 from ..tensor.language.types import Array, Product, Real
 from .analysis import Sizes
+from .background_work import require_room
 from .subject import Subject
-from .work import require_room
 
 View = Literal["plan", "certificate"]
 VIEWS: tuple[View, ...] = get_args(View)

@@ -12,13 +12,13 @@ HEAD = (
     f'"""What converted programs need of jupyter_hvd.runtime {__version__}, written by jupyter hvd.'
 )
 #: Modules of the runtime that sharing imports, beside its own package.
-MODULES = ("process", "scaling", "published")
+MODULES = ("process", "scaling", "horovod_names")
 #: What programs find in the file, by the module that has it.
 NAMES = {
     module: [
         name for name in runtime.__all__ if module in getattr(runtime, name).__module__.split(".")
     ]
-    for module in ("sharing", "published", "scaling")
+    for module in ("sharing", "horovod_names", "scaling")
 }
 TEXT = (
     HEAD

@@ -17,7 +17,7 @@ TIME = re.compile(r"[0-9][0-9:-]*")
 PARTITION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,-]*")
 OPTION = re.compile(r"--[a-z][a-z-]*(=[A-Za-z0-9_.,:/@%+=*^()\[\]-]+)?")
 #: The modules of the file that starts the ranks.
-MODULES = ("hosts", "peers", "rendezvous", "allocation", "srun_ranks")
+MODULES = ("hosts", "peer_users", "rendezvous", "allocation", "srun_ranks")
 
 SCRIPT = """\
 #!/bin/bash

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .base import LAUNCHERS
 
 if TYPE_CHECKING:
-    from .places import Where
+    from .rank_placement import Where
 
 
 def add_place_options(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def add_place_options(parser: argparse.ArgumentParser) -> None:
 
 def where_of(arguments: argparse.Namespace) -> Where:
     """What these options ask for."""
-    from .places import Where
+    from .rank_placement import Where
     from .slurm import Resources
 
     more = tuple(shlex.split(arguments.salloc or ""))

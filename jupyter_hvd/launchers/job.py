@@ -15,17 +15,17 @@ from pathlib import Path
 
 from .base import ECHO, Exit, Orders, Output, Queued, describe_exit, rank_environment
 from .hosts import LaunchError
+from .job_monitor import Told, watched
 from .lifeline import Lifelines
-from .places import Place
 from .processes import end_processes
+from .rank_placement import Place
 from .reaper import PrivateFolder
 from .temporary_files import make_notes_folder
-from .watchman import Told, watched
 
 #: Receives a line of output: the rank, "stdout" or "stderr", the text without newline.
 Listener = Callable[[int, str, str], None]
 #: What runs a program on each rank of a batch job.
-BATCH_RANK = "jupyter_hvd.rank.batch"
+BATCH_RANK = "jupyter_hvd.rank.job_rank"
 #: The exit code of a job whose time was up.
 TIMED_OUT = 124
 

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, NoReturn
 
 from .authentication import TOKEN_VARIABLE, ClientHandshake, ServerHandshake, take_token
-from .peers import is_own
-from .whereabouts import cpu_seconds, unknown_whereabouts, whereabouts
+from .peer_users import is_own
+from .rank_location import cpu_seconds, unknown_whereabouts, whereabouts
 
 #: Where the kernel listens, for the processes of a job: `host:port`.
 ADDRESS_VARIABLE = "JUPYTER_HVD_LIFELINE"

@@ -1,6 +1,6 @@
 """Lets mpirun place the ranks of a job: `python -m jupyter_hvd.launchers.mpi_placement`, its orders on standard input.
 
-mpirun starts a small process for each rank (`rank/attended.py`), which connects to this one and says which rank it
+mpirun starts a small process for each rank (`rank/mpi_rank.py`), which connects to this one and says which rank it
 is. It is told the rank's environment over that connection, so that none of it is in a command line,
 and sends back what the rank writes and how it ends: what mpirun itself passes on of several ranks is mixed within lines.
 """
@@ -25,9 +25,9 @@ from .base import Orders
 from .hosts import LaunchError, is_local, local_interfaces
 from .lifeline import FIRST_LINE, LifelineClient, decode, encode, keep_alive
 from .mpi import OF_MPI, mpirun_command, mpirun_environment
-from .peers import is_own
+from .peer_users import is_own
 from .placement import GRACE, OF_THIS_HOST, check_others, read_orders
-from .reports import LONGEST_LINE, Reports
+from .placement_reports import LONGEST_LINE, Reports
 
 #: By what Horovod's ranks agree, and sum.
 BY_MPI = {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}
@@ -81,7 +81,7 @@ class MpiPlacement:
             others = [host.name for host in orders.hosts if not is_local(host.name)]
             check_others(orders, others, port)
             entry = f"{orders.address}:{port}"
-            rank = [sys.executable, "-P", "-m", "jupyter_hvd.rank.attended", entry]
+            rank = [sys.executable, "-P", "-m", "jupyter_hvd.rank.mpi_rank", entry]
             environment = mpirun_environment(os.environ, orders.environment)
             process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
                 mpirun_command(orders.size, orders.hosts, rank, environment),

@@ -3,7 +3,7 @@
 It does what `horovodrun --gloo` does, with Horovod's own assignment of slots and its store, but
 gives nothing away. horovodrun writes the whole environment into the command line of a shell,
 which every user of the machine can read; here a rank on this machine inherits its environment,
-and one on another host reads it from the standard input of ssh or srun (`rank/entry.py`). What it reports
+and one on another host reads it from the standard input of ssh or srun (`rank/remote_entry.py`). What it reports
 goes to standard output, one JSON object a line, as `gloo.py` reads it.
 """
 
@@ -27,11 +27,11 @@ from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
 
 from .allocation import current_allocation
 from .base import Orders
+from .host_checks import CHECK_VARIABLE, Reach, check_hosts
 from .hosts import Host, LaunchError, address_of, interface_towards, is_local
 from .lifeline import ADDRESS_VARIABLE, LifelineClient
-from .nodes import CHECK_VARIABLE, Reach, check_hosts
+from .placement_reports import Reports
 from .rendezvous import Rendezvous
-from .reports import Reports
 
 #: Never a question on a terminal that nobody sees; a host whose key is not known is refused. One that has gone
 #: without a word is noticed within eight seconds.
@@ -128,7 +128,7 @@ def command_for(slot: SlotInfo, orders: Orders, port: int, remote: bool) -> Rank
             "NCCL_SOCKET_IFNAME": interface_towards(orders.address) or "lo",
         }
         return RankCommand(slot, tuple(rank), {**given, **environment})
-    entry = [sys.executable, "-P", "-m", "jupyter_hvd.rank.entry", *rank]
+    entry = [sys.executable, "-P", "-m", "jupyter_hvd.rank.remote_entry", *rank]
     there = reached(slot.hostname, entry, orders.directory, orders)
     travels = {k: v for k, v in environment.items() if not OF_THIS_HOST.fullmatch(k)}
     told = json.dumps(travels).encode() + b"\n"

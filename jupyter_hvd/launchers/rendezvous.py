@@ -13,7 +13,7 @@ from typing import Any
 
 from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
 
-from .peers import Peer, is_own
+from .peer_users import Peer, is_own
 
 
 class Handler(RendezvousHandler):  # type: ignore[misc]

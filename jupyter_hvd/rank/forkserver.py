@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ..launchers.base import JOB_VARIABLE
-from .ending import Ending
+from .fork_exit import Ending
 from .forks import NUMBER
 from .imports import uncollected
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..launchers.lifeline import LifelineClient
-from ..launchers.whereabouts import threads
+from ..launchers.rank_location import threads
 from ..runtime.sharing import program
 from ..runtime.sharing.random_state import RandomState, random_state, set_random_state
 from ..runtime.sharing.start import work_on_a_copy
-from . import links, states, trained_weights
+from . import links, trained_weights, training_state
 from .magic_output import let_magics_be_quiet
 from .paths import TRAINED, AccessPath, Reached, reached
 from .reply import Changed, Reply, describe
@@ -301,7 +301,7 @@ def changed_since(
         own = weights_of(each.value)
         is_new = keras_kind(each.value) == "weights" and not parts.issuperset(map(id, own))
         if own and was != now and (known or is_new):
-            found = states.packed(each, there)
+            found = training_state.packed(each, there)
             changed.append(Changed(each.paths, known.paths if known else (), found))
     return changed
 
@@ -402,7 +402,7 @@ def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> 
             continue
         try:
             if packed.kind in TRAINED:
-                states.set_state(there, packed, namespace)
+                training_state.set_state(there, packed, namespace)
                 continue
             value = unpack(packed, there)
             if not target.steps:

@@ -5,7 +5,7 @@ Importing this package loads neither Horovod nor TensorFlow. `convert --standalo
 
 from __future__ import annotations
 
-from .published import (
+from .horovod_names import (
     BroadcastGlobalVariablesCallback,
     DistributedGradientTape,
     DistributedOptimizer,

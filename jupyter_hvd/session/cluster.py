@@ -42,8 +42,8 @@ from ..launchers.gloo import GlooLauncher
 from ..launchers.hosts import LaunchError
 from ..launchers.lifeline import Lifelines
 from ..launchers.mpi import MpirunLauncher
-from ..launchers.places import Place
 from ..launchers.processes import end_processes
+from ..launchers.rank_placement import Place
 from ..launchers.reaper import PrivateFolder
 from ..launchers.temporary_files import make_notes_folder
 from ..rank import remote
@@ -66,7 +66,7 @@ from .monitor import (
 )
 
 #: What a rank runs, and what it imports besides TensorFlow.
-LIVING = "jupyter_hvd.rank.living"
+LIVING = "jupyter_hvd.rank.notebook_rank"
 PRELOADED = (LIVING, "ipyparallel.engine.app")
 START_TIMEOUT = 120.0
 #: Seconds without a call after which the ranks leave Horovod, whose threads never sleep; the next call lets them join it again.

@@ -13,10 +13,11 @@ from typing import Any
 
 from ..gpu_memory import VARIABLE, kernel_gpus, kernel_warning
 from ..launchers.hosts import LaunchError, is_local, parse_hosts
-from ..launchers.places import Where, place
 from ..launchers.progress import Stall
-from ..rank import network as rank_network
-from ..rank import remote, states
+from ..launchers.rank_placement import Where, place
+from ..rank import allreduce_times as rank_network
+from ..rank import remote
+from ..rank import training_state as states
 from ..rank import variables as rank_variables
 from ..rank.forks import KeptForks
 from ..rank.links import Link, linked

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..launchers.diagnosis import columns, doing, line_name, words
+from ..launchers.job_monitor import WAITS, is_hang
 from ..launchers.progress import Progress, Stall
-from ..launchers.watchman import WAITS, is_hang
 from ..rank import remote
 from ..rank import variables as rank_variables
 from .cell_output import CellOutput

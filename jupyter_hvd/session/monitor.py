@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..launchers.base import Output
+from ..launchers.job_monitor import WAITS, is_due, is_hang
 from ..launchers.progress import STALL_SECONDS, Progress, Stall
-from ..launchers.watchman import WAITS, is_due, is_hang
 from ..rank.reply import RemoteError, Reply
 
 #: How long the other ranks may go on when one has failed.

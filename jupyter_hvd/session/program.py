@@ -11,7 +11,6 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..as_it_is import USES_HOROVOD
 from ..convert.notebook import convert_cells
 from ..files import UnusableInputError
 from ..rank.remote import Watch
@@ -23,6 +22,7 @@ from ..source.edits import Edit, apply_edits
 from ..source.magics import CELL_MAGIC, OWN_LINES, PYTHON_CELL_MAGICS, cell_magics
 from ..source.masking import mask_cell
 from ..source.parsing import parse_python, syntax_error
+from ..unconverted_programs import USES_HOROVOD
 from .cell_names import names_of
 from .errors import DistributeError, named_error
 from .tracebacks import line_map

@@ -12,9 +12,9 @@ def energy(A, x):
 energy.grad("x")(A, x)
 """
 
+from .decorator import tensor
 from .language.errors import TensorError
 from .linter import lint
 from .tensor_function import TensorFunction
-from .written import tensor
 
 __all__ = ["TensorError", "TensorFunction", "lint", "tensor"]

@@ -14,7 +14,7 @@ from .cost.formula import Formula, cost_formula
 from .cost.model import Cost
 from .debugging import run_in_python
 from .frontend import signature
-from .frontend.outside import Reference, with_outside
+from .frontend.captured_data import Reference, with_outside
 from .instance import Instance
 from .language.errors import TensorError, as_tensor_error
 from .language.pairs import from_pairs, laid, one_array

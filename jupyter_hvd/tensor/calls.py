@@ -12,7 +12,7 @@ from .cost.counting import Data, cost_at
 from .cost.model import Cost, interface
 from .frontend.bounds import check_call, undecided
 from .frontend.signature import environment
-from .frontend.tracing.traced import Access
+from .frontend.tracing.trace_result import Access
 from .instance import Instance
 from .language.depth import deep
 from .language.pairs import from_pairs, struct_of_arrays

@@ -332,7 +332,7 @@ def _doubled(start: Mapping[str, int], growing: Collection[str]) -> Iterator[dic
 def _arguments(
     instance: Instance, sizes: Mapping[str, int], given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    from .jax.samples import random_arguments
+    from .jax.sample_arguments import random_arguments
 
     return random_arguments(instance, sizes, given) | dict(given)
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from .derivative.matrices import expanded
 from .derivative.transforms import Pulled
-from .frontend.tracing.traced import Traced
+from .frontend.tracing.trace_result import Traced
 from .language.depth import deep
 from .language.provenance import Origin, carrying
 from .language.terms import Lambda
@@ -16,7 +16,7 @@ from .ssa.array_contraction import contracted
 from .ssa.convert import to_ssa
 from .ssa.normalize import normalize
 from .ssa.program import Program
-from .ssa.settled import settled, settled_term
+from .ssa.resolved_derivatives import settled, settled_term
 from .ssa.simplify import simplify
 
 

@@ -3,7 +3,7 @@
 A part is made a parameter of its own: the program reads each component of a parameter by a path of projections, so that a part
 is those inputs whose path begins with its own. A derivative by it is taken as by any parameter, and then its inputs are the
 whole parameter's again. In a container that is no tensor, since it has strings or integers, too, each array is a parameter
-already (`frontend/outside`).
+already (`frontend/captured_data`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import reduce
 from typing import cast
 
 from .derivative.transforms import Derivative, Differentiable
-from .frontend.outside import AS_FLOATS, Reference
+from .frontend.captured_data import AS_FLOATS, Reference
 from .language.errors import TensorError
 from .language.pairs import Laid
 from .language.types import Layout, Parameter, Product, Type

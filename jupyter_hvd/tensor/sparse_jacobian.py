@@ -17,7 +17,7 @@ from .cost.counting import Data
 from .cost.pattern_picture import picture
 from .cost.patterns import Sparsity, box_count, entry_count, entry_keys, sparsity, unstructured
 from .derivative.tangents import Linearization, addends, linearized
-from .frontend.tracing.traced import Traced
+from .frontend.tracing.trace_result import Traced
 from .instance import Instance
 from .language.affine import Affine
 from .language.depth import deep

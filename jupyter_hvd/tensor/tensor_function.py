@@ -18,9 +18,9 @@ from .derivative.reverse import Checkpoint
 from .derivative.tangents import dense_jacobian
 from .derivative.transforms import Derivative, Differentiable
 from .frontend import signature
+from .frontend.captured_data import Reference
 from .frontend.helpers import Helper
-from .frontend.outside import Reference
-from .frontend.tracing.traced import Traced
+from .frontend.tracing.trace_result import Traced
 from .instance import Instance, Primal
 from .language.depth import deep
 from .language.errors import TensorError

@@ -194,7 +194,12 @@ def test_the_file_beside_the_program_is_the_runtime() -> None:
     exec(head, names)
     folder = Path(runtime.__file__).parent
     sources = names["SOURCES"]
-    assert {"process.py", "published.py", "sharing/start.py", "sharing/calls.py"} <= sources.keys()
+    assert {
+        "process.py",
+        "horovod_names.py",
+        "sharing/start.py",
+        "sharing/calls.py",
+    } <= sources.keys()
     for name, source in sources.items():
         assert source == (folder / name).read_text()
         for found in ast.walk(ast.parse(source)):

@@ -20,8 +20,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from jupyter_hvd.launchers.diagnosis import Line, report, words
+from jupyter_hvd.launchers.job_monitor import PAUSE, Watchman, is_due, is_hang
 from jupyter_hvd.launchers.progress import Position, Progress, Stall, position_of
-from jupyter_hvd.launchers.watchman import PAUSE, Watchman, is_due, is_hang
 from jupyter_hvd.source.lines import line_origins
 
 #: A program that uses Horovod by another name runs as it is written.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_hvd.rank.network import SIZES
+from jupyter_hvd.rank.allreduce_times import SIZES
 from jupyter_hvd.session.errors import DistributeError
 from jupyter_hvd.session.network import FUSED, Network, fitted
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from jupyter_hvd.rank import states
+from jupyter_hvd.rank import training_state
 from jupyter_hvd.rank.paths import TRAINED, reached
 from jupyter_hvd.rank.serialization import draws, pack, weights_of
 
@@ -82,10 +82,10 @@ def test_a_state_comes_to_its_counterpart(
         trained(here)
         found = {str(each.paths[0]): each for each in reached(here, [*here], TRAINED)}
         one = found[path]
-        packed = states.packed(one, [*found.values()])
+        packed = training_state.packed(one, [*found.values()])
         assert packed.data
         other = one.paths[0].follow(there)
-        states.set_state(other, packed, there)
+        training_state.set_state(other, packed, there)
         for mine, its in zip(weights_of(one.value), weights_of(other), strict=True):
             if hasattr(mine, "numpy"):
                 np.testing.assert_array_equal(mine.numpy(), its.numpy())
@@ -98,7 +98,7 @@ def test_a_state_comes_to_its_counterpart(
 def test_what_has_not_trained_has_no_state() -> None:
     has = make()
     fresh = reached(has, ["of_model", "trainer"], TRAINED)
-    assert [weights_of(e.value) for e in fresh if states.is_optimizer(e.value)] == [[], []]
+    assert [weights_of(e.value) for e in fresh if training_state.is_optimizer(e.value)] == [[], []]
 
 
 def test_a_state_that_does_not_fit() -> None:
@@ -106,8 +106,8 @@ def test_a_state_that_does_not_fit() -> None:
     here["plain"].fit(X, Y, verbose=0)
     here["model"].fit(X, Y, verbose=0)
     found = reached(here, ["of_model"], TRAINED)
-    packed = states.packed(found[0], found)  # without the model, whose variables it trains
+    packed = training_state.packed(found[0], found)  # without the model, whose variables it trains
     with pytest.raises(ValueError, match="its state has other shapes"):
-        states.set_state(there["plain"].optimizer, packed, there)
+        training_state.set_state(there["plain"].optimizer, packed, there)
     with pytest.raises(ValueError, match="no object here that this state could be set in"):
-        states.set_state(there["model"], packed, there)
+        training_state.set_state(there["model"], packed, there)

@@ -20,11 +20,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from jupyter_hvd.as_it_is import common_variables, require_single_process
 from jupyter_hvd.convert import Options
 from jupyter_hvd.documents import load
 from jupyter_hvd.files import UnusableInputError
 from jupyter_hvd.rank.forks import separate_forkservers
+from jupyter_hvd.unconverted_programs import common_variables, require_single_process
 from jupyter_hvd.verify.checks import Check
 from jupyter_hvd.verify.exact.verification import (
     PRELOADED,

@@ -17,8 +17,8 @@ from multiprocessing.connection import Listener, wait
 from pathlib import Path
 
 from jupyter_hvd.launchers.job import Program, run_job, run_single
-from jupyter_hvd.launchers.places import place
 from jupyter_hvd.launchers.processes import end_processes
+from jupyter_hvd.launchers.rank_placement import place
 from jupyter_hvd.launchers.reaper import PrivateFolder
 from jupyter_hvd.verify.exact.compare import PRINTED, compare, first_difference
 from jupyter_hvd.verify.exact.records import Record

@@ -29,7 +29,7 @@ from jupyter_hvd.verify.exact.compare import (
     first_difference,
 )
 from jupyter_hvd.verify.exact.records import Event, Fit, Record, Site, Variable, read, save
-from jupyter_hvd.verify.exact.texts import compare_texts, compared_lines
+from jupyter_hvd.verify.exact.text_comparison import compare_texts, compared_lines
 from jupyter_hvd.verify.exact.verification import (
     ExactVerification,
     Noise,

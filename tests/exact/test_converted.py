@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from shared_laboratory import ENVIRONMENT, PROGRAMS
 
 from jupyter_hvd.verify.exact.compare import TOLERANCE
-from jupyter_hvd.verify.exact.texts import compare_texts
+from jupyter_hvd.verify.exact.text_comparison import compare_texts
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exact")]
 #: They train by `fit`, a tape, a step of their own, layers alone, and from one to three models.

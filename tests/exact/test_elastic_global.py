@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jupyter_hvd.as_it_is import common_variables
 from jupyter_hvd.cli.global_batch import RANK_MODULE, program_as_it_is
 from jupyter_hvd.convert import Options
-from jupyter_hvd.launchers import again
-from jupyter_hvd.launchers.again import RESIZED, Elastic, run_job_again
+from jupyter_hvd.launchers import restarts
 from jupyter_hvd.launchers.job import Program
-from jupyter_hvd.launchers.places import place
+from jupyter_hvd.launchers.rank_placement import place
+from jupyter_hvd.launchers.restarts import RESIZED, Elastic, run_job_again
 from jupyter_hvd.runtime.sharing.program import RESUME_VARIABLE
+from jupyter_hvd.unconverted_programs import common_variables
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exact")]
 
@@ -204,13 +204,13 @@ def test_a_program_that_keeps_nothing_is_ended_where_it_loses_little(tmp_path: P
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (now - seconds, now - seconds))
 
-    written("resize", again.GRACE + 10)
-    assert again.is_worth_ending(tmp_path, began=now - again.LOST + 60)
-    assert not again.is_worth_ending(tmp_path, began=now - again.LOST - 60)
-    written("fit-0.pickle", again.LOST - 60)
-    assert again.is_worth_ending(tmp_path, began=now - again.LOST - 60)
-    written("resize", again.GRACE - 10)
-    assert not again.is_worth_ending(tmp_path, began=now - again.LOST - 60)
+    written("resize", restarts.GRACE + 10)
+    assert restarts.is_worth_ending(tmp_path, began=now - restarts.LOST + 60)
+    assert not restarts.is_worth_ending(tmp_path, began=now - restarts.LOST - 60)
+    written("fit-0.pickle", restarts.LOST - 60)
+    assert restarts.is_worth_ending(tmp_path, began=now - restarts.LOST - 60)
+    written("resize", restarts.GRACE - 10)
+    assert not restarts.is_worth_ending(tmp_path, began=now - restarts.LOST - 60)
 
 
 class FreedInTraining(Elastic):
@@ -226,8 +226,8 @@ class FreedInTraining(Elastic):
 def test_a_rank_that_comes_back_changes_no_result(tmp_path: Path, monkeypatch, training: str) -> None:  # fmt: skip
     """One of three ranks is killed; the job goes on with two, and takes a third when its place is free again."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(again, "LOOK", 0.1)
-    monkeypatch.setattr(again, "GRACE", 0.5)
+    monkeypatch.setattr(restarts, "LOOK", 0.1)
+    monkeypatch.setattr(restarts, "GRACE", 0.5)
     one = write_program(tmp_path, training)
     starts, lines = [], []
     with program_as_it_is(tmp_path / "train.py") as (copy, folder, _):

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jupyter_hvd.runtime.sharing.launched import launched_by
+from jupyter_hvd.runtime.sharing.launch_environment import launched_by
 from jupyter_hvd.runtime.sharing.random_state import RandomState, random_state, set_random_state
 
 HOROVODRUN = {

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from jupyter_hvd.gradcost.accept import accept, compared, rewritten
 from jupyter_hvd.gradcost.advice import Adviser
-from jupyter_hvd.gradcost.better import Written
+from jupyter_hvd.gradcost.apply_advice import accept, compared, rewritten
 from jupyter_hvd.gradcost.report import plain_source, report
+from jupyter_hvd.gradcost.rewritten_source import Written
 from jupyter_hvd.gradcost.subject import subject
 from jupyter_hvd.tensor import TensorError, tensor
 

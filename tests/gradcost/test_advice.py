@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from programs import CASES
 
-from jupyter_hvd.gradcost import work
+from jupyter_hvd.gradcost import background_work
 from jupyter_hvd.gradcost.advice import Adviser
 from jupyter_hvd.gradcost.report import plain_source, report
 from jupyter_hvd.gradcost.subject import subject
@@ -148,7 +148,7 @@ def test_jax_alone_by_its_own_estimate():
 
     about = subject(corner, ("x",), ((VECTOR,), {}), direct)
     known = {}
-    plain = work.estimates(about, about.start, True, known, lambda: False)
+    plain = background_work.estimates(about, about.start, True, known, lambda: False)
     made = report(about, about.start)
     from dataclasses import replace
 

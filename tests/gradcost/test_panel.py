@@ -13,11 +13,11 @@ import jax
 import numpy as np
 import pytest
 
-from jupyter_hvd.gradcost import work
+from jupyter_hvd.gradcost import background_work
 from jupyter_hvd.gradcost.cells import Cells
 from jupyter_hvd.gradcost.fallback import MIME, bundle
-from jupyter_hvd.gradcost.live import Panels
 from jupyter_hvd.gradcost.panel import Panel
+from jupyter_hvd.gradcost.panel_comm import Panels
 from jupyter_hvd.gradcost.report import report
 from jupyter_hvd.gradcost.subject import subject
 from jupyter_hvd.gradcost.sweep import growth
@@ -181,7 +181,7 @@ def test_an_estimate_of_the_sizes_before_is_none_of_those_after(by_name, shell, 
     """Sizes that moved while XLA was asked still wait for their own estimate."""
     front = opened(by_name["quadratic_form"], shell)
     at_its_end, go_on = threading.Event(), threading.Event()
-    whole = work.estimates
+    whole = background_work.estimates
 
     def slow(*arguments):
         found = whole(*arguments)
@@ -189,7 +189,7 @@ def test_an_estimate_of_the_sizes_before_is_none_of_those_after(by_name, shell, 
         go_on.wait(60)
         return found
 
-    monkeypatch.setattr(work, "estimates", slow)
+    monkeypatch.setattr(background_work, "estimates", slow)
     task = front.panel.estimate()
     assert at_its_end.wait(60)
     front.ask(do="sizes", sizes={"n": 9}, seq=1)
@@ -208,7 +208,7 @@ def test_what_was_measured_of_another_gradient_is_dropped(by_name, shell, monkey
     case = by_name["quadratic_form"]
     front = Front(Panel(subject(case.function, ("x",), (case.arguments, {})), Cells(shell)))
     at_its_end, go_on = threading.Event(), threading.Event()
-    whole = work.measure
+    whole = background_work.measure
 
     def slow(*arguments):
         try:
@@ -219,7 +219,7 @@ def test_what_was_measured_of_another_gradient_is_dropped(by_name, shell, monkey
             at_its_end.set()
             go_on.wait(60)
 
-    monkeypatch.setattr(work, "measure", slow)
+    monkeypatch.setattr(background_work, "measure", slow)
     task = front.panel.measure()
     assert at_its_end.wait(60)
     front.ask(do="inspect", function=front.panel.subject.name, wrt=["A", "x"])

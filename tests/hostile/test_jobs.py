@@ -127,7 +127,7 @@ def command_line(process: psutil.Process) -> str:
     "number",
     [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.thorough), signal.SIGKILL],
 )
-@pytest.mark.parametrize("who", ["jupyter_hvd.launchers.placement", "jupyter_hvd.rank.shared"])
+@pytest.mark.parametrize("who", ["jupyter_hvd.launchers.placement", "jupyter_hvd.rank.shared_rank"])
 def test_signal_to_a_process_of_the_job(
     tmp_path: Path, aftermath: Aftermath, who: str, number: signal.Signals
 ) -> None:

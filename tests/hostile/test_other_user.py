@@ -161,7 +161,7 @@ def test_no_secret_of_a_job(open_folder: Path, aftermath: Aftermath) -> None:
 @contextmanager
 def living_ranks() -> Iterator[Any]:
     """Two ranks as `%%distribute` has them, while they start."""
-    from jupyter_hvd.launchers.places import place
+    from jupyter_hvd.launchers.rank_placement import place
     from jupyter_hvd.rank.forks import KeptForks
     from jupyter_hvd.session.cluster import PRELOADED, Cluster
 

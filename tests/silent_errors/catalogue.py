@@ -25,10 +25,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from jupyter_hvd import convert_source
-from jupyter_hvd.as_it_is import common_variables
 from jupyter_hvd.convert import Options
 from jupyter_hvd.documents import load
 from jupyter_hvd.rank.forks import separate_forkservers
+from jupyter_hvd.unconverted_programs import common_variables
 from jupyter_hvd.verify.against.verification import (
     AgainstVerification,
     KnownRuns,

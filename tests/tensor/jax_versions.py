@@ -16,9 +16,9 @@ from programs import CASES  # noqa: E402
 from random_programs import PARAMETERS, Draw, environment  # noqa: E402
 
 from jupyter_hvd.tensor import tensor  # noqa: E402
+from jupyter_hvd.tensor.jax.device_shards import shard_map  # noqa: E402
 from jupyter_hvd.tensor.jax.devices import planned_for  # noqa: E402
 from jupyter_hvd.tensor.jax.kernel import Kernel  # noqa: E402
-from jupyter_hvd.tensor.jax.shards import shard_map  # noqa: E402
 from jupyter_hvd.tensor.lowering.device import CPU  # noqa: E402
 from jupyter_hvd.tensor.reference.evaluate import evaluate  # noqa: E402
 from jupyter_hvd.tensor.ssa import normalize as normal  # noqa: E402

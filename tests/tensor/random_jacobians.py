@@ -15,7 +15,7 @@ from jupyter_hvd.tensor.cost.counting import Data
 from jupyter_hvd.tensor.cost.model import cost
 from jupyter_hvd.tensor.cost.patterns import sparsity
 from jupyter_hvd.tensor.derivative.tangents import dense_jacobian, linearized
-from jupyter_hvd.tensor.frontend.tracing.traced import Traced
+from jupyter_hvd.tensor.frontend.tracing.trace_result import Traced
 from jupyter_hvd.tensor.instance import Instance
 from jupyter_hvd.tensor.jax.entries import evaluated
 from jupyter_hvd.tensor.language.terms import Lambda

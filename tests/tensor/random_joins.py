@@ -23,8 +23,8 @@ from jupyter_hvd.tensor.language.pairs import soa
 from jupyter_hvd.tensor.language.predicates import Predicate, Related, conj, disj
 from jupyter_hvd.tensor.language.terms import Gen, Guard, Lambda, Let, Mul, Sum
 from jupyter_hvd.tensor.language.types import REAL, ParameterType, Relation, TupleSet
-from jupyter_hvd.tensor.lowering import coiteration, joins, lower
-from jupyter_hvd.tensor.lowering.joins import Join, TupleCounts
+from jupyter_hvd.tensor.lowering import coiteration, lower, relation_joins
+from jupyter_hvd.tensor.lowering.relation_joins import Join, TupleCounts
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 from jupyter_hvd.tensor.ssa import normalize, simplify
 from jupyter_hvd.tensor.ssa.convert import to_ssa, to_term
@@ -46,7 +46,7 @@ def join_always(change: Callable[[object, str, object], None]) -> None:
     change(
         TupleCounts,
         "worthwhile",
-        lambda counts, join, rows, _: found(counts, join, min(rows, 1), joins.MOST),
+        lambda counts, join, rows, _: found(counts, join, min(rows, 1), relation_joins.MOST),
     )
 
 

@@ -116,7 +116,7 @@ def compiled(function, *arguments):
     """What XLA makes of a divided function."""
     instance, named, sizes, _ = function.specialised(*arguments)
     from jupyter_hvd.tensor.jax.backend import kernel
-    from jupyter_hvd.tensor.jax.shards import sharded
+    from jupyter_hvd.tensor.jax.device_shards import sharded
     from jupyter_hvd.tensor.lowering.sharding import Division, divided
 
     made = kernel(instance, sizes)

@@ -6,12 +6,12 @@ import pytest
 from programs import gravity
 
 from jupyter_hvd.tensor import tensor
-from jupyter_hvd.tensor.lowering import columns
+from jupyter_hvd.tensor.lowering import coordinate_columns
 
 
 @pytest.fixture(autouse=True)
 def _however_small(monkeypatch):
-    monkeypatch.setattr(columns, "LARGE", 1)
+    monkeypatch.setattr(coordinate_columns, "LARGE", 1)
 
 
 def normal(*shape, seed=0):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jupyter_hvd.tensor import TensorError, tensor
-from jupyter_hvd.tensor.written import DEPTH, _contents
+from jupyter_hvd.tensor.decorator import DEPTH, _contents
 
 X = np.array([1.0, 2.0, 3.0])
 A = np.arange(9.0).reshape(3, 3)

@@ -9,7 +9,7 @@ from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.jax import runtime
 from jupyter_hvd.tensor.jax.backend import kernel
 from jupyter_hvd.tensor.language.predicates import TRUE
-from jupyter_hvd.tensor.lowering import dataflow, joined, strategy, tiling
+from jupyter_hvd.tensor.lowering import concatenations, dataflow, strategy, tiling
 from jupyter_hvd.tensor.lowering.choices import Choices
 from jupyter_hvd.tensor.lowering.ir import Apply, Contract, Fill
 
@@ -204,7 +204,7 @@ def test_what_takes_long_is_computed_before_it_is_shifted(monkeypatch):
 def test_a_sum_along_one_axis_is_computed_part_by_part(monkeypatch):
     arguments = normal(9), normal(9, seed=1), 0.25
     expected = catenary.grad("x", "y").interpret(*arguments)
-    monkeypatch.setattr(joined, "LEAST", 1)
+    monkeypatch.setattr(concatenations, "LEAST", 1)
     monkeypatch.setattr(dataflow, "COSTLY", 1)
     monkeypatch.setattr(dataflow, "FENCED", 1 << 60)
     gradient = catenary.grad("x", "y")
@@ -272,7 +272,7 @@ def banded_product(d, e, x):
 )
 def test_parts_agree_with_the_reference(function, shapes, monkeypatch):
     arguments = [normal(*shape, seed=k) for k, shape in enumerate(shapes)]
-    monkeypatch.setattr(joined, "LEAST", 1)
+    monkeypatch.setattr(concatenations, "LEAST", 1)
     monkeypatch.setattr(dataflow, "COSTLY", 1)
     for wrt in function.__signature__.parameters:
         if function is around_in_one_axis:

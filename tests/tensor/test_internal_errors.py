@@ -7,12 +7,12 @@ from differences import compiled
 
 from jupyter_hvd.tensor import TensorError, tensor
 from jupyter_hvd.tensor.called_function import CalledFunction
-from jupyter_hvd.tensor.frontend.outside import ArrayMet
+from jupyter_hvd.tensor.frontend.captured_data import ArrayMet
 from jupyter_hvd.tensor.frontend.rewrite import OURS
 from jupyter_hvd.tensor.frontend.tracing import calls, packing
+from jupyter_hvd.tensor.frontend.tracing.arrays import SizesMet
 from jupyter_hvd.tensor.frontend.tracing.recurrences import InOrder
 from jupyter_hvd.tensor.frontend.tracing.statements import Raised
-from jupyter_hvd.tensor.frontend.tracing.wholes import SizesMet
 from jupyter_hvd.tensor.ssa import array_contraction
 
 X = np.array([0.5, -1.0, 2.0, 0.3])

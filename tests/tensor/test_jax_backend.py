@@ -22,7 +22,7 @@ from jupyter_hvd.tensor.jax.kernel import Kernel
 from jupyter_hvd.tensor.language.pairs import soa, struct_of_arrays
 from jupyter_hvd.tensor.language.types import TupleSet
 from jupyter_hvd.tensor.lowering import coiteration as indexed
-from jupyter_hvd.tensor.lowering import columns, joined, lower, strategy, tiling
+from jupyter_hvd.tensor.lowering import concatenations, coordinate_columns, lower, strategy, tiling
 from jupyter_hvd.tensor.lowering.choices import CANDIDATES, DENSE, MODEL
 from jupyter_hvd.tensor.lowering.coo import Tuples, true_entries
 from jupyter_hvd.tensor.lowering.ir import Entrywise
@@ -126,8 +126,8 @@ def test_random_programs_agree_by_each_way_to_compute_them(seeds, monkeypatch):
     monkeypatch.setattr(tiling, "LONG", 1)
     monkeypatch.setattr(tiling, "MANY", 1)
     monkeypatch.setattr(strategy, "FEW", 1)
-    monkeypatch.setattr(columns, "LARGE", 1)
-    monkeypatch.setattr(joined, "LEAST", 1)
+    monkeypatch.setattr(coordinate_columns, "LARGE", 1)
+    monkeypatch.setattr(concatenations, "LEAST", 1)
     assert agree(seeds, 4, "array", CANDIDATES) > len(seeds) / 2  # by JAX's own, too
 
 

@@ -13,10 +13,16 @@ from jupyter_hvd.tensor.jax import kernel as kernel_module
 from jupyter_hvd.tensor.language.affine import Affine
 from jupyter_hvd.tensor.language.predicates import Related
 from jupyter_hvd.tensor.language.types import TupleSet
-from jupyter_hvd.tensor.lowering import coiteration, joins, lower
+from jupyter_hvd.tensor.lowering import coiteration, lower, relation_joins
 from jupyter_hvd.tensor.lowering.coo import OUTSIDE
 from jupyter_hvd.tensor.lowering.ir import Load
-from jupyter_hvd.tensor.lowering.joins import Join, connected, is_joinable, joined, joined_rows
+from jupyter_hvd.tensor.lowering.relation_joins import (
+    Join,
+    connected,
+    is_joinable,
+    joined,
+    joined_rows,
+)
 
 
 @tensor
@@ -344,7 +350,7 @@ def test_no_more_tuples_than_there_is_room_for(monkeypatch):
     a, b = random.normal(size=(2, n, n))
     arguments = R, S, a, b, random.normal(size=n)
     assert joins_of(chain, *arguments)
-    monkeypatch.setattr(joins, "MOST", 100)
+    monkeypatch.setattr(relation_joins, "MOST", 100)
 
     @tensor
     def another(R, S, a, b, c):
@@ -466,11 +472,11 @@ def test_a_part_that_is_stored_by_other_tuples_is_sought(monkeypatch):
 def test_tables_have_every_tuple_once_in_order_and_where_it_comes_from():
     random = np.random.default_rng(12)
     for sparse, _ in product((4, 0), range(60)):
-        joins.SPARSE, before = sparse, joins.SPARSE
+        relation_joins.SPARSE, before = sparse, relation_joins.SPARSE
         try:
             check_table(random)
         finally:
-            joins.SPARSE = before
+            relation_joins.SPARSE = before
 
 
 def check_table(random):
@@ -527,9 +533,9 @@ def test_names_do_not_depend_on_order_and_indices():
 def test_rows_in_excess_lie_outside():
     at = joined([Related("R", (Affine.of("i"), Affine.of("j"))), Related("S", (Affine.of("j"),))])
     tables = {"R": np.array([[0, 1], [1, 1], [2, 0], [3, 1]]), "S": np.array([[1]])}
-    made = joins.tables_of({at.relation: 10}, tables)[at.relation]
+    made = relation_joins.tables_of({at.relation: 10}, tables)[at.relation]
     assert made.tolist() == [[0, 1, 0, 0], [1, 1, 1, 0], [3, 1, 3, 0], [OUTSIDE] * 4]
-    assert joins.tables_of({at.relation: 2}, tables) == {}
+    assert relation_joins.tables_of({at.relation: 2}, tables) == {}
 
 
 # Random programs

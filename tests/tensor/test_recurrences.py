@@ -16,7 +16,7 @@ import random_loops
 
 from jupyter_hvd.tensor import TensorError, tensor
 from jupyter_hvd.tensor.jax.precision import keeping_float64
-from jupyter_hvd.tensor.lowering.recomputed import block_length
+from jupyter_hvd.tensor.lowering.recomputation import block_length
 from jupyter_hvd.tensor.ssa.program import Recurrence
 
 R = np.random.default_rng(0)

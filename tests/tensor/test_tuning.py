@@ -15,8 +15,8 @@ import pytest
 from programs import CASES
 
 from jupyter_hvd.tensor import tensor
-from jupyter_hvd.tensor.jax import chosen, tuning
 from jupyter_hvd.tensor.jax import kernel as kernel_module
+from jupyter_hvd.tensor.jax import stored_choices, tuning
 from jupyter_hvd.tensor.jax.backend import kernel
 from jupyter_hvd.tensor.jax.kernel import Kernel
 from jupyter_hvd.tensor.language.errors import TensorError
@@ -29,8 +29,8 @@ def forgetful(tmp_path, monkeypatch):
     """A cache of its own, and nothing known from before."""
     monkeypatch.setenv("JUPYTER_HVD_CACHE", str(tmp_path))
     monkeypatch.delenv("JUPYTER_HVD_TUNE")
-    monkeypatch.setattr(chosen, "_remembered", {})
-    monkeypatch.setattr(chosen, "_told", False)
+    monkeypatch.setattr(stored_choices, "_remembered", {})
+    monkeypatch.setattr(stored_choices, "_told", False)
 
 
 @tensor
@@ -161,7 +161,7 @@ def test_another_process_remembers():
 def test_what_is_no_choice_on_disk_is_left_alone(tmp_path, content):
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / "name.json").write_text(content)
-    assert chosen.known("name") is None
+    assert stored_choices.known("name") is None
 
 
 def test_a_disk_that_takes_nothing_is_told_once(tmp_path):
@@ -217,7 +217,7 @@ def test_a_large_first_call_measures_jaxs_own_way_beside_the_models(monkeypatch,
     assert "JAX's own" in str(gradient.plan(x))
     (file,) = (tmp_path / "kernels").iterdir()
     assert json.loads(file.read_text()) == {"dense": True}
-    monkeypatch.setattr(chosen, "_remembered", {})  # as in another process
+    monkeypatch.setattr(stored_choices, "_remembered", {})  # as in another process
     np.testing.assert_allclose(entropies.grad("x")(x), inside, rtol=1e-5)
     np.testing.assert_allclose(jax.jit(entropies.grad("x").jax)(x), inside, rtol=1e-5)
     assert len(measured) == 1
@@ -416,7 +416,7 @@ def test_jaxs_own_way_makes_no_array_much_larger_than_the_data(blocks_of):
     blocks_of(1, 1 << 18)
     found = outer.grad("x").tune(jnp.ones(300), repeats=1)
     assert "much larger" in next(c.reason for c in found.candidates if c.choices == DENSE)
-    chosen.remember(digest_of(outer.grad("x"), jnp.ones(300)), DENSE)
+    stored_choices.remember(digest_of(outer.grad("x"), jnp.ones(300)), DENSE)
     np.testing.assert_allclose(outer.grad("x")(jnp.ones(300)), np.ones(300))
 
 
@@ -564,7 +564,7 @@ def test_no_nan_comes_of_what_a_condition_leaves_out():
 def test_cancelled():
     with pytest.raises(tuning.TuningCancelledError):
         blur.tune(jnp.ones(16), cancelled=lambda: True)
-    assert not chosen._remembered or set(chosen._remembered.values()) == {None}
+    assert not stored_choices._remembered or set(stored_choices._remembered.values()) == {None}
 
 
 def test_a_sharded_function_is_not_tuned():

@@ -14,7 +14,7 @@ from ...analysis.tree import names_in, nodes_in
 from .batches import Batches
 from .number_sources import NumberSources, is_number_of_rows
 from .roles import Role
-from .turns import is_range
+from .selecting_loops import is_range
 
 #: What draws so many rows, or numbers of rows, by the name of the method: the place and the name of the count.
 _DRAWS: Mapping[str, tuple[int, str]] = {

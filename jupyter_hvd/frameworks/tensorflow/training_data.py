@@ -13,14 +13,14 @@ from ...analysis.library import Kind, Value
 from ...analysis.reach import is_ruled_out
 from ...analysis.tree import names_in, nodes_in
 from . import tf_api
-from .anew import Anew
 from .compiled import EagerSite
 from .gradients import VARIABLE_LISTS
 from .keras_loops import fit_argument
 from .pipelines import Pipelines, parts
+from .recreated_models import Anew
 from .roles import Role
+from .selecting_loops import Turns
 from .training import Training
-from .turns import Turns
 from .updates import Update
 
 #: Methods by which Python goes through what has them.

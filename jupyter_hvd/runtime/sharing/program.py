@@ -170,7 +170,7 @@ def require_equal_starts() -> None:
     """
     import horovod.tensorflow as hvd
 
-    from .launched import launched_by
+    from .launch_environment import launched_by
     from .report import tell
 
     launched = launched_by(os.environ)
@@ -216,13 +216,13 @@ def install(module: Any) -> None:
     """
     import tensorflow as tf
 
-    from . import gradients, keras_versions, own_rows, random_ops, rank_zero_data, read_less
+    from . import gradients, keras_versions, own_rows, random_ops, rank_zero_data, sharded_reads
 
     install_keras(module)
     gradients.install(replace, keras_versions.raw_operations("gradients"))
     random_ops.install(replace, keras_versions.raw_operations)
     rank_zero_data.install(replace)
-    read_less.install(replace)
+    sharded_reads.install(replace)
     replace(tf.saved_model, "save", saving_whole(tf.saved_model.save))
     keras_versions.vectorize_collectives()
     install_functions(keras_versions.compiled_function())

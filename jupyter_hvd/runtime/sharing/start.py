@@ -29,7 +29,7 @@ def start_shared(guard: bool = True, data: str = "each") -> None:
     """
     from ..scaling import pretend_ranks
     from . import program
-    from .launched import launched_by
+    from .launch_environment import launched_by
 
     launched = launched_by(os.environ)
     if launched is None:

@@ -730,7 +730,8 @@ def _test(name: str, compute: Callable[..., Any], kernel: Kernel, **more: Any) -
 _test("less", lambda x, y: int(x < y), lambda x, y: x < y, slope_of_jax=True)
 _test("less_equal", lambda x, y: int(x <= y), lambda x, y: x <= y, slope_of_jax=True)
 _test("equal", lambda x, y: int(x == y), lambda x, y: x == y, slope_of_jax=True)
-# `equal` where y is an index and x a whole number that is known to be one, too: `lowering/picked` reads and adds up there alone.
+# `equal` where y is an index and x a whole number that is known to be one, too: there alone `lowering/computed_indices` reads
+# and adds up.
 _test("picks", lambda x, y: int(x == y), lambda x, y: x == y, slope_of_jax=True)
 _test(
     "ties",
@@ -757,7 +758,8 @@ _internal(
 _internal("stopped", lambda x: x, "0", jax="lax.stop_gradient")
 # What is taken off and put back, if it can be.
 _internal("finite", lambda x: x if math.isfinite(x) else 0, "0")
-# A derivative without a value; once nothing more is differentiated, `ssa/settled` leaves nothing of it, and x of `stopped(x)`.
+# A derivative without a value. Once nothing more is differentiated, `ssa/resolved_derivatives` removes it, and leaves x of
+# `stopped(x)`.
 _internal("tangent", lambda _x, _w: 0, "y", "0", cheap=False)
 
 #: Those that are an instruction or two.

@@ -34,6 +34,7 @@ from ..language.types import REAL, Product, Type, array
 from ..polyhedral import sets
 from ..ssa.builder import Builder, inputs
 from ..ssa.convert import converted
+from ..ssa.dead_code import needed
 from ..ssa.normalize import normalize
 from ..ssa.program import (
     Addition,
@@ -59,7 +60,6 @@ from ..ssa.program import (
     tree,
     type_of,
 )
-from ..ssa.unread import needed
 from . import matrices
 
 Inner = tuple[str, Predicate]

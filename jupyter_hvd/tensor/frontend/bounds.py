@@ -27,7 +27,7 @@ from ..language.types import Array, IndexArray, Parameter, Relation, TupleSet
 from ..polyhedral import sets
 from ..reference.evaluate import Environment, points
 from .signature import environment, is_abstract
-from .tracing.traced import Access, Lookup, Traced
+from .tracing.trace_result import Access, Lookup, Traced
 
 
 def undecided(traced: Traced, sizes: Mapping[str, int]) -> tuple[Access, ...]:

@@ -35,8 +35,8 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 
 from ..language.depth import deep
 from ..language.errors import Place, TensorError
+from .captured_data import Surroundings
 from .lambdas import LAMBDA, NAME, as_definition
-from .outside import Surroundings
 
 OURS = str(Path(__file__).parents[1])  # the folder of the package's own frames
 TRACER = "__tensor__"

@@ -32,13 +32,13 @@ from ..language.types import (
     at_sizes,
     size_names,
 )
-from .outside import ArrayMet, Reference
+from .captured_data import ArrayMet, Reference
 from .signature import words
 from .tracers import Data, Index, Nature, Value
+from .tracing.arrays import SizesMet
 from .tracing.calls import Tracer
 from .tracing.packing import SizeNamed
-from .tracing.traced import Traced
-from .tracing.wholes import SizesMet
+from .tracing.trace_result import Traced
 
 if TYPE_CHECKING:
     from .rewrite import Rewritten

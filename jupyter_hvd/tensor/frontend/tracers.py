@@ -23,7 +23,7 @@ from ..language.types import (
     at_sizes,
     dimensions,
 )
-from .outside import OnHost
+from .captured_data import OnHost
 
 #: Arrays that share entries with a value, each with the number of its last change.
 Shares = frozenset[tuple[str, int]]

@@ -17,11 +17,11 @@ import numpy as np
 from ..language.errors import TensorError
 from ..lowering.choices import MODEL, Choices
 from ..lowering.coo import parted
-from ..lowering.joins import Join
 from ..lowering.plan import Counts, Plan
+from ..lowering.relation_joins import Join
 from ..lowering.sharding import Along, Axis, Division, divided
 from ..ssa.program import Program, Recurrence
-from . import shards
+from . import device_shards
 from .kernel import Kernel, with_joins
 from .memory import within_memory
 from .precision import is_double, is_traced, keeping_float64
@@ -180,12 +180,14 @@ def sharded(instance: Instance, sizes: Mapping[str, int], along: Along) -> Prepa
     def jitted(plan: Plan, arrays: Sequence[Any]) -> Callable[..., Any]:
         # Of one value of the index there are no shares, and what is made of it has no axis along it.
         several = [
-            one for one in divisions if any(n > 1 for n in shards.extents(plan, arrays, one.axes))
+            one
+            for one in divisions
+            if any(n > 1 for n in device_shards.extents(plan, arrays, one.axes))
         ]
         if not several:
             return cast("Callable[..., Any]", jax.jit(lambda *given: made.executed(plan, given)))
         used = available[: prod(one.devices for one in several)]
-        return cast("Callable[..., Any]", shards.sharded(plan, arrays, several, used))
+        return cast("Callable[..., Any]", device_shards.sharded(plan, arrays, several, used))
 
     made = kernel(instance, sizes)
     return _prepared(made, made.arrays, jitted, lambda *_: MODEL)

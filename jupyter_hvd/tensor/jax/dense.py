@@ -66,17 +66,17 @@ from ..language.terms import (
 )
 from ..language.terms import substitute as substitute_term
 from ..language.types import REAL, Array, IndexArray, ParameterType, dimensions
-from ..lowering.picked import index_array_of
+from ..lowering.computed_indices import index_array_of
 from ..lowering.strategy import Pairing, is_covered, pairing
 from ..polyhedral.points import Aligned
 from ..ssa.normalize import normalize
 from .access import Space, align
 from .access import read as read_at
+from .computed_indices import as_indices
 from .definitions import FUNCTIONS
+from .disjoint_sums import Span, spans
 from .elementwise import call, reduction, scalar
 from .masks import mask
-from .places import as_indices
-from .spans import Span, spans
 
 
 @dataclass(frozen=True, eq=False)

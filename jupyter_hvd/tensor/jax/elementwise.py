@@ -17,8 +17,8 @@ from ..language.affine import Affine
 from ..language.function import Function, parameter_names
 from ..language.predicates import TRUE, conjuncts
 from ..language.terms import Add, Call, Const, Mul, Term, Var
+from ..lowering.concatenations import Chain, joined
 from ..lowering.ir import Accumulate, Apply, Masked, Reduce, Rewriting, extents_of
-from ..lowering.joined import Chain, joined
 from .access import Space, align
 from .masks import mask
 from .runtime import Values, entries, inside, turned

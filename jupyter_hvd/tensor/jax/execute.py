@@ -32,16 +32,16 @@ from ..lowering.ir import (
     Whole,
     extents_of,
 )
+from ..lowering.loop_counters import relation_of
 from ..lowering.plan import Plan
-from ..lowering.running import solving_order
+from ..lowering.running_sums import solving_order
 from ..lowering.tiling import Blocks
-from ..lowering.turns import relation_of
 from ..ssa.program import Output, flat, map_output
 from . import contraction, elementwise
 from .arguments import nested
+from .computed_indices import as_indices
 from .dense import applied
 from .linear import solved
-from .places import as_indices
 from .runtime import Values, always, can_have_barrier, hidden
 
 

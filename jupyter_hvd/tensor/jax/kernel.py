@@ -22,18 +22,18 @@ from ..lowering.choices import DENSE, MODEL, Choices
 from ..lowering.coo import Tuples, enumerated, is_sparse, parted, true_entries, unpadded
 from ..lowering.device import Device
 from ..lowering.ir import Load, Step
-from ..lowering.joins import Join, parts, power_of_two, tables_of
 from ..lowering.liveness import restrict
 from ..lowering.lower import lower
 from ..lowering.plan import Counts, Plan
+from ..lowering.relation_joins import Join, parts, power_of_two, tables_of
 from ..lowering.roofline import work_of
 from ..lowering.specialize import at_sizes
 from ..ssa.program import Contraction, Map, Program, everywhere
-from . import chosen
+from . import stored_choices
 from .arguments import as_array, floating_type, kind_of, leaves
+from .dense_candidate import DenseWork, Plain
 from .devices import current_device
 from .execute import execute, run_all, started
-from .plain import DenseWork, Plain
 from .runtime import Values
 
 Kinds = list[tuple[str, ParameterType]]
@@ -234,7 +234,7 @@ class Kernel:
 
     def choices(self, arrays: Sequence[Any]) -> Choices:
         """The way to compute it that `tuning` has found the fastest, or else the model's."""
-        found = chosen.known(self.digest(self.counts(arrays), self.dtype(arrays)))
+        found = stored_choices.known(self.digest(self.counts(arrays), self.dtype(arrays)))
         return self.by_model(arrays) if found is None else found
 
     def by_model(self, arrays: Sequence[Any]) -> Choices:
@@ -283,7 +283,7 @@ class Kernel:
         if key not in self.digests:
             rounded = [(x, n.bit_length()) for x, n in (*sorted(self._sizes.items()), *counts)]
             known = (self.kinds, sorted(self._constants), rounded, dtype)
-            self.digests[key] = chosen.digest(self._written, *known)
+            self.digests[key] = stored_choices.digest(self._written, *known)
         return self.digests[key]
 
     def plan(self, arrays: Sequence[Any]) -> Plan:

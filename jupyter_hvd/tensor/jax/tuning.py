@@ -18,11 +18,11 @@ import numpy as np
 from ..language.errors import TensorError
 from ..lowering.choices import CANDIDATES, LIKELY, MODEL, Choices
 from ..lowering.plan import Plan
-from . import chosen
-from .chosen import remember
+from . import stored_choices as chosen
 from .kernel import Kernel
 from .memory import require_memory
 from .precision import is_traced
+from .stored_choices import remember
 from .timing import interleaved, sample
 
 Progress = Callable[[int, int], None]

@@ -15,7 +15,7 @@ class Choices:
         apart: some arrays are computed before anything reads them (`dataflow.fusion_barriers`).
         blocked: big intermediates are made a block of rows at a time (`tiling`).
         windows: on CPUs a correlation is a convolution, or slices that are added (`strategy`).
-        dense: none of this: the program in dense arrays and JAX's own derivative of it (`jax/plain`).
+        dense: none of this: the program in dense arrays and JAX's own derivative of it (`jax/dense_candidate`).
     """
 
     fused: bool = True

@@ -32,7 +32,7 @@ from ..language.terms import Binder, Binders, index_names
 from ..language.types import IndexArray, ParameterType, Relation, TupleSet
 from .coo import table
 from .ir import IndexLookup
-from .joins import SMALL, Join, TupleCounts, connected, expected, is_joinable, joined
+from .relation_joins import SMALL, Join, TupleCounts, connected, expected, is_joinable, joined
 
 SEARCH = (
     8  # entries of a mask that are read in the time, at least, in which a tuple is sought in a set

@@ -12,6 +12,7 @@ from ..derivative.elementary import CHEAP
 from ..language.affine import Affine
 from ..language.predicates import TRUE
 from ..ssa.program import Output, flat
+from .concatenations import Chain, in_parts, joined
 from .ir import (
     Access,
     Accumulate,
@@ -23,7 +24,6 @@ from .ir import (
     Step,
     Subscripts,
 )
-from .joined import Chain, in_parts, joined
 
 FENCED = 1 << 16  # entries below which computing some twice costs nothing
 COSTLY = 1 << 12  # and below which functions of them, and sums entry by entry, cost nothing

@@ -35,7 +35,7 @@ from ..polyhedral.sets import simplify
 from .coiteration import Coiteration, Position, coiterate, joined_parts
 from .dataflow import axes_of
 from .ir import IndexLookup, extents_of
-from .joins import TupleCounts
+from .relation_joins import TupleCounts
 from .storage import Storage
 
 

@@ -49,8 +49,9 @@ from ..ssa.program import (
 )
 from .choices import MODEL, Choices
 from .coiteration import is_table
-from .columns import by_columns
+from .computed_indices import index_array_of, with_index_arrays
 from .coo import table
+from .coordinate_columns import by_columns
 from .dataflow import (
     fusion_barriers,
     names_of,
@@ -82,18 +83,17 @@ from .ir import (
     extents_of,
 )
 from .iteration import IterationDomain
-from .joins import Join, TupleCounts
 from .linear import linear_solution
 from .liveness import restrict
-from .picked import index_array_of, with_index_arrays
+from .loop_counters import looked_up, relation_of
 from .pieces import MANY, Pieces, untested
 from .plan import Counts, Plan
-from .recomputed import Again, computed_again, given, left_out
-from .running import running_sums
-from .slopes import by_value
+from .recomputation import Again, computed_again, given, left_out
+from .relation_joins import Join, TupleCounts
+from .running_sums import running_sums
+from .shared_slopes import by_value
 from .storage import Piece, Storage, at_end, identity, membership, nonzero_read, zero_outside
 from .tiling import Blocks, blocked, row_by_row
-from .turns import looked_up, relation_of
 
 _RELATIONS = Relation | IndexArray | TupleSet
 LITTLE = 1 << 16  # entries that may be made whole rather than be sought

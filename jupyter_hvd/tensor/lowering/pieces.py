@@ -26,7 +26,7 @@ from .coo import table
 from .dataflow import names_of, used_lookups
 from .ir import Access, Accumulate, Action, Contract, Fill, IndexLookup, Masked, Step
 from .iteration import IterationDomain, iteration_domains
-from .joins import TupleCounts
+from .relation_joins import TupleCounts
 from .storage import Piece, Storage, hull, identity
 
 MANY = 12  # pieces of a variable beyond which they are joined

@@ -43,7 +43,7 @@ from .ir import (
     Whole,
     extents_of,
 )
-from .joins import Join
+from .relation_joins import Join
 from .roofline import describe_time
 from .storage import Storage
 from .strategy import choose

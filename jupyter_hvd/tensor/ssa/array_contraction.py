@@ -30,7 +30,7 @@ from ..language.terms import Binder, Binders, index_names, numbered, put, ranges
 from ..language.types import array
 from ..polyhedral import sets
 from .builder import Builder
-from .independent_turns import without_order
+from .parallel_loops import without_order
 from .program import (
     Addition,
     Application,

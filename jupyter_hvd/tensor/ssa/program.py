@@ -134,7 +134,7 @@ class Recurrence:
     the arrays `rows`; `c0`, `c1`, … the arrays `wholes`. What it returns are the values carried on.
 
     `again` is the loop whose first values this one computes once more, if there is one: its reader may
-    run it block by block, from what the blocks of that one begin with (`lowering/recomputed`).
+    run it block by block, from what the blocks of that one begin with (`lowering/recomputation`).
     """
 
     index: str

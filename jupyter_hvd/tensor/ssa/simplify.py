@@ -17,6 +17,7 @@ from ..language.terms import Binder, Binders, index_names, numbered, put, ranges
 from ..language.types import array
 from ..polyhedral import sets
 from .builder import Builder, canonical, merged
+from .dead_code import live, with_used_parameters
 from .program import (
     Addition,
     Constant,
@@ -36,7 +37,6 @@ from .program import (
     support,
     with_masks,
 )
-from .unread import live, with_used_parameters
 
 
 def simplify(program: Program) -> Program:

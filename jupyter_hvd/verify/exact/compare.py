@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .contents import Content, read_contents
+from .file_contents import Content, read_contents
 from .records import Event, Record, Site, Variable
-from .texts import compare_texts, compared_lines
+from .text_comparison import compare_texts, compared_lines
 
 #: Numbers are equal when they differ by no more than this part of the largest number of their kind until then.
 TOLERANCE = 1e-4

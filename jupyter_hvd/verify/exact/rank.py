@@ -71,8 +71,8 @@ def report_file(folder: Path) -> Path:
 
 def main() -> int:
     """Run what the command line says, observed; the exit code."""
-    from ...rank.batch import hold_lifeline, run
-    from ...rank.shared import explain
+    from ...rank.job_rank import hold_lifeline, run
+    from ...rank.shared_rank import explain
     from ...runtime.sharing.program import (
         SEED_VARIABLE,
         seed_early,

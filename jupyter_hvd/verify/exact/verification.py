@@ -16,8 +16,8 @@ from ...files import UnusableInputError, is_notebook
 from ...launchers.diagnosis import locate_by, report
 from ...launchers.hosts import LaunchError, hosts_for
 from ...launchers.job import TIMED_OUT, Program, ended_with, run_job, run_single
-from ...launchers.places import place
 from ...launchers.progress import Stall
+from ...launchers.rank_placement import place
 from ...launchers.reaper import PrivateFolder, private_folder
 from ...rank.forks import separate_forkservers
 from ...runtime.scaling import VIRTUAL_SIZE_VARIABLE

@@ -3,16 +3,16 @@ gives is a comprehension. `docs/numpy.md` shows them all.
 """
 
 from . import (  # noqa: F401 — they enter their functions
+    array_creation,
+    computed_indices,
     elementwise,
     functional,
     linear,
-    made,
-    places,
     prelude,
     products,
     shapes,
 )
-from .made import grid
+from .array_creation import grid
 from .reductions import halved, prefixes, total_of
 from .table import (
     FEW,

@@ -14,10 +14,10 @@ from ...language.function import named
 from ...language.predicates import TRUE, conj
 from ...language.terms import Add, Call, Const, Guard, Mul, Term
 from ..tracers import Condition, Data, Nature, Value, affine_of, several_cases, sought_of
+from .arrays import Range, lists_of, numbers_of, range_of
 from .conditions import is_index_array
 from .loops import Loops
 from .packing import guarded
-from .wholes import Range, lists_of, numbers_of, range_of
 
 
 class Arithmetic(Loops):

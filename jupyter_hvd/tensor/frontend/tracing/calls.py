@@ -46,8 +46,7 @@ from ...language.types import (
     size_names,
 )
 from .. import forms
-from ..helpers import helper_of
-from ..outside import (
+from ..captured_data import (
     ARGUMENTS,
     ArrayMet,
     Computed,
@@ -62,6 +61,7 @@ from ..outside import (
     is_object,
     parts_of,
 )
+from ..helpers import helper_of
 from ..signature import has_no_counterpart, observed
 from ..tracers import (
     Barred,
@@ -75,17 +75,17 @@ from ..tracers import (
     is_tuple,
     kind,
 )
+from .arrays import lists_of, nature_of, numbers_of, range_of
 from .conditions import as_truth
 from .loops import Iteration
 from .packing import is_rounded
 from .recurrences import LONG, Appended
 from .selections import Selections
 from .subscripts import Changed
-from .wholes import lists_of, nature_of, numbers_of, range_of
 
 if TYPE_CHECKING:
     from ..rewrite import Rewritten
-    from .traced import Traced
+    from .trace_result import Traced
 
 
 class Tracer(Selections):

@@ -51,8 +51,8 @@ from ..tracers import (
     kind,
     sought_of,
 )
+from .arrays import Wholes, lists_of, nature_of, numbers_of, range_of
 from .packing import guarded, is_counting, is_numpy_scalar, is_truth
-from .wholes import Wholes, lists_of, nature_of, numbers_of, range_of
 
 
 class Conditions(Wholes):

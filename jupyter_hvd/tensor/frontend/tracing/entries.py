@@ -10,7 +10,7 @@ from ...language.affine import Affine
 from ...language.predicates import Predicate, Related, compare, disj
 from ...language.terms import Add, At, Binder, Const, Gen, Guard, Pair, Proj, Term, sums
 from ...language.types import REAL, Array, Product, Relation, TupleSet
-from ..outside import OnHost
+from ..captured_data import OnHost
 from ..tracers import (
     Condition,
     Crossed,
@@ -23,9 +23,9 @@ from ..tracers import (
     several_cases,
     sought_of,
 )
+from .arrays import lists_of, nature_of, numbers_of, numbers_written
 from .loops import Iteration
 from .subscripts import Changed, Subscripts
-from .wholes import lists_of, nature_of, numbers_of, numbers_written
 
 
 class Entries(Subscripts):

@@ -37,9 +37,9 @@ from ..tracers import (
     several_cases,
     sought_of,
 )
+from .arrays import at_most, counts_from_the_end, range_of
 from .conditions import TURNED, Conditions, is_index_array
-from .traced import Lookup
-from .wholes import at_most, counts_from_the_end, range_of
+from .trace_result import Lookup
 
 MANY = 32  # remainders up to which one that is compared by `<` is each looked at
 

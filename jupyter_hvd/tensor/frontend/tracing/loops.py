@@ -26,9 +26,9 @@ from ..tracers import (
     several_cases,
     sought_of,
 )
+from .arrays import SizesMet, at_most, beyond, lists_of, nature_of, numbers_written
 from .integers import Integers
 from .packing import guarded
-from .wholes import SizesMet, at_most, beyond, lists_of, nature_of, numbers_written
 
 T = TypeVar("T")
 

@@ -32,7 +32,7 @@ from ...language.terms import (
     substitute,
 )
 from ...language.types import REAL, IndexArray, Layout, Parameter
-from ..outside import Reference
+from ..captured_data import Reference
 from ..tracers import (
     Barred,
     Condition,
@@ -46,8 +46,8 @@ from ..tracers import (
     describe,
     kind,
 )
-from .memory import Memory
-from .traced import Access, Lookup
+from .aliasing import Memory
+from .trace_result import Access, Lookup
 
 
 class SizeNamed(Exception):  # noqa: N818 - no error

@@ -33,14 +33,14 @@ from ...language.terms import (
 )
 from ...language.types import Layout, Product, Type, array, dimensions
 from ..tracers import Barred, Index, Nature, Value, affine_of, describe
+from .aliasing import arrays
+from .arrays import Range, SizesMet, beyond, joined_ranges, nature_of, numbers_of, range_of
 from .changing_sizes import Lengths, Steps, at_constant_sizes, steps_between
 from .entries import Entries
 from .loops import LONG as LONG
 from .loops import RAGGED, Iteration, Pattern
 from .loops import WRITTEN_OUT as WRITTEN_OUT
-from .memory import arrays
 from .packing import guarded
-from .wholes import Range, SizesMet, beyond, joined_ranges, nature_of, numbers_of, range_of
 
 _NOTHING: frozenset[str] = frozenset()
 _NO_VALUE = "this name has no value yet", "give it one before: `s = 0`, `y = []`, `y = np.zeros(n)`"

@@ -13,9 +13,9 @@ from ...language.affine import Affine
 from ...language.predicates import Predicate, compare, conj
 from .. import forms
 from ..tracers import Data, Pairs, Selected, Value
+from .arrays import numbers_of
 from .conditions import as_truth
 from .statements import Statements
-from .wholes import numbers_of
 
 
 class Selections(Statements):

@@ -59,9 +59,10 @@ from ..tracers import (
     kind,
     sought_of,
 )
+from .aliasing import arrays
+from .arrays import lists_of, nature_of, numbers_of, range_of
 from .conditions import as_truth, is_index_array, known_truth
 from .loops import Iteration, Pattern, flat
-from .memory import arrays
 from .packing import Scope, guarded
 from .recurrences import (
     LOCAL,
@@ -77,7 +78,6 @@ from .recurrences import (
     left_there,
     undefined,
 )
-from .wholes import lists_of, nature_of, numbers_of, range_of
 
 AT_MOST = "say how often it runs at most: `while p and k < 100:` with `k += 1`, or `while p:  # at most 100`"
 ITERATIONS = 1000  # of a `while` loop, which are written out

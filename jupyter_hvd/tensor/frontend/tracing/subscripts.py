@@ -12,10 +12,10 @@ from ...language.function import named as named_
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists, negate
 from ...language.terms import Call, Const, Gen, Var
 from ...language.types import REAL, IndexArray
-from ..outside import OnHost
+from ..captured_data import OnHost
 from ..tracers import Data, Index, Nature, Selected, Value, affine_of, kind, sought_of
-from .places import Found, Places
-from .wholes import nature_of
+from .arrays import nature_of
+from .computed_indices import Found, Places
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the bodies of requests hold: read, and refused with a reason where they have another form.
+"""The bodies of requests: read, and refused with a reason where their form is wrong.
 
 Nothing here imports the converter, so that the server can use it too.
 """

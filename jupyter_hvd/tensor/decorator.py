@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, overload
 from .called_function import CalledFunction, Captured
 from .debugging import runs_in_python
 from .frontend import signature
+from .frontend.captured_data import Reference, has_constants, is_data, with_outside
 from .frontend.helpers import Helper, helper_of
 from .frontend.lambdas import LAMBDA
-from .frontend.outside import Reference, has_constants, is_data, with_outside
 from .frontend.trace import Context, Undecided, tensors, trace, trace_named
 from .instance import Instance
 from .language.errors import Place, TensorError

@@ -1,4 +1,4 @@
-"""What mpirun starts for each rank: `python -m jupyter_hvd.rank.attended HOST:PORT`.
+"""What mpirun starts for each rank: `python -m jupyter_hvd.rank.mpi_rank HOST:PORT`.
 
 It connects to the job's placement (`launchers/mpi_placement.py`), learns from it what to run, and sends it what that
 writes and how it ends. When the connection breaks, the rank ends.
@@ -20,7 +20,7 @@ from ..launchers.authentication import take_token
 from ..launchers.hosts import LaunchError
 from ..launchers.lifeline import connect_as, encode, end_self
 from ..launchers.mpi import require_horovod_for_mpi
-from ..launchers.reports import lines_of
+from ..launchers.placement_reports import lines_of
 
 #: By which Open MPI tells a process its rank.
 RANK_VARIABLE = "OMPI_COMM_WORLD_RANK"

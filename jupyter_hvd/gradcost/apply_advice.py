@@ -14,14 +14,14 @@ import numpy as np
 from ..tensor import TensorError, tensor
 from ..tensor.jax.precision import keeping_float64
 from ..tensor.jax.profile import ProfileCancelledError
-from ..tensor.jax.samples import random_arguments
+from ..tensor.jax.sample_arguments import random_arguments
 from ..tensor.language.errors import Place
 from .advice import Adviser
 from .analysis import Sizes
-from .better import Written, proposals
+from .background_work import Cancelled
 from .report import Locate, Source
+from .rewritten_source import Written, proposals
 from .subject import Subject
-from .work import Cancelled
 
 DRAWS = 4
 SMALL = 5

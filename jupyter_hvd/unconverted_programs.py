@@ -1,4 +1,4 @@
-"""A program for one process that N ranks share as it is: what is refused, and what all ranks have in common."""
+"""Programs that run on N ranks without conversion: which are refused, and what all ranks have in common."""
 
 from __future__ import annotations
 

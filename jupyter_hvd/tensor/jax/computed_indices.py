@@ -1,6 +1,4 @@
-"""Whole numbers that a program computes as index arrays of it, as `lowering/picked` has them: what a JAX user would gather and
-scatter.
-"""
+"""Whole numbers that a program computes, as index arrays (`lowering/computed_indices`): a JAX user would gather and scatter."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from ..language.terms import (
     rebuild,
     strip_entries,
 )
-from ..lowering.picked import index_array_of
+from ..lowering.computed_indices import index_array_of
 
 
 def as_indices(array: Any, below: int) -> Any:

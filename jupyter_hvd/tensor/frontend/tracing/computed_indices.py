@@ -31,8 +31,8 @@ from ...language.terms import (
 from ...language.types import Array, Product
 from ..tracers import Data, Index, Nature, Value, affine_of, sought_of
 from .arithmetic import Arithmetic
+from .arrays import Range, numbers_of, range_of
 from .conditions import is_index_array
-from .wholes import Range, numbers_of, range_of
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Runs one rank of a job: `python -m jupyter_hvd.rank.batch PROGRAM STATUS_DIR ORIGINAL [ARGS]`.
+"""Runs one rank of a job: `python -m jupyter_hvd.rank.job_rank PROGRAM STATUS_DIR ORIGINAL [ARGS]`.
 
 A notebook's cells run one after the other in an IPython shell, as in a kernel. How
 the rank ended is left in the status folder, so that one rank
@@ -21,8 +21,8 @@ from typing import Any
 
 from ..files import is_notebook, write_atomically
 from ..launchers.lifeline import LifelineClient
+from ..launchers.rank_location import own_files, threads
 from ..launchers.temporary_files import note_temporary_files
-from ..launchers.whereabouts import own_files, threads
 from .forks import run_forked
 from .shell_lines import ShellLines
 
@@ -220,5 +220,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    code = run_forked("jupyter_hvd.rank.batch", sys.argv[1:])
+    code = run_forked("jupyter_hvd.rank.job_rank", sys.argv[1:])
     sys.exit(main() if code is None else code)

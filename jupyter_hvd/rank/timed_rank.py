@@ -1,6 +1,6 @@
 """One process, or one rank, whose training steps are timed until enough were seen, and which ends then.
 
-`python -m jupyter_hvd.rank.timed PROGRAM STATUS_DIR ORIGINAL [ARGS]`. It works on a copy of the folder. Steps are counted by
+`python -m jupyter_hvd.rank.timed_rank PROGRAM STATUS_DIR ORIGINAL [ARGS]`. It works on a copy of the folder. Steps are counted by
 what optimizers count, looked at from another thread: nothing is added to a step.
 """
 
@@ -129,7 +129,7 @@ def main() -> int:
     """Run what the command line says; the exit code."""
     from ..runtime.sharing.program import share_program
     from ..runtime.sharing.working_copy import work_on_copy
-    from .batch import hold_lifeline, run
+    from .job_rank import hold_lifeline, run
 
     hold_lifeline()
     rank, status = os.environ.get("HOROVOD_RANK"), Path(sys.argv[2])

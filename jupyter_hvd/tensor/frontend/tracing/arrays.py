@@ -41,7 +41,7 @@ from ...language.types import Array, IndexArray, Product, Relation, dimensions
 from ...polyhedral import sets
 from ..tracers import Condition, Data, Index, Nature, Value, kind
 from .packing import Packing, guarded
-from .traced import Access
+from .trace_result import Access
 
 LETTERS = "ijklpqrstuvw"
 Entry = Callable[..., Value]

@@ -1,4 +1,4 @@
-"""Loops whose turns say which part of the data a step takes: by numbers, slices, numbers of rows, or as parts of arrays."""
+"""Loops whose iterations select the data of a step: by indices, slices, row counts, or as parts of arrays."""
 
 from __future__ import annotations
 

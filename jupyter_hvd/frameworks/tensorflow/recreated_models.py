@@ -1,4 +1,4 @@
-"""Loops whose turns make anew what they train: folds, trials, seeds. What they run over is no data of one training."""
+"""Loops that create the model anew in each iteration: folds, trials, seeds. They do not iterate over the data of one training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""One rank of a job whose program is shared as it is: `python -m jupyter_hvd.rank.shared PROGRAM STATUS_DIR ORIGINAL [ARGS]`.
+"""One rank of a job whose program is shared without conversion.
+
+Run as `python -m jupyter_hvd.rank.shared_rank PROGRAM STATUS_DIR ORIGINAL [ARGS]`.
 
 See `jupyter_hvd.runtime.sharing`.
 """
@@ -40,7 +42,7 @@ def main() -> int:
     """Run what the command line says; the exit code."""
     from ..runtime.sharing.program import share_program
     from ..runtime.sharing.working_copy import work_on_copy
-    from .batch import hold_lifeline, run
+    from .job_rank import hold_lifeline, run
 
     hold_lifeline()
     rank = int(os.environ.get("HOROVOD_RANK", "0"))
@@ -55,5 +57,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    code = run_forked("jupyter_hvd.rank.shared", sys.argv[1:])
+    code = run_forked("jupyter_hvd.rank.shared_rank", sys.argv[1:])
     sys.exit(main() if code is None else code)

@@ -44,10 +44,10 @@ from ..lowering.plan import Plan
 from ..lowering.roofline import Work
 from ..lowering.specialize import at_sizes
 from ..ssa.normalize import normalize
+from .computed_indices import with_index_arrays
 from .dense import Dense, added_in_turn, turn_rows
 from .execute import started
-from .places import with_index_arrays
-from .work import equations_of, work_of_jaxpr
+from .jaxpr_cost import equations_of, work_of_jaxpr
 
 TURNS = 64  # of loops that are written out
 ROWS = 8  # of an array that are arrays of their own

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .texts import compared_lines
+from .text_comparison import compared_lines
 
 #: Text files up to this size are compared line by line.
 LARGEST_TEXT = 20_000_000

@@ -1,4 +1,4 @@
-"""What loops that carry values keep between their turns, for the turns of their reverse."""
+"""The values that loops store in each iteration for their reverse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a rank on another host begins: `python -m jupyter_hvd.rank.entry COMMAND …`, its environment on standard input.
+"""Where a rank on another host begins: `python -m jupyter_hvd.rank.remote_entry COMMAND …`, its environment on standard input.
 
 It comes as one line of JSON over ssh, so that no secret is in a command line.
 """

@@ -10,7 +10,7 @@ from ...language.errors import Place
 from ...language.predicates import Predicate
 from ...language.terms import Binders, Lambda, Term
 from ...language.types import Layout
-from ..outside import Reference
+from ..captured_data import Reference
 
 
 @dataclass(frozen=True)

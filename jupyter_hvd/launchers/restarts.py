@@ -24,8 +24,8 @@ from .addresses import own_address
 from .allocation import current_allocation
 from .hosts import Host, LaunchError, hosts_for, is_local, parse_hosts
 from .job import TIMED_OUT, JobResult, Program, run_job
-from .places import Place
 from .processes import end_processes
+from .rank_placement import Place
 from .reaper import PrivateFolder
 
 #: Names the folder in which a program keeps what it goes on from when it is started again.

@@ -1,4 +1,4 @@
-"""A verification for the server: `python -P -m jupyter_hvd.verify.attached`.
+"""A verification for the server: `python -P -m jupyter_hvd.verify.server_verification`.
 
 The request is a frame on standard input, which stays open: when it ends, the client or the server
 has gone, and so does this process with all that it has started. Events are lines of JSON.
@@ -15,13 +15,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ..as_it_is import common_variables, require_single_process
-from ..bodies import RequestError, read_notebook
 from ..convert import NotPythonError, OptionError, Options
 from ..documents import Notebook, check_size
 from ..files import UnusableInputError
 from ..launchers.hosts import LaunchError
 from ..launchers.signals import ended_by_signals
+from ..request_bodies import RequestError, read_notebook
+from ..unconverted_programs import common_variables, require_single_process
 from ..worker import read_frame
 from .exact.scaled_program import verify_scaled
 from .exact.verification import SEED, ExactVerification, verify_exact

@@ -1,4 +1,4 @@
-"""One living rank: `python -m jupyter_hvd.rank.living`, started by a launcher, or a fork (`forks.py`) that runs `main`.
+"""One living rank: `python -m jupyter_hvd.rank.notebook_rank`, started by a launcher, or a fork (`forks.py`) that runs `main`.
 
 It joins Horovod, then becomes an ipyparallel engine whose id is its rank. What the
 kernel asks of it, it asks by calling the functions of `remote.py`.
@@ -18,8 +18,8 @@ from ..files import cache_folder
 from ..launchers.lifeline import LifelineClient
 from ..launchers.temporary_files import note_temporary_files
 from . import remote
-from .batch import require_all_ranks
 from .imports import uncollected
+from .job_rank import require_all_ranks
 from .questions import add_questions
 from .trained_weights import join_ranks
 
