@@ -1,4 +1,4 @@
-"""Reads the logs of jobs, and stops those that run: one's own, on this machine."""
+"""Reads the logs of jobs, and stops running jobs of this user on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the hosts of a job fit together: asked before a rank starts, and told at once for all of them."""
+"""Checks that the hosts of a job fit together before a rank starts, and reports all of them at once."""
 
 from __future__ import annotations
 

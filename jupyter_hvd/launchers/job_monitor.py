@@ -1,4 +1,4 @@
-"""Asks the ranks of a batch job, second after second, where they are, and tells when they make no progress."""
+"""Asks the ranks of a batch job every second where they are, and reports when they make no progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is at the other end of a TCP connection: on this machine, its user is known to the system."""
+"""Finds the user at the other end of a TCP connection on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a placement says: one JSON object a line on standard output, as `gloo.py` reads it."""
+"""The messages of a placement: one JSON object a line on standard output, which `gloo.py` reads."""
 
 from __future__ import annotations
 

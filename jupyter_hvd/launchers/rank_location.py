@@ -1,4 +1,4 @@
-"""Where a rank is, told by the rank itself while its program runs: line, operation, what the system makes it wait for."""
+"""Where a rank is while its program runs, as the rank itself says: line, operation, and what the system makes it wait for."""
 
 from __future__ import annotations
 

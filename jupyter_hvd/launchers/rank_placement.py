@@ -1,4 +1,4 @@
-"""Where a job's ranks go: from what the user asks for, or what a scheduler has given, to a launcher and its hosts."""
+"""Chooses the launcher and the hosts of a job: from the user's options, or from what a scheduler has allocated."""
 
 from __future__ import annotations
 

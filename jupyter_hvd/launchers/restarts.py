@@ -1,4 +1,4 @@
-"""A job that is started again after a fault: on the same ranks, or, elastic, on those that are left and those that come.
+"""Restarts a job after a fault: on the same ranks or, if it is elastic, on those that remain and those that join.
 
 The starts share a folder, in which `fit` keeps what it goes on from (`runtime/sharing/resumed_fits.py`); everything else is
 computed again. All ranks begin anew, instead of those that are left going on: whatever Horovod, NCCL or a half-finished

@@ -1,4 +1,4 @@
-"""How long the ranks take to add up numbers, by the bytes that these have."""
+"""How long an allreduce takes, by its number of bytes."""
 
 from __future__ import annotations
 

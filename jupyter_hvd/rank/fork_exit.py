@@ -1,4 +1,4 @@
-"""How a fork of `forkserver.py` ends."""
+"""How a fork of `forkserver.py` exits."""
 
 from __future__ import annotations
 

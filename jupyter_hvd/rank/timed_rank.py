@@ -1,4 +1,4 @@
-"""One process, or one rank, whose training steps are timed until enough were seen, and which ends then.
+"""One process, or one rank, that ends once enough of its training steps were timed.
 
 `python -m jupyter_hvd.rank.timed_rank PROGRAM STATUS_DIR ORIGINAL [ARGS]`. It works on a copy of the folder. Steps are counted by
 what optimizers count, looked at from another thread: nothing is added to a step.

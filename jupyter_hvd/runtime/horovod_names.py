@@ -1,4 +1,4 @@
-"""The functions by which programs for Horovod are known; where the ranks share each batch, what they ask for is so already."""
+"""The functions by which programs for Horovod are known. Where the ranks share each batch, what they ask for holds already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan run by several devices, each with its share of the values of one index, or of two (`lowering.sharding`)."""
+"""Runs a plan on several devices, each with a shard of the values of one or two indices (`lowering.sharding`)."""
 
 from __future__ import annotations
 

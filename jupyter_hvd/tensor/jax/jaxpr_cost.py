@@ -1,4 +1,4 @@
-"""What a program that JAX has traced does, as `lowering.roofline` counts it."""
+"""The cost of a program that JAX has traced, as `lowering.roofline` counts it."""
 
 from __future__ import annotations
 

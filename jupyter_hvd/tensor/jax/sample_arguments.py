@@ -1,4 +1,4 @@
-"""Arguments to measure with."""
+"""Random arguments for measurements."""
 
 from __future__ import annotations
 

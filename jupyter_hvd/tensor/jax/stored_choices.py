@@ -1,4 +1,4 @@
-"""Which way to compute a kernel has been found the fastest (`tuning`), in this process and on disk."""
+"""The fastest candidate found for a kernel (`tuning`), in this process and on disk."""
 
 from __future__ import annotations
 

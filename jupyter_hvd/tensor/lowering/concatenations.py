@@ -1,4 +1,4 @@
-"""Addends of a sum that end where others begin: put one after the other they are one array, and neither padded nor masked.
+"""Sums whose addends end where others begin, as concatenations: neither padded nor masked.
 
 So are the gates of a cell (`z[i]`, `z[n+i]`, …), and the two parts of what goes round: `x[i-1]` where 0 < i, and
 `x[n-1]` where i = 0. Where all that ends does so along the first axis, as in arrays of one axis, a whole sum can be put

@@ -1,4 +1,4 @@
-"""The turn that a loop is in, inside its body: an index that a kernel is given as data.
+"""The iteration that a loop is in, inside its body: an index that a kernel gets as data.
 
 The plan of a body is made once for all turns. So the loop's index is not a number in it, but an index
 array of one entry and no dimensions, and what the body reads at the index is looked up: `x[k]` is

@@ -1,4 +1,4 @@
-"""Relations joined: the tuples of `R(a,b) ∧ S(b,c)` as a table of their own.
+"""Joins of relations: the tuples of `R(a,b) ∧ S(b,c)` as a table of their own.
 
 Going over the tuples of one relation and over all of an index that it leaves open is more than the
 tuples of both that agree. These are found on the host, where relations are data (`joined_rows`: sort

@@ -1,4 +1,4 @@
-"""What a program computes and nobody reads: statements, and values that its loops carry."""
+"""Removes what a program computes and nobody reads: statements, and values that its loops carry."""
 
 from __future__ import annotations
 

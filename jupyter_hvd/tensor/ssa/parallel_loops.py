@@ -1,4 +1,4 @@
-"""Loops whose turns read nothing that others have left: arrays over the turns, which need no order.
+"""Loops whose iterations read nothing of one another become arrays over the iterations, which need no order.
 
 What a loop carries may turn out to be read by no turn, as when an inner loop fills a row from the one before
 (`ssa/array_contraction`). Then `iterate k:n. s := X in e` is `⊞ k:n. e`, behind what it began with.

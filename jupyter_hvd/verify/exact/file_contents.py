@@ -1,4 +1,4 @@
-"""What is in the files that a program has written: text, arrays, or nothing that can be compared but its size."""
+"""The contents of files that a program has written: text, arrays, or nothing comparable but their size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two texts, compared line by line: numbers within a tolerance, the rest word for word, times and progress bars not at all."""
+"""Compares two texts line by line: numbers within a tolerance, the rest word for word, times and progress bars not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays made from sizes."""
+"""Functions that create arrays from sizes."""
 
 from __future__ import annotations
 

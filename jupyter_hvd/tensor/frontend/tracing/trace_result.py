@@ -1,4 +1,4 @@
-"""What tracing gives."""
+"""The result of tracing a function."""
 
 from __future__ import annotations
 
