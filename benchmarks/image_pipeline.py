@@ -23,8 +23,8 @@ import numpy as np
 import tensorflow as tf
 
 if os.environ.get("ALL_ROWS") and "HOROVOD_RANK" in os.environ:
-    from jupyter_hvd.runtime.sharing import read_less
-    read_less.SHORT = float("inf")
+    from jupyter_hvd.runtime.sharing import sharded_reads
+    sharded_reads.SHORT = float("inf")
 tf.keras.utils.set_random_seed(1)
 rank, paths = os.environ.get("HOROVOD_RANK", "0"), sorted(tf.io.gfile.glob(os.environ["IMAGES"] + "/*.jpg"))
 labels = np.arange(len(paths)) % 10

@@ -16,12 +16,12 @@ model.compile(tf.keras.optimizers.SGD(0.1), "mse")`,
   'history = model.fit(x, y, batch_size=16, epochs=2, verbose=2)'
 );
 
-/** All that a terminal has shown. */
+/** All that a terminal has shown; nothing until there is one. */
 function terminalText(page: Page): Promise<string> {
   return page.evaluate(() => {
     const terminal = window.jupyterapp.shell.currentWidget as unknown as {
       content: {
-        _term: {
+        _term?: {
           buffer: {
             active: {
               length: number;
@@ -31,7 +31,10 @@ function terminalText(page: Page): Promise<string> {
         };
       };
     };
-    const { active } = terminal.content._term.buffer;
+    const active = terminal.content._term?.buffer.active;
+    if (!active) {
+      return '';
+    }
     return Array.from({ length: active.length }, (_, row) =>
       active.getLine(row).translateToString(true)
     ).join('\n');

@@ -133,13 +133,13 @@ def test_another_process_remembers():
         "import jax.numpy as jnp, os, sys\n"
         "from test_tuning import blur\n"
         "from jupyter_hvd.tensor.lowering.choices import Choices\n"
-        "from jupyter_hvd.tensor.jax import chosen\n"
+        "from jupyter_hvd.tensor.jax import stored_choices\n"
         "g, x = blur.grad('x'), jnp.ones(64)\n"
         "found = g.plan(x).choices\n"
         "made = g.specialised(x)\n"
         "from jupyter_hvd.tensor.jax.backend import kernel\n"
         "k = kernel(made.instance, made.sizes)\n"
-        "chosen.remember(k.digest(k.counts([x]), k.dtype([x])), Choices(apart=False))\n"
+        "stored_choices.remember(k.digest(k.counts([x]), k.dtype([x])), Choices(apart=False))\n"
         "print(found)\n"
     )
     said = []

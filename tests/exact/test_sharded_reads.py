@@ -14,9 +14,9 @@ import os
 import numpy as np
 import tensorflow as tf
 from unittest import mock
-from jupyter_hvd.runtime.sharing import own_rows, read_less
+from jupyter_hvd.runtime.sharing import own_rows, sharded_reads
 
-read_less.WORTHWHILE, read_less.SHORT, read_less.COMPARED = 1e9, 0.0, 1
+sharded_reads.WORTHWHILE, sharded_reads.SHORT, sharded_reads.COMPARED = 1e9, 0.0, 1
 thorough = os.environ["VARIANT"] == "thorough"
 tf.random.set_seed(3)
 Dataset = tf.data.Dataset
@@ -80,7 +80,7 @@ PLAIN = {
     "variable": lambda: numbers.map(lambda i: tf.cast(i, tf.float32) * variable).batch(4),
 }
 variable = tf.Variable(2.0)
-plain = read_less.iterator_of
+plain = sharded_reads.iterator_of
 
 def values(iterator):
     return [tf.nest.map_structure(lambda t: t.numpy().tolist(), tf.nest.flatten(e, expand_composites=True)) for e in iterator]
@@ -99,7 +99,7 @@ for name, make in {**SHARDED, **PLAIN}.items():
     if not (thorough or name in QUICK):
         continue
     found, data = read(name, make, iter)
-    sharded = type(iter(data)) is read_less.ShardedIterator
+    sharded = type(iter(data)) is sharded_reads.ShardedIterator
     if sharded != (name in SHARDED):
         print(name, "is sharded" if sharded else "is not sharded")
     if sharded and found != read(name, make, plain)[0]:
@@ -122,7 +122,7 @@ assert np.allclose(following(iter(data))[0], following(plain(data))[0])
 optional = iter(data.take(1))
 assert [bool(optional.get_next_as_optional().has_value()) for _ in range(2)] == [True, False]
 
-never = lambda: mock.patch.object(read_less, "may_shard", lambda: False)
+never = lambda: mock.patch.object(sharded_reads, "may_shard", lambda: False)
 layers, kept = tf.keras.layers, []
 
 # It differentiates for its inputs, so it needs all rows of them.
@@ -183,9 +183,9 @@ print("the end")
 AUGMENTED = """\
 import numpy as np
 import tensorflow as tf
-from jupyter_hvd.runtime.sharing import read_less
+from jupyter_hvd.runtime.sharing import sharded_reads
 
-read_less.WORTHWHILE, read_less.SHORT, read_less.COMPARED = 1e9, 0.0, 1
+sharded_reads.WORTHWHILE, sharded_reads.SHORT, sharded_reads.COMPARED = 1e9, 0.0, 1
 
 def augment(i):
     return i, tf.random.uniform(()), tf.image.random_brightness(tf.zeros((1, 1, 1)), 0.5, seed=3)
@@ -195,7 +195,7 @@ def count(i):
 
 counter = tf.Variable(0)
 data = tf.data.Dataset.range(400).map(augment).batch(7).prefetch(1)
-assert type(iter(data)) is read_less.ShardedIterator
+assert type(iter(data)) is sharded_reads.ShardedIterator
 read = [tuple(t.numpy().ravel() for t in batch) for batch in data]
 assert [len(i) for i, *_ in read] == 57 * [7] + [1]
 order, *drawn = map(np.concatenate, zip(*read))
@@ -205,7 +205,7 @@ for numbers in drawn:
     assert len({*numbers}) > 398
     assert abs(np.corrcoef(numbers[::2], numbers[1::2])[0, 1]) < 0.3
 assert np.abs(np.quantile(drawn[0], [0.1, 0.5, 0.9]) - [0.1, 0.5, 0.9]).max() < 0.1
-assert type(iter(tf.data.Dataset.range(8).map(count).batch(4))) is not read_less.ShardedIterator
+assert type(iter(tf.data.Dataset.range(8).map(count).batch(4))) is not sharded_reads.ShardedIterator
 print("next", tf.random.uniform(()).numpy())
 """
 
