@@ -1,5 +1,6 @@
 """Integers as people use them in NumPy: values are NumPy's, gradients as by differences, costs within their bound."""
 
+import jax
 import numpy as np
 import pytest
 from cases import entering
@@ -34,7 +35,7 @@ def counted_from_the_end(x, k):
 
 @case(X, PARENT)
 def negative_entries(x, parent):
-    return np.sum(x[parent] * x)
+    return np.sum(x[parent % len(x)] * x)
 
 
 @case(X, PARENT)
@@ -61,7 +62,7 @@ def added_to_a_parent(x, parent):
         if parent[i] >= 0:
             total[parent[i]] += total[i]
     for i in range(len(x)):
-        flat[parent[i]] += x[i] ** 2
+        flat[parent[i] % 6] += x[i] ** 2
     return np.sum(total**2) + flat[-1]
 
 
@@ -162,9 +163,20 @@ def test_a_set_that_changes_is_looked_at_anew():
 
 
 def test_the_sign_of_integers_may_change_from_call_to_call():
-    f = tensor(lambda x, k: np.sum(x[k] * x))
+    f = tensor(lambda x, k: np.sum(x[k % len(x)] * x))
     for k in (K, PARENT, -K - 1, K):
         np.testing.assert_allclose(f(X, k), np.sum(X[k] * X))
+
+
+def test_a_negative_entry_without_a_condition_is_refused():
+    """Within `jax.jit` nothing is known of the entries, and negative ones would read nothing there."""
+    f = tensor(lambda x, k: np.sum(x[k] * x))
+    with pytest.raises(TensorError, match=r"k\[0\] is -1, which reads index -1 of 6 entries"):
+        f(X, PARENT)
+    g = tensor(lambda x, k: sum(x[k[i]] if k[i] >= 0 else 0.0 for i in range(len(k))))
+    expected = X[PARENT[PARENT >= 0]].sum()
+    np.testing.assert_allclose(g(X, PARENT), expected)
+    np.testing.assert_allclose(jax.jit(g.jax)(X, PARENT), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("k", [np.array([0, 6, 1, 1, 1, 1]), np.array([0, -7, 1, 1, 1, 1])])

@@ -128,18 +128,18 @@ def _check_lookup(lookup: Lookup, env: Environment, data: Mapping[str, Any]) -> 
         low, high = int(entries.min()), int(entries.max())
         moved = offset.evaluate(env.integers)
         n = size.evaluate(env.integers)
-        if (-n if lookup.wraps else 0) <= low + moved and high + moved < n:
+        if low + moved >= 0 and high + moved < n:
             return
     for _ in points(lookup.binders, lookup.condition, env):
         where = tuple(a.evaluate(env.integers) for a in lookup.arguments)
         entry = int(entries[where]) + offset.evaluate(env.integers)
         n = size.evaluate(env.integers)
-        if not (-n if lookup.wraps else 0) <= entry < n:
+        if not 0 <= entry < n:
             spelt = ", ".join(map(str, where))
             raise TensorError(
                 f"{lookup.relation}[{spelt}] is {int(entries[where])}, which reads index {entry} of {n} entries",
-                "negative entries of a parameter count from the end; where they come from outside, or something is taken away "
-                "from them, write `(k - 1) % len(x)`",
+                "index arrays count from 0: write `x[k % len(x)]` for entries that count from the end, and `if k[i] >= 0: …` for "
+                "those that stand for nothing",
                 lookup.place,
             )
 

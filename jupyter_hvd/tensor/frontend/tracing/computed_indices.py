@@ -132,14 +132,14 @@ class Places(Arithmetic):
         return self.chosen(self._compare("<", place, 0), self.computed("+", place, n), place)
 
     def from_either_end(self, place: Any, size: Affine) -> Any:
-        """An entry of an index array that may be negative as a number, in range unless a condition on data is about it; anything
-        else as it is.
+        """An entry of an index array that may be negative as a number, in range from 0 unless a condition on data is about it;
+        anything else as it is. (Within `jax.jit` nothing is known of the entries, and negative ones read nothing.)
         """
         sought, guarded = sought_of(place), bool(self.holding or self.masks)
         if sought is None or not (sought.signed or (sought.lowered and guarded)):
             return place
         if not guarded:
-            sought.check(size, wraps=True)
+            sought.check(size)
         return self.integers_as_numbers(place)
 
     def storable(self, place: Value, size: Affine) -> Callable[[Affine], Value]:

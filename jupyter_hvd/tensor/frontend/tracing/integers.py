@@ -192,9 +192,9 @@ class Integers(Conditions):
             numbers = self.read(self.as_numbers(self.arguments[relation]), *arguments).term
             return numbers if offset == ZERO else Add(numbers, self.index_term(offset))
 
-        def check(size: Affine, wraps: bool = False) -> None:
+        def check(size: Affine) -> None:
             here = tuple(self.binders), conj(*self.conditions), self.place
-            self.lookups.append(Lookup(relation, arguments, offset, size, *here, wraps))
+            self.lookups.append(Lookup(relation, arguments, offset, size, *here))
 
         refusal = (
             "{what} takes an affine index, not an entry of an index array",

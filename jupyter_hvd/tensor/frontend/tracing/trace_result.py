@@ -16,7 +16,7 @@ from ..captured_data import Reference
 @dataclass(frozen=True)
 class Lookup:
     """A read of an array through an index array, `x[src[e] + offset]`, whose range only the data
-    can show; one that `wraps` counts negative entries from the end.
+    can show.
     """
 
     relation: str
@@ -26,7 +26,6 @@ class Lookup:
     binders: Binders
     condition: Predicate
     place: Place | None
-    wraps: bool = False
 
 
 @dataclass(frozen=True)
