@@ -15,7 +15,7 @@ import scipy.linalg
 from public_functions import draw
 
 from jupyter_hvd.tensor import TensorError, tensor
-from jupyter_hvd.tensor.derivative import linear_algebra
+from jupyter_hvd.tensor.derivative import linear_algebra, sorting
 from jupyter_hvd.tensor.jax.backend import kernel
 from jupyter_hvd.tensor.jax.definitions import FUNCTIONS
 from jupyter_hvd.tensor.jax.precision import keeping_float64
@@ -24,6 +24,7 @@ from jupyter_hvd.tensor.lowering.choices import DENSE, MODEL
 from jupyter_hvd.tensor.lowering.ir import Whole
 
 DEFINITIONS = {d.name: d for d in vars(linear_algebra).values() if isinstance(d, Definition)}
+SORTING = {d.name for d in vars(sorting).values() if isinstance(d, Definition)}
 
 
 def definite(n, *batch):
@@ -57,7 +58,7 @@ def exact_exponential(A):
         return np.array(mpmath.expm(mpmath.matrix(A.tolist())).tolist(), dtype=float)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in SORTING])
 def test_kernels_are_the_definition(name):
     """Of each matrix of a batch."""
     definition = DEFINITIONS[name]
@@ -72,7 +73,8 @@ def test_kernels_are_the_definition(name):
 
 
 def test_all_that_have_no_body_have_a_kernel():
-    assert {*FUNCTIONS} == {name for name, d in DEFINITIONS.items() if d.body is None}
+    assert {*FUNCTIONS} - SORTING == {name for name, d in DEFINITIONS.items() if d.body is None}
+    assert {*FUNCTIONS} >= SORTING
 
 
 A, S, B = draw(5, 5) + 3 * np.eye(5), definite(5), draw(5, 2)

@@ -110,6 +110,9 @@ def _applied(definition: Definition, arrays: list[Any]) -> Any:
         if all(own):
             return np.asarray(definition.compute(*arrays))
         count = next(len(x) for x, one in zip(arrays, own, strict=True) if not one)
+        if count == 0:
+            sizes = [tuple(map(Affine.of, x.shape)) for x in arrays]
+            return np.zeros([n.evaluate({}) for n in definition.result(sizes)])
         parts = (
             [x if one else x[k] for x, one in zip(arrays, own, strict=True)] for k in range(count)
         )
