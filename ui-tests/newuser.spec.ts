@@ -47,7 +47,7 @@ async function press(page: Page, control: Locator): Promise<void> {
 }
 
 test(
-  'convert, verify, apply and run on 2 workers, by keyboard alone',
+  'convert, verify and apply, and the command for 2 workers in a terminal, by keyboard alone',
   { tag: '@installed' },
   async ({ page, request }) => {
     test.setTimeout(900_000);
@@ -73,35 +73,5 @@ test(
       .poll(() => terminalText(page), patient)
       .toMatch(/jupyter hvd run first\.ipynb -n 2/);
     await picture(page, 'walk-4-typed');
-    await page.keyboard.press('Enter');
-    await expect
-      .poll(() => terminalText(page), patient)
-      .toMatch(/Epoch 2\/2[^]*loss: [\d.e-]+/);
-    await picture(page, 'walk-5-run');
-  }
-);
-
-test(
-  '%%distribute by keyboard alone: the training cell runs on 2 workers',
-  { tag: '@installed' },
-  async ({ page, request }) => {
-    test.setTimeout(900_000);
-    const lab = await Lab.open(page, request, 'cell.ipynb', SMALL, { ownKernel: true });
-    await byPalette(page, 'Convert Notebook to Horovod');
-    await expect(lab.diff.locator('.jp-hvd-steps')).toBeVisible(patient);
-    await press(page, lab.diff.getByRole('button', { name: 'Use %%distribute' }));
-    await expect(lab.diff.getByText(/%%distribute is on cell 5/)).toBeVisible(patient);
-    await picture(page, 'walk-6-distribute');
-    await byPalette(page, 'Run All Cells');
-    await expect
-      .poll(
-        () =>
-          lab.inNotebook(panel =>
-            JSON.stringify(panel.content.model.sharedModel.cells[4].toJSON().outputs)
-          ),
-        patient
-      )
-      .toMatch(/Epoch 2\/2[^]*loss: [\d.e-]+/);
-    await picture(page, 'walk-7-distributed');
   }
 );
