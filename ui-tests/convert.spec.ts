@@ -60,7 +60,7 @@ test('the unsaved text is converted; an edited notebook is converted anew', asyn
   await loop.getByRole('checkbox', { name: /^Accept HVD601/ }).uncheck();
 
   await lab.setSource(5, MODEL.replace('1e-3', '5e-4'));
-  await expect(lab.diff.getByText('The diff is up to date')).toBeVisible();
+  await expect(lab.diff.getByText('this is its new conversion')).toBeVisible();
   await lab.shows(6, '5e-4 * hvd.size()');
   await expect(
     loop.getByRole('checkbox', { name: /^Accept HVD601/ }),

@@ -210,7 +210,7 @@ test('measure over a size: a curve beside the operations, with its exponent', as
     timeout: 60_000
   });
   await expect(
-    panel.getByText(/Shortest times on .*: value .*, gradient .*; dashed/)
+    panel.getByText(/Shortest calls on .*: value .*, gradient .*; dashed/)
   ).toBeVisible();
   await expect(panel.getByRole('button', { name: 'Measure over n again' })).toBeEnabled();
   await picture(page, 'sweep', panel);
@@ -296,7 +296,7 @@ def network(W, U, x, h):
   );
   const panel = panels(page).first();
   await expect(
-    panel.getByRole('img', { name: /^Values stored between iterations over T/ })
+    panel.getByRole('img', { name: /^Numbers kept between turns over T/ })
   ).toBeVisible();
   await expect(
     panel.getByText(/a 800 as it is, b 400 with checkpoint=True/)

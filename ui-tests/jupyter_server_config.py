@@ -2,7 +2,6 @@
 
 import atexit
 import json
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -18,7 +17,6 @@ settings.mkdir(parents=True)
 (settings / "notification.jupyterlab-settings").write_text(json.dumps({"fetchNews": "false"}))
 
 c.ServerApp.root_dir = str(notebooks)
-os.chdir(notebooks)  # as where `jupyter lab` is called in it; terminals begin there
 c.ServerApp.open_browser = False
 c.ServerApp.port_retries = 0
 c.ServerApp.allow_root = True

@@ -15,7 +15,6 @@ import { Counter } from './counter';
 import { keepFocus } from './focus';
 import { convertIcon } from './icons';
 import { CommandIDs } from './ids';
-import { LayoutSelect } from './layoutselect';
 import { ConversionView } from './view';
 
 /** A box for a command that is on or off: JupyterLab's button says so to those alone who see it. */
@@ -56,9 +55,8 @@ class Toggle extends ReactWidget {
 
 export type ConversionTab = MainAreaWidget<ConversionView>;
 
-/** Stand for the place among all changes, and for the choice of a layout. */
+/** Stands for the place among all changes. */
 const COUNTER = 'position';
-const LAYOUT = 'layout';
 
 const TOOLBAR = [
   CommandIDs.verify,
@@ -71,7 +69,6 @@ const TOOLBAR = [
   CommandIDs.nextChange,
   CommandIDs.acceptAll,
   CommandIDs.leaveAll,
-  LAYOUT,
   CommandIDs.toggleWrap,
   CommandIDs.refresh
 ];
@@ -91,7 +88,7 @@ export function createTab(
   tab.title.closable = true;
   const name = (): void => {
     tab.title.label = trans.__('%1 → Horovod', PathExt.basename(session.path));
-    tab.title.caption = trans.__('Changes that make %1 train with Horovod', session.path);
+    tab.title.caption = trans.__('How %1 trains with Horovod', session.path);
   };
   name();
   session.notebook.context.pathChanged.connect(name);
@@ -102,11 +99,9 @@ export function createTab(
       ? Toolbar.createSpacerItem()
       : id === COUNTER
         ? new Counter(context)
-        : id === LAYOUT
-          ? new LayoutSelect(context)
-          : id === CommandIDs.toggleWrap
-            ? new Toggle(commands, id)
-            : new CommandToolbarButton({ commands, id });
+        : id === CommandIDs.toggleWrap
+          ? new Toggle(commands, id)
+          : new CommandToolbarButton({ commands, id });
   TOOLBAR.forEach((id, i) => tab.toolbar.addItem(id || `spacer ${i}`, item(id)));
   const update = (): void => {
     context.search.refresh();

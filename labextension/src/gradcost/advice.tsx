@@ -56,7 +56,7 @@ function Taking({ advice }: { advice: IAdvice }): JSX.Element {
         type="button"
         className={`jp-mod-styled ${isChecked ? 'jp-mod-warn' : 'jp-mod-accept'}`}
         title={trans.__(
-          'Replace the code in the cell if both programs agree on random inputs'
+          'Put it into the cell, where both programs give the same on random values'
         )}
         disabled={!model.isLive || (model.accepting !== null && !isChecked)}
         onClick={() => (isChecked ? model.cancel() : model.accept(advice.way))}
@@ -64,10 +64,10 @@ function Taking({ advice }: { advice: IAdvice }): JSX.Element {
         {isChecked ? trans.__('Cancel') : trans.__('Accept')}
       </button>
       <p role="status">
-        {isChecked && trans.__('Running both programs on random inputs…')}
+        {isChecked && trans.__('Both programs are run on random values…')}
         {taken &&
           trans.__(
-            'Replaced. Same result on %1 random inputs (difference at most %2 of the largest entry): value %3 → %4, gradient %5 → %6 operations. Run the cell to use it.',
+            'In the cell now, equal on %1 random inputs (to %2 of the largest entry): value %3 → %4, gradient %5 → %6 operations. Run the cell to go on with it; undo takes it back.',
             taken.draws,
             taken.difference.toExponential(0),
             count(taken.value[0]),
