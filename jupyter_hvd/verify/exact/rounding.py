@@ -59,8 +59,10 @@ def gradient_in_pieces(name: str, gradient: GradientFunction, pieces: int) -> Gr
             # Eagerly, what the gradient does not need is left out.
             if inputs and inputs[rows_of] is not None:
                 inputs[rows_of] = inputs[rows_of][place::pieces]
-            own = OperationOnRows(operation, inputs)
-            parts.append(gradient(own, received[0][place::pieces])[1])
+            own, rows = OperationOnRows(operation, inputs), received[0][place::pieces]
+            part = gradient(own, rows)[1]
+            # Of no rows TensorFlow leaves the gradient of a depthwise convolution unwritten.
+            parts.append(tf.where(tf.equal(tf.shape(rows)[0], 0), tf.zeros_like(part), part))
         return [first, tf.add_n(parts), *more]
 
     return summed
