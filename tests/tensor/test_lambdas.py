@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from jupyter_hvd.tensor import TensorError, tensor
+from jupyter_hvd.tensor.frontend.lambdas import as_definition
 
 X = np.array([1.0, 2.0, 3.0])
+LINE = "h = lambda x: np.sum(x) * 2.0\n"
 square = lambda v: v * v  # noqa: E731
 several = [tensor(lambda x, w=2.0: np.sum(w * x)), tensor(lambda x: np.sum(
     x * 3
@@ -29,6 +31,16 @@ def test_of_several_on_a_line_it_is_the_right_one():
     assert [f(X) for f in several] == [12, 18]
     one, two = tensor(lambda x: np.sum(x) + 1), tensor(lambda x: np.sum(x) + 2)
     assert (one(X), two(X)) == (7, 8)
+
+
+def test_it_is_found_wherever_it_is(tmp_path):
+    """Such as on a line whose number is that of its last column."""
+    module = tmp_path / "many.py"
+    module.write_text(LINE * 60)
+    for line in range(1, 61):
+        names = {"np": np}
+        exec(compile("\n" * (line - 1) + LINE, str(module), "exec"), names)
+        assert as_definition(names["h"])[1] == line
 
 
 def test_it_has_the_values_of_its_closure():

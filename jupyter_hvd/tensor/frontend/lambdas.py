@@ -32,13 +32,12 @@ def as_definition(function: FunctionType) -> tuple[str, int] | None:
 
 def lambdas_at(tree: ast.AST, code: CodeType) -> Iterator[ast.Lambda]:
     """The lambdas whose bodies begin and end where this code does."""
-    places = [place for place in code.co_positions() if None not in place and place[0] != place[3]]
-    ends = {(place[0], place[2], place[1], place[3]) for place in places}
+    ends = {(line, col, end, end_col) for line, end, col, end_col in code.co_positions()}
     for node in ast.walk(tree):
         if isinstance(node, ast.Lambda):
             body = node.body
-            where = body.lineno, body.col_offset, body.end_lineno, body.end_col_offset
-            if where in ends and arguments_of(node) == code.co_varnames[: code.co_argcount]:
+            place = body.lineno, body.col_offset, body.end_lineno, body.end_col_offset
+            if place in ends and arguments_of(node) == code.co_varnames[: code.co_argcount]:
                 yield node
 
 
