@@ -99,16 +99,18 @@ class TensorFunction(CalledFunction):
         return self._derived("jvp", known, transforms.pushforward, extra)
 
     @overload
-    def jacobian(self, name: Wrt, *, format: Literal["dense"]) -> DerivedFunction: ...
+    def jacobian(self, *names: Wrt, format: Literal["dense"]) -> DerivedFunction: ...
     @overload
-    def jacobian(self, name: Wrt, *, format: SparseFormat = "csr") -> SparseJacobian: ...
-    def jacobian(self, name: Wrt, *, format: Format = "csr") -> SparseJacobian | DerivedFunction:  # noqa: A002
+    def jacobian(self, *names: Wrt, format: SparseFormat = "csr") -> SparseJacobian: ...
+    def jacobian(self, *names: Wrt, format: Format = "csr") -> SparseJacobian | DerivedFunction:  # noqa: A002
         """The Jacobian by one parameter, as sparse as it is (docs/jacobians.md): a matrix of as many rows as the result has
         entries and as many columns as the parameter has. "dense" is an array of the result's dimensions and then
-        the parameter's. Raises TensorError where either is a tuple.
+        the parameter's. Raises TensorError where either is a tuple, and where not one parameter is named.
         """
-        (known,) = self.check_names((name,))
-        return self._jacobian("jacobian", (known,), known, format)
+        known = self.check_names(names)
+        if len(known) > 1:
+            raise TensorError("a Jacobian is by one parameter", "take one for each of them")
+        return self._jacobian("jacobian", known, known[0], format)
 
     @overload
     def hessian(self, *names: Wrt, format: Literal["dense"] = "dense") -> DerivedFunction: ...
@@ -215,7 +217,7 @@ class TensorFunction(CalledFunction):
             else:
                 message = f"parameters to differentiate by are names or positions, and this is {type(one).__name__}"
                 first = parameters[0] if parameters else "x"
-                raise TensorError(message, f'name them first: `f.grad("{first}")(…)`')
+                raise TensorError(message, f'name them first, as in `f.grad("{first}")(…)`')
         return tuple(found)
 
     def _gradient(

@@ -275,6 +275,10 @@ def test_refuses_what_it_does_not_know():
         band.jacobian("x", format="csv")
     with pytest.raises(TensorError, match="no parameter"):
         band.jacobian("y")
+    with pytest.raises(TensorError, match="by one parameter"):
+        band.jacobian("x", "x")
+    with pytest.raises(TensorError, match="name them first"):
+        band.jacobian(np.ones(3), np.ones(3))
 
     @tensor
     def two(x):
