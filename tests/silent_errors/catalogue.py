@@ -208,6 +208,7 @@ def write_page(entries: Sequence[Entry], verdicts: dict[str, Verdict]) -> str:
     """The page: totals, misses, and a table for each finder."""
     judged = [(entry, verdicts[entry.name]) for entry in entries if entry.name in verdicts]
     found = [pair for pair in judged if pair[1].found]
+    misses = [(entry, verdict) for entry, verdict in judged if not verdict.found]
     asked = [verdict for _, verdict in judged if verdict.named is not None]
     named = [verdict for verdict in asked if verdict.named]
     first = [verdict.step for _, verdict in found if verdict.step]
@@ -239,7 +240,8 @@ def write_page(entries: Sequence[Entry], verdicts: dict[str, Verdict]) -> str:
         "",
         "## Misses",
         "",
-        *(f"- **{e.name}** ({e.source}): {e.error}. {v.kind}" for e, v in judged if not v.found),
+        *(f"- **{e.name}** ({e.source}): {e.error}. {v.kind}" for e, v in misses),
+        *(() if misses else ("None.",)),
         "",
     ]
     left = [entry.name for entry in entries if entry.name not in verdicts]
