@@ -180,8 +180,7 @@ def drawn(held: Sequence[str]) -> tuple[RandomState, LayerSeeds]:
     from IPython.core.getipython import get_ipython
 
     shell: Any = get_ipython()
-    seed = int(os.environ[program.SEED_VARIABLE])
-    return random_state(unset=seed), layer_seeds(shell.user_ns, held)
+    return random_state(), layer_seeds(shell.user_ns, held)
 
 
 def run_alone(source: str, file: str, marker: str) -> Reply:

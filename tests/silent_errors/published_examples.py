@@ -128,7 +128,7 @@ HOROVOD: tuple[Example, ...] = (
         (
             *NO_SESSION,
             (r"fit_generator", "fit"),
-            (r"lr=scaled_lr", "learning_rate=scaled_lr"),
+            (r"(?<!_)lr=scaled_lr", "learning_rate=scaled_lr"),
             (r"default=24", "default=4"),
         ),
     ),

@@ -141,8 +141,13 @@ def share_other_keras() -> None:
         )
 
 
+class CommonSeed(int):
+    """The global seed of TensorFlow that all ranks have because the program sets none."""
+
+
 def seed_tensorflow(generator: bool = True) -> None:
-    """Let TensorFlow's generators draw the same on all ranks.
+    """Let TensorFlow's generators draw the same on all ranks. An operation that the program gives a seed of its own draws what
+    it draws in one process without a global seed.
 
     Args:
         generator: make the global generator, too, which is TensorFlow's first tensor.
@@ -151,7 +156,9 @@ def seed_tensorflow(generator: bool = True) -> None:
 
     seed = os.environ.get(SEED_VARIABLE)
     if seed is not None:
-        tf.random.set_seed(int(seed))
+        tf.random.set_seed(CommonSeed(seed))
+        random_seed = importlib.import_module("tensorflow.python.framework.random_seed")
+        replace(random_seed, "get_seed", seeds_without_common(random_seed))
         if generator:
             tf.random.set_global_generator(tf.random.Generator.from_seed(int(seed)))
         drawn = random.Random(int(seed))  # noqa: S311 — as TensorFlow would, from the system
@@ -160,6 +167,29 @@ def seed_tensorflow(generator: bool = True) -> None:
             return kind.from_seed(drawn.getrandbits(63), alg)
 
         replace(tf.random.Generator, "from_non_deterministic_state", classmethod(from_drawn_state))
+
+
+def seeds_without_common(random_seed: Any) -> Callable[[Any], Any]:
+    """TensorFlow's `get_seed`, which gives the two seeds of an operation, for which a `CommonSeed` is one that is not set.
+
+    Args:
+        random_seed: TensorFlow's module.
+    """
+    import tensorflow as tf
+
+    from .keras_versions import eager_seed
+
+    get_seed: Callable[[Any], Any] = random_seed.get_seed
+
+    @functools.wraps(get_seed)
+    def found(op_seed: Any) -> Any:
+        eager = tf.executing_eagerly()
+        seed = eager_seed() if eager else tf.compat.v1.get_default_graph().seed
+        if op_seed is not None and isinstance(seed, CommonSeed):
+            return random_seed.DEFAULT_GRAPH_SEED, random_seed._truncate_seed(op_seed)
+        return get_seed(op_seed)
+
+    return found
 
 
 def require_equal_starts() -> None:

@@ -82,25 +82,23 @@ class RandomState:
         return replace(self, **shared)
 
 
-def random_state(unset: int | None = None) -> RandomState:
-    """That of this process; nothing is imported and no device used for it.
-
-    Args:
-        unset: a seed that stands for none.
-    """
+def random_state() -> RandomState:
+    """That of this process; nothing is imported and no device used for it. A `CommonSeed` stands for none."""
     numpy = getattr(sys.modules.get("numpy"), "random", None)
     drawn = None if numpy is None else TwisterState.of_numpy(numpy.get_state())
     python = TwisterState.of_python(random.getstate())
     if sys.modules.get("tensorflow") is None:
         return RandomState(python, drawn)
     from .keras_versions import eager_draws, eager_seed, global_generator
+    from .program import CommonSeed
 
-    seed, generator = eager_seed(), global_generator()
+    given, generator = eager_seed(), global_generator()
+    seed = None if isinstance(given, CommonSeed) else given
     return RandomState(
         python,
         drawn,
-        None if seed == unset else seed,
-        None if seed in (None, unset) else TwisterState.of_python(eager_draws().getstate()),
+        seed,
+        None if seed is None else TwisterState.of_python(eager_draws().getstate()),
         None if generator is None else generator.state.numpy(),
         keras_state(),
     )
