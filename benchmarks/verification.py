@@ -28,8 +28,8 @@ rng = np.random.default_rng(0)
 """
 LOOP = """\
 x = rng.normal(size=({batch}, {width})).astype("float32")
-y = (x @ rng.normal(size=({width}, 1))).astype("float32")
-hidden = [keras.layers.Dense({units}, "relu") for _ in range(3)]
+y = (x @ rng.normal(size=({width}, 1)) / {width} ** 0.5).astype("float32")
+hidden = [keras.layers.Dense({units}, "tanh") for _ in range(3)]
 model = keras.Sequential([keras.Input(({width},)), *hidden, keras.layers.Dense(1)])
 optimizer = keras.optimizers.Adam(0.001)
 loss_of = keras.losses.MeanSquaredError()
@@ -65,9 +65,9 @@ model = keras.Sequential([
 model.compile(keras.optimizers.SGD(0.01), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 model.fit(x, y, batch_size={batch}, epochs=1, shuffle=False, verbose=0)
 """
-EAGER = {"compiled": "", "batch": 256, "width": 64, "units": 128}
-COMPILED = {"compiled": "@tf.function", "batch": 1024, "width": 256, "units": 1024}
-IMAGES = {"batch": 64, "width": 32, "units": 32}
+EAGER = {"compiled": "", "batch": 1024, "width": 256, "units": 1024}
+COMPILED = {**EAGER, "compiled": "@tf.function"}
+IMAGES = {"batch": 128, "width": 32, "units": 32}
 #: Each a text and what it is filled with.
 PROGRAMS: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "eager loop": (LOOP, EAGER),

@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Literal
 
 from .gpu_memory import VARIABLE, judge_gpus, parse_gpus, query
 from .launchers.hosts import LaunchError
 from .launchers.mpi import mpirun_version, require_mpi
+from .package_versions import TENSORFLOW, version_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,31 +36,22 @@ def _python() -> Finding:
     return Finding("Python", "good", f"{sys.version.split()[0]} ({sys.executable})")
 
 
-def _version(*names: str) -> str | None:
-    for name in names:
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            continue
-    return None
-
-
 def _package(name: str, title: str) -> Finding:
-    found = _version(name)
+    found = version_of(name)
     return (
         Finding(title, "good", found) if found else Finding(title, "missing", f"pip install {name}")
     )
 
 
 def _tensorflow() -> list[Finding]:
-    found = _version("tensorflow", "tensorflow-cpu", "tensorflow-gpu")
+    found = version_of(*TENSORFLOW)
     if found is None:
         return [Finding("TensorFlow", "bad", "not installed: pip install tensorflow")]
-    keras = _version("keras") or "none"
+    keras = version_of("keras") or "none"
     legacy = os.environ.get("TF_USE_LEGACY_KERAS") in ("1", "True", "true")
     findings = [Finding("TensorFlow", "good", found)]
     backend = os.environ.get("KERAS_BACKEND", "tensorflow")
-    if not keras.startswith("2.") and legacy and (tf_keras := _version("tf-keras")):
+    if not keras.startswith("2.") and legacy and (tf_keras := version_of("tf-keras")):
         findings.append(Finding("Keras", "good", f"tf-keras {tf_keras} by TF_USE_LEGACY_KERAS"))
     elif keras.startswith("2.") or backend == "tensorflow":
         findings.append(Finding("Keras", "good", keras))
@@ -71,7 +62,7 @@ def _tensorflow() -> list[Finding]:
 
 
 def _horovod() -> Finding:
-    found = _version("horovod")
+    found = version_of("horovod")
     if found is None:
         return Finding(
             "Horovod", "bad", "not installed: jupyter hvd install builds it for your TensorFlow"
@@ -117,7 +108,7 @@ def _mpi() -> Finding:
 
 
 def _jax() -> Finding:
-    found = _version("jax")
+    found = version_of("jax")
     if found is None:
         return Finding("JAX", "missing", "pip install jax, for tensor functions")
     output, error = _in_process("import jax; print(', '.join(str(d) for d in jax.devices()))")

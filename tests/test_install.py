@@ -71,12 +71,7 @@ def test_wheels_are_kept_apart(monkeypatch, tmp_path: Path) -> None:
     ("found", "said"), [("1.15.5", "cannot be built"), (None, "no TensorFlow")]
 )
 def test_a_tensorflow_that_horovod_is_not_for(monkeypatch, found: str | None, said: str) -> None:
-    def version(name: str) -> str:
-        if found is None:
-            raise build.PackageNotFoundError(name)
-        return found
-
-    monkeypatch.setattr(build, "version", version)
+    monkeypatch.setattr(build, "version_of", lambda *_names: found)
     with pytest.raises(CannotBuildError, match=said) as error:
         installed_tensorflow()
     assert "pip install" in str(error.value)

@@ -9,17 +9,15 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ..files import cache_folder
+from ..package_versions import TENSORFLOW, version_of
 
 HOROVOD = "0.28.1"
 #: The SHA-256 of that release's source archive: nothing of another one is run.
 SOURCE_HASH = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
 PATCHES = tuple(sorted((Path(__file__).parent / "patches").glob("*.patch")))
-#: Names of TensorFlow's packages on the index.
-TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu")
 #: Headers that Horovod uses without including them: newer compilers' libraries (GCC 14's) no longer bring them in by others.
 HEADERS = (
     "algorithm atomic condition_variable cstdint cstring functional map memory mutex set stdexcept string thread "
@@ -104,18 +102,15 @@ def installed_tensorflow() -> str:
     Raises:
         CannotBuildError: there is none, or one that Horovod cannot be built for.
     """
-    for name in TENSORFLOWS:
-        try:
-            found = version(name)
-        except PackageNotFoundError:
-            continue
-        numbers = tuple(int(n) for n in re.findall(r"\d+", found)[:2])
-        if numbers < OLDEST:
-            raise CannotBuildError(
-                f"Horovod {HOROVOD} cannot be built for TensorFlow {found}: pip install --upgrade tensorflow"
-            )
-        return found
-    raise CannotBuildError("there is no TensorFlow here: pip install tensorflow")
+    found = version_of(*TENSORFLOW)
+    if found is None:
+        raise CannotBuildError("there is no TensorFlow here: pip install tensorflow")
+    numbers = tuple(int(n) for n in re.findall(r"\d+", found)[:2])
+    if numbers < OLDEST:
+        raise CannotBuildError(
+            f"Horovod {HOROVOD} cannot be built for TensorFlow {found}: pip install --upgrade tensorflow"
+        )
+    return found
 
 
 def compiler_version() -> str:

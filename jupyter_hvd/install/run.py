@@ -7,9 +7,9 @@ import os
 import shutil
 import tarfile
 import tempfile
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from ..package_versions import version_of
 from .build import HOROVOD, PATCHES, PYTHON_PACKAGES, SOURCE_HASH, Build, CannotBuildError
 from .lock import locked
 from .patch import apply_patch
@@ -138,13 +138,7 @@ def fetch_source(build: Build, folder: Path, source: Source) -> Path:
 
 def _missing_packages() -> list[str]:
     """What Horovod's setup needs and this environment has not."""
-    lacking = []
-    for name in PYTHON_PACKAGES:
-        try:
-            version(name)
-        except PackageNotFoundError:
-            lacking.append(name)
-    return lacking
+    return [name for name in PYTHON_PACKAGES if version_of(name) is None]
 
 
 def _no_room(folder: Path) -> str:

@@ -16,10 +16,10 @@ from ..install.build import (
     PATCHES,
     PYTHON_PACKAGES,
     SOURCE_HASH,
-    TENSORFLOWS,
     TOOLS,
     Build,
 )
+from ..package_versions import TENSORFLOW
 
 #: What a container's image may be called.
 IMAGE = re.compile(r"[a-z0-9][a-zA-Z0-9._/:@-]*")
@@ -174,7 +174,7 @@ def recipe(
 ) -> str:
     """The container's: TensorFlow, Horovod built for MPI, and an sshd that needs no root."""
     flags = {k: v for k, v in Build(tensorflow, mpi=True).flags.items() if k != "MAKEFLAGS"}
-    there = {*TENSORFLOWS, *PYTHON_PACKAGES, "horovod"}
+    there = {*TENSORFLOW, *PYTHON_PACKAGES, "horovod"}
     others = [f"{name}=={version}" for name, version in packages.items() if name not in there]
     copied = [f'COPY ["{module}", "{PLACE}/"]\n' for module in modules]
     copied += [f'COPY ["{folder}", "{PLACE}/{folder}"]\n' for folder in folders]

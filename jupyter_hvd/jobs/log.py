@@ -11,11 +11,11 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
 
 from ..files import UnusableInputError, write_atomically
+from ..package_versions import computing_versions
 
 #: How many ended jobs are kept in the folder that is used where none is named.
 KEPT = 20
@@ -23,7 +23,6 @@ KEPT = 20
 LARGEST, TOGETHER = 10 * 2**20, 64 * 2**20
 #: The files of a log. A rank's are `rank-0.txt`, and `rank-0.before.txt` where that has grown too large.
 BEGUN, ENDED, STALLS = "job.json", "end.json", "stalls.txt"
-PACKAGES = ("jupyter-hvd", "tensorflow", "tensorflow-cpu", "keras", "tf-keras", "horovod", "numpy")
 #: Options whose values are nobody's business, as `--api-key=1234` or `--token 1234`.
 SECRET = re.compile(r"-.*(key|token|secret|passw|credential|auth)", re.IGNORECASE)
 HIDDEN = "HIDDEN"
@@ -167,11 +166,7 @@ def versions() -> dict[str, str]:
     """What is installed here of what a job depends on."""
     import platform
 
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+    return {"python": platform.python_version(), **computing_versions()}
 
 
 def without_secrets(words: Sequence[str]) -> Iterator[str]:

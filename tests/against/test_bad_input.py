@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,7 @@ def test_the_report(hvd, tmp_path: Path) -> None:
     found = verdict(hvd, original, other, "--report", page)
     text = page.read_text()
     assert found["verdict"] in text.replace("&#x27;", "'")
+    assert f"<tr><th>tensorflow</th><td>{version('tensorflow-cpu')}</td></tr>" in text
     assert text.count("<polyline") == 2
     assert "http" not in text
     assert all(check["check"] in text for check in found["checks"])

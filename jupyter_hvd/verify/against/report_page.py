@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import os
 import platform
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
 
+from ...package_versions import computing_versions
 from ..checks import MARKS, Check
 from .verification import AgainstVerification, Curves
 
-#: The packages whose versions decide what a training computes.
-PACKAGES = ("jupyter_hvd", "tensorflow", "keras", "tf_keras", "horovod", "numpy")
 WIDTH, HEIGHT, MARGIN = 640, 260, 48
 #: Points of a curve beyond which every k-th is drawn.
 MOST_POINTS = 2000
@@ -44,12 +43,7 @@ def environment() -> Mapping[str, str]:
     """What this machine runs: versions, processor, operating system."""
     found = {"Python": sys.version.split()[0], "system": platform.platform()}
     found["processors"] = str(os.cpu_count())
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+    return {**found, **computing_versions()}
 
 
 def report_page(
@@ -81,7 +75,7 @@ def report_page(
 </head>
 <body>
 <h1>{escape(title)}</h1>
-<p class="verdict {status}">{escape(verification.verdict)}</p>
+<p class="verdict {status}">{text_of(verification.verdict)}</p>
 {table(facts)}
 <h2>Losses</h2>
 {loss_plot(verification.curves)}
@@ -101,15 +95,19 @@ def report_page(
 
 def table(facts: Mapping[str, str]) -> str:
     rows = (
-        f"<tr><th>{escape(name)}</th><td>{escape(said)}</td></tr>" for name, said in facts.items()
+        f"<tr><th>{escape(name)}</th><td>{text_of(said)}</td></tr>" for name, said in facts.items()
     )
     return f"<table><tbody>\n{''.join(rows)}\n</tbody></table>"
 
 
 def check_row(check: Check) -> str:
     mark = f'<td class="{check.status}">{MARKS[check.status]}</td>'
-    detail = escape(check.detail).replace("\n", "<br>")
-    return f"<tr>{mark}<th>{escape(check.check)}</th><td>{detail}</td></tr>\n"
+    return f"<tr>{mark}<th>{escape(check.check)}</th><td>{text_of(check.detail)}</td></tr>\n"
+
+
+def text_of(message: str) -> str:
+    """A message as HTML, what stands between backticks as code."""
+    return re.sub("`([^`\n]+)`", r"<code>\1</code>", escape(message)).replace("\n", "<br>")
 
 
 def loss_plot(curves: Curves) -> str:
