@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from horovod.runner.common.util.hosts import HostInfo, SlotInfo, get_host_assignments
 from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
@@ -30,7 +31,7 @@ from .base import Orders
 from .host_checks import CHECK_VARIABLE, Reach, check_hosts
 from .hosts import Host, LaunchError, address_of, interface_towards, is_local
 from .lifeline import ADDRESS_VARIABLE, LifelineClient
-from .placement_reports import Reports
+from .placement_reports import Reports, follow
 from .rendezvous import Rendezvous
 
 #: Never a question on a terminal that nobody sees; a host whose key is not known is refused. One that has gone
@@ -212,16 +213,7 @@ class Placement:
             with suppress(BrokenPipeError):
                 process.stdin.write(command.orders)
                 process.stdin.close()
-        pumps = [
-            threading.Thread(target=self._reports.pass_on, args=(rank, name, stream), daemon=True)
-            for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
-        ]
-        for pump in pumps:
-            pump.start()
-        code = process.wait()
-        for pump in pumps:
-            pump.join(1)  # a child of the rank's may hold its output open
-        code = code if code >= 0 else 128 - code
+        code = follow(process, partial(self._reports.pass_on, rank))
         if code:
             self._reports.say({"rank": rank, "exit": code})
         with self._ended:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import IO, Any
 
@@ -26,11 +27,32 @@ class Reports:
             sys.stdout.write(json.dumps(report) + "\n")
             sys.stdout.flush()
 
-    def pass_on(self, rank: int | None, name: str, stream: IO[bytes]) -> None:
-        """Say what comes from a stream, until it ends."""
+    def pass_on(self, rank: int, name: str, line: str) -> None:
+        self.say({"rank": rank, "stream": name, "text": line})
+
+
+def follow(process: subprocess.Popen[bytes], pass_on: Callable[[str, str], None]) -> int:
+    """Pass on what a process writes until it ends, and give its exit code as a shell does: 137 where signal 9 ended it.
+
+    Args:
+        process: with pipes for what it writes. pass_on: gets "stdout" or "stderr", and a line.
+    """
+    assert process.stdout is not None
+    assert process.stderr is not None
+    streams = {"stdout": process.stdout, "stderr": process.stderr}
+
+    def pump(name: str) -> None:
         with suppress(OSError, ValueError):
-            for line in lines_of(stream):
-                self.say({"rank": rank, "stream": name, "text": line.decode(errors="replace")})
+            for line in lines_of(streams[name]):
+                pass_on(name, line.decode(errors="replace"))
+
+    pumps = [threading.Thread(target=pump, args=(name,), daemon=True) for name in streams]
+    for each in pumps:
+        each.start()
+    code = process.wait()
+    for each in pumps:
+        each.join(1)  # a child of the process may hold its output open
+    return code if code >= 0 else 128 - code
 
 
 def lines_of(stream: IO[bytes]) -> Iterator[bytes]:

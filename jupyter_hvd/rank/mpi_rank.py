@@ -14,13 +14,13 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import IO, Any
+from typing import Any
 
 from ..launchers.authentication import take_token
 from ..launchers.hosts import LaunchError
 from ..launchers.lifeline import connect_as, encode, end_self
 from ..launchers.mpi import require_horovod_for_mpi
-from ..launchers.placement_reports import lines_of
+from ..launchers.placement_reports import follow
 
 #: By which Open MPI tells a process its rank.
 RANK_VARIABLE = "OMPI_COMM_WORLD_RANK"
@@ -71,24 +71,9 @@ def main(address: str) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: process.terminate())
     threading.Thread(target=placement.next, daemon=True).start()
-    pumps = [
-        threading.Thread(target=pass_on, args=(placement, name, stream), daemon=True)
-        for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
-    ]
-    for pump in pumps:
-        pump.start()
-    code = process.wait()
-    for pump in pumps:
-        pump.join(1)  # a child of the rank's may hold its output open
-    code = code if code >= 0 else 128 - code
+    code = follow(process, lambda name, line: placement.say({"stream": name, "text": line}))
     placement.say({"exit": code})
     return code
-
-
-def pass_on(placement: Placement, name: str, stream: IO[bytes]) -> None:
-    with suppress(OSError, ValueError):
-        for line in lines_of(stream):
-            placement.say({"stream": name, "text": line.decode(errors="replace")})
 
 
 if __name__ == "__main__":
