@@ -126,7 +126,8 @@ class CalledFunction(ABC):
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """As `__call__`, where nothing fails that nobody foresaw."""
         complete = self._laid_out(self._in_order(args, kwargs))
-        outside = self.captured(), len(args), *kwargs  # what is not passed is a constant
+        passed = len(args), *kwargs  # what is not passed is a constant
+        outside = self.captured(), *passed
         extended = self._with_outside(complete)
         known = None if extended is None else self._before.find(extended, outside)
         if known is None:
@@ -134,6 +135,7 @@ class CalledFunction(ABC):
             run, arrays = call.prepared(self._shards)
             found = run.on(arrays)
             extended = self._with_outside(complete)
+            outside = self.captured(), *passed  # the call may have met some of it
             if extended is not None:
                 names = (*self._names, *self.references().values())
                 self._before.keep(extended, outside, call, run, names)

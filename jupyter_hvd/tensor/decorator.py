@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, overload
 from .called_function import CalledFunction, Captured
 from .debugging import runs_in_python
 from .frontend import signature
+from .frontend.bounds import leading_out_under_conditions
 from .frontend.captured_data import Reference, has_constants, is_data, with_outside
 from .frontend.helpers import Helper, helper_of
 from .frontend.lambdas import LAMBDA
@@ -87,7 +88,9 @@ class WrittenFunction(TensorFunction):
         self._traced = functools.lru_cache(maxsize=256)(self._trace)
         self._named = functools.lru_cache(maxsize=256)(self._trace_named)
         self._outside: dict[Reference, str] = {}  # parameters that arrays from outside are
+        self._methods: dict[Callable[..., Any], None] = {}  # of its arguments, that it calls
         self._given: Mapping[str, Any] = {}  # what is given now for parameters that are no tensors
+        self._leading_out: frozenset[str] = frozenset()  # now, under conditions on data
         self._seen: tuple[Captured, Captured] | None = None  # values from outside, and their keys
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -122,7 +125,8 @@ class WrittenFunction(TensorFunction):
     def _context(self) -> Context:
         lists = frozenset(x for x, value in self._given.items() if self._is_list(x, value))
         signed = frozenset(x for x, value in self._given.items() if signature.has_negative(value))
-        return Context(self._given, self._outside, lists, signed)
+        signed |= self._leading_out
+        return Context(self._given, self._outside, lists, signed, self._methods)
 
     def _trace_named(self, types: tuple[Parameter, ...], _captured: Captured) -> Named | Undecided:
         found = trace_named(self.__name__, self._rewritten, types, self._context)
@@ -137,6 +141,7 @@ class WrittenFunction(TensorFunction):
             return self._resolved(arguments)
         finally:
             self._given = {}  # which keeps no array alive
+            self._leading_out = frozenset()
 
     def _resolved(self, arguments: Mapping[str, Any] | None) -> Instance:
         types = tuple(self._parameter(x, arguments) for x in self._annotated)
@@ -152,8 +157,17 @@ class WrittenFunction(TensorFunction):
                 given = with_outside(own, arguments, references)
                 sizes = signature.sizes_of(own, given)
             if isinstance(found, Named):
-                if sizes is None or (name := found.instance.traced.cut_off(sizes)) is None:
+                if sizes is None:
                     return found.instance
+                traced = found.instance.traced
+                if (name := traced.cut_off(sizes)) is None:
+                    leading = leading_out_under_conditions(traced, own, given, sizes)
+                    if leading <= self._leading_out:
+                        return found.instance
+                    self._leading_out |= leading
+                    captured = (*captured, "", *sorted(leading))
+                    found = self._first_named(types, captured, arguments)
+                    continue
                 found = Undecided.of(found.parameters, name)
             refused = refused or found.met.refused
             try:
@@ -187,9 +201,14 @@ class WrittenFunction(TensorFunction):
     def captured(self, within: frozenset[CalledFunction | Helper] = frozenset()) -> Captured:
         if self in within:
             return ()
-        values = self._rewritten.captured()
-        if self._seen is not None and all(map(operator.is_, values, self._seen[0])):
-            return self._seen[1]  # in a microsecond
+        values = (*self._rewritten.captured(), *self._methods)
+        seen = self._seen
+        if (
+            seen is not None
+            and len(values) == len(seen[0])
+            and all(map(operator.is_, values, seen[0]))
+        ):
+            return seen[1]  # in a microsecond
         found = tuple(_key(value, within | {self}) for value in values)
         if all(map(_is_settled, values)):
             self._seen = values, found

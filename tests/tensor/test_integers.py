@@ -143,6 +143,81 @@ def integers_in_a_set(x, k):
     return s
 
 
+@case(X, np.array([3, 0, 2, 1, 3]))
+def guarded_at_both_ends(x, y):
+    total = 0.0
+    for i in range(len(y)):
+        upper = np.tanh(x[y[i]] - x[5]) if y[i] < 3 else 1.0
+        lower = np.tanh(x[y[i] - 1] - x[5]) if y[i] > 0 else -1.0
+        total += (upper - lower) ** 2
+    return total
+
+
+@case(X[:3], np.array([2, 6, 0]))
+def led_out_where_a_condition_looks_first(x, k):
+    total = 0.0
+    for i in range(len(k)):
+        if k[i] < len(x):
+            total += x[k[i]] ** 2
+    return total
+
+
+@case(X, np.array([0, 2, 2, 5]), np.array([1, 0, 3, 5, 1]), X[:5])
+def rows_of_a_sparse_matrix(x, begin, column, entry):
+    y = np.zeros(len(begin) - 1)
+    for i in range(len(begin) - 1):
+        for e in range(begin[i], begin[i + 1]):
+            y[i] += entry[e] * x[column[e]]
+    return np.sum(y**2)
+
+
+@case(X, np.array([2, 4, 5, 0]))
+def down_from_and_to_entries(x, k):
+    total = 0.0
+    for b in range(len(k)):
+        for j in range(k[b] - 1, -1, -1):
+            total += x[j] * (b + 1)
+        for j in range(5, k[b], -1):
+            total += x[j] ** 2 * (b + 1)
+    return total
+
+
+@case(X, np.array([2, 4, 5, 0]))
+def states_of_loops_that_data_end(x, k):
+    v = 0.0
+    for b in range(len(k)):
+        for j in range(k[b]):
+            v = 0.5 * v + x[j] * (b + 1)
+        for j in range(k[b] + 1, len(x)):
+            v = np.tanh(v + x[j])
+        for j in range(k[b], -1, -1):
+            v = 0.7 * v - x[j]
+    return v
+
+
+@case(X, np.array([-3, 1, 2, 5, 0, -1]))
+def bits_of_integers(x, k):
+    total = 0.0
+    for i in range(len(x)):
+        if i & 1:
+            total += x[i >> 1]
+        total += x[i] * ((i & 3) + (k[i] >> 1)) + (k[i] << 2) * x[0]
+    return total
+
+
+@case(X, A[:, 0])
+def conditions_changed_in_place(x, y):
+    alive, any_large, above = np.ones(len(x), dtype=bool), False, x > y
+    for _ in range(3):
+        x = x * 1.1
+        alive &= x < 1.0
+    for i in range(len(x)):
+        any_large |= y[i] > 0.5
+        above[i] &= x[i] > -1.0
+    both = (x > 0) ^ (y > 0)
+    return np.sum(alive * x) + any_large * np.sum(x**2) + np.sum(x[above]) + np.sum(both * x)
+
+
 @pytest.mark.parametrize(("function", "arguments"), CASES)
 def test_value_gradient_and_cost(function, arguments):
     f = check(function, arguments)
@@ -177,6 +252,25 @@ def test_a_negative_entry_without_a_condition_is_refused():
     expected = X[PARENT[PARENT >= 0]].sum()
     np.testing.assert_allclose(g(X, PARENT), expected)
     np.testing.assert_allclose(jax.jit(g.jax)(X, PARENT), expected, rtol=1e-6)
+
+
+def test_an_entry_that_leads_out_is_refused_unless_the_condition_looks_at_it():
+    f = tensor(lambda x, k: sum(x[k[i]] if x[i] > 0 else 0.0 for i in range(len(k))))
+    with pytest.raises(TensorError, match=r"k\[0\] is 6, which reads index 6 of 6 entries"):
+        f(np.ones(6), np.array([6, 1]))
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (lambda x, k: sum(x[j] for j in range(k[0], len(x))), "which"),
+        (lambda x, k: sum(x[j] for j in range(k[1] - 1, len(x))), "which"),
+        (lambda x, k: x[0] * (k[0] | 2), "bits"),
+    ],
+)
+def test_what_would_not_mean_the_same_is_refused(f, message):
+    with pytest.raises(TensorError, match=message):
+        tensor(f)(X, PARENT)
 
 
 @pytest.mark.parametrize("k", [np.array([0, 6, 1, 1, 1, 1]), np.array([0, -7, 1, 1, 1, 1])])

@@ -222,3 +222,80 @@ def test_integers_that_are_changed_in_place_are_looked_at_anew():
     k[0] = 5
     with pytest.raises(TensorError, match="reads index 5"):
         f(x, k)
+
+
+SCALE = [2.0]
+
+
+class Particle(NamedTuple):
+    x: object
+    v: object
+
+    @property
+    def potential(self):
+        return SCALE[0] * np.sum(self.x**2)
+
+    def stepped(self, dt):
+        return Particle(self.x + dt * self.v, self.v - dt * 2 * self.x)
+
+    def energy(self, m):
+        return 0.5 * m * np.sum(self.v**2) + self.potential
+
+    @classmethod
+    def at_rest(cls, x):
+        return cls(x, 0.0 * x)
+
+
+@dataclass
+class Layer:
+    w: object
+    kind: str = "tanh"
+    power: int = 2
+
+    def __call__(self, x):
+        return self.activated(self.w @ x) ** self.power
+
+    def activated(self, x):
+        return np.tanh(x) if self.kind == "tanh" else x
+
+    @staticmethod
+    def half(x):
+        return x / 2
+
+
+def orbit(p, dt):
+    for _ in range(5):
+        p = p.stepped(dt)
+    return p.energy(1.5) + Particle.at_rest(p.x).energy(1.0)
+
+
+def test_methods_of_named_tuples():
+    f, p = tensor(orbit), Particle(X, 1 - X)
+    np.testing.assert_allclose(f(p, 0.1), orbit(p, 0.1))
+    expected = jax.grad(orbit)(Particle(*map(jnp.asarray, p)), 0.1)
+    close(f.grad("p")(p, 0.1), expected)
+
+
+def test_methods_of_a_dataclass_with_parts_that_are_no_arrays():
+    def through(layer, x):
+        return np.sum(layer(x)) + layer.half(layer.power) * np.sum(x)
+
+    f = tensor(through)
+    for layer in (Layer(W), Layer(W, "none", 3)):
+        np.testing.assert_allclose(f(layer, X), through(layer, X))
+        step = 1e-6 * np.eye(3)
+        slopes = [through(layer, X + d) - through(layer, X - d) for d in step]
+        np.testing.assert_allclose(f.grad("x")(layer, X), np.array(slopes) / 2e-6, rtol=1e-6)
+
+
+def test_what_a_method_reads_is_looked_at_in_each_call():
+    f, p = tensor(orbit), Particle(X, 1 - X)
+    for scale in (2.0, 3.0, 2.0, 2.0):
+        SCALE[0] = scale
+        np.testing.assert_allclose(f(p, 0.1), orbit(p, 0.1))
+
+
+def test_a_method_that_there_is_not_is_refused_with_the_parts():
+    with pytest.raises(TensorError, match=r"`Particle` has no `\.mass` here") as refused:
+        tensor(lambda p: p.mass())(Particle(X, X))
+    assert "`x`, `v`" in refused.value.help

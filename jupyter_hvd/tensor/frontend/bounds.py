@@ -75,13 +75,34 @@ def check_call(
     Under `jax.jit` and the like relations have no data yet, and what only they can show is not
     checked.
     """
+    if (pending or checked.lookups) and (found := _known_data(parameters, arguments, sizes)):
+        check(checked, pending, *found)
+
+
+def leading_out_under_conditions(
+    traced: Traced,
+    parameters: Iterable[Parameter],
+    arguments: Mapping[str, Any],
+    sizes: Mapping[str, int],
+) -> frozenset[str]:
+    """The index arrays of a call that lead out of range, where a condition on them decides whether the program reads there."""
+    guarded = [lookup for lookup in traced.lookups if lookup.guarded]
+    found = _known_data(parameters, arguments, sizes) if guarded else None
+    if found is None:
+        return frozenset()
+    return frozenset(x.relation for x in guarded if _led_out(x, *found) is not None)
+
+
+def _known_data(
+    parameters: Iterable[Parameter], arguments: Mapping[str, Any], sizes: Mapping[str, int]
+) -> tuple[Environment, dict[str, Any]] | None:
+    """Where predicates of a call are evaluated, and its arrays of integers and booleans; None under `jax.jit` and the like."""
     relations = [p for p in parameters if isinstance(p.type, Relation | IndexArray | TupleSet)]
     data = {p.name: arguments[p.name] for p in relations}
-    if not (pending or checked.lookups) or any(map(is_abstract, data.values())):
-        return
+    if any(map(is_abstract, data.values())):
+        return None
     arrays = {x: np.asarray(v) for x, v in data.items() if not isinstance(v, set | frozenset)}
-    env = environment(relations, arguments, sizes)
-    check(checked, pending, env, arrays)
+    return environment(relations, arguments, sizes), arrays
 
 
 def _is_inside(read: Access, sizes: Mapping[str, int]) -> bool:
@@ -122,26 +143,38 @@ def _out_of_range(
 
 
 def _check_lookup(lookup: Lookup, env: Environment, data: Mapping[str, Any]) -> None:
+    found = _led_out(lookup, env, data)
+    if found is None:
+        return
+    where, moved, n = found
+    spelt = ", ".join(map(str, where))
+    entry = int(data[lookup.relation][where])
+    raise TensorError(
+        f"{lookup.relation}[{spelt}] is {entry}, which reads index {entry + moved} of {n} entries",
+        "index arrays count from 0: write `x[k % len(x)]` for entries that count from the end, and `if k[i] >= 0: …` or "
+        "`if k[i] < len(x): …` for those that stand for nothing",
+        lookup.place,
+    )
+
+
+def _led_out(
+    lookup: Lookup, env: Environment, data: Mapping[str, Any]
+) -> tuple[tuple[int, ...], int, int] | None:
+    """The place of an entry that leads out of range, what is added to the entry, and the size of the axis that it leaves; None
+    where there is none.
+    """
     entries = data[lookup.relation]
     offset, size = lookup.offset, lookup.size
     if not offset.names & {*index_names(lookup.binders)} and entries.size:
-        low, high = int(entries.min()), int(entries.max())
-        moved = offset.evaluate(env.integers)
-        n = size.evaluate(env.integers)
-        if low + moved >= 0 and high + moved < n:
-            return
+        moved, n = offset.evaluate(env.integers), size.evaluate(env.integers)
+        if int(entries.min()) + moved >= 0 and int(entries.max()) + moved < n:
+            return None
     for _ in points(lookup.binders, lookup.condition, env):
         where = tuple(a.evaluate(env.integers) for a in lookup.arguments)
-        entry = int(entries[where]) + offset.evaluate(env.integers)
-        n = size.evaluate(env.integers)
-        if not 0 <= entry < n:
-            spelt = ", ".join(map(str, where))
-            raise TensorError(
-                f"{lookup.relation}[{spelt}] is {int(entries[where])}, which reads index {entry} of {n} entries",
-                "index arrays count from 0: write `x[k % len(x)]` for entries that count from the end, and `if k[i] >= 0: …` for "
-                "those that stand for nothing",
-                lookup.place,
-            )
+        moved, n = offset.evaluate(env.integers), size.evaluate(env.integers)
+        if not 0 <= int(entries[where]) + moved < n:
+            return where, moved, n
+    return None
 
 
 def reads(traced: Traced) -> Iterator[Access]:

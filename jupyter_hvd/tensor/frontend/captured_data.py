@@ -9,7 +9,7 @@ anew when one is another.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from types import MethodType, ModuleType
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..language.errors import TensorError
-from ..language.pairs import Laid
+from ..language.pairs import Form, Laid
 from ..language.terms import Term
 from ..language.types import REAL, Parameter
 from ..reference.evaluate import Environment, evaluate
@@ -186,6 +186,28 @@ class OutsideMethod:
 
     def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
         return tracer.applied(self.method.__func__, self.owner, *args, **kwargs)
+
+
+class Record(Laid):
+    """A stand-in for a dataclass or a named tuple from outside, whose methods `method_of` knows."""
+
+    method_of: Callable[[Record, Form, str], Any]
+
+    def __new__(
+        cls, parts: Sequence[Any], form: Form, method_of: Callable[[Record, Form, str], Any]
+    ) -> Record:
+        made = super().__new__(cls, parts, form)
+        assert isinstance(made, Record)
+        made.method_of = method_of
+        return made
+
+    def with_parts(self, parts: Iterable[Any]) -> Record:
+        return Record(tuple(parts), self.form, self.method_of)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("form", "method_of") or name in self.form.names:
+            return super().__getattr__(name)
+        return self.method_of(self, self.form, name)
 
 
 def is_data(value: Any) -> bool:

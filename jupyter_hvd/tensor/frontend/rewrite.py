@@ -1306,6 +1306,8 @@ def self_added(node: cst.CSTNode) -> tuple[str, str] | None:
     return None
 
 
+# `s -= e` is one more term, and `s /= e` one more factor; what another operator makes is a value of its own.
+_ADDED_UP = cst.AddAssign | cst.SubtractAssign | cst.MultiplyAssign | cst.DivideAssign
 METHODS = ("append", "fill", "extend", "reverse", "sort")
 
 
@@ -1460,7 +1462,9 @@ def changed_names(node: cst.CSTNode) -> dict[str, bool]:
             case cst.AugAssign():
                 root = _root(node.target)
                 if isinstance(root, cst.Name):
-                    add(root.value, False)
+                    add(
+                        root.value, root is node.target and not isinstance(node.operator, _ADDED_UP)
+                    )
             case cst.Expr(value=value) if change := _changed_by(value):
                 add(change[1].value, False)
         for child in node.children:

@@ -9,8 +9,8 @@ parameter is a reference (`Var`), an entry of a tuple a selection (`Proj`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,13 +73,15 @@ def listed(stand_in_: Any, levels: int) -> None:
 @dataclass(frozen=True)
 class Context:
     """What tracing takes beside types: what is given for parameters that are no tensors, the names that arrays from outside
-    have, which it adds to, the parameters that are given as lists, and those of which an integer is negative.
+    have, which it adds to, the parameters that are given as lists, and those of which an integer is negative, or leads
+    out of range where a condition on data looks at it first, and the methods of arguments that are called, which it adds to.
     """
 
     given: Mapping[str, Any]
     outside: dict[Reference, str]
     lists: frozenset[str] = frozenset()
     signed: frozenset[str] = frozenset()
+    methods: dict[Callable[..., Any], None] = field(default_factory=dict)
 
 
 def trace(
@@ -237,6 +239,7 @@ def _traced(
     tracer.outside, tracer.argument_values = context.outside, context.given
     tracer.arguments = {p.name: stand_in(tracer, *p, None) for p in tensors(parameters)}
     tracer.parameters, tracer.signed = tensors(parameters), context.signed
+    tracer.methods = context.methods
     for x in context.lists & tracer.arguments.keys():
         listed(tracer.arguments[x], np.ndim(context.given[x]))
     arguments = {

@@ -47,6 +47,10 @@ class Laid(tuple[Any, ...]):
             raise AttributeError(name)
         return self[self.form.names.index(name)]
 
+    def with_parts(self, parts: Iterable[Any]) -> Laid:
+        """The same with other parts."""
+        return Laid(parts, self.form)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Laid) and self.form == other.form and tuple(self) == tuple(other)
 

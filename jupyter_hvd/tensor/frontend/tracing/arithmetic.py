@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 from ...derivative.elementary import REALS, Interval, elementary
 from ...language.affine import Affine
@@ -15,7 +15,7 @@ from ...language.predicates import TRUE, conj
 from ...language.terms import Add, Call, Const, Guard, Mul, Term
 from ..tracers import Condition, Data, Nature, Value, affine_of, several_cases, sought_of
 from .arrays import Range, lists_of, numbers_of, range_of
-from .conditions import is_index_array
+from .conditions import as_truth, is_index_array
 from .loops import Loops
 from .packing import guarded
 
@@ -57,6 +57,8 @@ class Arithmetic(Loops):
             if op not in _PYTHON:
                 raise self._unknown(op)
             return _PYTHON[op](left, right)
+        if op in ("&", "|", "^", "<<", ">>"):
+            return self._logical(k, op, left, right)
         if op in "+*" and any(isinstance(x, Data) and x.lists for x in (left, right)):
             left, right = (self._as_list(x) for x in (left, right))
         if op == "+" and is_index_array(right):
@@ -67,8 +69,6 @@ class Arithmetic(Loops):
         if (integer := self._integer_arithmetic(op, left, right)) is not None:
             return integer
         left, right = self.integers_as_numbers(left), self.integers_as_numbers(right)
-        if op == "&" or op == "|":
-            return self.both(k, left, right) if op == "&" else self.either(k, left, right)
         if op in "+*" and (lists_of(left) or lists_of(right)):
             if op == "+" and lists_of(left) and lists_of(right):
                 return self.joined_lists(left, right)
@@ -96,6 +96,21 @@ class Arithmetic(Loops):
             within = _moved(op, range_of(left), range_of(right)) if kept == "int" else None
             made.of_nature(replace(made.nature, numbers=kept, within=within))
         return made
+
+    def _logical(self, k: int, op: str, left: Any, right: Any) -> Any:
+        """`left & right` and the like of conditions; of integers the bits that are a quotient or a remainder, `k & 1`."""
+        if "int" in (numbers_of(left), numbers_of(right)):
+            whole = isinstance(right, int) and right >= 0
+            if op in ("<<", ">>") and whole:
+                return self.binary(k, "*" if op == "<<" else "//", left, 2**right)
+            if op == "&" and whole and right & (right + 1) == 0:
+                return self.binary(k, "%", left, right + 1)
+            raise self.error(f"`{op}` of bits", "write `k % 2`, `k // 2` and the like")
+        if op == "^" and "bool" == numbers_of(left) == numbers_of(right):
+            return self.compare(k, ("!=",), left, right)
+        if op in ("&", "|"):
+            return self.both(k, left, right) if op == "&" else self.either(k, left, right)
+        raise self._unknown(op)
 
     def _as_list(self, value: Any) -> Any:
         """A list of integers that is an argument as one of numbers."""
@@ -134,6 +149,9 @@ class Arithmetic(Loops):
                 return Value(self, self._quotient(a, b))
             case "**":
                 return self._power(a, b)
+            case "&" | "|" | "^":  # of entries of arrays of conditions
+                truths = (as_truth(Value(self, e)) for e in (a, b))
+                return cast("Value", self._logical(self.here, op, *truths))
         raise self._unknown(op)
 
     def chain(self, first: Any, *rest: Any) -> Any:
@@ -312,4 +330,9 @@ _PYTHON: dict[str, Callable[[Any, Any], Any]] = {
     "//": lambda a, b: a // b,
     "%": lambda a, b: a % b,
     "**": lambda a, b: a**b,
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "<<": lambda a, b: a << b,
+    ">>": lambda a, b: a >> b,
 }

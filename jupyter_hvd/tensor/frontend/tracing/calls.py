@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from types import ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -53,6 +53,7 @@ from ..captured_data import (
     OnHost,
     OutsideMethod,
     OutsideObject,
+    Record,
     Reference,
     Surroundings,
     has_data,
@@ -130,6 +131,12 @@ class Tracer(Selections):
             return form.call(self, arguments, named_arguments) if integer is None else integer
         if isinstance(function, type) and (fields := field_names(function)):
             return self._record_of(function, fields, arguments, named_arguments)
+        if isinstance(function, MethodType) and isinstance(function.__self__, type):
+            return self.applied(function.__func__, function.__self__, *arguments, **named_arguments)
+        layout = function.layout if is_tuple(function) else function
+        if isinstance(layout, Laid):
+            method = self.method_of(function, layout.form, "__call__")
+            return self.applied(method, *arguments, **named_arguments)
         helper = helper_of(function)
         if helper is not None:
             return helper.__tensor_inline__(self, arguments, named_arguments)
@@ -533,9 +540,9 @@ class Tracer(Selections):
                 if name == "_replace":
                     return functools.partial(dataclasses.replace, value)
                 return self.parts(value)[layout.form.names.index(name)]
-            raise TensorError(
-                f"a tuple has no `.{name}` here", "take its parts: `t[0]`, `a, b = t`"
-            )
+            if isinstance(layout, Laid):
+                return self.method_of(value, layout.form, name)
+            raise self.error(f"a tuple has no `.{name}` here", "take its parts: `t[0]`, `a, b = t`")
         if isinstance(value, Selected):
             if name == "size":
                 return self._how_many_entries(value, None)
@@ -553,6 +560,25 @@ class Tracer(Selections):
                 return forms.attribute_of(self, self.as_numbers(value), name)
             raise TensorError(f"`{value.name}` has no `.{name}`", data_help(value))
         return forms.attribute_of(self, value, name)
+
+    def method_of(self, value: Any, form: Form, name: str) -> Any:
+        """A method or a property of a dataclass or a named tuple that is a value of the program."""
+        kind_ = form.make.__name__
+        member = inspect.getattr_static(form.make, name, None) if form.names else None
+        if isinstance(member, property) and member.fget is not None:
+            self.methods[member.fget] = None
+            return self.applied(member.fget, value)
+        if isinstance(member, FunctionType):
+            self.methods[member] = None
+            return functools.partial(member, value)
+        if isinstance(member, classmethod | staticmethod):
+            self.methods[member.__func__] = None
+            return getattr(form.make, name)
+        parts = ", ".join(f"`{x}`" for x in form.names)
+        raise self.error(
+            f"`{kind_}` has no `.{name}` here",
+            f"it has {parts or 'parts by their position, `t[0]`'}",
+        )
 
     def pack_container(self, value: dict[str, Any] | list[Any]) -> tuple[Term, Layout]:
         """A dictionary or list as nested pairs, with the layout that gives it back."""
@@ -631,11 +657,7 @@ class Tracer(Selections):
     def count_before_call(self, value: Value) -> Affine | None:
         if numbers_of(value) != "int" or value.type != REAL:
             return None
-        term = value.unchecked
-        for scope in reversed(self.scopes):
-            for name, bound in reversed(scope.bindings):
-                if name in term.variables:
-                    term = substitute(term, {name: bound})
+        term = self._without_names(value.unchecked)
         read = [p for p in self.parameters if p.name in term.variables]
         names = term.names | term.variables
         sized = [p for p in self.parameters if size_names(p.type) & names]
@@ -653,6 +675,20 @@ class Tracer(Selections):
         reference = Reference(None, ARGUMENTS).entry(Computed(term, given))
         made = self._array_from_outside(reference, reference.value(self.argument_values))
         return affine_of(made)
+
+    def _without_names(self, term: Term) -> Term:
+        """A term without the names that are bound around it."""
+        for scope in reversed(self.scopes):
+            for name, bound in reversed(scope.bindings):
+                if name in term.variables:
+                    term = substitute(term, {name: bound})
+        return term
+
+    def is_tested(self, data: Data) -> bool:
+        name = self.outside.get(self._reference_of(data).as_floats)
+        if name is None:
+            return False
+        return any(name in self._without_names(mask().unchecked).variables for mask in self.holding)
 
     def on_host(self, data: Any, function: str, *given: Any, **named: Any) -> Any:
         """What a function of NumPy's makes of integers or conditions that are data, computed before each call: for how many
@@ -706,7 +742,7 @@ class Tracer(Selections):
             parts = [self.from_outside(reference.entry(x), part) for x, _, part in parts_of(value)]
             if value.form.make is dict:
                 return dict(zip(value.form.names, parts, strict=True))
-            return parts if value.form.make is list else Laid(parts, value.form)
+            return parts if value.form.make is list else Record(parts, value.form, self.method_of)
         if isinstance(value, dict | list | tuple) and has_data(value):
             found = {x: self.from_outside(reference.entry(x), y) for x, _, y in parts_of(value)}
             if isinstance(value, dict):

@@ -407,7 +407,7 @@ class Conditions(Wholes):
             return {x: self.one_of_two(test, one[x], two[x]) for x in one}
         if isinstance(one, tuple) and isinstance(two, tuple) and len(one) == len(two):
             parts = [self.one_of_two(test, a, b) for a, b in zip(one, two, strict=True)]
-            return Laid(parts, one.form) if isinstance(one, Laid) else tuple(parts)
+            return one.with_parts(parts) if isinstance(one, Laid) else tuple(parts)
         return self.chosen(test, one, two).of_nature(self.nature_of_one(one, two))
 
     def _structure(self, value: Any) -> Any:

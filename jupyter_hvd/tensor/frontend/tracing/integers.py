@@ -29,6 +29,7 @@ from ...polyhedral import sets
 from ..tracers import (
     Case,
     Condition,
+    Data,
     Index,
     Nature,
     Sought,
@@ -194,7 +195,8 @@ class Integers(Conditions):
 
         def check(size: Affine) -> None:
             here = tuple(self.binders), conj(*self.conditions), self.place
-            self.lookups.append(Lookup(relation, arguments, offset, size, *here))
+            guarded = self.is_tested(self.arguments[relation])
+            self.lookups.append(Lookup(relation, arguments, offset, size, *here, guarded))
 
         refusal = (
             "{what} takes an affine index, not an entry of an index array",
@@ -342,17 +344,25 @@ class Integers(Conditions):
             result = (disj(one[0], result[0]), made, None)
         return result[1]
 
-    def above(self, value: Index, most: Affine, a: Affine) -> Predicate:
-        """Whether an integer that is not affine, and nowhere more than a size, is more than an affine expression."""
+    def is_some(self, value: Index, op: str, a: Affine) -> Predicate:
+        """Whether an integer that is not affine, and nowhere more than a size, is `op` an affine expression, "≤" and the like."""
         assert value.sought is not None
+        most = value.sought.most()
         v = self.name("v")
         at = Affine.of(v)
         equals = value.sought.compare("==", at)
         assert equals is not None
-        return exists(v, most + 1, conj(equals, compare("<", a, at)))
+        assert most is not None
+        sides = (at, a) if op in ("≤", "<") else (a, at)
+        holds = compare("≤" if op in ("≤", "≥") else "<", *sides)
+        return exists(v, most + 1, conj(equals, holds))
 
     def on_host(self, data: Any, function: str, *given: Any, **named: Any) -> Any:
         """What a function of NumPy's makes of integers that are data, before each call; None where they are not known then."""
+        raise NotImplementedError
+
+    def is_tested(self, data: Data) -> bool:
+        """Whether what is traced counts where a condition holds that looks at an array of integers as data."""
         raise NotImplementedError
 
     def integers_as_numbers(self, value: Any) -> Any:

@@ -26,7 +26,16 @@ from ..tracers import (
     several_cases,
     sought_of,
 )
-from .arrays import SizesMet, at_most, beyond, lists_of, nature_of, numbers_written
+from .arrays import (
+    Range,
+    SizesMet,
+    at_most,
+    beyond,
+    lists_of,
+    nature_of,
+    numbers_written,
+    range_of,
+)
 from .integers import Integers
 from .packing import guarded
 
@@ -260,8 +269,8 @@ class Loops(Integers):
             if read and not known:
                 raise self.error(
                     "data decide how often this loop runs",
-                    "loop to a size or an `int` parameter, and choose in the turn: "
-                    "`h = f(h) if t < k else h`",
+                    "loop to an `int` parameter, or the most that there may be, and choose in the loop: "
+                    "`for j in range(np.max(k) + 1): if j < 2 * k[i]: …`",
                 )
         ends = [self.affine(bound, "`range`") for bound in bounds[:2]]
         start, stop = (Affine.of(0), ends[0]) if len(ends) == 1 else ends
@@ -348,15 +357,50 @@ class Loops(Integers):
             fixed or [(starts[0], stops[0])], key=lambda ends: len((ends[1] - ends[0]).names)
         )
 
-        limit = pair[1] if sought_of(pair[1]) else None
+        limits = [bound if sought_of(bound) else None for bound in pair]
 
         def between(meaning: Affine) -> Predicate:
             after = (compare("≤", *((x, meaning) if up else (meaning, x))) for x in starts)
             before = (compare("<", *((meaning, x) if up else (x, meaning))) for x in stops)
-            within = self.above(limit, b, meaning) if limit is not None else TRUE
-            return conj(*after, *before, within)
+            first, last = limits
+            begun = TRUE if first is None else self.is_some(first, "≤" if up else "≥", meaning)
+            not_ended = TRUE if last is None else self.is_some(last, ">" if up else "<", meaning)
+            return conj(*after, *before, begun, not_ended)
 
         return (Index(self, a), Index(self, b), step), between
+
+    def up_to_most(self, bounds: Any) -> Iteration | None:
+        """A range between integers that data decide as the widest that there may be, of which each integer is taken or not; None
+        for any other range, and where no size bounds it.
+        """
+        if isinstance(bounds, Iteration) or not any(self._by_data(bound) for bound in bounds[:2]):
+            return None
+        first, last = (0, bounds[0]) if len(bounds) == 1 else bounds[:2]
+        up = len(bounds) < 3 or bounds[2] == 1
+        low, high = self._between(first if up else last), self._between(last if up else first)
+        if low is None or high is None or not (up or bounds[2] == -1):
+            return None
+        start, stop = (low[0], high[1] - 1) if up else (high[1] - 1, low[0])
+        widest = self.ranged(Index(self, start), Index(self, stop), 1 if up else -1)
+
+        def taken(a: Affine) -> Value:
+            here = widest.item(a)
+            begun = self._compare("<=" if up else ">=", first, here)
+            not_ended = self._compare("<" if up else ">", here, last)
+            return self.truth(self._both(begun, not_ended))
+
+        return Iteration(widest.length, widest.item, None, taken)
+
+    def _by_data(self, bound: Any) -> bool:
+        return isinstance(bound, Value) or sought_of(bound) is not None
+
+    def _between(self, bound: Any) -> Range | None:
+        """Between which sizes a bound of a range lies, whatever data decide."""
+        sought = sought_of(bound)
+        if sought is None or sought.within is not None:
+            return range_of(bound)
+        most = None if sought.signed or sought.lowered else sought.most()
+        return None if most is None else (Affine.of(0), most + 1)
 
     def _indices_decide(self, bound: Any) -> bool:
         """Whether indices decide which of several affine expressions a bound is."""
@@ -369,10 +413,13 @@ class Loops(Integers):
     def _bound_of(self, bound: Any, extreme: str) -> tuple[Affine, ...]:
         if (sought := sought_of(bound)) is not None and extreme == "minimum":
             return (sought.most() or self.affine(bound, "`range`"),)
+        if sought is not None and not (sought.signed or sought.lowered):
+            return (Affine.of(0),)
         if self._indices_decide(bound) and (sought is not None or bound.extreme != extreme):
             raise self.error(
-                "this range's bound is one of several, and indices decide which",
-                "begin at a `max` and end at a `min`; or write an `if` in the loop",
+                "this range's bound is one of several, and data or indices decide which",
+                "begin at a `max` and end at a `min`; or write an `if` in a longer loop: "
+                "`for j in range(n): if k[i] - 1 <= j: …`",
             )
         return bound.ends if self._indices_decide(bound) else (self.affine(bound, "`range`"),)
 

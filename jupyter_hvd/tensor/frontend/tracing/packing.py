@@ -87,11 +87,12 @@ class Packing:
         self.places_of: dict[Term, Place] = {}
         self.reserved: frozenset[str] = frozenset()  # parameters and sizes
         self.integers: set[str] = set()  # parameters that are sizes themselves
-        self.signed: frozenset[str] = frozenset()  # index arrays of which an entry is negative
+        self.signed: frozenset[str] = frozenset()  # index arrays whose entries are read as numbers
         self.nameless: set[str] = set()  # sizes that the program may name
         self.spelt: dict[
             str, str
         ] = {}  # what the program writes for an index, or for a nameless size
+        self.methods: dict[Callable[..., Any], None] = {}  # of arguments, that are called
         self.lookups: list[Lookup] = []
         self.accesses: list[Access] = []
         self.stack: list[Any] = []  # the functions whose bodies are being traced
@@ -401,7 +402,8 @@ class Packing:
             if own_name(name) not in self.reserved:
                 raise SizeNamed(size, own_name(name))
         if isinstance(value, tuple):
-            return tuple(self._bind(f"{name}_{j}", part) for j, part in enumerate(value))
+            parts = tuple(self._bind(f"{name}_{j}", part) for j, part in enumerate(value))
+            return value.with_parts(parts) if isinstance(value, Laid) else parts
         if isinstance(value, dict):  # the same object, for it may have other names
             unnamed = [x for x, part in value.items() if isinstance(part, Value)]
             value |= {x: self._bind(f"{name}_{x}", value[x]) for x in unnamed}

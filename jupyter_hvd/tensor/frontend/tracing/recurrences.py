@@ -242,7 +242,7 @@ class Recurrences(Entries):
         if isinstance(bounds, Iteration):
             item = bounds.item
         else:
-            start, _, _ = self._range(bounds)
+            start, _, _ = self._range(self._enclosing(bounds)[0])
 
             def item(place: Affine) -> Any:
                 return Index(self, start + place)

@@ -518,6 +518,8 @@ class Statements(Recurrences):
         self.back_to(before)
         if turns is not None:
             return self._one_after_the_other(turns, values, body)
+        if (over := self.up_to_most(bounds)) is not None:
+            return self.repeat(k, pattern, over, names, plain, values, body)
         return self.one_by_one(k, pattern, bounds, names, values, body)
 
     def _short(
@@ -875,9 +877,7 @@ class Statements(Recurrences):
         if not isinstance(target, Carried):
             if target is UNSET or target is LOCAL:
                 raise self.error(f"`{name}` has no value yet", f"begin with `{name} = 0`")
-            if all(numbers_of(x) == "int" for x in (target, value)):
-                return self.binary(self.here, op, target, value)  # a place, or a size
-            return self.computed(op, target, value)
+            return self.binary(self.here, op, target, value)
         if op == "+" and (lists_of(target.begun) or isinstance(target.begun, Appended)):
             return self._extended(target, value)
         if op == "-":
@@ -885,7 +885,7 @@ class Statements(Recurrences):
         if op == "/":
             op, value = "*", self.computed("/", 1, value)
         if op not in "+*":
-            raise self.error(f"`{op}=` in a loop", "use `+=`, or write a comprehension")
+            raise self.in_order(target.message, target.help)
         numbers = numbers_of(value)
         self._record(target, Change(op, self.whole(value).term, anew=anew, numbers=numbers))
         return target
@@ -997,6 +997,8 @@ class Statements(Recurrences):
         if root is UNSET or root is LOCAL:
             raise self.error(f"`{name}` has no value yet", f"begin with `{name} = np.zeros(n)`")
         self._may_change(name, root)
+        if op in ("&", "|", "^", "<<", ">>") and numbers_of(root) != "bool":
+            raise self.error(f"`{op}=` of entries that are no conditions", "write `y[i] = …`")
         if any(isinstance(place, Crossed) for place in places):
             return self._stored_crossed(k, op, name, target, places, value)
         if any(isinstance(place, Selected) for place in places):
@@ -1149,7 +1151,7 @@ class Statements(Recurrences):
         if last and last.op == "=" and last.under == under and all(spelt):
             at = [self.from_start(p, n) for p, n in zip(places, self.dims(root), strict=False)]
             if tuple(at) == last.at and len(at) == len(self.dims(root)):
-                return Value(self, last.term)
+                return Value(self, last.term).of_nature(Nature(numbers=root.nature.numbers))
         raise InOrder(target.message, target.help, self.place)
 
     def _before(self, target: Carried, root: Value) -> Value:
@@ -1162,6 +1164,7 @@ class Statements(Recurrences):
                 name = self.name(root.term.name)
                 self.scopes[target.depth - 1].bindings.append((name, root.term))
                 target.before = Value(self, Var(name, root.type), root.layout)
+                target.before.of_nature(Nature(numbers=root.nature.numbers))
         return target.before
 
     def one_place(self, k: int, place: Any) -> Any:

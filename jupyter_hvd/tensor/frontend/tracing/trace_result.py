@@ -16,7 +16,7 @@ from ..captured_data import Reference
 @dataclass(frozen=True)
 class Lookup:
     """A read of an array through an index array, `x[src[e] + offset]`, whose range only the data
-    can show.
+    can show. It is `guarded` where a condition on data that looks at the index array decides whether the program reads there.
     """
 
     relation: str
@@ -26,6 +26,7 @@ class Lookup:
     binders: Binders
     condition: Predicate
     place: Place | None
+    guarded: bool = False
 
 
 @dataclass(frozen=True)
