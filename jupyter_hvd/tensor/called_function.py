@@ -6,10 +6,9 @@ import copy
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
-from .calls import Before, Call, compiled
+from .calls import Before, Call, compiled, told_apart_by_entries
 from .cost.formula import Formula, cost_formula
 from .cost.model import Cost
 from .debugging import run_in_python
@@ -17,7 +16,7 @@ from .frontend import signature
 from .frontend.captured_data import Reference, with_outside
 from .instance import Instance
 from .language.errors import TensorError, as_tensor_error
-from .language.pairs import from_pairs, laid, one_array
+from .language.pairs import from_pairs, has_parts, laid, one_array
 from .language.terms import Lambda
 from .language.types import Parameter
 from .ssa.program import Program
@@ -41,10 +40,6 @@ class Needed:
 
 
 NEEDED = Needed()
-
-
-def _has_parts(value: Any) -> bool:
-    return isinstance(value, list | dict | tuple) or hasattr(type(value), "__dataclass_fields__")
 
 
 class CalledFunction(ABC):
@@ -251,18 +246,24 @@ class CalledFunction(ABC):
         return None if any(value is NEEDED for value in rest) else (*args, *rest)
 
     def _with_outside(self, complete: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
-        """Arguments, and behind them the arrays from outside, as they are now; None where one of them is gone."""
+        """Arguments, and behind them the arrays from outside, as they are now; None where one of them is gone. An array that is
+        made of one argument, by whose entries calls are told apart, is None.
+        """
         references = self.references()
         if complete is None or not references:
             return complete
-        arguments = dict(zip(self._names, complete, strict=True))
-        with suppress(Exception):  # whatever a property raises
-            return (*complete, *(reference.value(arguments) for reference in references))
-        return None
+        arguments, found = dict(zip(self._names, complete, strict=True)), [*complete]
+        try:
+            for reference in references:
+                made = reference.source and told_apart_by_entries(arguments[reference.source])
+                found.append(None if made else reference.value(arguments))
+        except Exception:  # whatever a property raises
+            return None
+        return tuple(found)
 
     def _laid_out(self, complete: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
         """Arguments with tuples and arrays in the place of lists, dictionaries and the like."""
-        if complete is None or not any(map(_has_parts, complete)):
+        if complete is None or not any(map(has_parts, complete)):
             return complete
         return tuple(map(self.laid, self._names, complete))
 

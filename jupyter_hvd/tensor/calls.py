@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
@@ -114,10 +114,18 @@ class Known(NamedTuple):
     order: (
         tuple[int, ...] | None
     )  # of the arguments those that it takes, where it does not take them all in order
+    made: tuple[tuple[int, Any], ...]  # what was made of the entries of others, by position
 
     def operands(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """What it runs on."""
-        return arguments if self.order is None else tuple([arguments[k] for k in self.order])
+        if self.order is None:
+            return arguments
+        found: Sequence[Any] = arguments
+        if self.made:
+            found = [*arguments]
+            for k, value in self.made:
+                found[k] = value
+        return tuple([found[k] for k in self.order])
 
 
 class Same(NamedTuple):
@@ -139,6 +147,11 @@ class Same(NamedTuple):
         return self.value() is value and (self.held is None or self.held == value)
 
 
+def told_apart_by_entries(value: Any) -> bool:
+    """Whether calls with such an argument are told apart by its entries: an array of integers or booleans that is not large."""
+    return type(value) is np.ndarray and value.dtype.kind in "iub" and value.nbytes <= SMALL
+
+
 def _entries_apart(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], Hashable]:
     """The arguments without NumPy's arrays of integers and booleans that are not large; and the entries of these, on which
     the checks of a call and its kernel depend.
@@ -147,7 +160,7 @@ def _entries_apart(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], Hashabl
         return arguments, ()
     others, entries = [], []
     for value in arguments:
-        if type(value) is np.ndarray and value.dtype.kind in "iub" and value.nbytes <= SMALL:
+        if told_apart_by_entries(value):
             entries.append((value.shape, value.dtype.str, value.tobytes()))
             value = None
         others.append(value)
@@ -200,8 +213,13 @@ class Before:
             self._known.pop(key, None)
 
         order = tuple([names.index(p.name) for p in call.instance.parameters])
-        in_order = order == tuple(range(len(arguments)))
-        known = Known(call.instance, call.sizes, run.kept(), None if in_order else order)
+        made = tuple(
+            (k, run.on_device(call.arguments[names[k]]))
+            for k in order
+            if arguments[k] is None and call.arguments[names[k]] is not None
+        )
+        in_order = order == tuple(range(len(arguments))) and not made
+        known = Known(call.instance, call.sizes, run.kept(), None if in_order else order, made)
         self._known[key] = known, tuple(Same.of(k, arguments[k], forget) for k in relations)
 
 

@@ -143,6 +143,17 @@ def integers_in_a_set(x, k):
     return s
 
 
+@case(X, K, {1, 4})
+def integers_in_a_set_that_is_an_argument(x, k, chosen):
+    s = sum(x[i] for i in range(len(x)) if i in chosen) + len(chosen) * x[1]
+    for i in sorted(chosen):
+        s = np.tanh(s) + x[i] ** 2
+    for i in range(len(x)):
+        if k[i] in chosen:
+            s += x[i] ** 3
+    return s + np.sum(x[list(chosen)] ** 4)
+
+
 @case(X, np.array([3, 0, 2, 1, 3]))
 def guarded_at_both_ends(x, y):
     total = 0.0
@@ -235,6 +246,18 @@ def test_a_set_that_changes_is_looked_at_anew():
     np.testing.assert_allclose(g(X), f(X))
     chosen.add(3)
     np.testing.assert_allclose(g(X), f(X))
+
+
+def test_a_set_that_is_an_argument_may_be_another_set():
+    f = tensor(lambda x, chosen: sum(x[i] for i in range(len(x)) if i in chosen))
+    chosen = {1}
+    for change in ({2}, {np.int64(3)}, set()):
+        np.testing.assert_allclose(f(X, chosen), sum(X[i] for i in chosen))
+        np.testing.assert_allclose(f.grad("x")(X, chosen), [i in chosen for i in range(len(X))])
+        chosen |= change
+    assert f(X, set()) == 0
+    g = tensor(lambda x, words: np.sum(x) if "a" in words else x[0])
+    assert g(X, {"b"}) == X[0]
 
 
 def test_the_sign_of_integers_may_change_from_call_to_call():

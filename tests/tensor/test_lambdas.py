@@ -43,6 +43,13 @@ def test_it_is_found_wherever_it_is(tmp_path):
         assert as_definition(names["h"])[1] == line
 
 
+def test_its_body_may_be_a_choice():
+    """Of which no instruction spans all."""
+    f = tensor(lambda x: np.sum(x) if len(x) > 2 else (x[0] * 5))
+    g = tensor((lambda s: lambda x: x[0] * s if s else x[1])(0))
+    assert (f(X), f(X[:2]), g(X)) == (6, 5, 2)
+
+
 def test_it_has_the_values_of_its_closure():
     assert (tensor(scaled(2.0))(X), tensor(scaled(5.0))(X)) == (12, 30)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
 from types import MethodType, ModuleType
 from typing import Any
 
@@ -113,6 +114,12 @@ class Reference:
         for key, is_attribute in self.steps:
             value = _part(value, key, is_attribute)
         return value
+
+    @cached_property
+    def source(self) -> str:
+        """The parameter whose argument alone says what this is, and that by a step of ours; nothing of any other reference."""
+        key = self.steps[0][0] if self.steps and self.surroundings is None else None
+        return self.name if key is AS_FLOATS or isinstance(key, OnHost) else ""
 
     @property
     def as_floats(self) -> Reference:
@@ -246,6 +253,8 @@ def has_constants(value: Any) -> bool:
     """Whether an argument is a constant, or has parts that are, or that are whole numbers, conditions or sets."""
     if isinstance(value, tuple):
         return any(is_static_part(part) for part in value)
+    if isinstance(value, set | frozenset):  # one of index tuples is a relation
+        return not is_data(value)
     return is_constant(value) or (is_object(value) and not is_dataclass(value))
 
 

@@ -31,14 +31,35 @@ def as_definition(function: FunctionType) -> tuple[str, int] | None:
 
 
 def lambdas_at(tree: ast.AST, code: CodeType) -> Iterator[ast.Lambda]:
-    """The lambdas whose bodies begin and end where this code does."""
-    ends = {(line, col, end, end_col) for line, end, col, end_col in code.co_positions()}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Lambda):
-            body = node.body
-            place = body.lineno, body.col_offset, body.end_lineno, body.end_col_offset
-            if place in ends and arguments_of(node) == code.co_varnames[: code.co_argcount]:
-                yield node
+    """The lambdas that this code may be of: those with its arguments whose bodies it lies in, and no smaller ones."""
+    spans = [
+        ((line, col), (end, end_col))
+        for line, end, col, end_col in code.co_positions()
+        if None not in (line, end, col, end_col) and (col, end_col) != (0, 0)
+    ]
+    if not spans:
+        return
+    first, last = min(start for start, _ in spans), max(end for _, end in spans)
+    around = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Lambda) and _start(node.body) <= first and last <= _end(node.body)
+    ]
+    innermost = max(map(_start, around), default=None)
+    for node in around:
+        named = arguments_of(node) == code.co_varnames[: code.co_argcount]
+        if named and _start(node) == innermost:
+            yield node
+
+
+def _start(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _end(node: ast.expr) -> tuple[int, int]:
+    assert node.end_lineno is not None
+    assert node.end_col_offset is not None
+    return node.end_lineno, node.end_col_offset
 
 
 def arguments_of(node: ast.Lambda) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..cost.counting import in_order
-from ..language.pairs import Laid, bare, halves
+from ..language.pairs import Laid, halves
 from ..language.types import Integer, Product, TupleSet
 
 
@@ -22,9 +22,17 @@ def as_array(type_: Any, value: Any) -> Any:
         return ()
     if isinstance(type_, TupleSet):
         return in_order(value, type_.arity).astype(np.int32)
-    value = bare(value)
+    return _as_arrays(value)
+
+
+def _as_arrays(value: Any) -> Any:
+    """An argument that is no set and no integer: a tuple of one part is that part."""
+    if _IMMUTABLE.get(type(value)):
+        return value
     if isinstance(value, tuple):
-        return tuple(as_array(None, part) for part in value)
+        if len(value) == 1:
+            return _as_arrays(value[0])
+        return tuple([_as_arrays(part) for part in value])
     if isinstance(value, list):
         value = np.array(value)
     if isinstance(value, np.ndarray | np.generic):
@@ -80,10 +88,13 @@ def lasting(arguments: Sequence[Any]) -> tuple[Hashable, tuple[int, ...]]:
 
 def _lasting(value: Any) -> Hashable:
     kind = type(value)
+    if _IMMUTABLE.get(kind):
+        floats = value.dtype.kind in "fV"  # V: bfloat16 and its like
+        return (value.shape, value.dtype, value.weak_type) if floats else id(value)
     if kind is tuple or kind is Laid:
-        parts = tuple(map(_lasting, value))
-        changing = None in parts or any(type(part) is int for part in parts)
-        return None if changing else (getattr(value, "form", None), parts)
+        parts = tuple([_lasting(part) for part in value])
+        changing = None in parts or int in [type(part) for part in parts]
+        return None if changing else (value.form if kind is Laid else None, parts)
     if value is None or kind is str or kind is bool:
         return kind, value
     if kind is int or kind is float:
@@ -95,10 +106,8 @@ def _lasting(value: Any) -> Hashable:
         return id(value)
     if kind not in _IMMUTABLE:
         _IMMUTABLE[kind] = isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
-    if not _IMMUTABLE[kind]:
-        return None
-    floats = value.dtype.kind in "fV"  # V: bfloat16 and its like
-    return (value.shape, value.dtype, value.weak_type) if floats else id(value)
+        return _lasting(value) if _IMMUTABLE[kind] else None
+    return None
 
 
 _IMMUTABLE: dict[type, bool] = {}  # whether a type is that of JAX's arrays

@@ -85,6 +85,13 @@ class Ready:
             return self.on(arguments)
         return self.on(with_joins(self.made.arrays(arguments, self.rows), self.joins))
 
+    def on_device(self, value: Any) -> Any:
+        """An array of floats on the device, as this takes it; anything else as it is."""
+        if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+            return value
+        with keeping_float64(self.double):
+            return jnp.asarray(value)
+
     def on(self, arrays: Sequence[Any]) -> Any:
         """The result for arguments as `Kernel.operands` gives them."""
         if not self.double:  # entering no context takes a microsecond too

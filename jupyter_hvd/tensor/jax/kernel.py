@@ -102,8 +102,11 @@ class Kernel:
         self, arguments: Sequence[Any], rows: Mapping[int, Any] = NO_ROWS
     ) -> tuple[Any, ...]:
         """The arguments as JAX takes them: sets of tuples as rows in order, those that are known as `rows` has them."""
+        typed = zip(self.kinds, arguments, strict=True)
+        if not rows:  # the usual case, which takes as little time as can be
+            return tuple([as_array(type_, value) for (_, type_), value in typed])
         found = []
-        for k, ((_, type_), value) in enumerate(zip(self.kinds, arguments, strict=True)):
+        for k, ((_, type_), value) in enumerate(typed):
             if isinstance(type_, TupleSet) and k in rows:
                 found.append(rows[k])
             else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any, TypeVar
 
 from .types import Array, Layout, Product, Type, leaves
@@ -68,20 +68,59 @@ def laid(value: Any) -> Any:
     """An argument's lists of arrays, dictionaries, named tuples and dataclasses as tuples; lists of
     numbers are arrays.
     """
-    if isinstance(value, dict) and value and all(isinstance(key, str) for key in value):
-        return Laid(map(laid, value.values()), Form(tuple(value), dict))
-    if is_dataclass(value) and not isinstance(value, type):
-        names = tuple(field.name for field in fields(value))
-        return Laid((laid(getattr(value, name)) for name in names), Form(names, type(value)))
-    if isinstance(value, Laid):
-        return Laid(map(laid, value), value.form)
-    if isinstance(value, tuple):
-        names = getattr(value, "_fields", ())
-        parts = tuple(map(laid, value))
-        return Laid(parts, Form(names, type(value))) if names else parts
-    if isinstance(value, list):
-        return one_array(value) if _holds_numbers(value) else Laid(map(laid, value), Form((), list))
+    kind = type(value)
+    return (_LAYING.get(kind) or _laying(kind))(value)
+
+
+def has_parts(value: Any) -> bool:
+    """Whether a value is a tuple, a list, a dictionary or a dataclass."""
+    kind = type(value)
+    return (_LAYING.get(kind) or _laying(kind)) is not _as_it_is
+
+
+_LAYING: dict[type, Callable[[Any], Any]] = {}  # what lays out the values of a type
+
+
+def _laying(kind: type) -> Callable[[Any], Any]:
+    """What lays out the values of a type: what there is to know of the type is found out once."""
+    _LAYING[kind] = made = _new_laying(kind)
+    return made
+
+
+def _new_laying(kind: type) -> Callable[[Any], Any]:
+    if issubclass(kind, dict):
+        return _laid_dictionary
+    if is_dataclass(kind):
+        form = Form(tuple(field.name for field in fields(kind)), kind)
+        return lambda value: Laid([laid(getattr(value, name)) for name in form.names], form)
+    if issubclass(kind, Laid):
+        return lambda value: Laid(map(laid, value), value.form)
+    if issubclass(kind, tuple):
+        names = getattr(kind, "_fields", ())
+        if not names:
+            return lambda value: tuple(map(laid, value))
+        form = Form(names, kind)
+        return lambda value: Laid(map(laid, value), form)
+    return _laid_list if issubclass(kind, list) else _as_it_is
+
+
+def _as_it_is(value: Any) -> Any:
     return value
+
+
+def _laid_dictionary(value: dict[Any, Any]) -> Any:
+    form = _form_of_keys(tuple(value))
+    return value if form is None else Laid(map(laid, value.values()), form)
+
+
+@lru_cache(maxsize=1024)
+def _form_of_keys(keys: tuple[Any, ...]) -> Form | None:
+    """The form of a dictionary; None where it has keys that are no strings, or none."""
+    return Form(keys, dict) if keys and all(isinstance(key, str) for key in keys) else None
+
+
+def _laid_list(value: list[Any]) -> Any:
+    return one_array(value) if _holds_numbers(value) else Laid(map(laid, value), Form((), list))
 
 
 def field_names(class_: type) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ from ..tracers import (
 from .arrays import lists_of, nature_of, numbers_of, range_of
 from .conditions import as_truth
 from .loops import Iteration
-from .packing import is_rounded
+from .packing import is_numpy_scalar, is_rounded
 from .recurrences import LONG, Appended
 from .selections import Selections
 from .subscripts import Changed
@@ -359,7 +359,7 @@ class Tracer(Selections):
         """Whether these are Python's own numbers, and tuples of such."""
         if isinstance(values, tuple | list):
             return all(map(self._are_plain, values))
-        return isinstance(values, int | float | Fraction | str)
+        return isinstance(values, int | float | Fraction | str) or is_numpy_scalar(values)
 
     def _inner(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a function or lambda that is defined inside."""
@@ -493,6 +493,8 @@ class Tracer(Selections):
             )
         if isinstance(values, Data) and isinstance(values.type, TupleSet) and not reverse:
             return self.table_of(values)
+        if isinstance(values, set | frozenset):
+            return self._members(sorted(values, reverse=bool(reverse)))
         made = self.in_order_of_size(values, reverse)
         return made.of_nature(replace(made.nature, lists=1)) if isinstance(made, Value) else made
 
@@ -811,11 +813,17 @@ class Tracer(Selections):
 
     def listed_from(self, value: Any) -> Any:
         """`list(…)`."""
+        if isinstance(value, set | frozenset):
+            return self._members(list(value))
         if not isinstance(value, Iteration):
             return self._structure(value)
         if value.fixed is not None:
             return list(value.fixed)
         return self.every([value], lambda rows: rows[0]).of_nature(Nature(1))
+
+    def _members(self, values: list[Any]) -> Any:
+        """The members of a set that is a constant, as a list: of integers it is one that indexes."""
+        return self.written_out(values) if all(isinstance(x, int) for x in values) else values
 
     def iteration_of_all(self, value: Any) -> Iteration:
         """Over the entries of an array, or of all arrays of a tuple, list or dictionary side by side."""
