@@ -182,6 +182,36 @@ def rows_of_a_sparse_matrix(x, begin, column, entry):
     return np.sum(y**2)
 
 
+@case(X, np.array([0, 3, 4, 6]), np.array([-1, 3, 0, -4]))
+def slices_that_entries_end(x, n, k):
+    total = 0.0
+    for i in range(3):
+        total += np.sum(x[n[i] : n[i + 1]]) ** 2 + np.max(x[: n[i + 1]]) - np.mean(x[k[i] :]) * i
+        total += np.sum(x[: n[i] - 1]) * (i + 1) + np.sum(x[i % 3 :])
+        for v in x[n[i] : n[i + 1]]:
+            total = 0.5 * total + v
+    return total
+
+
+@case(X, np.array([0, 2, 2, 5]))
+def any_and_all_of_data(x, n):
+    total = 0.0
+    for i in range(len(n) - 1):
+        if any(x[j] > 0.5 for j in range(n[i], n[i + 1])):
+            total += x[i]
+        if all(x[j] > -1 for j in range(n[i], n[i + 1])):
+            total += x[i] ** 2
+    highs = sum(x[i] for i in range(len(x)) if all(x[i] > x[j] for j in range(i)))
+    some = x[1] if any(v > 1 for i, v in enumerate(x) if i != 2) else x[0]
+    both = x[1] if all([x[0] > 0, x[1] < 0]) or any([n[0] > 1, x[3] > 0]) else x[2]
+    return total + highs + 2 * some + 3 * both * (5.0 if all(v > -1 for v in x if v < 2) else 0.0)
+
+
+@case(X, K)
+def twice_as_many(x, k):
+    return np.sum(np.repeat(x, 2) * np.tile(k, 2))
+
+
 @case(X, np.array([2, 4, 5, 0]))
 def down_from_and_to_entries(x, k):
     total = 0.0
@@ -289,6 +319,7 @@ def test_an_entry_that_leads_out_is_refused_unless_the_condition_looks_at_it():
         (lambda x, k: sum(x[j] for j in range(k[0], len(x))), "which"),
         (lambda x, k: sum(x[j] for j in range(k[1] - 1, len(x))), "which"),
         (lambda x, k: x[0] * (k[0] | 2), "bits"),
+        (lambda x, k: x.at[: k[0]].set(0.0)[0], "a slice that data end"),
     ],
 )
 def test_what_would_not_mean_the_same_is_refused(f, message):

@@ -9,6 +9,7 @@ parameter is a reference (`Var`), an entry of a tuple a selection (`Proj`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -159,7 +160,7 @@ class Undecided:
 
     def _at(self, left: Affine, right: Affine, sizes: Mapping[str, int]) -> tuple[Parameter, ...]:
         """The parameters where `left = right`."""
-        difference = right - left
+        difference = _in_lowest_terms(right - left)
         integers = _integers(self.parameters)
         for name, k in sorted(difference.terms, key=lambda term: not _is_nameless(term[0])):
             if abs(k) == 1 and name not in integers:
@@ -180,6 +181,12 @@ class Undecided:
                 for p in self.parameters
             )
         return tuple(p._replace(type=at_sizes(p.type, {name: value})) for p in self.parameters)
+
+
+def _in_lowest_terms(a: Affine) -> Affine:
+    """An affine expression that is 0 where this one is."""
+    k = max(1, math.gcd(a.constant, *(c for _, c in a.terms)))
+    return Affine(tuple((x, c // k) for x, c in a.terms), a.constant // k)
 
 
 def _integers(parameters: Sequence[Parameter]) -> set[str]:

@@ -1014,6 +1014,8 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
     ),
     itertools.product: Tracer.products_of,
     itertools.pairwise: lambda t, x: t.zipped(x, t.rest_of(x)),
+    builtins.any: lambda t, xs: t.any(t.here, "truth", t.iteration(xs), lambda truth: truth),
+    builtins.all: lambda t, xs: t.all(t.here, "truth", t.iteration(xs), lambda truth: truth),
     builtins.tuple: lambda t, xs: t.listed_from(xs),
     builtins.list: lambda t, xs: t.listed_from(xs),
     builtins.abs: Tracer.absolute,

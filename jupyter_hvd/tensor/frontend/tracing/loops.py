@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from ...language.affine import Affine
 from ...language.errors import TensorError
-from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists, own_name
+from ...language.predicates import TRUE, Predicate, compare, conj, exists, own_name
 from ...language.terms import Binder, Gen, Sum, Term, guard, lets
 from ...language.types import REAL, Array, TupleSet
 from ..tracers import (
@@ -36,6 +36,7 @@ from .arrays import (
     numbers_written,
     range_of,
 )
+from .conditions import as_truth
 from .integers import Integers
 from .packing import guarded
 
@@ -342,7 +343,7 @@ class Loops(Integers):
         each = [self._bound_of(bound, kind_) for bound, kind_ in zip(pair, kinds, strict=True)]
         if step not in (1, -1):
             raise self.error(
-                "a range with a step whose bounds are a `max` or `min` of indices",
+                "a range with a step whose bounds data decide, or are a `max` or `min` of indices",
                 "write an `if` in the loop: `if i - k <= j < i + k: …`",
             )
         starts, stops = each
@@ -600,30 +601,37 @@ class Loops(Integers):
         return Value(self, guarded(p, lets(scope.bindings, term)))
 
     def any(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
-        """`any(body(…) for pattern in bounds)`: `∃`, of a condition that indices decide."""
+        """`any(body(…) for pattern in bounds)`: `∃`, of a condition that indices decide; of one that data decide as `np.any`."""
         self.at(k)
         if isinstance(bounds, Iteration) and bounds.fixed is not None:
             found = [body(*self.fitted(pattern, item)) for item in bounds.fixed]
             return reduce(self._either_of, found, False)
         index, size, item, within = self.turn(pattern, bounds, ragged=True)
-        with self.scope(Binder(index, size), within):
-            p = self.condition(body(*item()))
-        return Condition(self, exists(index, size, conj(within, p)))
+        with self.scope(Binder(index, size), within) as scope:
+            holds = body(*item())
+            if not self._on_data(holds):
+                return Condition(self, exists(index, size, conj(within, self.condition(holds))))
+            term = guarded(within, lets(scope.bindings, holds.term))
+        return as_truth(self.folded("any", as_truth(Value(self, Gen(index, size, term)))))
 
-    def given_any(self, k: int, condition: Any, body: Callable[[], Any]) -> Condition:
+    def folded(self, name: str, array: Value) -> Value:
+        """A form that reduces an array, by name: `prod`."""
+        raise NotImplementedError
+
+    def given_any(self, k: int, condition: Any, body: Callable[[], Any]) -> Any:
         """A comprehension's `if` in `any`: `condition ∧ body()`."""
         self.at(k)
-        return Condition(self, conj(self.condition(condition), self.condition(body())))
+        return self._both(condition, body())
 
     def all(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
         """`∀` is `¬∃¬`."""
         none = self.any(k, pattern, bounds, lambda *names: self.negated(k, body(*names)))
         return self.negated(k, none)
 
-    def given_all(self, k: int, condition: Any, body: Callable[[], Any]) -> Condition:
+    def given_all(self, k: int, condition: Any, body: Callable[[], Any]) -> Any:
         """A comprehension's `if` in `all`: `¬condition ∨ body()`."""
         self.at(k)
-        return Condition(self, disj(self.negated(k, condition).predicate, self.condition(body())))
+        return self._either_of(self.negated(k, condition), body())
 
 
 def flat(pattern: Pattern) -> list[str]:

@@ -12,10 +12,11 @@ from typing import Any
 from ...language.affine import Affine
 from ...language.predicates import Predicate, compare, conj
 from .. import forms
-from ..tracers import Data, Pairs, Selected, Value
+from ..tracers import Data, Index, Pairs, Selected, Value, sought_of
 from .arrays import numbers_of
 from .conditions import as_truth
 from .statements import Statements
+from .subscripts import STORED_IN_SLICE, Changed
 
 
 class Selections(Statements):
@@ -55,12 +56,15 @@ class Selections(Statements):
                 "a slice with a step whose ends are a `max` or `min` of indices",
                 "sum with a condition: `sum(x[j] for j in range(n) if …)`",
             )
+        if isinstance(array, Changed):
+            raise self.error(*STORED_IN_SLICE)
         whole = self.whole(array)
         if rest:
             whole = self.whole(self.subscript(whole, (slice(None), *rest)))
         size = self.dims(whole)[0]
-        lows = () if place.start is None else self._bound_of(place.start, "maximum")
-        ends = () if place.stop is None else self._bound_of(place.stop, "minimum")
+        by_data = [sought_of(end) is not None for end in (place.start, place.stop)]
+        lows = () if place.start is None or by_data[0] else self._bound_of(place.start, "maximum")
+        ends = () if place.stop is None or by_data[1] else self._bound_of(place.stop, "minimum")
         for end in (place.start, place.stop):
             for p, a in self.cases_of(end) or ():
                 with self.scope(condition=p):  # below 0 it would be counted from the end
@@ -69,7 +73,21 @@ class Selections(Statements):
         def within(j: Affine) -> Predicate:
             return conj(*(compare("≤", a, j) for a in lows), *(compare("<", j, a) for a in ends))
 
-        return self.selection(whole, (as_truth(self.condition_array([size], within)),))
+        mask = as_truth(self.condition_array([size], within))
+        for end, op in ((place.start, "<="), (place.stop, ">")):
+            if sought_of(end) is not None:
+                mask = self._both(mask, self._places_from(end, op, size))
+        return self.selection(whole, (mask,))
+
+    def _places_from(self, end: Index, op: str, size: Affine) -> Value:
+        """Whether the end of a slice that data decide is `op` each index of an axis: "<=" of where it begins, ">" of its end."""
+        number = self._from_start(self.integers_as_numbers(end), size)
+
+        def entry(j: Affine) -> Value:
+            return self.truth(self._compare(op, number, Index(self, j)))
+
+        places: Value = as_truth(self.build([size], entry, number))
+        return places
 
     def places_of_pairs(
         self,

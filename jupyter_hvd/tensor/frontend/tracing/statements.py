@@ -784,10 +784,6 @@ class Statements(Recurrences):
         chosen = as_truth(self.once(chosen, "chosen"))
         return Selected(self, self.once(made, name).of_nature(nature), chosen, chosen.term)
 
-    def folded(self, name: str, array: Value) -> Value:
-        """A form that reduces an array, by name: `prod`."""
-        raise NotImplementedError
-
     def _filled(
         self, c: Carried, start: Any, change: Change, index: str, size: Affine, p: Predicate
     ) -> Any:

@@ -91,6 +91,10 @@ class One:
 #: What stands for many indices at once; an `Axis` where it is an array that counts, `np.arange(n)`.
 _Many = (Data, Axis, Found)
 ZERO = Affine.of(0)
+STORED_IN_SLICE = (
+    "a slice that data end, where something is stored, or beside other indices",
+    "loop over its entries: `for j in range(k[i], k[i + 1]): y[j] += e`",
+)
 
 
 def _side_by_side(places: Sequence[Any]) -> bool:
@@ -403,6 +407,8 @@ class Subscripts(Places):
     def _end(self, given: Any, size: Affine, default: Affine, owner: str, axis: int) -> Affine:
         if given is None:
             return default
+        if sought_of(given) is not None:
+            raise self.error(*STORED_IN_SLICE)
         a = self.affine(given, "a slice")
         # `x[:-n]` counts from the end, since sizes and numbers of arguments are not negative: but from the start where n is 0.
         backwards = a.constant <= 0 and all(c < 0 for _, c in a.terms)
