@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import uuid
@@ -451,3 +452,10 @@ def _load_jupyter_server_extension(server_app: Any) -> None:
         for name, handler in ROUTES.items()
     ]
     server_app.web_app.add_handlers(".*$", routes)
+    settings.setdefault("page_config_data", {})["jupyterHvdCommand"] = command_path()
+
+
+def command_path() -> str:
+    """Where this environment's command is, since a terminal's shell may have another PATH; empty if it is not installed."""
+    command = Path(sysconfig.get_path("scripts")) / "jupyter-hvd"
+    return str(command) if command.is_file() else ""

@@ -15,39 +15,48 @@ async function faded(): Promise<void> {
   await Promise.allSettled(fading.map(({ finished }) => finished));
 }
 
-async function inBothThemes(lab: Lab, part: string, name: string): Promise<void> {
+/** Look for violations in both themes, with forced colours, and at 200 % zoom, which halves what the page has for its width. */
+async function everywhere(lab: Lab, part: string, name: string): Promise<void> {
+  const { page } = lab;
   for (const theme of THEMES) {
     await lab.execute('apputils:change-theme', { theme });
-    await expect(lab.page.locator('body')).toHaveAttribute(
+    await expect(page.locator('body')).toHaveAttribute(
       'data-jp-theme-light',
       String(theme === THEMES[0])
     );
-    await uncovered(lab.page);
-    await lab.page.evaluate(faded);
-    expect.soft(await violations(lab.page, part), `${name}, ${theme}`).toEqual([]);
+    await uncovered(page);
+    await page.evaluate(faded);
+    expect.soft(await violations(page, part), `${name}, ${theme}`).toEqual([]);
   }
+  await page.emulateMedia({ forcedColors: 'active' });
+  expect.soft(await violations(page, part), `${name}, forced colours`).toEqual([]);
+  await page.setViewportSize({ width: 720, height: 450 });
+  expect.soft(await violations(page, part), `${name}, 200 %, forced`).toEqual([]);
+  await page.emulateMedia({ forcedColors: 'none' });
+  expect.soft(await violations(page, part), `${name}, 200 %`).toEqual([]);
+  await page.setViewportSize({ width: 1440, height: 900 });
 }
 
-test('the diff: no violation of level A or AA, light and dark', async ({
-  page,
-  request
-}) => {
+test('the diff: no violation of level A or AA', async ({ page, request }) => {
   const lab = await Lab.open(page, request, 'axe-diff.ipynb', CLASSIFIER);
   await lab.convert();
   await lab.diff.getByLabel('Step time, ms').fill('20');
   await (await lab.cell(9)).getByRole('checkbox', { name: /^Accept HVD601/ }).uncheck();
-  await inBothThemes(lab, '.jp-hvd-tab', 'diff');
+  await everywhere(lab, '.jp-hvd-tab', 'diff');
+  await verdicts(lab);
   await page.getByRole('button', { name: 'Apply to Notebook' }).click();
   await expect(lab.diff.getByText('The changes are in the notebook.')).toBeVisible();
-  await inBothThemes(lab, '.jp-hvd-tab', 'applied');
+  await everywhere(lab, '.jp-hvd-tab', 'applied');
 });
 
-test('the diff with forced colours, and at 200 % zoom', async ({ page, request }) => {
+test('the diff at 200 % zoom is one column, and nothing is cut off', async ({
+  page,
+  request
+}) => {
   const lab = await Lab.open(page, request, 'axe-forced.ipynb', CLASSIFIER);
   await lab.convert();
   await lab.execute('application:toggle-left-area');
   await page.emulateMedia({ forcedColors: 'active' });
-  expect.soft(await violations(page, '.jp-hvd-tab'), 'forced colours').toEqual([]);
   await picture(page, 'forced-colours');
   // Zoom halves what the page has for its width.
   await page.setViewportSize({ width: 720, height: 450 });
@@ -57,9 +66,7 @@ test('the diff with forced colours, and at 200 % zoom', async ({ page, request }
     return side!.y >= main!.y + main!.height;
   };
   await expect.poll(isBelow, { message: 'one column' }).toBe(true);
-  expect.soft(await violations(page, '.jp-hvd-Conversion'), '200 %, forced').toEqual([]);
   await page.emulateMedia({ forcedColors: 'none' });
-  expect.soft(await violations(page, '.jp-hvd-Conversion'), '200 %').toEqual([]);
   const overflow = await lab.diff.evaluate(node =>
     [...node.querySelectorAll<HTMLElement>('.jp-hvd-side *, .jp-hvd-modes *')]
       .filter(each => each.getBoundingClientRect().right > innerWidth + 1)
@@ -71,6 +78,33 @@ test('the diff with forced colours, and at 200 % zoom', async ({ page, request }
   await lab.execute('application:toggle-left-area');
 });
 
+/** A verification that runs, one that fails, and its verdict behind a change. */
+async function verdicts(lab: Lab): Promise<void> {
+  const { page } = lab;
+  const checks = [
+    { check: 'one process', status: 'pass', detail: '' },
+    { check: '2 ranks: training steps', status: 'fail', detail: 'it makes 4 steps' },
+    { check: '2 ranks: final weights', status: 'unknown', detail: 'not observed' }
+  ];
+  let release = (): void => undefined;
+  const released = new Promise<void>(resolve => (release = resolve));
+  await page.route('**/jupyter-hvd/verify*', async route => {
+    await released;
+    const events = [...checks, { done: true, holds: false }];
+    await route.fulfill({ body: events.map(event => JSON.stringify(event)).join('\n') });
+  });
+  const panel = lab.diff.locator('.jp-hvd-verification');
+  await panel.getByRole('button', { name: 'Verify on 2 workers' }).click();
+  await expect(panel.getByRole('progressbar')).toBeVisible();
+  await everywhere(lab, '.jp-hvd-verification', 'verification runs');
+  release();
+  await expect(panel.getByText('The conversion does not hold.')).toBeVisible();
+  await everywhere(lab, '.jp-hvd-verification', 'verification fails');
+  await (await lab.cell(9)).getByRole('checkbox', { name: /^Accept HVD601/ }).check();
+  await expect(panel.getByText(/^Before your last change/)).toBeVisible();
+  await everywhere(lab, '.jp-hvd-verification', 'stale verdict');
+}
+
 test('a refusal, and a rule’s page: no violation of level A or AA', async ({
   page,
   request
@@ -78,16 +112,13 @@ test('a refusal, and a rule’s page: no violation of level A or AA', async ({
   const lab = await Lab.open(page, request, 'axe-refused.ipynb', DISTRIBUTED);
   await lab.convert();
   await expect(lab.diff.getByText('This notebook is not converted')).toBeVisible();
-  await inBothThemes(lab, '.jp-hvd-tab', 'refused');
+  await everywhere(lab, '.jp-hvd-tab', 'refused');
   await lab.diff.getByRole('button', { name: 'HVD902' }).click();
   await expect(page.getByRole('dialog')).toContainText('tf.distribute');
-  await inBothThemes(lab, '.jp-Dialog-content', 'rule');
+  await everywhere(lab, '.jp-Dialog-content', 'rule');
 });
 
-test('gradient cost: no violation of level A or AA, light and dark', async ({
-  page,
-  request
-}) => {
+test('gradient cost: no violation of level A or AA', async ({ page, request }) => {
   const chain = `\
 %%tensor
 def chain(A, B, x):
@@ -108,11 +139,11 @@ def chain(A, B, x):
   }
   const panel = page.locator('.jp-hvd-GradCost:visible').first();
   await expect(panel.getByText('flops, XLA’s estimate').first()).toBeVisible();
-  await inBothThemes(lab, '.jp-hvd-GradCost', 'panel');
+  await everywhere(lab, '.jp-hvd-GradCost', 'panel');
   await panel.getByRole('button', { name: 'Measure', exact: true }).click();
   await expect(panel.getByText(/Measured on/)).toBeVisible({ timeout: 60_000 });
-  await inBothThemes(lab, '.jp-hvd-GradCost', 'measured');
+  await everywhere(lab, '.jp-hvd-GradCost', 'measured');
   await lab.restart();
   await expect(panel.getByText('The kernel was restarted')).toBeVisible();
-  await inBothThemes(lab, '.jp-hvd-GradCost', 'restarted');
+  await everywhere(lab, '.jp-hvd-GradCost', 'restarted');
 });

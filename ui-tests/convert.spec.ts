@@ -60,7 +60,7 @@ test('the unsaved text is converted; an edited notebook is converted anew', asyn
   await loop.getByRole('checkbox', { name: /^Accept HVD601/ }).uncheck();
 
   await lab.setSource(5, MODEL.replace('1e-3', '5e-4'));
-  await expect(lab.diff.getByText('this is its new conversion')).toBeVisible();
+  await expect(lab.diff.getByText('The diff is up to date')).toBeVisible();
   await lab.shows(6, '5e-4 * hvd.size()');
   await expect(
     loop.getByRole('checkbox', { name: /^Accept HVD601/ }),
@@ -331,7 +331,7 @@ test('dark theme', async ({ page, request }) => {
 
 test('by palette, toolbar, file browser and keyboard', async ({ page, request }) => {
   const lab = await Lab.open(page, request, 'keys.ipynb', CLASSIFIER);
-  await page.getByRole('button', { name: /Show, side by side/ }).click();
+  await page.getByRole('button', { name: /Preview the changes/ }).click();
   await expect(lab.diff.locator('.jp-hvd-columns')).toBeVisible();
   await lab.diff.getByText('Handwritten digits').click();
   await expect(lab.diff.locator('.jp-RenderedMarkdown h1')).toHaveText(

@@ -210,7 +210,7 @@ test('measure over a size: a curve beside the operations, with its exponent', as
     timeout: 60_000
   });
   await expect(
-    panel.getByText(/Shortest calls on .*: value .*, gradient .*; dashed/)
+    panel.getByText(/Shortest times on .*: value .*, gradient .*; dashed/)
   ).toBeVisible();
   await expect(panel.getByRole('button', { name: 'Measure over n again' })).toBeEnabled();
   await picture(page, 'sweep', panel);
@@ -296,7 +296,7 @@ def network(W, U, x, h):
   );
   const panel = panels(page).first();
   await expect(
-    panel.getByRole('img', { name: /^Numbers kept between turns over T/ })
+    panel.getByRole('img', { name: /^Values stored between iterations over T/ })
   ).toBeVisible();
   await expect(
     panel.getByText(/a 800 as it is, b 400 with checkpoint=True/)
@@ -328,7 +328,7 @@ test('saved, it shows its last state without a kernel', async ({ page, request }
   await lab.reopen(false);
   const again = panels(page).first();
   await expect(total(again, 'Value')).toHaveAttribute('value', '32895');
-  await expect(again.getByText('the notebook has no kernel')).toBeVisible();
+  await expect(again.getByText(/^Saved results/)).toBeVisible();
   await expect(again.getByRole('slider').first()).toBeDisabled();
   await expect(
     again.getByRole('button', { name: 'Measure', exact: true })
@@ -524,13 +524,13 @@ def chain(A, B, x):
     .toBe('busy');
   await accept.click();
   await expect(panel.getByText('The kernel is busy: it answers when')).toBeVisible();
-  await expect(advice.getByText('Both programs are run on random values')).toBeVisible();
+  await expect(advice.getByText('Running both programs on random inputs')).toBeVisible();
   await request.put('api/contents/go.txt', {
     data: { type: 'file', format: 'text', content: '' }
   });
   await expect(
     advice.getByText(
-      /equal on 8 random inputs.*value 8.463 → 1.023, gradient 8.944 → 2.000/
+      /Same result on 8 random inputs.*value 8.463 → 1.023, gradient 8.944 → 2.000/
     )
   ).toBeVisible({ timeout: 120_000 });
   await sleeping;
@@ -543,12 +543,12 @@ def chain(A, B, x):
   expect((await lab.sources())[1], 'one step takes it back').toBe(chain);
 
   await accept.click();
-  await expect(advice.getByText(/equal on 8 random inputs/)).toBeVisible();
+  await expect(advice.getByText(/Same result on 8 random inputs/)).toBeVisible();
   await expect.poll(() => lab.sources().then(([, cell]) => cell)).toBe(better);
   await accept.focus();
   await page.keyboard.press('Control+z');
   await expect.poll(() => lab.sources().then(([, cell]) => cell)).toBe(chain);
-  await expect(advice.getByText(/equal on 8 random inputs/)).toHaveCount(0);
+  await expect(advice.getByText(/Same result on 8 random inputs/)).toHaveCount(0);
 
   await lab.setSource(1, chain.replace('C[i][j] * x[j]', 'x[j] * C[i][j]'));
   await accept.click();

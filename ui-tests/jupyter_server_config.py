@@ -26,5 +26,6 @@ c.LabApp.workspaces_dir = str(folder / "workspaces")
 c.LabApp.expose_app_in_browser = True
 c.JupyterNotebookApp.expose_app_in_browser = True
 c.FileContentsManager.delete_to_trash = False
+c.FileContentsManager.always_delete_dir = True  # each test's files go with their folders
 # Of jupyter-collaboration, where it is installed.
 c.SQLiteYStore.db_path = str(folder / "ystore.db")

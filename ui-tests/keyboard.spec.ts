@@ -1,6 +1,7 @@
 import { expect, Locator, Page } from '@playwright/test';
 
 import { test } from './fixtures';
+import { byPalette, tabTo } from './keys';
 import { Lab, notebook } from './lab';
 import { CLASSIFIER } from './notebooks';
 
@@ -35,28 +36,6 @@ async function unreached(page: Page, part: Locator): Promise<string[]> {
     await page.keyboard.press('Tab');
   }
   return controls.filter((_, i) => !reached.has(String(i)));
-}
-
-/** Run a command by its name in the palette, with keys alone. */
-async function byPalette(page: Page, name: string): Promise<void> {
-  await page.keyboard.press('Control+Shift+c');
-  await page.locator('.lm-CommandPalette-input:visible').waitFor();
-  await page.keyboard.type(name);
-  await page
-    .locator('.lm-CommandPalette-item.lm-mod-active', { hasText: name })
-    .waitFor();
-  await page.keyboard.press('Enter');
-}
-
-/** Go on by Tab until a control has the focus. */
-async function tabTo(page: Page, control: Locator): Promise<void> {
-  for (let i = 0; i < 160; i++) {
-    if (await control.evaluate(node => node === document.activeElement)) {
-      return;
-    }
-    await page.keyboard.press('Tab');
-  }
-  throw new Error('Tab does not come there');
 }
 
 test('the diff by keyboard alone: open, leave, read a rule, choose, apply, undo', async ({
@@ -127,7 +106,7 @@ def scaled(a, x):
   await expect(value).toHaveAttribute('value', '129');
   await tabTo(page, panel.getByRole('button', { name: 'Accept' }));
   await page.keyboard.press('Enter');
-  await expect(panel.getByText(/In the cell now, equal on 8 random inputs/)).toBeVisible({
+  await expect(panel.getByText(/Same result on 8 random inputs/)).toBeVisible({
     timeout: 120_000
   });
   expect((await lab.sources())[1]).toContain(

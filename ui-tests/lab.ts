@@ -105,6 +105,10 @@ export class Lab {
     content: object,
     { ownKernel = false, frontEnd = 'JupyterLab' }: IOpening = {}
   ): Promise<Lab> {
+    const [folder] = name.split('/').slice(0, -1);
+    if (folder) {
+      await request.put(`api/contents/${folder}`, { data: { type: 'directory' } });
+    }
     const saved = await request.put(`api/contents/${name}`, {
       data: { type: 'notebook', format: 'json', content }
     });

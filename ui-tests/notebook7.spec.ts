@@ -11,7 +11,7 @@ test('Notebook 7: the toolbar’s button opens the diff below the notebook', asy
   const lab = await Lab.open(page, request, 'seven.ipynb', CLASSIFIER, {
     frontEnd: 'Notebook 7'
   });
-  const button = page.getByRole('button', { name: /Show, side by side/ });
+  const button = page.getByRole('button', { name: /Preview the changes/ });
   await button.click();
   await expect(lab.diff.getByText('jhvd.start_shared()')).toBeVisible();
   await picture(page, 'notebook7-diff');

@@ -214,7 +214,60 @@ test('applied: how to run it, and undo after other edits', async ({ page, reques
   ).toBe(true);
 
   await lab.setSource(0, '# Other words');
-  await expect(lab.diff.getByText('this is its new conversion')).toBeVisible();
+  await expect(lab.diff.getByText('The diff is up to date')).toBeVisible();
   await lab.diff.getByRole('button', { name: 'Undo' }).click();
   await expect.poll(() => lab.sources()).toEqual(['# Other words', ...before.slice(1)]);
+});
+
+test('a layout that is chosen goes before the width', async ({ page, request }) => {
+  const lab = await Lab.open(page, request, 'layout.ipynb', CLASSIFIER);
+  await lab.convert();
+  const split = lab.diff.locator('.cm-merge-a');
+  await lab.shows(6, '1e-3 * hvd.size()');
+  await expect(split).toHaveCount(0);
+  const layout = page.getByRole('combobox', { name: 'Layout of the diff' });
+  await layout.selectOption('Side by side');
+  await expect(split.first()).toBeVisible();
+  await layout.selectOption('Fit to width');
+  await expect(split).toHaveCount(0);
+});
+
+test('a cell that was looked at is closed until it is another one', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(page, request, 'viewed.ipynb', CLASSIFIER);
+  await lab.convert();
+  const cell = await lab.cell(2);
+  const viewed = cell.getByRole('checkbox', { name: 'Viewed' });
+  const changes = cell.locator('.jp-hvd-changes');
+  await viewed.check();
+  await expect(changes).toBeHidden();
+  const open = lab.diff.locator('.jp-hvd-accept:enabled:visible');
+  await page.getByRole('button', { name: 'Next Change' }).click();
+  await expect(open.first(), 'the next change is in an open cell').toBeFocused();
+  await lab.kept(request, /review:viewed\.ipynb": [^]*"viewed": \["/);
+  await lab.reload();
+  await expect(viewed).toBeChecked();
+  await expect(changes).toBeHidden();
+  await lab.setSource(1, `${IMPORTS}\nother = 1`);
+  await expect(viewed).not.toBeChecked();
+  await expect(changes).toBeVisible();
+});
+
+test('a question mark lists the keys', async ({ page, request }) => {
+  const lab = await Lab.open(page, request, 'keys.ipynb', CLASSIFIER);
+  await lab.convert();
+  await page.getByRole('button', { name: 'Next Change' }).click();
+  await page.keyboard.press('Shift+Slash');
+  const dialog = page.getByRole('dialog');
+  await expect(dialog).toContainText('Next Change');
+  await expect(dialog).toContainText('Apply Changes (Default Action)');
+  await picture(page, 'keys');
+  await page.keyboard.press('Escape');
+  const filter = lab.diff.getByRole('searchbox', { name: 'Filter the changes' });
+  await filter.focus();
+  await page.keyboard.press('Shift+Slash');
+  await expect(filter).toHaveValue('?');
+  await expect(dialog).toHaveCount(0);
 });

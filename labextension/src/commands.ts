@@ -1,11 +1,9 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
-import { Dialog, Notification, showDialog, WidgetTracker } from '@jupyterlab/apputils';
-import { PathExt } from '@jupyterlab/coreutils';
+import { Notification, WidgetTracker } from '@jupyterlab/apputils';
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
-import { IRenderMimeRegistry, MimeModel } from '@jupyterlab/rendermime';
-import { Terminal } from '@jupyterlab/services';
+import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { LabIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
@@ -17,10 +15,11 @@ import { convertIcon } from './icons';
 import { CommandIDs } from './ids';
 import { openNotebook } from './notebooks';
 import { HvdApi } from './request';
-import { runCommand } from './shell';
+import { showRule } from './ruledialog';
 import { ConversionSession, StaleError } from './session';
 import { Settings } from './settings';
 import { ConversionTab } from './tab';
+import { OPEN_TERMINAL, runInTerminal } from './terminal';
 
 export interface ICommandParts {
   app: JupyterFrontEnd;
@@ -34,11 +33,6 @@ export interface ICommandParts {
   trans: TranslationBundle;
   /** Open the diff of a notebook, or show the one that is open; null where there is no room for it. */
   open: (notebook: NotebookPanel) => ConversionTab | null;
-}
-
-/** What JupyterLab's command opens; it waits until the terminal is connected. */
-interface ITerminalTab {
-  content: { session: Pick<Terminal.ITerminalConnection, 'send'> };
 }
 
 interface ICommand {
@@ -87,7 +81,9 @@ export function addCommands(parts: ICommandParts): void {
   const table: Record<string, ICommand> = {
     [CommandIDs.convert]: {
       label: trans.__('Convert Notebook to Horovod'),
-      caption: trans.__('Show, side by side, how this notebook trains with Horovod'),
+      caption: trans.__(
+        'Preview the changes that make this notebook train on several workers'
+      ),
       icon: convertIcon,
       args: argumentsOf({ path: { type: 'string' } }),
       isEnabled: () => notebooks.currentWidget !== null,
@@ -110,15 +106,13 @@ export function addCommands(parts: ICommandParts): void {
     },
     [CommandIDs.apply]: {
       label: trans.__('Apply to Notebook'),
-      caption: trans.__(
-        'Write the accepted changes into the notebook, as one step to undo'
-      ),
+      caption: trans.__('Apply the accepted changes to the notebook (one undo step)'),
       isEnabled: canApply,
       execute: () => current()?.apply()
     },
     [CommandIDs.accept]: {
-      label: trans.__('Apply or Save, as Set'),
-      caption: trans.__('What the setting “action” says with the accepted changes'),
+      label: trans.__('Apply Changes (Default Action)'),
+      caption: trans.__('Apply, save a copy or export a script, as chosen in Settings'),
       isEnabled: hasAccepted,
       execute: () =>
         commands.execute(
@@ -144,7 +138,9 @@ export function addCommands(parts: ICommandParts): void {
     },
     [CommandIDs.verify]: {
       label: trans.__('Verify'),
-      caption: trans.__('Run the notebook and its conversion on some ranks, and compare'),
+      caption: trans.__(
+        'Run the notebook and its conversion on several workers and compare the results'
+      ),
       args: argumentsOf({
         ranks: { type: 'integer', minimum: 1 },
         confirmed: { type: 'boolean' }
@@ -197,23 +193,8 @@ export function addCommands(parts: ICommandParts): void {
       label: trans.__('Run in a Terminal'),
       caption: trans.__('Save the notebook and type the command into a terminal'),
       isEnabled: () =>
-        tracker.currentWidget !== null && commands.hasCommand('terminal:create-new'),
-      execute: async () => {
-        const { isReadOnly, notebook, path, workers } = current()!;
-        const command = runCommand(PathExt.basename(path), workers);
-        if (command === null) {
-          return; // the panel says why
-        }
-        if (!isReadOnly) {
-          await notebook.context.save();
-        }
-        // Relative to the server's folder; for nothing, it takes the one that it was started in.
-        const cwd = PathExt.dirname(path) || '.';
-        const opened: ITerminalTab = await commands.execute('terminal:create-new', {
-          cwd
-        });
-        opened.content.session.send({ type: 'stdin', content: [command] });
-      }
+        tracker.currentWidget !== null && commands.hasCommand(OPEN_TERMINAL),
+      execute: () => runInTerminal(commands, current()!)
     },
     [CommandIDs.saveNotebook]: {
       label: trans.__('Save Notebook'),
@@ -223,7 +204,7 @@ export function addCommands(parts: ICommandParts): void {
     },
     [CommandIDs.toggleWrap]: {
       label: trans.__('Wrap Lines'),
-      caption: trans.__('Let long lines of the diff go on in the next line'),
+      caption: trans.__('Wrap long lines of the diff'),
       isToggled: () => settings.wrap,
       execute: () => settings.setWrap(!settings.wrap)
     },
@@ -254,7 +235,9 @@ export function addCommands(parts: ICommandParts): void {
 function explain(error: unknown, trans: TranslationBundle): void {
   if (error instanceof StaleError) {
     Notification.warning(
-      trans.__('The notebook had changed. Please look at its new conversion first.')
+      trans.__(
+        'The notebook changed; nothing was applied. Review the updated changes first.'
+      )
     );
   } else {
     Notification.error(error instanceof Error ? error.message : String(error));
@@ -265,18 +248,4 @@ function explain(error: unknown, trans: TranslationBundle): void {
 function selectedPath(parts: ICommandParts): string | undefined {
   const items = [...(parts.files?.tracker.currentWidget?.selectedItems() ?? [])];
   return items.length === 1 && items[0].type === 'notebook' ? items[0].path : undefined;
-}
-
-async function showRule(parts: ICommandParts, code: string): Promise<void> {
-  const { api, rendermime, trans } = parts;
-  const rule = (await api.rules()).find(candidate => candidate.code === code);
-  const text = rule?.page ?? trans.__('There is no page about %1.', code);
-  const body = rendermime.createRenderer('text/markdown');
-  await body.renderModel(new MimeModel({ data: { 'text/markdown': text } }));
-  body.addClass('jp-hvd-rule');
-  await showDialog({
-    title: rule ? `${rule.code}: ${rule.name}` : code,
-    body,
-    buttons: [Dialog.okButton({ label: trans.__('Close') })]
-  });
 }

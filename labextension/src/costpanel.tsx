@@ -26,12 +26,12 @@ export function CostPanel(): JSX.Element {
   const [network, setNetwork] = useState<INetwork>(NETWORKS[0]);
   const { mode, workers } = session;
 
-  const offers = offersOf(session.kernelModels, session.model?.models ?? []);
+  const offers = offersOf(session.facts.models, session.model?.models ?? []);
   const offer = offers.find(each => keyOf(each) === chosen) ?? largest(offers);
   const bytes = parameters !== null ? parameters * FLOAT_BYTES : (offer?.bytes ?? null);
-  const printed = session.printedStep;
+  const printed = session.facts.printedStep;
   const known: IKnown = {
-    training: trainingOf(session.model?.conversion.training, session.kernelRows, entered),
+    training: trainingOf(session.model?.conversion.training, session.facts.rows, entered),
     step: seconds ?? printed?.seconds ?? null,
     isStepMeasured: seconds === null,
     bytes,
@@ -74,7 +74,7 @@ export function CostPanel(): JSX.Element {
         label={trans.__('Step time, ms')}
         help={
           known.step === null
-            ? trans.__('Of one worker; a cell in which Keras trains prints it.')
+            ? trans.__('On one worker. Keras prints it when a cell trains.')
             : seconds !== null
               ? trans.__('as you entered')
               : trans.__('printed by Keras in cell %1', printed!.cell + 1)

@@ -34,12 +34,12 @@ export function Distribute(): JSX.Element | null {
       )
     : isApplied
       ? trans.__(
-          'Or without a terminal: takes the changes back and puts %1 on %2, which then trains on workers that the notebook starts.',
+          'Or without a terminal: undo the changes and put %1 on %2, which then trains on workers that the notebook starts.',
           MAGIC,
           cells
         )
       : trans.__(
-          'Without changing your code: with %1 on %2, it trains on workers that the notebook starts, in the mode above.',
+          'Without changing your code: %1 on %2 trains on workers that the notebook starts, in the mode above.',
           MAGIC,
           cells
         );

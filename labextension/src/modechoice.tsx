@@ -9,7 +9,7 @@ export function ModeChoice(): JSX.Element {
   useSignal(session.changed);
   const group = useId();
   const { mode, workers } = session;
-  const training = trainingOf(session.model?.conversion.training, session.kernelRows, {});
+  const training = trainingOf(session.model?.conversion.training, session.facts.rows, {});
   const titles: Record<Mode, string> = {
     global: trans.__('Same result (global)'),
     'per-rank': trans.__('Larger batch (per-rank)')
@@ -63,8 +63,8 @@ function Effect(props: {
   const before = onWorkers(training, mode, 1);
   const after = onWorkers(training, mode, workers);
   const grows = mode === 'per-rank' && workers > 1;
-  const times = grows ? trans.__('× %1', workers) : trans.__('as now');
-  const part = grows ? trans.__('÷ %1', workers) : trans.__('as now');
+  const times = grows ? trans.__('× %1', workers) : trans.__('unchanged');
+  const part = grows ? trans.__('÷ %1', workers) : trans.__('unchanged');
   const say = (name: keyof IScaled, otherwise: string): string => {
     const [old, fresh] = [before[name], after[name]];
     if (old === null || fresh === null) {

@@ -76,11 +76,11 @@ export class ConversionModel {
     }
   }
 
-  /** The choice after, or before, the one that is looked at; after the last comes the first. */
-  neighbour(step: 1 | -1): Change | undefined {
+  /** All choices from the one after, or before, the one that is looked at; after the last comes the first. */
+  choicesFrom(step: 1 | -1): Change[] {
     const { choices, position } = this;
-    const next = position < 0 ? (step > 0 ? 0 : -1) : position + step;
-    return choices.at(next % choices.length);
+    const first = position < 0 ? (step > 0 ? 0 : -1) : position + step;
+    return choices.map((_, i) => choices.at((first + i * step) % choices.length)!);
   }
 
   get diagnostics(): readonly Diagnostic[] {

@@ -43,7 +43,7 @@ function Measure(props: { onMeasured: (network: INetwork) => void }): JSX.Elemen
   const [said, setSaid] = useState('');
   const measure = async (): Promise<void> => {
     setMeasuring(true);
-    const found = await session.measureNetwork().catch(() => null);
+    const found = await session.facts.measureNetwork().catch(() => null);
     setMeasuring(false);
     if (found === null) {
       setSaid(trans.__('The kernel does not answer: it is busy, or there is none.'));

@@ -40,7 +40,7 @@ export function NoticeBar(): JSX.Element {
   const messages = {
     none: '',
     stale: trans.__('The notebook has changed; converting it again…'),
-    refreshed: trans.__('The notebook had changed: this is its new conversion.'),
+    refreshed: trans.__('The notebook changed. The diff is up to date.'),
     applied: trans.__('The changes are in the notebook.')
   };
   return (

@@ -7,6 +7,8 @@ export interface IReview {
   /** The keys of the changes that are left out. */
   left: string[];
   verdict: IVerdict | null;
+  /** Digests of the cells that were looked at; none in a review of an earlier version. */
+  viewed?: string[];
 }
 
 /** Keeps reviews by the paths of their notebooks, in the workspace: they outlive a reload of the page. */
@@ -20,7 +22,8 @@ export class Reviews {
 
   /** Keep a review; one with nothing in it is forgotten. */
   async save(path: string, review: IReview): Promise<void> {
-    if (review.left.length === 0 && review.verdict === null) {
+    const { left, verdict, viewed = [] } = review;
+    if (left.length === 0 && verdict === null && viewed.length === 0) {
       await this._state?.remove(keyOf(path));
     } else {
       // A copy as JSON has it, without what is undefined.

@@ -5,6 +5,7 @@ import { useView } from './context';
 import { WorkersInput } from './fields';
 import { CommandIDs } from './ids';
 import { runCommand } from './shell';
+import { OPEN_TERMINAL } from './terminal';
 
 /** How a converted notebook is run on several ranks: in its own kernel it stays one. */
 export function RunHint(): JSX.Element {
@@ -43,7 +44,7 @@ export function RunHint(): JSX.Element {
           onChange={workers => session.setWorkers(workers)}
         />
       </label>
-      {commands.hasCommand('terminal:create-new') && (
+      {commands.hasCommand(OPEN_TERMINAL) && (
         <button
           type="button"
           className="jp-mod-styled jp-mod-accept"

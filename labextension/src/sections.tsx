@@ -8,6 +8,7 @@ import { useText, useView } from './context';
 import { Change } from './conversion';
 import { PlaceLink, RuleLink } from './findings';
 import { ICell } from './model';
+import { IPlace } from './session';
 
 /** A cell with changes or diagnostics. */
 export function CellSection(props: {
@@ -24,6 +25,10 @@ export function CellSection(props: {
   );
   const accepted = [...acceptance].filter(digit => digit === '1').length;
   const label = trans.__('Cell %1', index + 1);
+  const isViewed =
+    useText(session.viewed.changed, () => String(session.viewed.has(model, index))) ===
+    'true';
+  const isOpen = useSought(index, isViewed) || !isViewed;
   return (
     <section className="jp-hvd-cell" aria-label={label}>
       <header>
@@ -42,17 +47,54 @@ export function CellSection(props: {
             {trans.__('Accept all of this cell')}
           </label>
         )}
+        <label className="jp-hvd-viewed">
+          <input
+            type="checkbox"
+            className="jp-mod-styled"
+            checked={isViewed}
+            onChange={event => session.viewed.mark(model, index, event.target.checked)}
+          />
+          {trans.__('Viewed')}
+        </label>
       </header>
-      {changes.length > 0 && (
-        <ul className="jp-hvd-changes">
-          {changes.map(change => (
-            <ChangeRow key={model.keyOf(change)} change={change} />
-          ))}
-        </ul>
-      )}
-      <CellEditor index={index} isFirst={isFirst} isWide={isWide} />
+      <div hidden={!isOpen}>
+        {changes.length > 0 && (
+          <ul className="jp-hvd-changes">
+            {changes.map(change => (
+              <ChangeRow key={model.keyOf(change)} change={change} />
+            ))}
+          </ul>
+        )}
+        <CellEditor index={index} isFirst={isFirst} isWide={isWide} />
+      </div>
     </section>
   );
+}
+
+/** Whether a line of a cell is to be shown, or something in it was found, since the cell was marked as viewed or not. */
+function useSought(index: number, isViewed: boolean): boolean {
+  const { search, session } = useView();
+  const [sought, setSought] = useState(false);
+  useEffect(() => setSought(false), [isViewed]);
+  useEffect(() => {
+    const find = (): void => {
+      if (search.current?.cell === index) {
+        setSought(true);
+      }
+    };
+    const reveal = (_: unknown, place: IPlace): void => {
+      if (place.cell === index) {
+        setSought(true);
+      }
+    };
+    search.changed.connect(find);
+    session.revealed.connect(reveal);
+    return () => {
+      search.changed.disconnect(find);
+      session.revealed.disconnect(reveal);
+    };
+  }, [search, session, index]);
+  return sought;
 }
 
 function ChangeRow({ change }: { change: Change }): JSX.Element {
@@ -64,9 +106,9 @@ function ChangeRow({ change }: { change: Change }): JSX.Element {
   const accepted = model.isAccepted(change);
   const title =
     change.provides !== null
-      ? trans.__('Made where other accepted changes need it')
+      ? trans.__('Added automatically: other accepted changes need it')
       : accepted
-        ? trans.__('Leave this change out')
+        ? trans.__('Reject this change')
         : trans.__('Accept this change');
   return (
     <li className={accepted ? '' : 'jp-hvd-mod-left'}>

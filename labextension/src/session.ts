@@ -1,23 +1,25 @@
-import type { IMapChange, YNotebook } from '@jupyter/ydoc';
-import { PathExt } from '@jupyterlab/coreutils';
-import { ICell as ICellContent, INotebookContent, IOutput } from '@jupyterlab/nbformat';
+import type { IMapChange, ISharedNotebook } from '@jupyter/ydoc';
+import { INotebookContent } from '@jupyterlab/nbformat';
 import { NotebookPanel } from '@jupyterlab/notebook';
 import { Contents } from '@jupyterlab/services';
 import { IDisposable } from '@lumino/disposable';
 import { Debouncer } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { ModelSize, Options, VerifyRequest } from './conversion';
+import { AppliedChanges, applyChanges } from './applied';
+import { Options, VerifyRequest } from './conversion';
 import { putDistribute, removeDistribute } from './distributed';
 import { hashOf } from './hash';
-import { heldByKernel, IHeld, Measured, networkInKernel } from './kernel';
+import { KernelFacts } from './kernelfacts';
 import { ConversionModel, ICell, sameProgram } from './model';
+import { cellsOf, withoutOutputs, withSources } from './notebookcontent';
 import { inMode, METADATA, optionsOf, withOptions } from './options';
-import { IPrintedStep, printedStep } from './printedstep';
 import { HvdApi } from './request';
 import { Reviews } from './review';
+import { saveBeside } from './saving';
 import { Mode, modeOf } from './training';
 import { VerificationModel } from './verification';
+import { ViewedCells } from './viewed';
 
 export type SessionState = 'loading' | 'ready' | 'error';
 export type Notice = 'none' | 'stale' | 'refreshed' | 'applied';
@@ -26,14 +28,6 @@ export type Notice = 'none' | 'stale' | 'refreshed' | 'applied';
 export interface IPlace {
   cell: number;
   line: number;
-}
-
-/** What changes were applied to: the texts of the changed cells, by the cells' ids. */
-interface IApplied {
-  before: ReadonlyMap<string, string>;
-  after: ReadonlyMap<string, string>;
-  /** The whole notebook right after that. */
-  cells: readonly ICell[];
 }
 
 /** The notebook is not the one that the user has looked at. */
@@ -50,13 +44,24 @@ export class ConversionSession implements IDisposable {
     private _workers: number
   ) {
     notebook.disposed.connect(this.dispose, this);
-    notebook.sessionContext.statusChanged.connect(this._onKernelStatus, this);
+    this.facts = new KernelFacts(
+      notebook,
+      () => this._model?.conversion.training?.rows_of ?? null
+    );
+    this.facts.changed.connect(() => this._changed.emit());
     notebook.context.pathChanged.connect(this._onPathChanged, this);
     this.verification.changed.connect(this._keepReview, this);
+    this.viewed.changed.connect(this._keepReview, this);
     void notebook.context.ready.then(() => this._start());
   }
 
   readonly verification = new VerificationModel();
+
+  /** The cells that the user has looked at. */
+  readonly viewed = new ViewedCells();
+
+  /** What the kernel and the outputs tell about the training. */
+  readonly facts: KernelFacts;
 
   /** Emitted when there is another conversion, or another state. */
   get changed(): ISignal<this, void> {
@@ -92,21 +97,6 @@ export class ConversionSession implements IDisposable {
     return this._model;
   }
 
-  /** The models that the running kernel holds. */
-  get kernelModels(): readonly ModelSize[] {
-    return this._held.models;
-  }
-
-  /** How many examples the array has in the running kernel that the training is on. */
-  get kernelRows(): number | null {
-    return this._held.rows;
-  }
-
-  /** The time of a step that the notebook's own training has printed. */
-  get printedStep(): IPrintedStep | null {
-    return this._printedStep;
-  }
-
   /** On how many workers the notebook is verified, run and estimated. */
   get workers(): number {
     return this._workers;
@@ -129,6 +119,11 @@ export class ConversionSession implements IDisposable {
 
   get path(): string {
     return this.notebook.context.path;
+  }
+
+  /** The notebook's place below the server's folder. */
+  get localPath(): string {
+    return this._contents.localPath(this.path);
   }
 
   /** Whether the notebook may not be changed: a copy of it can be saved. */
@@ -171,15 +166,14 @@ export class ConversionSession implements IDisposable {
       const conversion = await this._api.convert({
         notebook: withoutOutputs(this._content()),
         options: this.chosenOptions,
-        path: this._contents.localPath(this.path)
+        path: this.localPath
       });
       if (request === this._requests && !this.isDisposed) {
         const { left, visited } = this._model ?? { left: this._left };
         this._model = new ConversionModel(cells, conversion, left, visited);
         this._model.changed.connect(this._keepReview, this);
-        this._printedStep = printedStep(this._content().cells.map(outputsOf));
+        void this.facts.refresh();
         this._set('ready', notice);
-        void this._onKernelStatus();
       }
     } catch (error) {
       if (request === this._requests && !this.isDisposed) {
@@ -193,28 +187,8 @@ export class ConversionSession implements IDisposable {
   /** Write the accepted changes into the notebook, as one step for undo. */
   async apply(): Promise<void> {
     const model = await this._current();
-    const results = model.results();
     const isVerified = this.isVerdictCurrent;
-    const shared = this.notebook.content.model!.sharedModel;
-    // What is typed just before or after does not become part of this step.
-    const { undoManager } = shared as unknown as YNotebook;
-    undoManager.stopCapturing();
-    shared.transact(() => {
-      // Part by part: what another person writes beside them meanwhile stays where it is.
-      for (const index of results.keys()) {
-        for (const { start, end, text } of model.splicesOf(index).reverse()) {
-          shared.cells[index].updateSource(start, end, text);
-        }
-      }
-    });
-    undoManager.stopCapturing();
-    const textsOf = (text: (index: number) => string): Map<string, string> =>
-      new Map([...results.keys()].map(index => [model.cells[index].id, text(index)]));
-    this._applied = {
-      before: textsOf(index => model.cells[index].source),
-      after: textsOf(index => results.get(index)!),
-      cells: this._cells()
-    };
+    this._applied = applyChanges(model, this._shared);
     await this.convert('applied');
     if (isVerified) {
       this.verification.carry(this.subjectKey);
@@ -223,34 +197,16 @@ export class ConversionSession implements IDisposable {
 
   /** Whether the applied changes can be taken back: no cell that they changed was edited since. */
   get canUndo(): boolean {
-    const texts = new Map(this._cells().map(cell => [cell.id, cell.source]));
-    return (
-      this._applied !== null &&
-      [...this._applied.after].every(([id, text]) => texts.get(id) === text)
-    );
+    return this._applied?.canUndo(this._cells()) ?? false;
   }
 
   /** Take the applied changes back; what was written elsewhere in the notebook since stays. */
   async undo(): Promise<void> {
-    if (!this._applied || !this.canUndo) {
-      return;
+    if (this.canUndo) {
+      this._applied!.undo(this._shared, this._cells());
+      this._applied = null;
+      await this.convert();
     }
-    const { before, cells } = this._applied;
-    this._applied = null;
-    const shared = this.notebook.content.model!.sharedModel;
-    if (sameProgram(cells, this._cells())) {
-      shared.undo();
-    } else {
-      shared.transact(() => {
-        for (const cell of shared.cells) {
-          const source = before.get(cell.getId());
-          if (source !== undefined) {
-            cell.setSource(source);
-          }
-        }
-      });
-    }
-    await this.convert();
   }
 
   /** The indices of the cells that train. */
@@ -263,11 +219,9 @@ export class ConversionSession implements IDisposable {
     if (this.canUndo) {
       await this.undo();
     }
-    await this._current();
-    const { content } = this.notebook;
-    const { sharedModel } = content.model!;
-    content.activeCellIndex = putDistribute(
-      sharedModel,
+    await this._converting();
+    this.notebook.content.activeCellIndex = putDistribute(
+      this._shared,
       this.trainingCells,
       this._workers,
       this.mode
@@ -277,22 +231,24 @@ export class ConversionSession implements IDisposable {
 
   /** Let the cells that train run in the kernel again. */
   async undistribute(): Promise<void> {
-    await this._current();
-    removeDistribute(this.notebook.content.model!.sharedModel, this.trainingCells);
+    await this._converting();
+    removeDistribute(this._shared, this.trainingCells);
     await this.convert();
   }
 
   /** Save the notebook with the accepted changes beside it; returns the copy's path. */
   async saveCopy(): Promise<string> {
     const content = await this._converted();
-    return this._save('.ipynb', { type: 'notebook', format: 'json', content });
+    const file = { type: 'notebook', format: 'json', content } as const;
+    return saveBeside(this._contents, this.path, '.ipynb', file);
   }
 
   /** Save the notebook with the accepted changes as a script beside it; returns its path. */
   async exportScript(): Promise<string> {
     const notebook = withoutOutputs(await this._converted());
     const content = await this._api.script({ notebook });
-    return this._save('.py', { type: 'file', format: 'text', content });
+    const file = { type: 'file', format: 'text', content } as const;
+    return saveBeside(this._contents, this.path, '.py', file);
   }
 
   /** Run the notebook and its conversion on some ranks, on the server, and compare. */
@@ -302,7 +258,7 @@ export class ConversionSession implements IDisposable {
       notebook: withoutOutputs(this._content()),
       n: ranks,
       options: this.chosenOptions,
-      path: this._contents.localPath(this.path),
+      path: this.localPath,
       confirmed,
       ...(await this._partOf(model))
     };
@@ -338,11 +294,6 @@ export class ConversionSession implements IDisposable {
     return verdict !== null && verdict.subject.key === this.subjectKey;
   }
 
-  /** Measure what lies between the ranks that live in the notebook's kernel; null where it cannot be asked. */
-  measureNetwork(): Promise<Measured | null> {
-    return networkInKernel(this.notebook.sessionContext.session?.kernel);
-  }
-
   reveal(place: IPlace): void {
     this._revealed.emit(place);
   }
@@ -354,6 +305,7 @@ export class ConversionSession implements IDisposable {
     this._isDisposed = true;
     this.verification.cancel();
     this._refresh.dispose();
+    this.facts.dispose();
     this._disposed.emit();
     Signal.clearData(this);
   }
@@ -362,6 +314,7 @@ export class ConversionSession implements IDisposable {
     const review = await this._reviews.load(this.path);
     if (!this.isDisposed) {
       this._left = review?.left ?? [];
+      this.viewed.restore(review?.viewed ?? []);
       if (review?.verdict) {
         this.verification.restore(review.verdict);
       }
@@ -372,31 +325,27 @@ export class ConversionSession implements IDisposable {
     }
   }
 
-  /** Keep what the user has left out, and the verdict, for when the page is loaded again. */
+  /** Keep what the user has left out and looked at, and the verdict, for when the page is loaded again. */
   private _keepReview(): void {
     const left = [...(this._model?.left ?? this._left)];
     if (!this.verification.isBusy) {
-      void this._reviews.save(this.path, { left, verdict: this.verification.verdict });
+      const { verdict } = this.verification;
+      void this._reviews.save(this.path, { left, verdict, viewed: this.viewed.digests });
     }
   }
 
-  /** The options of the conversion: the notebook's own go before the user's settings. */
+  private get _shared(): ISharedNotebook {
+    return this.notebook.content.model!.sharedModel;
+  }
+
   private _content(): INotebookContent {
-    return this.notebook.content.model!.sharedModel.toJSON();
+    return this._shared.toJSON();
   }
 
   /** The notebook with the accepted changes. */
   private async _converted(): Promise<INotebookContent> {
     const model = await this._current();
-    const content = this._content();
-    model.results().forEach((source, index) => {
-      const cell = content.cells[index];
-      cell.source = source;
-      // What a cell printed before it was changed does not belong to it any more.
-      cell.outputs = [];
-      cell.execution_count = null;
-    });
-    return content;
+    return withSources(this._content(), model.results());
   }
 
   /**
@@ -412,13 +361,16 @@ export class ConversionSession implements IDisposable {
     return this._model;
   }
 
+  /** Wait until there is a model of the notebook as it is now; for what touches nothing that the user has reviewed. */
+  private async _converting(): Promise<void> {
+    if (!this._isCurrent()) {
+      await this.convert();
+    }
+    await this._current();
+  }
+
   private _cells(): ICell[] {
-    const cells = this.notebook.content.model!.sharedModel.cells;
-    return cells.map(cell => ({
-      id: cell.getId(),
-      type: cell.cell_type,
-      source: cell.getSource()
-    }));
+    return cellsOf(this._shared);
   }
 
   private _isCurrent(): boolean {
@@ -452,37 +404,6 @@ export class ConversionSession implements IDisposable {
     this._changed.emit();
   }
 
-  private async _onKernelStatus(): Promise<void> {
-    const kernel = this.notebook.sessionContext.session?.kernel;
-    if (kernel?.status === 'idle' && !this._asking) {
-      this._printedStep = printedStep(this._content().cells.map(outputsOf));
-      this._asking = true;
-      const array = this._model?.conversion.training?.rows_of ?? null;
-      this._held = await heldByKernel(kernel, array).catch(() => this._held);
-      this._asking = false;
-      this._changed.emit();
-    }
-  }
-
-  /** Save under the notebook's name with `_hvd`, and a number where that is taken. */
-  private async _save(
-    extension: string,
-    file: Partial<Contents.IModel>
-  ): Promise<string> {
-    const folder = PathExt.dirname(this.path);
-    const stem = PathExt.basename(this.path, '.ipynb');
-    const taken = new Set(
-      ((await this._contents.get(folder)).content as Contents.IModel[]).map(f => f.name)
-    );
-    let name = `${stem}_hvd${extension}`;
-    for (let i = 1; taken.has(name); i++) {
-      name = `${stem}_hvd-${i}${extension}`;
-    }
-    const path = PathExt.join(folder, name);
-    await this._contents.save(path, { ...file, name, path });
-    return path;
-  }
-
   private _set(state: SessionState, notice: Notice = 'none'): void {
     this._state = state;
     this._notice = notice;
@@ -491,13 +412,10 @@ export class ConversionSession implements IDisposable {
 
   private _model: ConversionModel | null = null;
   private _left: readonly string[] = [];
-  private _applied: IApplied | null = null;
+  private _applied: AppliedChanges | null = null;
   private _state: SessionState = 'loading';
   private _notice: Notice = 'none';
   private _error = '';
-  private _held: IHeld = { models: [], rows: null };
-  private _printedStep: IPrintedStep | null = null;
-  private _asking = false;
   private _requests = 0;
   private _asked: readonly ICell[] | null = null;
   private _isDisposed = false;
@@ -508,16 +426,4 @@ export class ConversionSession implements IDisposable {
   private _changed = new Signal<this, void>(this);
   private _revealed = new Signal<this, IPlace>(this);
   private _disposed = new Signal<this, void>(this);
-}
-
-function outputsOf(cell: ICellContent): IOutput[] {
-  return (cell.outputs as IOutput[] | undefined) ?? [];
-}
-
-/** A notebook without its outputs, which the server does not need. */
-function withoutOutputs(notebook: INotebookContent): INotebookContent {
-  const cells = notebook.cells.map(cell =>
-    cell.cell_type === 'code' ? { ...cell, outputs: [] } : cell
-  );
-  return { ...notebook, cells };
 }

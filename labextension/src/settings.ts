@@ -6,6 +6,10 @@ import { Options } from './conversion';
 /** What the accept key does with the accepted changes. */
 export type Action = 'notebook' | 'copy' | 'script';
 
+/** How the two texts of a diff stand: by the room that there is, in one column, or side by side. */
+export const LAYOUTS = ['auto', 'unified', 'split'] as const;
+export type Layout = (typeof LAYOUTS)[number];
+
 /** The user's settings, by their documented defaults where there are none. */
 export class Settings {
   constructor(private _settings: ISettingRegistry.ISettings | null) {}
@@ -25,6 +29,14 @@ export class Settings {
 
   async setWrap(wrap: boolean): Promise<void> {
     await this._settings?.set('wrap', wrap);
+  }
+
+  get layout(): Layout {
+    return (this._settings?.composite.layout as Layout | undefined) ?? 'auto';
+  }
+
+  async setLayout(layout: Layout): Promise<void> {
+    await this._settings?.set('layout', layout);
   }
 
   /** Emitted when the user has set something. */

@@ -52,7 +52,7 @@ export function Summary(): JSX.Element {
   const [title, text] = applied
     ? [
         trans.__('Converted'),
-        trans.__('The notebook trains with Horovod now; outputs are as they were.')
+        trans.__('The notebook trains with Horovod. Existing outputs were kept.')
       ]
     : {
         unchanged: [

@@ -6,6 +6,7 @@ import {
   WidgetTracker
 } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
+import { caretDownIcon, caretUpIcon, LabIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { Widget } from '@lumino/widgets';
 import React from 'react';
@@ -15,6 +16,8 @@ import { Counter } from './counter';
 import { keepFocus } from './focus';
 import { convertIcon } from './icons';
 import { CommandIDs } from './ids';
+import { LayoutSelect } from './layoutselect';
+import { RowsToolbar } from './rowstoolbar';
 import { ConversionView } from './view';
 
 /** A box for a command that is on or off: JupyterLab's button says so to those alone who see it. */
@@ -55,8 +58,9 @@ class Toggle extends ReactWidget {
 
 export type ConversionTab = MainAreaWidget<ConversionView>;
 
-/** Stands for the place among all changes. */
+/** Stand for the place among all changes, and for the choice of a layout. */
 const COUNTER = 'position';
+const LAYOUT = 'layout';
 
 const TOOLBAR = [
   CommandIDs.verify,
@@ -69,9 +73,16 @@ const TOOLBAR = [
   CommandIDs.nextChange,
   CommandIDs.acceptAll,
   CommandIDs.leaveAll,
+  LAYOUT,
   CommandIDs.toggleWrap,
   CommandIDs.refresh
 ];
+
+/** Beside the count, arrows say it all. */
+const ARROWS: Record<string, LabIcon> = {
+  [CommandIDs.previousChange]: caretUpIcon,
+  [CommandIDs.nextChange]: caretDownIcon
+};
 
 /** A tab with a notebook's conversion, and its toolbar. */
 export function createTab(
@@ -80,7 +91,7 @@ export function createTab(
 ): ConversionTab {
   const { commands, session, trans } = context;
   const content = new ConversionView(context);
-  const tab = new MainAreaWidget({ content });
+  const tab = new MainAreaWidget({ content, toolbar: new RowsToolbar() });
   tab.addClass('jp-hvd-tab');
   tab.id = `jupyter-hvd:${session.path}`;
   tab.title.icon = convertIcon;
@@ -88,7 +99,7 @@ export function createTab(
   tab.title.closable = true;
   const name = (): void => {
     tab.title.label = trans.__('%1 → Horovod', PathExt.basename(session.path));
-    tab.title.caption = trans.__('How %1 trains with Horovod', session.path);
+    tab.title.caption = trans.__('Changes that make %1 train with Horovod', session.path);
   };
   name();
   session.notebook.context.pathChanged.connect(name);
@@ -99,9 +110,13 @@ export function createTab(
       ? Toolbar.createSpacerItem()
       : id === COUNTER
         ? new Counter(context)
-        : id === CommandIDs.toggleWrap
-          ? new Toggle(commands, id)
-          : new CommandToolbarButton({ commands, id });
+        : id === LAYOUT
+          ? new LayoutSelect(context)
+          : id === CommandIDs.toggleWrap
+            ? new Toggle(commands, id)
+            : id in ARROWS
+              ? new CommandToolbarButton({ commands, id, icon: ARROWS[id], label: '' })
+              : new CommandToolbarButton({ commands, id });
   TOOLBAR.forEach((id, i) => tab.toolbar.addItem(id || `spacer ${i}`, item(id)));
   const update = (): void => {
     context.search.refresh();

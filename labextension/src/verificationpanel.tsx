@@ -160,7 +160,7 @@ export function VerificationPanel(): JSX.Element {
             void commands.execute(CommandIDs.verify, { ranks: workers, confirmed: true })
           }
         >
-          {trans.__('Copy all of it and verify')}
+          {trans.__('Copy all files and verify')}
         </button>
       )}
     </div>

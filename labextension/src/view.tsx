@@ -9,6 +9,7 @@ import React, {
 } from 'react';
 
 import { CostPanel } from './costpanel';
+import { Change } from './conversion';
 import { IViewContext, useSignal, useView, ViewContext } from './context';
 import { DecisionTree } from './decisiontree';
 import { DiagnosticList } from './findings';
@@ -44,8 +45,13 @@ export class ConversionView extends ReactWidget {
   /** Move the focus to the next change, or to the one before. */
   focusChange(step: 1 | -1): void {
     const { model } = this.session;
-    const change = model?.neighbour(step);
-    const box = change && this._context.boxes.get(model!.keyOf(change));
+    const boxOf = (change: Change): HTMLInputElement | undefined =>
+      this._context.boxes.get(model!.keyOf(change));
+    // Cells that were looked at are closed, with their changes.
+    const next = model
+      ?.choicesFrom(step)
+      .find(change => boxOf(change)?.checkVisibility() ?? false);
+    const box = next && boxOf(next);
     box?.focus(); // which visits the change
     box?.scrollIntoView({ block: 'center' });
   }
@@ -133,11 +139,13 @@ function Panel(props: {
 /** So many sections fill the screen; they are there before the others, of which there may be hundreds. */
 const SCREENFUL = 8;
 
-/** Pixels: from so many on, both texts stand side by side. */
+/** Pixels: from so many on, both texts stand side by side, where the user has chosen no layout. */
 const WIDE = 900;
 
 function Sections(): JSX.Element {
-  const { session } = useView();
+  const { session, settings } = useView();
+  useSignal(settings.changed);
+  const { layout } = settings;
   const model = session.model!;
   const sections = useMemo(() => model.sections(), [model]);
   const [whole, setWhole] = useState(false);
@@ -161,7 +169,7 @@ function Sections(): JSX.Element {
               key={model.cells[section.index].id}
               index={section.index}
               isFirst={i < 2}
-              isWide={isWide}
+              isWide={layout === 'auto' ? isWide : layout === 'split'}
             />
           ) : (
             <FoldSection

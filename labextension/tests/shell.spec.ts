@@ -1,4 +1,4 @@
-import { runCommand } from '../src/shell';
+import { runCommand, runCommandIn } from '../src/shell';
 
 describe('runCommand', () => {
   it.each([
@@ -19,4 +19,19 @@ describe('runCommand', () => {
       expect(runCommand(name, 2)).toBeNull();
     }
   );
+});
+
+describe('runCommandIn', () => {
+  it('names the folder and the program', () => {
+    expect(runCommandIn('a net.ipynb', 2, '')).toBe(
+      `cd "$JUPYTER_SERVER_ROOT" && jupyter hvd run 'a net.ipynb' -n 2`
+    );
+    expect(runCommandIn("my nets/it's/a.ipynb", 3, '/my env/bin/jupyter-hvd')).toBe(
+      `cd "$JUPYTER_SERVER_ROOT"'/my nets/it'\\''s' && '/my env/bin/jupyter-hvd' run a.ipynb -n 3`
+    );
+  });
+
+  it('types no keys of a folder', () => {
+    expect(runCommandIn('a\nid\n/b.ipynb', 2, '')).toBeNull();
+  });
 });

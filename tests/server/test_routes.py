@@ -35,6 +35,12 @@ async def post(jp_fetch: Any, route: str, body: Any, **kwargs: Any) -> Any:
     return json.loads(response.body)
 
 
+async def test_the_page_knows_the_command_for_terminals(jp_serverapp):
+    command = jp_serverapp.web_app.settings["page_config_data"]["jupyterHvdCommand"]
+    run = subprocess.run([command, "--version"], capture_output=True, text=True, env={}, check=True)
+    assert "jupyter" in run.stdout
+
+
 async def test_convert_answers_as_documented(jp_fetch, notebook):
     answer = await post(jp_fetch, "convert", {"notebook": notebook})
     assert answer["status"] == "converted"

@@ -56,7 +56,7 @@ function Taking({ advice }: { advice: IAdvice }): JSX.Element {
         type="button"
         className={`jp-mod-styled ${isChecked ? 'jp-mod-warn' : 'jp-mod-accept'}`}
         title={trans.__(
-          'Put it into the cell, where both programs give the same on random values'
+          'Replace the code in the cell if both programs agree on random inputs'
         )}
         disabled={!model.isLive || (model.accepting !== null && !isChecked)}
         onClick={() => (isChecked ? model.cancel() : model.accept(advice.way))}
@@ -64,10 +64,10 @@ function Taking({ advice }: { advice: IAdvice }): JSX.Element {
         {isChecked ? trans.__('Cancel') : trans.__('Accept')}
       </button>
       <p role="status">
-        {isChecked && trans.__('Both programs are run on random values…')}
+        {isChecked && trans.__('Running both programs on random inputs…')}
         {taken &&
           trans.__(
-            'In the cell now, equal on %1 random inputs (to %2 of the largest entry): value %3 → %4, gradient %5 → %6 operations. Run the cell to go on with it; undo takes it back.',
+            'Replaced. Same result on %1 random inputs (difference at most %2 of the largest entry): value %3 → %4, gradient %5 → %6 operations. Run the cell to use it.',
             taken.draws,
             taken.difference.toExponential(0),
             count(taken.value[0]),

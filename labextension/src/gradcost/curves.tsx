@@ -128,12 +128,12 @@ function Histories({ history }: { history: IHistory }): JSX.Element | null {
         rule={at}
         height={HEIGHT}
         label={trans.__(
-          'Numbers kept between turns over %1, both axes logarithmic',
+          'Values stored between iterations over %1, both axes logarithmic',
           size
         )}
       />
       <figcaption>
-        {trans.__('Numbers kept between turns, for their reverse:')}{' '}
+        {trans.__('Values stored between iterations for the reverse pass:')}{' '}
         {kinds
           .map(([kind, name, letter]) =>
             trans.__('%1 %2 %3', letter, count(history[kind][here]), name)
@@ -203,7 +203,7 @@ function Times(props: { curve: ICurve; times: ITimes }): JSX.Element {
         label={trans.__('Measured times over %1, both axes logarithmic', size)}
       />
       <figcaption>
-        {trans.__('Shortest calls on %1 in %2:', times.device, times.dtype)}{' '}
+        {trans.__('Shortest times on %1 in %2:', times.device, times.dtype)}{' '}
         {kinds.map(([, name, growth]) => sayGrowth(name, size, growth, trans)).join(', ')}
         {trans.__('; dashed, the operations in proportion.')}
       </figcaption>
@@ -219,7 +219,7 @@ function sayGrowth(
 ): string {
   return growth
     ? trans.__('%1 ∝ %2^%3 from %4 on', name, size, growth.exponent, growth.since)
-    : trans.__('%1 like no power of %2', name, size);
+    : trans.__('%1: no power law in %2', name, size);
 }
 
 /** What can stand on a logarithmic axis. */

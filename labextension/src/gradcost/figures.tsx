@@ -95,7 +95,7 @@ export function Figures({ report }: { report: IReport }): JSX.Element {
             {hasLoops && (
               <th
                 scope="col"
-                title={trans.__('Those of them that loops keep between iterations')}
+                title={trans.__('Those that loops store between iterations')}
               >
                 {trans.__('in loops')}
               </th>

@@ -74,7 +74,7 @@ export function sayState(state: LinkState, trans: TranslationBundle): string {
   return {
     live: '',
     connecting: trans.__('Waiting for the kernel…'),
-    none: trans.__('These are the saved figures: the notebook has no kernel.'),
+    none: trans.__('Saved results. Start a kernel and run the cell to update them.'),
     gone: trans.__('The kernel was restarted. Run the cell again to continue.')
   }[state];
 }

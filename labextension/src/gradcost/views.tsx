@@ -33,9 +33,7 @@ function OneView(props: { name: ViewName; report: IReport }): JSX.Element {
     <details onToggle={open}>
       <summary title={about}>{title}</summary>
       <p role="status">
-        {isMaking
-          ? trans.__('The kernel is asked…')
-          : shown && trans.__('At %1.', shown.at)}{' '}
+        {isMaking ? trans.__('Computing…') : shown && trans.__('At %1.', shown.at)}{' '}
         {isOld && !isMaking && (
           <button type="button" disabled={!model.isLive} onClick={() => model.view(name)}>
             {trans.__('Show at the sizes above')}

@@ -1,0 +1,62 @@
+import { expect, Page } from '@playwright/test';
+
+import { test } from './fixtures';
+import { Lab, notebook } from './lab';
+import { FITTED, IMPORTS } from './notebooks';
+
+/** From an input to the next paint, in ms: the longest of the events of one interaction, as the browser reports them. */
+async function toNextPaint(page: Page, act: () => Promise<unknown>): Promise<number> {
+  await page.evaluate(() => {
+    const seen = window as unknown as { hvdEvents: number[] };
+    seen.hvdEvents = [];
+    new PerformanceObserver(list => {
+      seen.hvdEvents.push(...list.getEntries().map(({ duration }) => duration));
+    }).observe({ type: 'event', durationThreshold: 16 } as PerformanceObserverInit);
+  });
+  await act();
+  return page.evaluate(async () => {
+    // The browser tells of an event some frames behind it.
+    await new Promise(resolve => setTimeout(resolve, 1000));
+    return Math.max(0, ...(window as unknown as { hvdEvents: number[] }).hvdEvents);
+  });
+}
+
+test('300 cells with 290 changes: from each input to the next paint', async ({
+  page,
+  request
+}) => {
+  const steps = Array.from(
+    { length: 290 },
+    (_, i) => `result_${i} = ${i}\nprint("step ${i}", result_${i})`
+  );
+  const content = notebook(
+    IMPORTS,
+    ...FITTED.cells.slice(1).map(cell => cell.source),
+    ...steps
+  );
+  const lab = await Lab.open(page, request, 'responses.ipynb', content);
+  await lab.convert();
+  await lab.diff
+    .getByRole('region', { name: 'Cell 294', exact: true })
+    .waitFor({ state: 'attached' });
+  const tree = lab.diff.locator('.jp-hvd-decisions');
+  const filter = tree.getByRole('searchbox', { name: 'Filter the changes' });
+  const output = tree.getByRole('listitem').filter({ hasText: 'Output once' });
+  const boxes = lab.diff.locator('.jp-hvd-accept:enabled');
+  const layout = page.getByRole('combobox', { name: 'Layout of the diff' });
+  const actions: [name: string, act: () => Promise<unknown>][] = [
+    ['next change', () => page.getByRole('button', { name: 'Next Change' }).click()],
+    ['reject', () => page.keyboard.press('Space')],
+    ['filter', () => filter.pressSequentially('print')],
+    ['unfold', () => output.locator('summary').click()],
+    ['fold', () => output.locator('summary').click()],
+    ['reject 290', () => output.getByRole('checkbox').first().click()],
+    ['side by side', () => layout.selectOption('Side by side')],
+    ['unified', () => layout.selectOption('Unified')]
+  ];
+  for (const [name, act] of actions) {
+    console.log(`${name}: ${(await toNextPaint(page, act)).toFixed(0)} ms`);
+  }
+  await expect(boxes.first()).toBeVisible();
+  await layout.selectOption('Fit to width');
+});
