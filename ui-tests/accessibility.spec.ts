@@ -57,6 +57,17 @@ test('the diff at 200 % zoom is one column, and nothing is cut off', async ({
   await lab.convert();
   await lab.execute('application:toggle-left-area');
   await page.emulateMedia({ forcedColors: 'active' });
+  const signs = (selector: string): Promise<string> =>
+    lab.diff
+      .locator(selector)
+      .first()
+      .evaluate(node => getComputedStyle(node, '::before').content);
+  expect(await signs('.cm-merge-b .cm-changedLineGutter'), 'additions').toBe('"+"');
+  expect(await signs('.cm-merge-a .cm-changedLineGutter'), 'deletions').toBe('"−"');
+  await expect(lab.diff.locator('.cm-merge-b .cm-changedText').first()).toHaveCSS(
+    'text-decoration-line',
+    'underline'
+  );
   await picture(page, 'forced-colours');
   // Zoom halves what the page has for its width.
   await page.setViewportSize({ width: 720, height: 450 });

@@ -210,7 +210,7 @@ test('measure over a size: a curve beside the operations, with its exponent', as
     timeout: 60_000
   });
   await expect(
-    panel.getByText(/Shortest times on .*: value .*, gradient .*; dashed/)
+    panel.getByText(/Shortest times on .*: value\b.*, gradient\b.*; dashed/)
   ).toBeVisible();
   await expect(panel.getByRole('button', { name: 'Measure over n again' })).toBeEnabled();
   await picture(page, 'sweep', panel);

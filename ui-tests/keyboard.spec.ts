@@ -75,6 +75,56 @@ test('the diff by keyboard alone: open, leave, read a rule, choose, apply, undo'
   await expect.poll(() => lab.sources()).toEqual(before);
 });
 
+test('the toolbar by arrow keys, in rows where the tab is narrow', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(page, request, 'keys-toolbar.ipynb', CLASSIFIER);
+  await lab.convert();
+  await page.setViewportSize({ width: 720, height: 450 });
+  const toolbar = page.getByRole('toolbar', { name: 'Conversion' });
+  const items = toolbar.locator('.jp-Toolbar-item:not(.jp-Toolbar-spacer)');
+  const lies = async (): Promise<boolean> => {
+    const below = (await lab.diff.boundingBox())!.y;
+    const boxes = await items.evaluateAll(nodes =>
+      nodes.map(node => node.getBoundingClientRect().toJSON() as DOMRect)
+    );
+    return boxes.every(({ right, bottom }) => right <= 720 && bottom <= below + 1);
+  };
+  await expect.poll(lies, { message: 'nothing is cut off' }).toBe(true);
+
+  await lab.diff.getByRole('radio').first().focus();
+  await page.keyboard.press('Shift+Tab');
+  const reached = new Set<string>();
+  for (const key of ['ArrowLeft', 'ArrowRight']) {
+    for (let i = 0; i < (await items.count()); i++) {
+      const name = await page.evaluate(() => {
+        const focused = document.activeElement!;
+        const item = focused.closest<HTMLElement>('.jp-Toolbar-item');
+        return item?.dataset.jpItemName ?? focused.tagName;
+      });
+      reached.add(name);
+      await page.keyboard.press(key);
+    }
+  }
+  expect([...reached].sort()).toEqual(
+    [
+      'jupyter-hvd:accept-all',
+      'jupyter-hvd:apply',
+      'jupyter-hvd:export-script',
+      'jupyter-hvd:leave-all',
+      'jupyter-hvd:next-change',
+      'jupyter-hvd:previous-change',
+      'jupyter-hvd:refresh',
+      'jupyter-hvd:save-copy',
+      'jupyter-hvd:toggle-wrap',
+      'jupyter-hvd:verify',
+      'layout'
+    ].sort()
+  );
+  await page.setViewportSize({ width: 1440, height: 900 });
+});
+
 test('gradient cost by keyboard alone: open, move, choose, measure, accept', async ({
   page,
   request

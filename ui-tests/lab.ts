@@ -223,6 +223,11 @@ export class Lab {
     return this.page.locator('.jp-hvd-Conversion:visible');
   }
 
+  /** What has the focus in the tab of the diff. */
+  get focused(): Locator {
+    return this.page.locator('.jp-hvd-tab:visible :focus');
+  }
+
   /** A cell of the diff, scrolled to. */
   async cell(number: number): Promise<Locator> {
     const cell = this.diff.getByRole('region', { name: `Cell ${number}`, exact: true });

@@ -44,6 +44,7 @@ test('300 cells with 290 changes: from each input to the next paint', async ({
   const output = tree.getByRole('listitem').filter({ hasText: 'Output once' });
   const boxes = lab.diff.locator('.jp-hvd-accept:enabled');
   const layout = page.getByRole('combobox', { name: 'Layout of the diff' });
+  const first = await lab.cell(1);
   const actions: [name: string, act: () => Promise<unknown>][] = [
     ['next change', () => page.getByRole('button', { name: 'Next Change' }).click()],
     ['reject', () => page.keyboard.press('Space')],
@@ -51,12 +52,16 @@ test('300 cells with 290 changes: from each input to the next paint', async ({
     ['unfold', () => output.locator('summary').click()],
     ['fold', () => output.locator('summary').click()],
     ['reject 290', () => output.getByRole('checkbox').first().click()],
-    ['side by side', () => layout.selectOption('Side by side')],
-    ['unified', () => layout.selectOption('Unified')]
+    ['viewed', () => first.getByRole('checkbox', { name: 'Viewed' }).click()],
+    ['unviewed', () => first.getByRole('checkbox', { name: 'Viewed' }).click()],
+    ['mode', () => lab.diff.getByRole('radio').first().click()],
+    ['unified', () => layout.press('ArrowDown')],
+    ['side by side', () => layout.press('ArrowDown')]
   ];
   for (const [name, act] of actions) {
     console.log(`${name}: ${(await toNextPaint(page, act)).toFixed(0)} ms`);
   }
+  await expect(layout).toHaveValue('split');
   await expect(boxes.first()).toBeVisible();
   await layout.selectOption('Fit to width');
 });

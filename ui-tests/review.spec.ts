@@ -208,15 +208,14 @@ test('applied: how to run it, and undo after other edits', async ({ page, reques
     "jupyter hvd run 'run it.ipynb' -n 2"
   );
   await picture(page, 'run');
-  expect(
-    await page.evaluate(() => document.activeElement?.closest('.jp-hvd-tab') !== null),
-    'the keyboard stays in the tab'
-  ).toBe(true);
+  await expect(lab.focused, 'the keyboard stays in the tab').not.toHaveCount(0);
 
   await lab.setSource(0, '# Other words');
   await expect(lab.diff.getByText('The diff is up to date')).toBeVisible();
   await lab.diff.getByRole('button', { name: 'Undo' }).click();
   await expect.poll(() => lab.sources()).toEqual(['# Other words', ...before.slice(1)]);
+  await expect(lab.diff.getByText('jhvd.start_shared()')).toBeVisible();
+  await expect(lab.focused, 'here, too').not.toHaveCount(0);
 });
 
 test('a layout that is chosen goes before the width', async ({ page, request }) => {

@@ -1,5 +1,6 @@
 import { ReactWidget } from '@jupyterlab/apputils';
 import React, {
+  memo,
   startTransition,
   useEffect,
   useLayoutEffect,
@@ -13,6 +14,7 @@ import { Change } from './conversion';
 import { IViewContext, useSignal, useView, ViewContext } from './context';
 import { DecisionTree } from './decisiontree';
 import { DiagnosticList } from './findings';
+import { ConversionModel } from './model';
 import { ErrorBar, Failure, NoticeBar } from './notices';
 import { OptionsPanel } from './optionspanel';
 import { CellSection, FoldSection } from './sections';
@@ -86,7 +88,7 @@ function Conversion(): JSX.Element {
       <div className="jp-hvd-columns">
         <section className="jp-hvd-main" aria-label={trans.__('Changes to the notebook')}>
           <Summary />
-          <Sections />
+          <Sections model={model} />
         </section>
         <aside className="jp-hvd-side" aria-label={trans.__('Findings and estimates')}>
           {diagnostics.length > 0 && (
@@ -142,11 +144,11 @@ const SCREENFUL = 8;
 /** Pixels: from so many on, both texts stand side by side, where the user has chosen no layout. */
 const WIDE = 900;
 
-function Sections(): JSX.Element {
-  const { session, settings } = useView();
+/** The cells of a conversion: hundreds of them, which are rendered again where the conversion is another one. */
+const Sections = memo(function ({ model }: { model: ConversionModel }): JSX.Element {
+  const { settings } = useView();
   useSignal(settings.changed);
   const { layout } = settings;
-  const model = session.model!;
   const sections = useMemo(() => model.sections(), [model]);
   const [whole, setWhole] = useState(false);
   const [isWide, setWide] = useState(false);
@@ -181,4 +183,4 @@ function Sections(): JSX.Element {
         )}
     </div>
   );
-}
+});
