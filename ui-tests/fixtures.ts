@@ -53,6 +53,10 @@ async function close(page: Page): Promise<void> {
     for (const widget of [...(app?.shell.widgets('main') ?? [])]) {
       widget.dispose();
     }
+    // The folder that is shown may be a test's own, which goes.
+    if (app?.commands.hasCommand('filebrowser:go-to-path')) {
+      await app.commands.execute('filebrowser:go-to-path', { path: '/' });
+    }
     if (document.body.dataset.jpThemeLight === 'false') {
       await app.commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' });
     }
