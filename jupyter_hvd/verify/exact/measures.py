@@ -1,7 +1,8 @@
 """What is stored of arrays: a projection and a norm of each, and a number for each row of a batch.
 
 Projections are linear, so that the mean of several is the projection of the mean. NumPy computes them: most arrays of a step are
-small, and an operation of TensorFlow takes longer to start than all of this.
+small, and an operation of TensorFlow takes longer to start than all of this. `einsum` computes in the calling thread; threads of
+a linear algebra library would wait for work beside those of TensorFlow, and take the processors from them.
 """
 
 from __future__ import annotations
@@ -48,10 +49,14 @@ def measure(part: Part) -> tuple[float, float]:
     if indices:
         # How rows are divided among entries of a sparse gradient must not matter, so they are summed before the norm is taken.
         along = np.cos(1.3 * indices[0] + 0.5).astype(flat.dtype)
-        flat = (along @ flat)[np.newaxis]
-        return float((flat @ across)[0]), float(np.linalg.norm(flat))
+        flat = np.einsum("i,ij->j", along, flat)[np.newaxis]
+        return float(np.einsum("ij,j->i", flat, across)[0]), norm(flat)
     along = weights(rows, 1.3, 0.5, single)
-    return float(along @ (flat @ across)), float(np.linalg.norm(flat))
+    return float(np.sum(along * np.einsum("ij,j->i", flat, across), dtype=np.float64)), norm(flat)
+
+
+def norm(flat: NDArray[Any]) -> float:
+    return math.sqrt(np.sum(np.einsum("ij,ij->i", flat, flat), dtype=np.float64))
 
 
 def row_projections(parts: Sequence[Any]) -> Numbers:
@@ -62,5 +67,5 @@ def row_projections(parts: Sequence[Any]) -> Numbers:
 
 def rows_of(part: NDArray[Any]) -> Numbers:
     rows = part.reshape(len(part), math.prod(part.shape[1:])).astype(np.float64)
-    projected: Numbers = rows @ weights(rows.shape[1], 0.7, 0.3, False)
+    projected: Numbers = np.einsum("ij,j->i", rows, weights(rows.shape[1], 0.7, 0.3, False))
     return projected

@@ -692,7 +692,8 @@ def values_of(variable: Any) -> Part:
 
 
 def array_of(part: Any) -> NDArray[Any]:
-    return np.asarray(part.numpy() if hasattr(part, "numpy") else part)
+    """What a tensor holds now; not a copy where it lies in this process's memory."""
+    return np.asarray(part)
 
 
 def draws_random_numbers(layer: Any) -> bool:
