@@ -43,7 +43,7 @@ def measure(part: Part) -> tuple[float, float]:
         values = values.real + 2.0 * values.imag
     single = values.dtype != np.float64
     rows = len(values) if values.ndim else 1
-    flat = values.astype(np.float32 if single else np.float64, copy=False)
+    flat: NDArray[Any] = values.astype(np.float32 if single else np.float64, copy=False)
     flat = flat.reshape(rows, math.prod(values.shape[1:]))
     across = weights(flat.shape[1], 0.7, 0.0, single)
     if indices:
