@@ -2,7 +2,7 @@ import { expect } from '@playwright/test';
 
 import { test } from './fixtures';
 import { Lab, notebook, picture } from './lab';
-import { CLASSIFIER, FITTED, IMPORTS } from './notebooks';
+import { CLASSIFIER, FITTED, MANY_CHANGES } from './notebooks';
 
 test('the mode is chosen in sight, and says what it means for batch, rate and steps', async ({
   page,
@@ -83,16 +83,7 @@ test('480 changes of 300 cells are some decisions, filtered by text, cell and ru
   page,
   request
 }) => {
-  const steps = Array.from(
-    { length: 290 },
-    (_, i) => `result_${i} = ${i}\nprint("step ${i}", result_${i})`
-  );
-  const content = notebook(
-    IMPORTS,
-    ...FITTED.cells.slice(1).map(c => c.source),
-    ...steps
-  );
-  const lab = await Lab.open(page, request, 'many.ipynb', content);
+  const lab = await Lab.open(page, request, 'many.ipynb', MANY_CHANGES);
   await lab.convert();
   const tree = lab.diff.locator('.jp-hvd-decisions');
   const output = tree.getByRole('checkbox', { name: 'Output once', exact: true });

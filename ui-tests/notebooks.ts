@@ -56,6 +56,16 @@ export const FITTED = notebook(
   'model.compile(optimizer, loss_object)\nmodel.fit(dataset, epochs=4)'
 );
 
+/** A notebook of some 300 cells, 290 of which print. */
+export const MANY_CHANGES = notebook(
+  IMPORTS,
+  ...FITTED.cells.slice(1).map(cell => cell.source),
+  ...Array.from(
+    { length: 290 },
+    (_, i) => `result_${i} = ${i}\nprint("step ${i}", result_${i})`
+  )
+);
+
 /** Distributed already, in another way. */
 export const DISTRIBUTED = notebook(
   '# Two machines',

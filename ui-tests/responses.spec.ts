@@ -1,8 +1,8 @@
 import { expect, Page } from '@playwright/test';
 
 import { test } from './fixtures';
-import { Lab, notebook } from './lab';
-import { FITTED, IMPORTS } from './notebooks';
+import { Lab } from './lab';
+import { MANY_CHANGES } from './notebooks';
 
 /** From an input to the next paint, in ms: the longest of the events of one interaction, as the browser reports them. */
 async function toNextPaint(page: Page, act: () => Promise<unknown>): Promise<number> {
@@ -25,16 +25,7 @@ test('300 cells with 290 changes: from each input to the next paint', async ({
   page,
   request
 }) => {
-  const steps = Array.from(
-    { length: 290 },
-    (_, i) => `result_${i} = ${i}\nprint("step ${i}", result_${i})`
-  );
-  const content = notebook(
-    IMPORTS,
-    ...FITTED.cells.slice(1).map(cell => cell.source),
-    ...steps
-  );
-  const lab = await Lab.open(page, request, 'responses.ipynb', content);
+  const lab = await Lab.open(page, request, 'responses.ipynb', MANY_CHANGES);
   await lab.convert();
   await lab.diff
     .getByRole('region', { name: 'Cell 294', exact: true })
