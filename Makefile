@@ -16,7 +16,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 # Bytecode is kept, whatever the shell says: the tests start hundreds of short processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-# What `verify` found is kept here, by all that it depends on, and which tests of `make check` passed; LEDGER= runs everything again.
+# What `verify` found is kept here, by all that it depends on, and which tests passed, by what they depend on; LEDGER= runs all again.
 LEDGER ?= $(CURDIR)/.ledger
 export JUPYTER_HVD_LEDGER = $(LEDGER)
 # CPU seconds for the tests of `make check`: of more that have changed, it runs a selection from every file; CHECK_SECONDS= runs all.
@@ -110,7 +110,7 @@ test-pythons: env
 
 # Three workers on two cores: what starts processes waits for them now and then.
 test-python: env env-tf215
-	scripts/run_tests $(BIN)/pytest -q --numprocesses=3 --dist=loadgroup --no-loadscope-reorder
+	scripts/run_tests $(BIN)/pytest -q --numprocesses=3 --dist=loadgroup --no-loadscope-reorder $(if $(LEDGER),--unless-passed=$(LEDGER)/tests.json)
 
 # What `make test` leaves out for its length, and every program on every Keras.
 test-thorough: env env-tf215 env-tf218

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import grimp
 import pytest
 
 from . import unchanged
@@ -30,6 +31,15 @@ def depends(test: str, on: str) -> bool:
         ("tensor/test_theorems.py", "tests/tensor/test_front.py", False),
         ("tensor/test_theorems.py", "jupyter_hvd/convert/conversion.py", False),
         ("convert/test_cli.py", "jupyter_hvd/tensor/ssa/simplify.py", True),  # it runs commands
+        ("exact/test_exact.py", "jupyter_hvd/rules/tensorflow_horovod/learning_rate.py", True),
+        (
+            "exact/test_exact.py",
+            "jupyter_hvd/tensor/ssa/simplify.py",
+            False,
+        ),  # it says nothing of it
+        ("distribute/test_faults.py", "jupyter_hvd/session/cluster.py", True),
+        ("distribute/test_faults.py", "jupyter_hvd/gradcost/report.py", False),
+        ("test_platforms.py", "jupyter_hvd/tensor/ssa/simplify.py", True),
         ("test_documentation.py", "README.md", True),
         ("test_documentation.py", "jupyter_hvd/tensor/ssa/simplify.py", True),  # it runs blocks
         ("convert/test_house.py", "jupyter_hvd/analysis/flow.py", True),  # it reads the folder
@@ -39,6 +49,15 @@ def depends(test: str, on: str) -> bool:
 def test_what_a_test_depends_on(test: str, on: str, expected: bool) -> None:
     assert (unchanged.ROOT / on).exists()
     assert depends(test, on) is expected
+
+
+def test_nothing_else_leads_to_the_tensor_language() -> None:
+    """So a test that starts processes and does not speak of it depends on none of its modules."""
+    found = grimp.build_graph(unchanged.PACKAGE)
+    for package in unchanged.TENSOR:
+        for module in (package, *found.find_descendants(package)):
+            importers = found.find_modules_that_directly_import(module)
+            assert not importers & unchanged.outside_tensor(), module
 
 
 def test_any_of_these_changes_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +79,12 @@ def items(*names: str) -> list[Any]:
 
 
 def run(
-    kept: Path, given: list[Any], failing: str = "", status: int = 0, limit: float | None = None
+    kept: Path,
+    given: list[Any],
+    failing: str = "",
+    status: int = 0,
+    limit: float | None = None,
+    skipping: str = "none",
 ) -> tuple[list[str], int]:
     """The tests that are run, each for a second, and the exit status."""
     plugin, left = Unchanged(kept, True, limit), [*given]
@@ -70,7 +94,10 @@ def run(
         for when in ("setup", "call", "teardown"):
             failed = when == "call" and item.nodeid.endswith(f"::{failing}")
             spent = [(SECONDS, 1.0)] if when == "teardown" else []
-            report: Any = SimpleNamespace(nodeid=item.nodeid, failed=failed, user_properties=spent)
+            skipped = when == "setup" and item.nodeid.endswith(f"::{skipping}")
+            report: Any = SimpleNamespace(
+                nodeid=item.nodeid, passed=not failed and not skipped, user_properties=spent
+            )
             plugin.pytest_runtest_logreport(report)
     session: Any = SimpleNamespace(exitstatus=status)
     plugin.pytest_sessionfinish(session)
@@ -87,6 +114,15 @@ def test_what_passed_is_left_out_and_what_failed_is_not(
     monkeypatch.setattr(unchanged, "installed", lambda: ("another version",))
     assert run(kept, given, failing="a", status=1) == (["a", "b", "c"], 1)
     assert run(kept, given) == (["a"], 0)
+
+
+def test_what_was_skipped_is_not_left_out(tmp_path: Path) -> None:
+    kept = tmp_path / "tests.json"
+    run(
+        kept, items("a", "b"), skipping="b"
+    )  # a program is missing, which may be installed next time
+    assert run(kept, items("a", "b"))[0] == ["b"]
+    assert run(kept, items("a", "b"))[0] == []
 
 
 def test_no_tests_at_all_is_a_fault(tmp_path: Path) -> None:

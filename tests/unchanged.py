@@ -7,7 +7,9 @@ and those that failed, always run.
 A test depends on its own file and those of tests that this imports; on the modules of `jupyter_hvd` that they
 import, and what these import in turn, lazily too (`grimp`); on the files that lie beside those; on the folders that
 its strings name; on `pyproject.toml` and on what is installed. What starts processes, or names the package in a
-string, or executes text, depends on the whole of it. `make check` is run so; CI and `make test` run everything.
+string, or executes text, depends on the whole of it; but on the tensor language and its panel only where the test's text
+speaks of them: the rest of the package reaches them by the few modules of `TO_TENSOR` alone. `make check` and `make test` are
+run so; CI runs everything.
 """
 
 from __future__ import annotations
@@ -35,6 +37,15 @@ PACKAGE = "jupyter_hvd"
 LEFT_OUT = {PACKAGE, "tests", "node_modules", "build", "dist", "lib"}
 #: What `jupyter_hvd` itself gives comes from there (its `__getattr__`).
 GIVEN = f"{PACKAGE}.convert"
+#: The modules that import the tensor language and its panel from outside, by what the text of a test that runs them says.
+TO_TENSOR = {
+    f"{PACKAGE}.tensor_magics": r"\btensor\b|\bgrad\b|jax|gradcost",
+    f"{PACKAGE}.cli.certify": r"\bcertify\b",
+    f"{PACKAGE}.cli.device_profile": r"\bdevice.profile\b",
+}
+TENSOR = (f"{PACKAGE}.tensor", f"{PACKAGE}.gradcost")
+#: They import those: the command line, and `%load_ext jupyter_hvd`.
+LEADING = (f"{PACKAGE}.cli", f"{PACKAGE}.magics")
 #: Modules, fixtures and functions that start processes, or run commands or code of any kind.
 STARTS = {"subprocess", "multiprocessing", "nbclient", "jupyter_client", "ipyparallel"}
 STARTS |= {"hvd", "hvd_here", "hvd_process", "jp_fetch", "jp_serverapp"}
@@ -44,7 +55,7 @@ STARTS |= {"run_path", "run_module", "import_module", "run_cell"}
 def key(file: Path) -> str:
     """A hash of all that the tests of a file depend on."""
     always = (ROOT / "pyproject.toml", ROOT / "yarn.lock", TESTS / "conftest.py")
-    paths = {*always, *dependencies(file)}
+    paths = {*always, *ROOT.glob("requirements/*.txt"), *dependencies(file)}
     parts = [f"{path.relative_to(ROOT)} {content(path)}" for path in sorted(paths)]
     return hashlib.sha256("\n".join([*parts, *installed()]).encode()).hexdigest()
 
@@ -87,26 +98,43 @@ class Read:
         return Read(path)
 
     def __init__(self, path: Path) -> None:
-        nodes = [*ast.walk(ast.parse(path.read_bytes()))]
+        text = path.read_text()
+        nodes = [*ast.walk(ast.parse(text))]
         names, texts = {*imported(nodes)}, {*strings(nodes)}
         own = {x for x in names if x.partition(".")[0] == PACKAGE}
         self.modules = {x for x in own if x in graph().modules and x != PACKAGE}
         for module in {*self.modules}:  # a test may read the files of a package
-            self.modules |= graph().find_descendants(module)
+            self.modules |= graph().find_descendants(module) - TO_TENSOR.keys()
         if any(x.rpartition(".")[0] == PACKAGE and x not in graph().modules for x in own):
             self.modules.add(GIVEN)
         words = {x.partition(".")[0] for x in names - own} | {*used(nodes)} | texts
         whole = any(x.partition("/")[0] == PACKAGE for x in texts) or is_whole(nodes)
         if whole or words & STARTS:
-            self.modules |= graph().modules
+            self.modules |= outside_tensor()
+        if any(x in upstream(frozenset(self.modules)) for x in LEADING):
+            self.modules |= spoken_of(text)
         self.data = {x for text in texts for x in named(path.parent, text)}
         if "exec" in words:
             written = "\n".join([*texts, *(x.read_text() for x in self.data if x.suffix == ".md")])
             self.modules |= mentioned(written)
-        self.helpers = [x for name in names - own for x in helper(path, name)]
+        # Every test depends on that of all tests; what its fixtures start, the tests that use them say.
+        helpers = (x for name in names - own for x in helper(path, name))
+        self.helpers = [x for x in helpers if x != TESTS / "conftest.py"]
 
 
 Nodes = Sequence[ast.AST]
+
+
+def spoken_of(text: str) -> set[str]:
+    """The modules of `TO_TENSOR` that a text speaks of."""
+    return {module for module, words in TO_TENSOR.items() if re.search(words, text)}
+
+
+@cache
+def outside_tensor() -> frozenset[str]:
+    """All modules but those of the tensor language and those that lead to it."""
+    within = {x for package in TENSOR for x in graph().find_descendants(package)}
+    return frozenset(graph().modules - within - {*TENSOR, *TO_TENSOR})
 
 
 def mentioned(text: str) -> frozenset[str]:
@@ -149,7 +177,8 @@ def strings(nodes: Nodes) -> Iterator[str]:
 def helper(path: Path, name: str) -> list[Path]:
     """Files of tests by the name of a module."""
     stem = name.partition(".")[0]
-    places = {path.parent, TESTS, TESTS / "tensor", TESTS / "generated"}
+    others = set() if stem == "conftest" else {TESTS / "tensor", TESTS / "generated"}
+    places = {path.parent, TESTS, *others}
     return [x for place in places if (x := place / f"{stem}.py").exists()]
 
 
@@ -171,7 +200,12 @@ def named(folder: Path, text: str) -> frozenset[Path]:
 
 @cache
 def graph() -> Any:
-    return grimp.build_graph(PACKAGE)
+    """What imports what, without the imports of `TO_TENSOR`: a test depends on these where its text speaks of them."""
+    found = grimp.build_graph(PACKAGE)
+    for module in TO_TENSOR:
+        for importer in found.find_modules_that_directly_import(module):
+            found.remove_import(importer=importer, imported=module)
+    return found
 
 
 @cache
@@ -256,6 +290,8 @@ class Unchanged:
         self.seconds: dict[str, float] = {}
         #: How many tests that have changed are left for the next run, and their CPU seconds.
         self.postponed = (0, 0.0)
+        #: How many passed and have not changed since.
+        self.unchanged = 0
 
     def key(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
@@ -271,8 +307,11 @@ class Unchanged:
         if not collection_path.is_relative_to(TESTS) or collection_path.suffix != ".py":
             return None
         file = str(collection_path.relative_to(ROOT))
-        known = file in self.complete
-        return True if known and self.complete[file] == self.file_key(file) else None
+        if self.complete.get(file) != self.file_key(file):
+            return None
+        noted = sum(x.partition("::")[0] == file for x in self.before)
+        self.unchanged += noted
+        return True
 
     def file_key(self, file: str) -> str:
         """The key of a file's tests as far as the command line selects them."""
@@ -297,6 +336,7 @@ class Unchanged:
         chosen = known if self.limit is None else affordable(known, self.limit)
         postponed = known.keys() - chosen
         self.postponed = (len(postponed), sum(known[x] for x in postponed))
+        self.unchanged += len(unchanged)
         left = [x for x in items if x.nodeid in unchanged or x.nodeid in postponed]
         if left:
             config.hook.pytest_deselected(items=left)
@@ -313,7 +353,7 @@ class Unchanged:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         ran = self.outcomes.get(report.nodeid, True)
-        self.outcomes[report.nodeid] = ran and not report.failed
+        self.outcomes[report.nodeid] = ran and report.passed
         self.key(report.nodeid)  # as it is now
         for name, value in report.user_properties:
             if name == SECONDS:
@@ -322,7 +362,9 @@ class Unchanged:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if not self.writes:
-            session.config.workeroutput.update(postponed=self.postponed, collected=self.collected)
+            session.config.workeroutput.update(
+                postponed=self.postponed, unchanged=self.unchanged, collected=self.collected
+            )
             return
         passed = {
             x: Passed(self.key(x), round(self.seconds.get(x, 0.0), 3))
@@ -344,9 +386,14 @@ class Unchanged:
         """Workers collect and select alike, so any of them may say what it left out."""
         output = getattr(node, "workeroutput", {})
         self.postponed = output.get("postponed", self.postponed)
+        self.unchanged = output.get("unchanged", self.unchanged)
         self.collected = output.get("collected", self.collected)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.unchanged:
+            terminalreporter.write_line(
+                f"{self.unchanged} tests left out: they passed, and nothing they depend on has changed. LEDGER= runs all."
+            )
         count, seconds = self.postponed
         if count:
             terminalreporter.write_line(
