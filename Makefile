@@ -126,9 +126,13 @@ test-distribute: env
 accept: env
 	ACCEPT=1 $(BIN)/pytest -q tests/convert/test_expected.py
 
+# Folders and files whose words are checked.
+PROSE = jupyter_hvd src style ui-tests tests docs benchmarks examples scripts schema Makefile README.md CONTRIBUTING.md CHANGELOG.md
+
 lint: env lint-ts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell $(PROSE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

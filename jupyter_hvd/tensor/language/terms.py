@@ -606,7 +606,7 @@ def _substituted_in_loop(
 
 def uniquify(e: Term, taken: Iterable[str] = ()) -> Term:
     """Rename bound variables and indices so that none is bound twice or hides a free one ("no
-    re-use of names", Fig. 7).
+    reuse of names", Fig. 7).
     """
     used = NamesInUse({*taken, *e.variables, *e.names})
 
