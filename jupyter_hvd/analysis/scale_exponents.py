@@ -25,7 +25,9 @@ from .values import ValueAnalysis
 
 #: Reasons that only say that a value is handed on.
 HANDED_ON = (SETS, PASSES, "calls it")
-CoercionKind = Literal["sink", "operand", "constant", "remainder", "repeated", "rest", "read"]
+CoercionKind = Literal[
+    "sink", "operand", "constant", "dividend", "remainder", "repeated", "rest", "read"
+]
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Coercion:
     """An expression to multiply by N ** power; of a factor that is `repeated`, to raise to the power N ** power; of the `rest`
     of such a factor, the difference to 1.
 
-    What is `read` holds the value of one process on any number of ranks.
+    What is `read` holds the value of one process on any number of ranks. A `dividend` stands for the constant that it is divided
+    by: `steps * N // 3`, since 3 // N is not 3 / N.
 
     Attributes:
         is_whole: the expression is a whole number, and must stay one.
@@ -221,6 +224,9 @@ class ScaleAnalysis:
     def _of_constants(self) -> Iterator[Coercion]:
         for constant, power, causes in self._solved.scaled:
             if not self._is_left_alone(constant, power):
+                if power == -1 and (dividend := self._dividend(constant.node)) is not None:
+                    yield self._coercion(dividend, -power, "dividend", self._told(causes))
+                    continue
                 modulus = self._modulus(constant)
                 kind: CoercionKind = "constant" if modulus is None else "remainder"
                 text = self.module.text(modulus) if modulus is not None else ""
@@ -238,6 +244,22 @@ class ScaleAnalysis:
 
     def _is_of_program(self, call: cst.Call) -> bool:
         return bool(self.values.kinds(call.func) & {Kind.FUNCTION, Kind.CLASS})
+
+    def _dividend(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """What is divided by a constant, or by a product of it; None in a mean, which divides by the steps that were taken."""
+        means = {mean.place for mean in self._inference.found.means}
+        parent = self.module.parent(node)
+        while isinstance(parent, cst.BinaryOperation):
+            match parent:
+                case cst.BinaryOperation(
+                    operator=cst.Divide() | cst.FloorDivide(), left=left, right=right
+                ):
+                    return left if right is node and parent not in means else None
+                case cst.BinaryOperation(operator=cst.Multiply()):
+                    node, parent = parent, self.module.parent(parent)
+                case _:
+                    return None
+        return None
 
     def _modulus(self, constant: Constant) -> cst.BaseExpression | None:
         """The `p` of `step % p == r`, of a constant r."""

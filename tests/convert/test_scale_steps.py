@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -424,9 +425,11 @@ def test_an_attribute_that_counts_steps_is_read_as_it_is_added_to():
     [
         (
             "0.05 * s / 6 if s < 9 else 0.05 * 8 / s",
-            "0.05 * s / max(1, 6 // hvd.size()) if s < max(1, 9 // hvd.size()) else (0.05 * 8 / hvd.size()) / s",
+            "0.05 * s * hvd.size() / 6 if s < max(1, 9 // hvd.size()) else (0.05 * 8 / hvd.size()) / s",
         ),
-        ("0.05 * s / 500", "0.05 * s / max(1, 500 // hvd.size())"),
+        ("0.05 * s / 500", "0.05 * s * hvd.size() / 500"),
+        ("0.05 * s / (2 * 250)", "0.05 * s * hvd.size() / (2 * 250)"),
+        ("0.05 * 0.5 ** (s // 3)", "0.05 * 0.5 ** (s * hvd.size() // 3)"),
     ],
 )
 def test_a_number_in_a_ratio_has_the_unit_of_the_other(formula: str, scaled: str):
@@ -434,6 +437,31 @@ def test_a_number_in_a_ratio_has_the_unit_of_the_other(formula: str, scaled: str
     code = convert_source(source, options=OPTIONS).code
     made = next(line.strip() for line in code.splitlines() if "rate = 0" in line)
     assert made == f"rate = {scaled}"
+
+
+@pytest.mark.parametrize("part", ["n // 2", "int(n / 3)", "3 * n // 4", "max(1, n // 5)"])
+def test_a_part_of_an_epoch_has_as_many_examples_on_any_number_of_ranks(part: str):
+    """2 // 4 is not 2 / 4: a rounded divisor made the warm-up of half an epoch a quarter of one, on four ranks."""
+    source = f"""{MODEL}
+B = 16
+n = len(x) // B
+warm = {part}
+s = tf.keras.optimizers.schedules.CosineDecay(0.1, 3 * n, warmup_steps=warm)
+m.compile(tf.keras.optimizers.SGD(s), 'mse')
+m.fit(x, y, batch_size=B)
+"""
+    code = convert_source(source, options=OPTIONS).code
+    definitions = [line for line in code.splitlines() if line.startswith(("n = ", "warm = "))]
+    given = next(line for line in code.splitlines() if line.startswith("s = "))
+    handed = given.partition("warmup_steps=")[2].removesuffix(")")
+
+    def warm_up(size: int) -> int:
+        scope = {"x": range(960), "B": 16 * size, "hvd": SimpleNamespace(size=lambda: size)}
+        exec("\n".join(definitions), scope)
+        return eval(handed, scope)
+
+    whole = warm_up(1)
+    assert all(abs(warm_up(size) - whole) < size for size in (2, 3, 4, 6))
 
 
 def test_rows_compared_with_a_batch_stay():

@@ -16,11 +16,12 @@ class ScaleSteps(Rule):
     """Convert the numbers that count steps, or go by them, where batches grow with the number of ranks.
 
     An epoch has an N-th of the steps. So a number of steps that the program writes down is divided: in `steps_per_epoch`, in the
-    range of a loop, in `if step % 100 == 0`, as a warm-up or a patience that is counted in steps. Each is found by its unit: at the
-    same number of examples seen, a number is N ** k times that of one process, with k = -1 for steps and 0 for epochs, evaluations
-    and ratios; `jupyter hvd explain` shows them. A number is divided once, where it is defined. Where a library takes a number in
-    another unit, it is converted there: a schedule is asked for the step of one process. What is multiplied once a step,
-    `epsilon *= 0.99`, is raised to the power of N.
+    range of a loop, in `if step % 100 == 0`, as a warm-up or a patience that is counted in steps. What is divided by such a number
+    is multiplied instead, `step * N / 500`, which needs no rounding. Each is found by its unit: at the same number of examples
+    seen, a number is N ** k times that of one process, with k = -1 for steps and 0 for epochs, evaluations and ratios;
+    `jupyter hvd explain` shows them. A number is divided once, where it is defined. Where a library takes a number in another unit,
+    it is converted there: a schedule is asked for the step of one process. What is multiplied once a step, `epsilon *= 0.99`, is
+    raised to the power of N.
 
     What has no unit that can be told is left alone, with a note.
     """
@@ -56,7 +57,7 @@ class ScaleSteps(Rule):
 
                     def on_train_batch_end(self, batch, logs=None):
                         self.step += 1
-                        self.model.optimizer.learning_rate = 0.01 * min(1.0, self.step / max(1, 500 // hvd.size()))
+                        self.model.optimizer.learning_rate = 0.01 * min(1.0, self.step * hvd.size() / 500)
 
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
                 model.compile(tf.keras.optimizers.Adam(), loss='mse')
