@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from .authentication import TOKEN_VARIABLE, ClientHandshake, ServerHandshake, take_token
 from .peer_users import is_own
-from .rank_location import cpu_seconds, unknown_whereabouts, whereabouts
+from .rank_location import cpu_seconds, queued_seconds, unknown_whereabouts, whereabouts
 
 #: Where the kernel listens, for the processes of a job: `host:port`.
 ADDRESS_VARIABLE = "JUPYTER_HVD_LIFELINE"
@@ -257,8 +257,15 @@ class LifelineClient:
             self._connection.sendall(encode(message))
 
     def position(self) -> dict[str, Any]:
-        """Where this process is, as `whereabouts` says, and for how many seconds it has computed, in "cpu"."""
-        return {"cpu": time.process_time() - cpu_seconds(self.busy_threads), **_place()}
+        """Where this process is, as `whereabouts` says.
+
+        And for how many seconds it has computed, "cpu", and had no processor to compute or to hear of other ranks, "queued".
+        """
+        return {
+            "cpu": time.process_time() - cpu_seconds(self.busy_threads),
+            "queued": queued_seconds({str(os.getpid()), *self.busy_threads}),
+            **_place(),
+        }
 
     def wait_for(self, key: str) -> Any:
         """What the kernel says about `key`, as soon as it does."""

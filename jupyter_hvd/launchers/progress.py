@@ -73,6 +73,7 @@ class Progress:
 
     def __init__(self, ranks: Collection[int], now: float) -> None:
         self.seen: dict[int, tuple[Position, float, float]] = {}
+        self._queued: dict[int, float] = {}
         self._heard = dict.fromkeys(ranks, now)
         self._idle_since: dict[int, float] = {}
 
@@ -84,6 +85,7 @@ class Progress:
         """Take in where a rank says that it is, and how much it has computed."""
         place = position_of(told)
         cpu, clock = float(told["cpu"]), float(told["time"])
+        queued = float(told.get("queued", 0.0))
         if rank in self.seen:
             before, cpu_before, then = self.seen[rank]
             if clock == then:
@@ -94,14 +96,17 @@ class Progress:
             if place != before or cpu - cpu_before > IDLE_SHARE * (clock - then):
                 self._idle_since.pop(rank, None)
             else:
-                self._idle_since.setdefault(rank, then)
+                # While it waits for a processor it is not idle: what it waits for may be there.
+                starved = min(clock - then, queued - self._queued[rank])
+                self._idle_since[rank] = self._idle_since.get(rank, then) + starved
+        self._queued[rank] = queued
         self.seen[rank], self._heard[rank] = (place, cpu, clock), now
 
     def place(self, rank: int) -> Position | None:
         return self.seen[rank][0] if rank in self.seen else None
 
     def idle(self, rank: int) -> float:
-        """For how many seconds a rank has computed nothing, in one place; by its own clock."""
+        """For how many seconds a rank has computed nothing, in one place, and waited for no processor; by its own clock."""
         if rank not in self._idle_since:
             return 0.0
         return self.seen[rank][2] - self._idle_since[rank]

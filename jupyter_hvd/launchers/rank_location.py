@@ -136,3 +136,12 @@ def cpu_seconds(threads: Set[str]) -> float:
             fields = Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()
             ticks += int(fields[11]) + int(fields[12])  # in the user's code and in the system's
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def queued_seconds(threads: Set[str]) -> float:
+    """How long some threads of this process were ready to run and had no processor; 0 where the system does not say."""
+    waited = 0
+    for thread in threads:
+        with suppress(OSError, ValueError, IndexError):
+            waited += int(Path(f"/proc/self/task/{thread}/schedstat").read_text().split()[1])
+    return waited / 1e9

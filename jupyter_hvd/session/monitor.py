@@ -118,6 +118,7 @@ class CallMonitor:
         self._started = now
         self._travel = dict.fromkeys(ranks, size * len(ranks) / SLOWEST)
         self._first_error: float | None = None
+        self._last_answer = now
         self._stall: Stall | None = None
         self._stall_told = now
         self._progress = Progress(ranks, now)
@@ -138,6 +139,7 @@ class CallMonitor:
 
     def answer(self, rank: int, future: Any, now: float) -> None:
         self.open.discard(rank)
+        self._last_answer = now
         try:
             reply = future.result()
         except Exception as error:
@@ -163,7 +165,7 @@ class CallMonitor:
             return "timeout"
         if self._first_error is not None and now - self._first_error > GRACE:
             return "error"
-        if self.replies and self.open and self._is_deadlock():
+        if self.replies and self.open and self._is_deadlock(now - self._last_answer):
             return "deadlock"
         if self.unanswered():
             return "unanswered"
@@ -209,16 +211,21 @@ class CallMonitor:
             self._stall = None
             self._show(WentOn(waited))
 
-    def _is_deadlock(self) -> bool:
-        """Whether all that still run wait in an operation that those who have finished take no part in."""
+    def _is_deadlock(self, alone: float) -> bool:
+        """Whether all that still run wait in an operation that those who have finished take no part in.
+
+        Args:
+            alone: for how many seconds nobody has finished. Who has waited long for the last one may just be hearing of it.
+        """
 
         def waits(rank: int) -> bool:
             place, patience = self._progress.place(rank), STALL_SECONDS - 1
             if place is None:
                 return False
+            waited = min(alone, self.idle(rank))
             # What runs in TensorFlow need not be a collective operation: it is given longer.
-            return (place.in_horovod and self.idle(rank) >= patience) or (
-                place.in_tensorflow and self.idle(rank) >= 2 * patience
+            return (place.in_horovod and waited >= patience) or (
+                place.in_tensorflow and waited >= 2 * patience
             )
 
         return all(waits(rank) for rank in self.open)

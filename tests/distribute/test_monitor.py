@@ -25,15 +25,24 @@ class Scene:
         self.waiting = CallMonitor(7, {0, 1}, self.shown.append, None, size, now=0.0)
         self.now = 0.0
         self.cpu = [0.0, 0.0]
+        self.queued = 0.0
 
-    def play(self, seconds: int, *places: dict[str, Any] | None, busy: float = 0.0) -> str | None:
+    def play(
+        self,
+        seconds: int,
+        *places: dict[str, Any] | None,
+        busy: float = 0.0,
+        queued: float = 0.0,
+    ) -> str | None:
         """Let some seconds pass with the ranks in some places, None for one that is silent; why it was stopped."""
         for _ in range(seconds):
             self.now += 1
+            self.queued += queued
             for rank, place in enumerate(places):
                 self.cpu[rank] += busy
                 if place is not None and rank in self.waiting.open:
                     told = {"call": 7, "cpu": self.cpu[rank], "time": 1000 + self.now, **place}
+                    told["queued"] = self.queued
                     self.waiting.see(rank, told, self.now)
             self.waiting.tell_stall(self.now)
             reason = self.waiting.reason_to_stop(self.now, None)
@@ -76,7 +85,15 @@ def test_a_rank_in_a_collective_that_the_others_have_left_waits_for_ever() -> No
     scene = Scene()
     assert scene.play(20, ALLREDUCE, LOOP) is None  # rank 1 may still come
     scene.answer(1)
+    assert scene.play(3, ALLREDUCE, None) is None  # what rank 1 did last may be on its way
     assert scene.play(1, ALLREDUCE, None) == "deadlock"
+
+
+def test_a_rank_that_waits_for_a_processor_waits_for_nobody() -> None:
+    scene = Scene()
+    scene.answer(1)
+    assert scene.play(60, ALLREDUCE, None, queued=1.5) is None
+    assert scene.play(10, ALLREDUCE, None, queued=0.5) == "deadlock"  # it hears, half of the time
 
 
 @pytest.mark.parametrize("busy", [0.5, 1.0])
