@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import textwrap
+import time
 import uuid
 from pathlib import Path
 
@@ -14,6 +18,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_hvd.launchers.base import JOB_VARIABLE
 from jupyter_hvd.launchers.job import Program, run_single
+from jupyter_hvd.launchers.placement_reports import follow
 from jupyter_hvd.launchers.processes import end_processes
 from jupyter_hvd.launchers.reaper import private_folder
 
@@ -288,3 +293,42 @@ def test_a_single_run_that_takes_too_long(tmp_path: Path) -> None:
         result, _ = run_single(Program(path, path), folder, timeout=3)
     assert result.code == 124
     assert "3 s" in result.report
+
+
+def test_all_that_a_process_has_written_is_passed_on_however_slowly() -> None:
+    source = "import sys; sys.stdout.write('first\\n' + 'x' * 2**18 + '\\nlast')"
+    process = subprocess.Popen(
+        [sys.executable, "-c", source], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    lines: list[str] = []
+
+    def pass_on(_: str, line: str) -> None:
+        time.sleep(1.2)
+        lines.append(line)
+
+    assert follow(process, pass_on) == 0
+    assert (lines[0], len(lines[1]), lines[2]) == ("first", 2**18, "last")
+
+
+def test_a_child_that_holds_the_output_open_is_not_waited_for() -> None:
+    source = "import os, time; print('parent', flush=True); os.fork() or time.sleep(60)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", source], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    lines: list[str] = []
+    began = time.monotonic()
+    assert follow(process, lambda _, line: lines.append(line)) == 0
+    assert lines == ["parent"]
+    assert time.monotonic() - began < 30, "the child sleeps for a minute"
+
+
+def test_a_placement_ends_while_a_thread_of_it_writes() -> None:
+    """Python 3.13's own end aborts then: `could not acquire lock for <_io.BufferedWriter name='<stdout>'>`."""
+    source = (
+        "import sys, threading, time\n"
+        "from jupyter_hvd.launchers.placement_reports import leave\n"
+        "def write():\n    while True:\n        sys.stdout.write('x' * 2**16)\n"
+        "threading.Thread(target=write, daemon=True).start()\ntime.sleep(1)\nleave(0)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE)
+    assert process.wait(60) == 0  # nobody reads: the pipe is full, and its writer holds the lock

@@ -27,7 +27,7 @@ from .lifeline import FIRST_LINE, LifelineClient, decode, encode, keep_alive
 from .mpi import OF_MPI, mpirun_command, mpirun_environment
 from .peer_users import is_own
 from .placement import GRACE, OF_THIS_HOST, check_others, read_orders
-from .placement_reports import LONGEST_LINE, Reports
+from .placement_reports import LONGEST_LINE, Reports, leave
 
 #: By what Horovod's ranks agree, and sum.
 BY_MPI = {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}
@@ -208,7 +208,7 @@ class MpiPlacement:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        leave(main())
     except LaunchError as error:
         Reports().say({"rank": None, "stream": "stderr", "text": str(error)})
-        sys.exit(1)
+        leave(1)

@@ -31,7 +31,7 @@ from .base import Orders
 from .host_checks import CHECK_VARIABLE, Reach, check_hosts
 from .hosts import Host, LaunchError, address_of, interface_towards, is_local
 from .lifeline import ADDRESS_VARIABLE, LifelineClient
-from .placement_reports import Reports, follow
+from .placement_reports import Reports, follow, leave
 from .rendezvous import Rendezvous
 
 #: Never a question on a terminal that nobody sees; a host whose key is not known is refused. One that has gone
@@ -184,7 +184,7 @@ class Placement:
                 self._ended.wait(0.5)  # so that a signal is heard
         self._end_all()
         for thread in threads:
-            thread.join(1)
+            thread.join()
         return int(self._failed())
 
     def _is_over(self) -> bool:
@@ -232,7 +232,7 @@ class Placement:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        leave(main())
     except LaunchError as error:
         Reports().say({"rank": None, "stream": "stderr", "text": str(error)})
-        sys.exit(1)
+        leave(1)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 #: A line that is longer is reported in pieces.
 LONGEST_LINE = 2**20
+#: Seconds without a word after which a process that has ended has written all; its children may hold its output open.
+LAST_WORDS = 1.0
+#: Seconds for that to be passed on, where the machine is slow or a child writes on.
+LATE_WORDS = 10.0
 
 
 class Reports:
@@ -43,7 +48,7 @@ def follow(process: subprocess.Popen[bytes], pass_on: Callable[[str, str], None]
 
     def pump(name: str) -> None:
         with suppress(OSError, ValueError):
-            for line in lines_of(streams[name]):
+            for line in lines_of(streams[name], lambda: process.poll() is not None):
                 pass_on(name, line.decode(errors="replace"))
 
     pumps = [threading.Thread(target=pump, args=(name,), daemon=True) for name in streams]
@@ -51,14 +56,30 @@ def follow(process: subprocess.Popen[bytes], pass_on: Callable[[str, str], None]
         each.start()
     code = process.wait()
     for each in pumps:
-        each.join(1)  # a child of the process may hold its output open
+        each.join(LATE_WORDS)
     return code if code >= 0 else 128 - code
 
 
-def lines_of(stream: IO[bytes]) -> Iterator[bytes]:
-    """The lines of a stream as they come; what a carriage return ends is one, too: progress shows at once."""
+def leave(code: int) -> NoReturn:
+    """End this process, whatever its threads do: Python's own end aborts where one of them is writing."""
+    os._exit(code)
+
+
+def lines_of(stream: IO[bytes], has_ended: Callable[[], bool]) -> Iterator[bytes]:
+    """The lines of a process's stream as they come; what a carriage return ends is one, too: progress shows at once.
+
+    Args:
+        has_ended: whether the process has ended. A child of it may hold the stream open.
+    """
     rest = b""
-    while data := os.read(stream.fileno(), 2**16):
+    while True:
+        if not select.select([stream], [], [], LAST_WORDS)[0]:
+            if has_ended():
+                break
+            continue
+        data = os.read(stream.fileno(), 2**16)
+        if not data:
+            break
         *lines, rest = re.split(rb"\r?\n|\r(?!\n)", rest + data)
         yield from lines
         if len(rest) > LONGEST_LINE:
