@@ -502,6 +502,11 @@ class ScaleInference:
                 for size in (a, b):
                     if text(size) in (text(c), text(d)):
                         return self.scale(size).value
+        bounds = [_without_sign(bound) for bound in (lower, upper)]
+        if whole and all(isinstance(bound, cst.Integer) for bound in bounds):
+            for bound in bounds:
+                self.sink(bound, whole, "cuts at so many")
+            return whole
         return None
 
     def _of_entry(self, node: cst.Subscript, key: str) -> Scale:
@@ -589,7 +594,12 @@ class ScaleInference:
         return replace(sized, value=value, items=())
 
     def _is_mean(self, quotient: cst.BinaryOperation) -> bool:
-        """Whether what a loop sums is divided by a number that is no unit, such as 60 or 1000: `total / 4`."""
+        """Whether what a loop sums is divided by a number that is no unit, such as 60 or 1000: `total / 4`.
+
+        Or the sum of a list's last entries by their number: `sum(losses[-4:]) / 4`.
+        """
+        if self._sums_last(quotient.left, quotient.right):
+            return True
         count = number_of(quotient.right) if isinstance(quotient.right, cst.Integer) else None
         if count is None or count < 2 or count in UNITS or not isinstance(quotient.left, cst.Name):
             return False
@@ -597,6 +607,19 @@ class ScaleInference:
             isinstance(each, Binding) and each.adds and number_of(each.value) is None
             for each in self._reaching(quotient.left)
         )
+
+    def _sums_last(self, node: cst.BaseExpression, count: cst.BaseExpression) -> bool:
+        """Whether an expression is `sum(losses[-count:])`."""
+        match node:
+            case cst.Call(args=[cst.Arg(value=cst.Subscript(slice=[cut]))]):
+                name = self._values.qualified(node.func)
+                match cut.slice:
+                    case cst.Slice(
+                        lower=cst.UnaryOperation(operator=cst.Minus(), expression=last), upper=None
+                    ):
+                        same = self._module.text(last) == self._module.text(count)
+                        return same and name in ("builtins.sum", "math.fsum", "numpy.sum")
+        return False
 
     def agree(
         self,
@@ -771,6 +794,13 @@ def _key(scale: Scale) -> object:
         id(scale.element),
         scale.length is None,
     )
+
+
+def _without_sign(node: cst.BaseExpression) -> cst.BaseExpression:
+    match node:
+        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+            return inner
+    return node
 
 
 def _is_string_literal(node: cst.BaseExpression) -> bool:

@@ -67,6 +67,8 @@ class WholeNumbers:
         match definition:
             case Binding(value=value, path=()):
                 return self.is_whole(value)
+            case Binding(value=cst.Tuple(elements=elements), path=(int(place),)):  # `a, b = 1, 0.5`
+                return place < len(elements) and self.is_whole(elements[place].value)
             case Binding(value=cst.Call() as call, path=path):
                 name = self._values.qualified(call.func)
                 if path == (ELEMENT,):

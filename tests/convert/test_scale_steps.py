@@ -464,6 +464,50 @@ m.fit(x, y, batch_size=B)
     assert all(abs(warm_up(size) - whole) < size for size in (2, 3, 4, 6))
 
 
+@pytest.mark.parametrize(
+    ("line", "scaled"),
+    [
+        (
+            "late = np.mean(losses[-20:]) > np.mean(losses[-40:-20])",
+            "late = np.mean(losses[-max(1, 20 // hvd.size()):]) > "
+            "np.mean(losses[-max(1, 40 // hvd.size()):-max(1, 20 // hvd.size())])",
+        ),
+        (
+            "mean = sum(losses[-20:]) / 20",
+            "mean = sum(losses[-max(1, 20 // hvd.size()):]) / max(1, 20 // hvd.size())",
+        ),
+        ("some = losses[4:8]", "some = losses[max(1, 4 // hvd.size()):max(1, 8 // hvd.size())]"),
+        ("before = losses[-2]", "before = losses[-2]"),
+        ("first = x[100:200]", "first = x[100:200]"),
+    ],
+)
+def test_entries_of_a_list_that_grows_by_steps_are_counted_in_steps(line: str, scaled: str):
+    source = steps("losses.append(float(loss))", before="losses = []", after=line)
+    assert f"    {scaled}\n" in convert_source(source, options=OPTIONS).code
+
+
+@pytest.mark.parametrize("numbers", ["B = 16\nrate = 0.5", "B, rate = 16, 0.5"])
+@pytest.mark.parametrize("full", ["pos + B > len(x)", "pos > len(x) - B"])
+def test_the_position_of_a_row_and_a_batch_are_counted_in_rows(numbers: str, full: str):
+    """However the batch is set, what the next rows are compared with stays."""
+    source = f"""{MODEL}
+{numbers}
+o = tf.keras.optimizers.SGD(0.1)
+pos = 0
+for step in range(90):
+    if {full}:
+        pos = 0
+    a, b = x[pos:pos + B], y[pos:pos + B]
+    pos += B
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((m(a) - b) ** 2)
+    o.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+"""
+    code = convert_source(source, options=OPTIONS).code
+    assert f"    if {full}:\n" in code
+    assert "16 * hvd.size()" in code
+
+
 def test_rows_compared_with_a_batch_stay():
     """A number of rows, and how many a batch has, are both rows."""
     source = (
