@@ -240,7 +240,11 @@ class ScaleAnalysis:
         if isinstance(parent, cst.Arg):
             call = self.module.parent(parent)
             return isinstance(call, cst.Call) and self._is_of_program(call)
-        return isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, cst.Modulo)
+        if not isinstance(parent, cst.BinaryOperation):
+            return False
+        # `if total % 4 == 0: train(batch)` in a loop that counts no steps trains on larger batches less often.
+        is_period = isinstance(parent.operator, cst.Modulo)
+        return is_period and not self._inference.frequencies.counts_accumulation(parent)
 
     def _is_of_program(self, call: cst.Call) -> bool:
         return bool(self.values.kinds(call.func) & {Kind.FUNCTION, Kind.CLASS})

@@ -486,6 +486,26 @@ def test_entries_of_a_list_that_grows_by_steps_are_counted_in_steps(line: str, s
     assert f"    {scaled}\n" in convert_source(source, options=OPTIONS).code
 
 
+def test_a_loop_that_counts_no_steps_trains_less_often():
+    """A batch drawn at every fourth turn of an environment is N times as large at every (4 N)-th."""
+    source = f"""{MODEL}
+o = tf.keras.optimizers.SGD(0.1)
+total, buffer = 0, []
+for episode in range(5):
+    for t in range(40):
+        buffer.append(np.random.rand(4))
+        total += 1
+        if len(buffer) >= 64 and total % 4 == 0:
+            a = np.array(buffer)[np.random.choice(len(buffer), 64)]
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(m(a) ** 2)
+            o.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+        if total % 100 == 0:
+            print(total)
+"""
+    assert edits(source) == ["if len(buffer) >= 64 and total % (4 * hvd.size()) == 0:"]
+
+
 @pytest.mark.parametrize("numbers", ["B = 16\nrate = 0.5", "B, rate = 16, 0.5"])
 @pytest.mark.parametrize("full", ["pos + B > len(x)", "pos > len(x) - B"])
 def test_the_position_of_a_row_and_a_batch_are_counted_in_rows(numbers: str, full: str):
