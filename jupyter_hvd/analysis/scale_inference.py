@@ -150,8 +150,16 @@ class ScaleInference:
             scale = replace(scale, element=replace(element, length=rows))
         return scale
 
+    def _has_edited_operand(self, node: cst.BaseExpression) -> bool:
+        """Whether another edit changes a number in an expression: the size of a batch in `2000 // 40`."""
+        return isinstance(node, cst.BinaryOperation) and any(
+            operand in self.edited or self._has_edited_operand(operand)
+            for operand in (node.left, node.right)
+        )
+
     def _scale(self, node: cst.BaseExpression) -> Scale:
-        if is_constant(node) and not isinstance(node, cst.UnaryOperation):
+        is_signed = isinstance(node, cst.UnaryOperation)
+        if is_constant(node) and not is_signed and not self._has_edited_operand(node):
             return self._constant(node)
         match node:
             case cst.Name():

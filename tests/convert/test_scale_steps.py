@@ -486,6 +486,46 @@ def test_entries_of_a_list_that_grows_by_steps_are_counted_in_steps(line: str, s
     assert f"    {scaled}\n" in convert_source(source, options=OPTIONS).code
 
 
+@pytest.mark.parametrize("rows", ["960", "len(x)", "6 * 160"])
+def test_a_number_of_batches_is_divided_once(rows: str):
+    """By its batch, which is scaled where it stands, and not again."""
+    source = f"""{MODEL}
+o = tf.keras.optimizers.SGD(0.1)
+batches = {rows} // 16
+for epoch in range(9):
+    for k in range(batches):
+        a, b = x[k * 16:(k + 1) * 16], y[k * 16:(k + 1) * 16]
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((m(a) - b) ** 2)
+        o.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+"""
+    code = convert_source(source, options=OPTIONS).code
+    assert f"batches = {rows} // (16 * hvd.size())\n" in code
+    assert "for k in range(batches):" in code
+
+
+def test_a_batch_of_windows_has_as_many_rows_as_starts_are_drawn():
+    """Neither the length of a window nor that of the data, which are drawn as well."""
+    source = f"""{MODEL}
+data = np.random.randint(0, 50, 10000)
+o = tf.keras.optimizers.SGD(0.1)
+def batch():
+    starts = np.random.randint(0, len(data) - 33, (16,))
+    return np.stack([data[i:i + 32] for i in starts]), np.stack([data[i + 1:i + 33] for i in starts])
+for step in range(90):
+    a, b = batch()
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((m(a) - b) ** 2)
+    o.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+"""
+    expected = source.replace("(16,)", "(16 * hvd.size(),)")
+    expected = expected.replace("range(90)", "range(max(1, 90 // hvd.size()))")
+    code = convert_source(source, options=OPTIONS).code
+    lines = [line for line in code.splitlines() if line not in expected.splitlines()]
+    assert not [line for line in lines if "hvd.size()" in line and "SGD" not in line]
+    assert "(16 * hvd.size(),)" in code
+
+
 def test_a_loop_that_counts_no_steps_trains_less_often():
     """A batch drawn at every fourth turn of an environment is N times as large at every (4 N)-th."""
     source = f"""{MODEL}

@@ -24,6 +24,8 @@ _DRAWS: Mapping[str, tuple[int, str]] = {
     "sample": (1, "k"),
     "choices": (2, "k"),
 }
+#: Functions that make one array of several, one row of each.
+_STACKING = frozenset({"stack", "array", "asarray", "vstack", "convert_to_tensor", "constant"})
 #: Functions through which a number of rows goes as it is, or as a bound of it.
 _BOUNDING = frozenset({"min", "int", "minimum"})
 
@@ -41,6 +43,8 @@ class RowSlices:
         sizes: dict[cst.BaseExpression, None] = {}
         counts: dict[cst.BaseExpression, None] = {}
         for node in nodes:
+            if self._is_row(node) or self._is_data(node):
+                continue
             if isinstance(node, cst.Subscript):
                 for element in node.slice[:1]:
                     if isinstance(element.slice, cst.Slice):
@@ -66,9 +70,29 @@ class RowSlices:
         if self.values.kinds(call.func.value) & {Role.DATASET, Role.MODEL, Kind.INSTANCE}:
             return None
         given = argument(call, name, place)
-        if given is None or isinstance(given.value, (cst.Tuple, cst.List)):
-            return None
-        return given.value
+        match given.value if given is not None else None:
+            case cst.Tuple(elements=[cst.Element(value=size)]):
+                return size
+            case None | cst.Tuple() | cst.List():
+                return None
+            case size:
+                return size
+
+    def _is_row(self, node: cst.CSTNode) -> bool:
+        """Whether a slice is one row of a batch: a window in `np.stack([data[i:i + 32] for i in starts])`."""
+        if not isinstance(node, cst.Subscript):
+            return False
+        around = self.module.enclosing(node, (cst.BaseComp, cst.BaseStatement))
+        holder = self.module.parent(around) if isinstance(around, cst.BaseComp) else None
+        call = self.module.parent(holder) if isinstance(holder, cst.Arg) else None
+        return isinstance(call, cst.Call) and method(call) in _STACKING
+
+    def _is_data(self, node: cst.CSTNode) -> bool:
+        """Whether numbers are drawn once, in no loop and no function: these are data, and no batch."""
+        if not isinstance(node, cst.Call) or method(node) not in _DRAWS:
+            return False
+        loop = self.module.enclosing(node, (cst.For, cst.While))
+        return loop is None and self.module.function_of(node) is None
 
     def _cut(
         self, cut: cst.Slice, start: cst.BaseExpression | None
