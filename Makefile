@@ -224,6 +224,7 @@ docs: env
 	$(BIN)/python -m jupyter_hvd.convert.documentation > docs/rules.md
 	$(BIN)/python scripts/kernels_page.py > docs/kernels.md
 	$(BIN)/python scripts/numpy_page.py > docs/numpy.md
+	$(BIN)/python scripts/modules_page.py > docs/modules.md
 
 # Packages
 

@@ -52,6 +52,7 @@ PAGES = {
         ("Where it runs", "docs/platforms"),
         ("Contributing", "CONTRIBUTING"),
         ("Architecture", "docs/architecture"),
+        ("Modules", "docs/modules"),
         ("The JSON form", "docs/json"),
         ("Glossary", "docs/glossary"),
         ("Changelog", "CHANGELOG"),

@@ -1,4 +1,4 @@
-"""Where the nodes of a module stand, and their scopes, as LibCST's providers find them: without walks that build it anew."""
+"""Positions and scopes of a module's nodes, as LibCST's providers find them, without rebuilding the tree."""
 
 from __future__ import annotations
 

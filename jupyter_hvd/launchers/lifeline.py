@@ -1,10 +1,10 @@
-"""Lifelines: one open connection from every process of a job to the notebook's kernel.
+"""Heartbeat connections: an open connection from every process of a job to the notebook's kernel.
 
-Its end tells each side, on whatever host, that the other has gone: a process whose
-kernel has died, SIGKILL included, ends itself and its children; a kernel whose rank
-has died knows at once. A few short messages travel on it that must get through
-while the rank computes: where the controller is, how far the start is, "interrupt", "abort", "where are you".
-Everything else goes through ipyparallel.
+When it closes, each side knows that the other is gone, on any host. A process whose kernel has
+died, by SIGKILL or otherwise, ends itself and its children; a kernel notices at once that a rank
+has died. The connection also carries the few short messages that must reach a rank while it
+computes: the controller's address, the progress of the start, "interrupt", "abort", "where are
+you". Everything else goes through ipyparallel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is told of a run on the ranks that did not go well. Pure: a run and the cells in, text out."""
+"""Reports of failed runs on the ranks. Pure functions from a run and the cells to text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which optimizers there are, which of them keep the rate of one process, and what goes by their rates."""
+"""The program's optimizers, which of them keep the rate of one process, and what depends on their rates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HVD601: rank 0 alone prints."""
+"""HVD601: print on rank 0 only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user is told: once for each layer, by rank 0."""
+"""Reports to the user: once for each layer, by rank 0."""
 
 from __future__ import annotations
 
