@@ -80,7 +80,7 @@ class CallGraph:
         return self._library.direct(self._resolver, call) or call
 
     def decided_by(self, call: cst.Call) -> cst.BaseExpression | None:
-        """What decides, in a call of a library's that runs one of several functions of the program, which that is."""
+        """The expression by which a library's call chooses one of several functions of the program."""
         return next(iter(self._library.branches(self._resolver, call)), None)
 
     def _run_by(self, call: cst.Call) -> Iterator[cst.CSTNode]:
@@ -107,7 +107,7 @@ class CallGraph:
     def starred_arguments(
         self, function: Function, param: cst.Param
     ) -> list[tuple[cst.BaseExpression, int]]:
-        """What calls pass behind a star, `step(*pair)`, and which element of it this parameter is."""
+        """The starred arguments of calls, `step(*pair)`, each with the index of this parameter's element."""
         found = []
         for _, direct, position in self._passing(function, param):
             stars = [place for place, arg in enumerate(direct.args) if arg.star == "*"]

@@ -59,12 +59,12 @@ class ClassHierarchy:
         return members
 
     def attributes(self, owner: cst.ClassDef, name: str) -> Iterator[Binding]:
-        """What the body of a class, or of one that it inherits from, binds a name to."""
+        """The values that the body of a class, or of a base class, binds a name to."""
         for cls in self.lineage(owner):
             yield from self._bindings_of(cls).get(name, ())
 
     def _bindings_of(self, cls: cst.ClassDef) -> dict[str, list[Binding]]:
-        """What the body of a class binds, by name; read once."""
+        """The bindings in the body of a class, by name; computed once."""
         bindings = self._bindings.get(cls)
         if bindings is None:
             bindings = self._bindings[cls] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""What a name is bound to: anywhere, and where it stands (its reaching definitions)."""
+"""The bindings of a name: all of them, and those that reach a use (reaching definitions)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Definitions:
         self._identities: dict[cst.Name, Identity] = {}
 
     def identity(self, node: cst.CSTNode) -> Identity:
-        """What two expressions share that are the same variable: its assignments; else the node itself.
+        """A key that expressions of the same variable share: its assignments; else the node itself.
 
         Without it a name that is bound fifty times in terms of itself, as layers are
         stacked, would be followed along every order of its bindings.
@@ -44,8 +44,9 @@ class Definitions:
         return found
 
     def assignments(self, name: cst.Name) -> frozenset[BaseAssignment]:
-        """What may bind a name, anywhere; of one that is a function's, or a class's, and bound anew, only what reaches the
-        place: `model = model(inputs)` calls the function, and what follows is the model.
+        """All bindings of a name; for a function or class that is bound again, only those that reach the use.
+
+        `model = model(inputs)` calls the function, and what follows is the model.
         """
         scope = self._module.scope(name)
         found = frozenset(scope[name.value]) if scope is not None else frozenset()
@@ -84,7 +85,7 @@ class Definitions:
         return [self._index.bound.get(node, node) for node in nodes]
 
     def of(self, name: cst.Name) -> list[Definition]:
-        """What a name may be bound to: by its `assignments`."""
+        """The values that a name may be bound to, by its `assignments`."""
         return self._of(self.assignments(name))
 
     def reaching(self, name: cst.Name) -> list[Definition]:

@@ -115,7 +115,7 @@ class ValueFlow:
         yield from self.added_to(name, path)
 
     def added_to(self, node: cst.CSTNode, path: Path) -> Iterator[Source]:
-        """What `append`, `insert` and `extend` add to the list that a name or an attribute means, at this part of the list."""
+        """The values that `append`, `insert` and `extend` add at this part of the list in a name or an attribute."""
         match node:
             case cst.Name(value=name) if path:
                 for call in self._index.filled.get(name, ()):
@@ -129,14 +129,14 @@ class ValueFlow:
                     yield _added(call, path)
 
     def passed(self, param: cst.Param) -> list[cst.BaseExpression]:
-        """What the calls of its function pass for a parameter."""
+        """The arguments that calls pass for a parameter."""
         function = self._module.owner(param)
         if function is None:
             return []
         return [value for _, value in self._calls.actual_arguments(function, param)]
 
     def _starred(self, param: cst.Param) -> list[tuple[cst.BaseExpression, int]]:
-        """What the calls of its function pass for a parameter behind a star, and which element of it."""
+        """The starred arguments that calls pass for a parameter, each with the element's index."""
         function = self._module.owner(param)
         return self._calls.starred_arguments(function, param) if function is not None else []
 
@@ -161,7 +161,7 @@ class ValueFlow:
     def _of_receiver(
         self, used: cst.BaseExpression, named: Sequence[tuple[cst.BaseExpression | None, T]]
     ) -> list[T]:
-        """What is said of the receivers that may be the one used here."""
+        """The results for all receivers that may be the one used here."""
         if not named:
             return []
         owners = self._classes_of(used)
@@ -207,8 +207,9 @@ class ValueFlow:
                 yield from self._through_library(call, callee.name, path)
 
     def held(self, node: cst.CSTNode, path: Path) -> Iterator[Source]:
-        """What an expression may be: what a container gives out by its methods, or has been set to hold, at this part, and
-        what a class gives its objects.
+        """The further values of an expression at this part.
+
+        These are values that a container's methods return or have stored, and those that a class gives its objects.
 
         It is no step of `predecessors`: whether ranks have the same is asked of all that is done to a container, not of this.
         """
@@ -243,7 +244,7 @@ class ValueFlow:
         return any(not made or isinstance(node, made) for node in nodes)
 
     def _through_library(self, call: cst.Call, name: str, path: Path) -> Iterator[Source]:
-        """What the library hands on: the elements of what it iterates over, or its argument as it is."""
+        """The values that the library passes on: the elements of its iterable, or its argument unchanged."""
         if not call.args:
             return
         if name == "builtins.next":
@@ -263,7 +264,7 @@ class ValueFlow:
                 yield args[0], path
 
     def unwrap_iteration(self, iterable: cst.BaseExpression) -> cst.BaseExpression:
-        """What `enumerate`, `iter`, `list` or a progress bar runs over, element by element."""
+        """The iterable inside `enumerate`, `iter`, `list` or a progress bar."""
         while isinstance(iterable, cst.Call) and iterable.args:
             name = self._resolver.qualified(iterable.func)
             if not is_iteration(name) or name == "builtins.zip":
@@ -352,7 +353,7 @@ _ITERATIONS = frozenset(
 
 
 def positional(call: cst.Call) -> list[cst.BaseExpression]:
-    """What is passed by position, one by one."""
+    """The positional arguments, one by one."""
     return [arg.value for arg in call.args if not arg.star and arg.keyword is None]
 
 
@@ -369,7 +370,7 @@ def _filled(call: cst.Call) -> cst.BaseExpression | None:
 
 
 def _added(call: cst.Call, path: Path) -> Source:
-    """What `append`, `insert` or `extend` adds to a list, at this part of the list."""
+    """The values that `append`, `insert` or `extend` adds at this part of a list."""
     extends = isinstance(call.func, cst.Attribute) and call.func.attr.value == "extend"
     return call.args[-1].value, path if extends else path[1:]
 

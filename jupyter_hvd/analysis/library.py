@@ -13,7 +13,7 @@ from .index import Index, Path
 
 
 class Kind(Enum):
-    """What kind of thing a value is, for Python; libraries have kinds of their own."""
+    """The kind of a value in Python; libraries define further kinds."""
 
     LIBRARY = auto()  # a module, class or function of a library, by its qualified name
     FUNCTION = auto()
@@ -46,19 +46,19 @@ UNKNOWN = Value(Kind.UNKNOWN)
 
 
 class Resolver(Protocol):
-    """Who answers what expressions hold."""
+    """Answers which values expressions may hold."""
 
     index: Index
 
     def of(self, expression: cst.CSTNode, path: Path = ()) -> frozenset[Value]:
-        """What the part `path` of an expression may hold."""
+        """The values that the part `path` of an expression may hold."""
 
     def qualified(self, expression: cst.CSTNode) -> str:
         """The canonical name of a library that an expression means, or ''."""
 
 
 class Library(Protocol):
-    """What is known of a library; names are canonical.
+    """Knowledge of a library; names are canonical.
 
     Attributes:
         call_methods: the methods of a class of the program that calling an instance runs.
@@ -79,7 +79,7 @@ class Library(Protocol):
         """The call that a method of the library's makes for the program, made of parts of this one; None where it makes none."""
 
     def branches(self, resolver: Resolver, call: cst.Call) -> tuple[cst.BaseExpression, ...]:
-        """What a function of the library's is given that runs one of several: what decides, then these functions; else none."""
+        """The arguments of a library function that chooses a function to run: the condition, then the functions; else none."""
 
     def handed_on(self, resolver: Resolver, call: cst.Call) -> cst.BaseExpression | None:
         """The argument that a method of the library's gives back, in another form; None where it gives something of its own."""
@@ -96,7 +96,7 @@ class Library(Protocol):
     def attribute(
         self, resolver: Resolver, receiver: Value, name: str, path: Path
     ) -> Iterable[Value] | None:
-        """What an attribute of a value holds; None where nothing is known of it."""
+        """The value of an attribute; None where it is not known."""
 
     def result_of_method(self, receiver: Value, call: cst.Call) -> Value:
-        """What calling a method of a value gives."""
+        """The result of calling a method of a value."""

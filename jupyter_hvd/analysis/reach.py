@@ -1,4 +1,4 @@
-"""Which calls come to a place in a function: not those that pass `training=False` where `if training:` stands around it."""
+"""Finds the calls that reach a statement of a function: not those with `training=False` if it is inside `if training:`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _tests_before(
 
 
 def _leaves(conditional: cst.If) -> bool:
-    """Whether the body of an `if` ends by leaving the function, or the turn of a loop."""
+    """Whether the body of an `if` ends by leaving the function or the iteration."""
     last = conditional.body.body[-1] if conditional.body.body else None
     if isinstance(last, cst.SimpleStatementLine):
         last = last.body[-1]
@@ -87,7 +87,7 @@ def _leaves(conditional: cst.If) -> bool:
 def _passed_by(
     values: ValueAnalysis, call: cst.Call, inner: cst.CSTNode, outer: Passed
 ) -> dict[cst.Param, cst.BaseExpression]:
-    """What a call passes to the function that a node stands in, as far as that is written down, there or further out."""
+    """The literal arguments of a call for the function around a node, and for functions around that."""
     function = values.module.function_of(inner)
     found: dict[cst.Param, cst.BaseExpression] = {}
     for param in parameters(function) if function is not None else ():
@@ -115,7 +115,7 @@ def _written(
 
 
 def answered(values: ValueAnalysis, test: cst.BaseExpression, passed: Passed) -> bool | None:
-    """What a test is answered by what is passed; None where that does not tell."""
+    """The value of a test for these arguments; None where it is not determined."""
     match test:
         case cst.UnaryOperation(operator=cst.Not(), expression=inner):
             answer = answered(values, inner, passed)

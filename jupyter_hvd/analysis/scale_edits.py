@@ -18,7 +18,7 @@ _NOT_ASSOCIATIVE = (cst.Divide, cst.FloorDivide, cst.Modulo, cst.MatrixMultiply)
 def edit_around(
     node: cst.BaseExpression, parent: cst.CSTNode | None, coercion: Coercion, size: str
 ) -> tuple[str, str]:
-    """What to write before and behind an expression to convert it.
+    """The text before and after an expression that converts it.
 
     Args:
         parent: the node around it. size: how the program writes the number of ranks.
@@ -51,7 +51,7 @@ def edit_around(
 def product_around(
     node: cst.BaseExpression, parent: cst.CSTNode | None, size: str
 ) -> tuple[str, str]:
-    """What to write before and behind an expression to multiply it by the number of ranks."""
+    """The text before and after an expression that multiplies it by the number of ranks."""
     opening, closing = operand_parentheses(node, "*")
     after = f"{closing} * {size}"
     return (f"({opening}", f"{after})") if splits_product(node, parent) else (opening, after)

@@ -290,7 +290,7 @@ class ScaleAnalysis:
 
     @cached_property
     def unscaled(self) -> tuple[Unscaled, ...]:
-        """What is left alone and should be looked at."""
+        """The numbers that are not edited and that the user should check."""
         return tuple(sorted(self._unscaled(), key=lambda u: self.module.span(u.node).start))
 
     def _unscaled(self) -> Iterator[Unscaled]:
@@ -332,7 +332,7 @@ class ScaleAnalysis:
 
 
 def _factor_words(power: Fraction) -> str:
-    """What multiplies a number by N ** power, in words."""
+    """The factor N ** power, in words."""
     if power == -1:
         return "divide it by the number of ranks"
     if power == 1:
@@ -534,7 +534,7 @@ def _judged(
     disagreeing: list[Agreement],
     unmet: list[Equation],
 ) -> _Solved:
-    """What a solution means for the program."""
+    """The consequences of a solution for the program."""
     scaled = []
     for constant in found.constants:
         exponent = solution.resolve(exponent_of(constant.unknown))

@@ -1,4 +1,4 @@
-"""What the scale analysis finds in a module: how values scale, constants, and what must agree."""
+"""The findings of the scale analysis in a module: how values scale, constants, and required agreements."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Two operands that must scale alike, and the exponent of what comes of them.
+    """Two operands that must have the same exponent, and the exponent of the result.
 
     Attributes:
         is_position: a sum of whole numbers: of a row's number and the size of a batch, perhaps, which are both counted in rows.
@@ -143,7 +143,7 @@ class Recurrence:
 
 @dataclass(frozen=True)
 class Opaque:
-    """What a function gives of which nothing is known, and the exponents of its arguments."""
+    """The result of an unknown function, and the exponents of its arguments."""
 
     node: cst.CSTNode
     unknown: Unknown

@@ -65,7 +65,7 @@ class Frequencies:
         return frequency
 
     def _of_step(self, around: cst.CSTNode, child: cst.CSTNode) -> Exponent:
-        """What one node around another adds to its frequency."""
+        """The exponent that an enclosing node adds to a statement's frequency."""
         match around:
             case cst.For(iter=iterable, body=body) if child is body:
                 return self._length_of(iterable)

@@ -239,7 +239,7 @@ class ScaleInference:
         raise TypeError(definition)
 
     def _join(self, scales: Sequence[Scale], node: cst.CSTNode) -> Scale:
-        """What an expression is that may be each of several."""
+        """The exponent of an expression that may be any of several."""
         distinct = list(dict.fromkeys(map(_key, scales)))
         if len(distinct) == 1:
             return scales[0]
@@ -310,7 +310,7 @@ class ScaleInference:
         return None
 
     def _of_recurrence(self, node: cst.BinaryOperation) -> Scale | None:
-        """How the variable scales that `x = x + c` sets, where this is its `x + c`; the two operands need not scale alike."""
+        """The exponent of the variable of `x = x + c`, given its `x + c`; the operands may have different exponents."""
         statement = self._module.enclosing(node, (cst.Assign, cst.BaseStatement))
         if not isinstance(statement, cst.Assign):
             return None
@@ -326,7 +326,7 @@ class ScaleInference:
         return self._of_binding(bound) if self._recurrences.of(bound, place) is not None else None
 
     def _previous(self, binding: Binding, place: cst.CSTNode) -> Scale | None:
-        """What the variable holds before the statement."""
+        """The variable's value before the statement."""
         others: list[object] = []
         if isinstance(place, cst.Name):
             others = [d for d in self._reaching(place) if d is not binding]
@@ -409,7 +409,7 @@ class ScaleInference:
         return found
 
     def _passed(self, function: Function, param: cst.Param) -> list[cst.BaseExpression]:
-        """What is passed for a parameter; where training runs in the function, by the calls that train."""
+        """The arguments for a parameter; if training runs in the function, only of calls that train."""
         found = self._values.calls.actual_arguments(function, param)
         trained = [value for call, value in found if self.frequencies.trains_at(call)]
         given = trained or [value for _, value in found]
@@ -451,7 +451,7 @@ class ScaleInference:
         return found
 
     def _attribute_of(self, node: cst.BaseExpression) -> tuple[object, str] | None:
-        """What tells an attribute of which nothing is known apart from others: the variable it is of, and its text."""
+        """The key of an unknown attribute: its variable and its text."""
         match node:
             case cst.Attribute(value=cst.Name() as owner) if owner.value != "self":
                 identity = self._values.definitions.identity(owner)
@@ -636,7 +636,7 @@ class ScaleInference:
         left: cst.BaseExpression,
         right: cst.BaseExpression,
     ) -> Exponent:
-        """The exponent of what comes of two operands that must scale alike."""
+        """The exponent of the result of two operands that must have the same exponent."""
         exponents = self.scale(left).value, self.scale(right).value
         if self._is_in_slice(place):
             return exponents[0]
@@ -723,7 +723,7 @@ class ScaleInference:
                 yield from self._yields(child)
 
     def opaque(self, call: cst.Call) -> Scale:
-        """What an unknown function gives: of its arguments, if these are the same on any number of ranks, so is the result."""
+        """The result of an unknown function: if its arguments do not depend on the number of ranks, neither does the result."""
         if self.is_external(call):
             return self.outside(call)
         args = [self.scale(arg.value) for arg in call.args]

@@ -43,7 +43,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function asks of its arguments, and what it gives.
+    """The exponents of a function's arguments and of its result.
 
     Attributes:
         parameters: name and exponent, in the order of positions; None for an argument of any exponent.
@@ -121,7 +121,7 @@ class EntryPoint:
 
 @dataclass(frozen=True)
 class Edited:
-    """What another edit adds to the exponents of a number, of a sequence's length, and of its elements' lengths."""
+    """The exponents that another edit adds to a number, to a sequence's length, and to its elements' lengths."""
 
     value: int = 0
     length: int = 0
@@ -129,13 +129,13 @@ class Edited:
 
 
 class ScaleLibrary(Protocol):
-    """What the scale analysis asks of a framework."""
+    """The questions of the scale analysis to a framework."""
 
     def called(self, values: ValueAnalysis, call: cst.Call) -> Signature | None:
         """The signature of the function that is called; None where nothing is known of it."""
 
     def attribute(self, values: ValueAnalysis, node: cst.Attribute) -> Signature | None:
-        """What an attribute of a library's object is, read or set; without parameters."""
+        """The signature of an attribute of a library's object, read or set; it has no parameters."""
 
     def entry_point(self, values: ValueAnalysis, function: cst.CSTNode) -> EntryPoint | None:
         """How a library calls a function or lambda of the program; None where it does not."""
@@ -146,13 +146,13 @@ class ScaleLibrary(Protocol):
         """
 
     def edited(self, values: ValueAnalysis) -> Mapping[cst.BaseExpression, Edited]:
-        """What other edits of the scaled program change: batch sizes above all."""
+        """The changes by other edits of the scaled program, mainly to batch sizes."""
 
     def step_sites(self, values: ValueAnalysis) -> Collection[cst.Call]:
         """The calls that lead to training steps, each that takes one, and those of the functions around."""
 
     def fixed_loops(self, values: ValueAnalysis) -> Collection[cst.CSTNode]:
-        """What loops run over that is the same on any number of ranks, as the variables of a model."""
+        """Iterables that are the same on any number of ranks, such as the variables of a model."""
 
     def accumulates(
         self, values: ValueAnalysis, call: cst.Call

@@ -1,4 +1,4 @@
-"""What the parts of the walk over a module ask of it."""
+"""The interface of the walk over a module that its parts use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Walk(Protocol):
         left: cst.BaseExpression,
         right: cst.BaseExpression,
     ) -> Exponent:
-        """The exponent of what comes of two operands that must scale alike."""
+        """The exponent of the result of two operands that must have the same exponent."""
 
     def sink(self, node: cst.BaseExpression, expected: Exponent, reason: str) -> None:
         """A number that a library takes."""
@@ -38,7 +38,7 @@ class Walk(Protocol):
         """The full name of the function that is called."""
 
     def opaque(self, call: cst.Call) -> Scale:
-        """What a function gives of which nothing is known."""
+        """The result of an unknown function."""
 
     def outside(self, node: cst.BaseExpression) -> Scale:
         """A number that comes from outside the program."""

@@ -1,7 +1,8 @@
 """The children of LibCST's nodes, and walks over them.
 
-LibCST's own visits build every node anew, since a visitor may replace it. These only look, which takes a fraction of the
-time, and leave out whitespace and punctuation. (`libcst.matchers` finds nodes as well, but takes longer to import than LibCST.)
+LibCST's own visits rebuild every node, since a visitor may replace it. These walks
+only read, which takes a fraction of the time, and skip whitespace and punctuation. (`libcst.matchers` finds nodes
+as well, but takes longer to import than LibCST.)
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class ValueAnalysis:
     # Questions
 
     def of(self, expression: cst.CSTNode, path: Path = ()) -> frozenset[Value]:
-        """What the part `path` of an expression may hold; empty where it depends on itself alone."""
+        """The values that the part `path` of an expression may hold; empty where it depends only on itself."""
         if len(path) > MAX_PATH:
             return frozenset({UNKNOWN})
         key = (self.definitions.identity(expression), path)
@@ -114,7 +114,7 @@ class ValueAnalysis:
         return kind in self.kinds(expression)
 
     def attribute_bindings(self, node: cst.Attribute) -> list[Binding]:
-        """What an attribute is set to, in objects and in the body of a class."""
+        """The values of an attribute, set in objects and in the body of a class."""
         owners = [v.node for v in self.of(node.value) if isinstance(v.node, cst.ClassDef)]
         of_class = [b for o in owners for b in self.classes.attributes(o, node.attr.value)]
         return [*self.flow.bindings_of(node), *of_class]
@@ -153,7 +153,7 @@ class ValueAnalysis:
         yield from self._made_by(node, path, known)
 
     def _made_by(self, node: cst.CSTNode, path: Path, sources: list[Source]) -> Iterator[Value]:
-        """What an expression holds that comes from no other expression."""
+        """The values of an expression that come from no other expression."""
         match node:
             case cst.Name():
                 yield from self._made_by_name(node)
@@ -238,7 +238,7 @@ class ValueAnalysis:
         return UNKNOWN
 
     def _star_imported(self, name: str) -> Value:
-        """What a name that nothing binds may have come from: `from some.library import *`."""
+        """The library's value that a star import may bind to an otherwise unbound name: `from some.library import *`."""
         for node in self.index.imports:
             if (
                 isinstance(node, cst.ImportFrom)
@@ -326,7 +326,7 @@ class ValueAnalysis:
             yield Value(self.library.kind_of_result(name), call, name)
 
     def _got(self, call: cst.Call) -> Iterator[Value]:
-        """What `getattr(library, name)` is; of any name, `library.*`, where all in there make one kind of thing."""
+        """The value of `getattr(library, name)`; for an unknown name `library.*`, if all members make one kind of value."""
         match call.args:
             case [cst.Arg(value=owner), cst.Arg(value=asked), *_]:
                 modules = [value.name for value in self.of(owner) if value.kind is Kind.LIBRARY]

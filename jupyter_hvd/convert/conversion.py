@@ -1,4 +1,4 @@
-"""What a conversion is: the data that Python, JSON, REST and TypeScript share.
+"""The data of a conversion, which Python, JSON, REST and TypeScript share.
 
 The JSON form is documented in `docs/json.md` and is the same everywhere.
 """

@@ -1,4 +1,4 @@
-"""Which decision of the user's a change belongs to, so that a panel shows some decisions in place of hundreds of lines."""
+"""Groups changes into decisions of the user, so that a panel shows a few decisions instead of hundreds of lines."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def _left_alone(context: Context) -> Conversion:
 def _provided(
     context: Context, chosen: Sequence[Chosen]
 ) -> tuple[dict[str, Chosen], list[Diagnostic]]:
-    """What provides all that the chosen fixes need, and what that needs in turn, by name; or why nothing can."""
+    """The providers of all that the chosen fixes need, directly or indirectly, by name; or why there are none."""
     found: dict[str, Chosen] = {}
     problems: dict[str, Diagnostic] = {}
     asked: set[str] = set()
@@ -177,7 +177,7 @@ def _provided(
 
 
 def _all_needs(fix: Fix, provided: dict[str, Chosen]) -> tuple[str, ...]:
-    """Whatever of what is provided a fix needs, and that needs in turn."""
+    """The provided names that a fix needs, directly or indirectly."""
     found: set[str] = set()
     pending = list(fix.needs)
     while pending:
@@ -278,7 +278,7 @@ def _start(context: Context, finding: Finding) -> int:
 
 
 def _checked(cells: JoinedCells, outcome: Conversion) -> Conversion:
-    """A conversion that is Python; of one that is not, which is a fault of the rules, nothing is made, and that is told."""
+    """The conversion if it is valid Python. Otherwise, a fault of the rules, nothing is converted, which is reported."""
     if outcome.status != "converted":
         return outcome
     made = JoinedCells(tuple(cells.apply(outcome.edits)), cells.labels)

@@ -164,7 +164,7 @@ def ranks_of(folder: Path) -> list[int]:
 
 
 def lines(job: Job, rank: int | None = None) -> Iterator[Said]:
-    """What the ranks have said until now, or one of them, in the order in which it came."""
+    """The output of the ranks until now, or of one of them, in the order in which it came."""
     ranks = ranks_of(job.folder) if rank is None else [rank]
     # By time alone: a rank's lines of one moment stay in their order.
     yield from heapq.merge(*(_lines_of(job.folder, each) for each in ranks), key=WHEN)
@@ -187,7 +187,7 @@ def parse(rank: int, line: str) -> Said | None:
 
 
 def follow(job: Job, rank: int | None = None) -> Iterator[Said]:
-    """What the ranks have said, then what they say, until the job has ended."""
+    """The output of the ranks so far, then as it comes, until the job has ended."""
     tails: dict[int, Tail] = {}
     while True:
         now = job_in(job.folder) or job
@@ -202,7 +202,7 @@ def follow(job: Job, rank: int | None = None) -> Iterator[Said]:
 
 
 class Tail:
-    """What is new in a rank's file, which may be begun anew meanwhile."""
+    """Reads new lines of a rank's file, which may be started again meanwhile."""
 
     def __init__(self, folder: Path, rank: int) -> None:
         self._folder, self._rank = folder, rank
@@ -276,7 +276,7 @@ def stop(job: Job, told: Callable[[str], None] = lambda _: None) -> bool:
 
 
 def _stop_by_number(job: Job, pid: int, told: Callable[[str], None]) -> bool:
-    """As `stop`, where a process cannot be held: it is asked for anew before each signal."""
+    """As `stop`, where a process cannot be held: it is looked up again before each signal."""
     os.kill(pid, signal.SIGTERM)
     for last in (False, True):
         until = time.monotonic() + PATIENCE

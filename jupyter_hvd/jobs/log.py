@@ -148,7 +148,7 @@ def require_safe(place: Path) -> None:
 
 
 def started(pid: int) -> str:
-    """What tells a process from all others that bear or bore its number, whatever becomes of the clock.
+    """A key that distinguishes a process from all others with its number, even if the clock changes.
 
     Raises:
         OSError, psutil.Error: there is no such process.
@@ -163,7 +163,7 @@ def started(pid: int) -> str:
 
 
 def versions() -> dict[str, str]:
-    """What is installed here of what a job depends on."""
+    """The installed versions of a job's dependencies."""
     import platform
 
     return {"python": platform.python_version(), **computing_versions()}

@@ -1,6 +1,6 @@
-"""What a scheduler has given the process that asks: its hosts, and for how many ranks each has room.
+"""The allocation of the calling process: its hosts, and the number of ranks for which each has room.
 
-Slurm tells it by variables, PBS, LSF and Grid Engine by a file of nodes or a list of them.
+Slurm passes it by variables; PBS, LSF and Grid Engine pass a file of nodes or a list of them.
 """
 
 from __future__ import annotations

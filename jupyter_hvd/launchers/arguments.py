@@ -29,7 +29,7 @@ def add_place_options(parser: argparse.ArgumentParser) -> None:
 
 
 def where_of(arguments: argparse.Namespace) -> Where:
-    """What these options ask for."""
+    """The placement that these options request."""
     from .rank_placement import Where
     from .slurm import Resources
 

@@ -32,7 +32,7 @@ def take_token() -> str:
 
 
 def prove(token: str, who: str, challenge: str, nonce: str, name: str) -> str:
-    """What only a holder of the token can compute."""
+    """A proof that only a holder of the token can compute."""
     text = json.dumps([who, challenge, nonce, name])
     return hmac.new(token.encode(), text.encode(), "sha256").hexdigest()
 
@@ -50,7 +50,7 @@ class ServerHandshake:
         self.challenge: Message = {"challenge": self._random}
 
     def answer(self, message: Message) -> tuple[str, Message] | None:
-        """The name of who has answered the challenge, and what to answer in turn; None for a stranger."""
+        """The name of the process that answered the challenge, and the reply to it; None for a stranger."""
         match message:
             case {"name": str(name), "nonce": str(nonce), "proof": str(proof)}:
                 expected = prove(self._token, RANK, self._random, nonce, name)
@@ -72,7 +72,7 @@ class ClientHandshake:
         self._challenge = ""
 
     def answer(self, message: Message) -> Message | None:
-        """What to answer a challenge; None where this is none."""
+        """The answer to a challenge; None if this is none."""
         match message:
             case {"challenge": str(challenge)}:
                 self._challenge = challenge

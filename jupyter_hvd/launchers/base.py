@@ -1,4 +1,4 @@
-"""What a launcher is: it places a job's ranks on hosts and reports what becomes of them."""
+"""The interface of launchers, which place a job's ranks on hosts and report their output and exits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SLURMS = re.compile(r"SLURM_\w+|SALLOC_\w+")
 
 @dataclass(frozen=True)
 class Orders:
-    """What a launcher is to start.
+    """The ranks that a launcher shall start.
 
     Attributes:
         job: the job's name. hosts: where its ranks go, in order; none for those that a scheduler grants.
@@ -104,14 +104,14 @@ class Launcher(Protocol):
         ...
 
     def parse(self, line: str) -> Output | Exit | Queued | None:
-        """What a line of its output reports."""
+        """The report in a line of its output."""
         ...
 
 
 def rank_environment(job: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of the ranks: the user's, unbuffered, named, silent about TensorFlow's start.
 
-    All hash strings alike: a set of words, `enumerate(set(labels))`, has one order on all ranks.
+    All ranks have one hash seed: a set of words, `enumerate(set(labels))`, has one order on all ranks.
     """
     return {
         "PYTHONHASHSEED": "0",
@@ -125,7 +125,7 @@ def rank_environment(job: str, extra: Mapping[str, str] | None = None) -> dict[s
 
 
 def launcher_variables() -> dict[str, str]:
-    """What a process of ours needs of the user's environment, and no more."""
+    """The variables of the user's environment that our own processes need, and no more."""
     return {
         name: value
         for name, value in os.environ.items()

@@ -1,4 +1,4 @@
-"""What a stall means, in a table and in words. Pure: where the ranks are in, text out."""
+"""Explains a stall in a table and in words. Pure functions from the ranks' positions to text."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def line_name(place: Position, locate: Locate) -> str:
 
 
 def doing(rank: int, stall: Stall) -> str:
-    """What a rank does, in a few words."""
+    """The activity of a rank, in a few words."""
     place = stall.places.get(rank)
     if place is None:
         return "has finished" if rank in stall.finished else "does not answer"
@@ -88,7 +88,7 @@ def doing(rank: int, stall: Stall) -> str:
 
 
 def words(stall: Stall, locate: Locate) -> list[str]:
-    """What it means, and where to look; one sentence a line."""
+    """The cause of a stall, and where to look; one sentence a line."""
     together = waits_together(stall)
     absent = sorted(({*stall.waiting, *stall.places} - {*together}) | {*stall.finished})
     said: list[str] = []

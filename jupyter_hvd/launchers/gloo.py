@@ -49,7 +49,7 @@ def start_placement(
 
 
 def parse_report(line: str) -> Output | Exit | None:
-    """What a line of placement's output reports."""
+    """The report in a line of placement's output."""
     try:
         report = json.loads(line)
     except ValueError:

@@ -35,7 +35,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a host says of itself, and between which times, here, it was asked and had answered."""
+    """A host's description of itself, with this machine's times of the question and the answer."""
 
     host: str
     said: Mapping[str, Any]
@@ -87,7 +87,7 @@ def named(hosts: Sequence[str]) -> str:
 
 
 def ask(host: str, reach: Reach, asked: Sequence[Any]) -> Answer:
-    """What a host says of itself, by its own Python.
+    """Ask a host for its description, by its own Python.
 
     Raises:
         LaunchError: it does not answer, or has no such Python.
@@ -129,7 +129,7 @@ def silence(host: str, code: int, errors: str) -> str:
 
 
 def differences(here: Mapping[str, Any], answer: Answer) -> list[str]:
-    """What a host has otherwise than this one, each with the way out."""
+    """The differences between a host and this one, each with a remedy."""
     there = answer.said
     told = []
     if there["python"] != here["python"]:

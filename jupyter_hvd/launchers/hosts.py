@@ -1,4 +1,4 @@
-"""Which hosts a job runs on, as `-H name:slots,name:slots` says, and which of them is this machine."""
+"""The hosts of a job, from `-H name:slots,name:slots`, and which of them is this machine."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class JobResult:
 
 @dataclass(frozen=True)
 class Program:
-    """What a rank runs.
+    """The program that a rank runs.
 
     Attributes:
         converted: the file to run. original: the user's file, for `sys.argv` and imports.

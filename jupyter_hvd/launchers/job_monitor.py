@@ -44,7 +44,7 @@ def _watch(lifelines: Lifelines, size: int, tell: Told, over: threading.Event) -
 
 
 class Watchman:
-    """What has been heard of the ranks, and what has been told."""
+    """Monitors the ranks of a job: their last positions, and the stalls that were reported."""
 
     def __init__(self, size: int, tell: Told, now: float) -> None:
         self._size, self._tell = size, tell

@@ -1,4 +1,4 @@
-"""Which code is the user's own, and which a library's."""
+"""Distinguishes the user's code from that of libraries."""
 
 from __future__ import annotations
 

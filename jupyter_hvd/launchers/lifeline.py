@@ -73,7 +73,7 @@ def decode(line: bytes) -> dict[str, Any] | None:
 
 @dataclass(eq=False)
 class Member:
-    """A process that holds on: its connection, and what it has told about itself.
+    """A connected process: its connection, and the description that it sent.
 
     Attributes:
         cut_off: whether the connection broke without the other host's doing.
@@ -88,7 +88,7 @@ class Member:
 
 
 class Lifelines:
-    """The kernel's end of all lifelines of one job.
+    """The kernel's end of all heartbeat connections of a job.
 
     Connections of other users of this machine are closed at once. Nothing that a stranger sends is heeded but the
     proof that it knows the token, in a first line of moderate length (`authentication.py`); each member is known by
@@ -268,13 +268,13 @@ class LifelineClient:
         }
 
     def wait_for(self, key: str) -> Any:
-        """What the kernel says about `key`, as soon as it does."""
+        """Wait for the kernel's message `key`."""
         with self._news:
             self._news.wait_for(lambda: key in self._heard)
             return self._heard[key]
 
     def heard(self, key: str) -> Any:
-        """What the kernel has last said about `key`, None where it has said nothing."""
+        """The kernel's last message `key`; None where there was none."""
         return self._heard.get(key)
 
     def _listen(self) -> None:

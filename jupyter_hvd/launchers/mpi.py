@@ -97,7 +97,7 @@ def _holds(file: Path, text: bytes) -> bool:
 
 
 def mpirun_version() -> str | None:
-    """What mpirun says of itself, its first line; None where there is none that runs."""
+    """The first line of `mpirun --version`; None where none runs."""
     if shutil.which("mpirun") is None:
         return None
     done = subprocess.run(
@@ -125,7 +125,7 @@ def mpirun_command(
 
 
 def mpirun_environment(own: Mapping[str, str], ranks: Mapping[str, str]) -> dict[str, str]:
-    """What mpirun itself gets: what a launcher needs, and what users set of MPI."""
+    """The environment of mpirun itself: what a launcher needs, and the user's settings of MPI."""
     needed = {name: ranks[name] for name in ("PYTHONPATH", TOKEN_VARIABLE) if name in ranks}
     settings = {name: value for name, value in ranks.items() if SETTING.fullmatch(name)}
     return {**SETTINGS, **own, **needed, **settings}

@@ -1,7 +1,7 @@
 """Lets mpirun place the ranks of a job: `python -m jupyter_hvd.launchers.mpi_placement`, its orders on standard input.
 
 mpirun starts a small process for each rank (`rank/mpi_rank.py`), which connects to this one and says which rank it
-is. It is told the rank's environment over that connection, so that none of it is in a command line,
+is. It receives the rank's environment over that connection, so that none of it is in a command line,
 and sends back what the rank writes and how it ends: what mpirun itself passes on of several ranks is mixed within lines.
 """
 

@@ -1,4 +1,7 @@
-"""What a host says of itself. Its text is sent to other hosts, where this package need not be: it imports Python's own alone."""
+"""A host's description of itself.
+
+The text of this module is sent to hosts that need not have this package: it imports only Python's own modules.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether ranks make progress, from what they say of themselves. Knows no clock but those that it is told of."""
+"""Decides from the ranks' own reports whether they make progress. It reads no clock: times are arguments."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Position:
 
 
 def position_of(told: Mapping[str, Any]) -> Position:
-    """What a rank has told, see `whereabouts`."""
+    """The position that a rank has reported, see `whereabouts`."""
     return Position(
         tuple(told["cell"]) if told["cell"] else None,
         told["inside"],
@@ -69,7 +69,7 @@ class Stall:
 
 
 class Progress:
-    """What has been heard of where some ranks are."""
+    """The reported positions of some ranks."""
 
     def __init__(self, ranks: Collection[int], now: float) -> None:
         self.seen: dict[int, tuple[Position, float, float]] = {}
@@ -122,7 +122,7 @@ class Progress:
         finished: Collection[int] = (),
         seconds: float = STALL_SECONDS,
     ) -> Stall | None:
-        """Who of the ranks that have not finished waits for so long; None where nobody does.
+        """The unfinished ranks that have waited for so long; None where there are none.
 
         Beside such a rank, one that has been silent for `STALL_SECONDS` waits too: it may have stopped a moment later.
         """

@@ -33,7 +33,7 @@ own_files: dict[str, str] = {}
 
 
 def label_of(file: str) -> str | None:
-    """What a file of the user's program is called; None for other files. Cells on living ranks name themselves."""
+    """The label of a file of the user's program; None for other files. Cells on living ranks name themselves."""
     return file if file.startswith("<In[") else own_files.get(file)
 
 
@@ -98,7 +98,7 @@ def handled(thread: int) -> str:
 
 
 def waits_for() -> str:
-    """What the system makes the main thread wait for; "" where it runs, or nobody knows."""
+    """The wait of the main thread, in words, as the system reports it; "" where it runs, or where this is unknown."""
     if platform.machine() != "x86_64":
         return ""
     try:

@@ -21,7 +21,7 @@ from .slurm import (
 
 @dataclass(frozen=True)
 class Where:
-    """What the user asks for.
+    """The placement that the user requests.
 
     Attributes:
         hosts: as horovodrun's `-H`. launcher: one of `LAUNCHERS`. resources: for Slurm alone.
@@ -38,7 +38,7 @@ HERE = Where(launcher="horovodrun")
 
 @dataclass(frozen=True)
 class Place:
-    """What is decided.
+    """The placement that was chosen.
 
     Attributes:
         size: how many ranks. where: they were asked to go.

@@ -1,7 +1,7 @@
 """Restarts a job after a fault: on the same ranks or, if it is elastic, on those that remain and those that join.
 
 The starts share a folder, in which `fit` keeps what it goes on from (`runtime/sharing/resumed_fits.py`); everything else is
-computed again. All ranks begin anew, instead of those that are left going on: whatever Horovod, NCCL or a half-finished
+computed again. All ranks start again, although some are left: whatever Horovod, NCCL or a half-finished
 collective has left behind in a process goes with it. Batches and rates stay those of the ranks with which the job began. It
 costs the seconds of a start.
 """

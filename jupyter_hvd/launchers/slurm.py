@@ -23,7 +23,7 @@ GRANTED = re.compile(r"salloc: Granted job allocation (\d+)")
 
 @dataclass(frozen=True)
 class Resources:
-    """What is asked of Slurm beside the number of tasks.
+    """The resources that are requested from Slurm, beside the number of tasks.
 
     Attributes:
         time: the limit, as sbatch has it, `2:00:00`. partition: where.

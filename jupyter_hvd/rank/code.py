@@ -29,7 +29,7 @@ def text_of_code(value: Any) -> str:
 
 
 def packed_code(value: Any) -> SerializedValue:
-    """What a function or class does, as plain data; kind "none", as no process makes it again from that."""
+    """The code of a function or class as plain data; kind "none", as no process re-creates it from that."""
     functions = _functions_of(value)
     return SerializedValue("none", {name: _parts_of(each) for name, each in functions.items()})
 

@@ -48,7 +48,7 @@ def forkservers(
 ) -> Iterator[Mapping[str, str]]:
     """Servers for a block, and the variables by which processes find them; none where they cannot be.
 
-    Several verifications in turn, or several processes, share those that the environment already names.
+    Successive verifications, or several processes, share those that the environment already names.
 
     Args:
         folder: that only this user can enter; the sockets are there.

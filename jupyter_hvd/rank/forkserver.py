@@ -31,7 +31,7 @@ PATIENCE = 10.0
 
 @dataclass(frozen=True)
 class Request:
-    """What a child is to be: a module's `main`, its arguments, environment and folder, and its standard streams."""
+    """The child to fork: a module's `main`, its arguments, environment and folder, and its standard streams."""
 
     module: str
     arguments: list[str]

@@ -39,7 +39,7 @@ def run_program(
 
     Args:
         finish: called when the program has ended, however it has.
-        explain: makes of a traceback what the user is told.
+        explain: makes the user's report of a traceback.
     """
     rank = int(os.environ.get("HOROVOD_RANK", "0"))
     sys.argv = [str(original), *args]
@@ -208,7 +208,7 @@ def run(
     finish: Callable[[], None] | None = None,
     explain: Callable[[str], str] = str,
 ) -> int:
-    """What follows the module's name on the command line, run."""
+    """Run the arguments that follow the module's name on the command line."""
     program, status, original, *args = arguments
     return run_program(Path(program), Path(status), Path(original), args, finish, explain)
 

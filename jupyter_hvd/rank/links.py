@@ -1,4 +1,4 @@
-"""What objects hold otherwise than before a cell: entries, attributes, names.
+"""The changes of a cell to the contents of objects: entries, attributes, names.
 
 Models and the user's own objects never travel. But where a cell lets a dictionary, a list, an object or a name hold one that
 was there before it (`models["best"] = models["a"]`), the notebook has its counterpart, and the path that led to it. So what
@@ -81,7 +81,7 @@ class Place(NamedTuple):
 
 
 class Link(NamedTuple):
-    """What a name, or an object at a path, holds otherwise than before.
+    """A changed name, or a changed entry or attribute of an object at a path.
 
     Attributes:
         path: the object's, or the name. place: None, where it is the name. value: None, where it holds nothing there any more.
@@ -115,7 +115,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Before:
-    """What some names led to before a cell, by ids, and what others stood for; it is kept, so that nothing else gets its id."""
+    """The objects behind some names before a cell, by id, and the values of others; held, so that no id is reused."""
 
     objects: Mapping[int, Known]
     named: Mapping[str, Any]
@@ -164,7 +164,7 @@ def named_since(known: Before, namespace: Mapping[str, Any]) -> Iterator[Link]:
 
 
 def holdings(value: Any) -> Iterator[tuple[Place, Any]]:
-    """What an object holds, where that can be set."""
+    """The contents of an object that can be set."""
     if keras_kind(value) in TRAINED:
         parts = {**states_of_model(value), **plain_of_model(value)}
         yield from ((Place("attribute", name), part) for name, part in parts.items())

@@ -40,7 +40,7 @@ def let_magics_be_quiet(shell: Any) -> None:
         return value
 
     def format_unless_magic(result: Any) -> Any:
-        """What is displayed of the value of an expression: nothing of a magic's, `%pwd`."""
+        """The display of an expression's value: none for a magic's, `%pwd`."""
         return ({}, {}) if result is value else format_value(result)
 
     def forget_value(_: Any) -> None:
@@ -53,7 +53,7 @@ def let_magics_be_quiet(shell: Any) -> None:
 
 
 def show_page(_: Any, data: Any, start: int = 0, screen_lines: int = 0) -> None:  # noqa: ARG001 — IPython's parameters
-    """Print what IPython would show in a pager: nobody turns pages here."""
+    """Print what IPython would show in a pager, since there is none here."""
     text = data.get("text/plain") if isinstance(data, dict) else data
     if not isinstance(text, str):
         raise TryNext

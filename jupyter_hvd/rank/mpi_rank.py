@@ -1,4 +1,4 @@
-"""What mpirun starts for each rank: `python -m jupyter_hvd.rank.mpi_rank HOST:PORT`.
+"""The process that mpirun starts for each rank: `python -m jupyter_hvd.rank.mpi_rank HOST:PORT`.
 
 It connects to the job's placement (`launchers/mpi_placement.py`), learns from it what to run, and sends it what that
 writes and how it ends. When the connection breaks, the rank ends.
@@ -43,7 +43,7 @@ class Placement:
             self._connection.sendall(encode(message))
 
     def next(self) -> dict[str, Any]:
-        """What it says next; where it says no more, the job has ended, and so does this process."""
+        """The placement's next message. When there are no more, the job has ended, and so does this process."""
         try:
             message: dict[str, Any] = json.loads(self._lines.readline())
         except (OSError, ValueError):

@@ -85,7 +85,7 @@ class AccessPath:
         return any(step.kind == "unordered" for step in self.steps)
 
     def follow(self, namespace: Mapping[str, Any]) -> Any:
-        """What it leads to; None where it leads to nothing."""
+        """The object at the path; None where there is none."""
         value = namespace.get(self.name)
         for step in self.steps:
             try:
@@ -97,7 +97,7 @@ class AccessPath:
 
 @dataclass(frozen=True)
 class Reached:
-    """What has weights, or a state, and the paths that lead to it from some names."""
+    """An object with weights or a state, and the access paths to it from some names."""
 
     value: Any
     paths: tuple[AccessPath, ...]
@@ -119,7 +119,7 @@ def reached(
 
 
 def below(namespace: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[AccessPath, Any]]:
-    """What is reached from some names, by each name and by each entry or attribute of what is reached from it."""
+    """The objects that some names reach, directly or by entries and attributes."""
     for name in names:
         if name in namespace:
             yield from _below(AccessPath(name), namespace[name])
@@ -260,7 +260,7 @@ def _slots(kind: type) -> Sequence[str]:
 
 
 def kept_by(function: types.FunctionType) -> Mapping[str, Any]:
-    """What a function has kept of where it was made, by its names."""
+    """The values in a function's closure, by name."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
     return {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
 

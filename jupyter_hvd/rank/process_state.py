@@ -1,4 +1,4 @@
-"""What a rank computes with that no variable holds: random numbers, Keras's settings, the environment."""
+"""The state of a rank that is in no variable: random states, Keras's settings, the environment."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def rows() -> Iterator[State]:
 
 
 def _random_numbers() -> Iterator[State]:
-    """What Python, NumPy and TensorFlow draw from, as far as it is known."""
+    """The random states of Python, NumPy and TensorFlow, as far as they are known."""
     state = random_state()
     text = "the state of a generator of random numbers"
     for name, value in (

@@ -1,4 +1,4 @@
-"""What a rank is asked while its main thread runs a cell: answered on the engine's control channel, in a thread of its own.
+"""Questions to a rank while its main thread runs a cell, answered on the engine's control channel, in a thread of its own.
 
 The controller passes these messages on as it does requests for cells: signed and encrypted.
 """

@@ -1,4 +1,4 @@
-"""What the kernel calls on a rank: run a cell, set and get values, say who you are."""
+"""Functions that the kernel calls on a rank: run a cell, set and get values, identify itself."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def set_layer_seeds(namespace: Mapping[str, Any], seeds: LayerSeeds) -> None:
 
 @dataclass(frozen=True)
 class Beginning:
-    """What cells that the ranks share begin with, as in the notebook.
+    """The notebook's state with which shared cells start on the ranks.
 
     Attributes:
         drawn: for each cell the random numbers with which it began there; None where that is not known.
@@ -435,7 +435,7 @@ def digests(paths: Sequence[AccessPath]) -> dict[str, int]:
 
 
 def where() -> dict[str, Any]:
-    """What `%hvd status` shows of this rank."""
+    """The row of this rank in `%hvd status`."""
     import psutil
 
     devices = "CPU"
@@ -447,7 +447,7 @@ def where() -> dict[str, Any]:
 
 
 def look() -> dict[str, Any]:
-    """What a panel shows of this rank: device, memory, and where it is, as `LifelineClient.position` says."""
+    """The state of this rank for a panel: device, memory, and where it is, as `LifelineClient.position` says."""
     assert lifeline is not None
     return {**where(), **lifeline.position()}
 
@@ -492,7 +492,7 @@ def abort(call: int) -> None:
 
 
 def rejoin() -> int:
-    """Join Horovod anew once all ranks have left it; how many they are.
+    """Join Horovod again once all ranks have left it, and return the number of ranks.
 
     Raises:
         RuntimeError: it sums by MPI, which begins once in a process.

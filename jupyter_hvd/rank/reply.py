@@ -1,4 +1,4 @@
-"""What a rank answers when it has run a cell: values, or an error as data."""
+"""The answer of a rank that has run a cell: values, or an error as data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RemoteError:
 
 
 class Changed(NamedTuple):
-    """What a cell has given other weights on a rank.
+    """An object whose weights a cell has changed on a rank.
 
     Attributes:
         paths: that lead to it there now. before: that led to it before the cell, and so lead to its counterpart in the

@@ -44,7 +44,7 @@ class SerializedValue:
 
 
 def pack(value: Any, limit: int | None = SMALL) -> SerializedValue:
-    """What of a value can travel, up to `limit` bytes."""
+    """The part of a value that can travel, up to `limit` bytes."""
     keras = keras_kind(value)
     if keras == "history":
         kept = {name: getattr(value, name, {}) for name in ("history", "epoch", "params")}
@@ -161,7 +161,7 @@ def size_of(value: Any) -> int:
 
 
 def keras_kind(value: Any) -> Literal["history", "weights", "state", "tensor"] | None:
-    """What of a value travels: all of it, its weights, or what training has made of it beside weights."""
+    """How a value travels: in full, by its weights, or by its training state beside weights."""
     keras, tf = loaded_keras(), sys.modules.get("tensorflow")
     if draws(value):
         return "state"
@@ -310,7 +310,7 @@ def unpack_history(data: dict[str, Any]) -> Any:
 
 
 def read_pushed(head: bytes, path: str | None, places: list[tuple[int, int]]) -> Any:
-    """What `session.transfer.push` has sent: a pickle, its buffers in a file of shared memory."""
+    """The values that `session.transfer.push` has sent: a pickle, with its buffers in a file of shared memory."""
     if path is None:
         return pickle.loads(head)  # noqa: S301 — from the user's own kernel, over a signed channel
     with Path(path).open("rb") as file:

@@ -1,4 +1,4 @@
-"""What objects of Keras and TensorFlow were made with, beside weights: ranks whose settings differ train other models."""
+"""The settings of Keras' and TensorFlow's objects, beside weights: ranks whose settings differ train other models."""
 
 from __future__ import annotations
 

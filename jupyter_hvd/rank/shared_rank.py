@@ -21,7 +21,7 @@ PAUSE = 0.02
 
 
 def explain(report: str) -> str:
-    """What the user is told of a traceback: where it is we who stopped the program, the reason alone."""
+    """The user's report of a traceback: only the reason, where this package stopped the program."""
     if MARK not in report:
         if "Mismatched" in report and "Horovod" in report:
             return "the ranks computed on data of different sizes: every rank must read the same batches"

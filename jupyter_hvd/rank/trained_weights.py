@@ -1,4 +1,4 @@
-"""What optimizers have updated in a cell, compared on all ranks when the cell has ended."""
+"""Compares the variables that optimizers have updated in a cell on all ranks, when the cell has ended."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _note(optimizer: Any, variables: Sequence[Any]) -> None:
 
 
 def _updated() -> dict[str, Any]:
-    """What was updated since the cell began, by names that are the same on all ranks."""
+    """The variables updated since the cell began, by names that are the same on all ranks."""
     return {
         f"{getattr(variable, 'path', variable.name)} ({trained.number}.{place})": variable
         for optimizer, trained in list(_trained.items())
@@ -125,7 +125,10 @@ def training_digest() -> str:
 
 
 def meet() -> str:
-    """What tells the ranks apart in what was trained since `watch_cell`, or ''. All ranks must call it, none of which trains."""
+    """The difference between ranks in the variables trained since `watch_cell`, or ''.
+
+    All ranks must call it, and none may train meanwhile.
+    """
     import sys
 
     import horovod.tensorflow as hvd
@@ -171,7 +174,7 @@ def join_ranks() -> int:
     """Answer for this rank where others go on, until all have come here; the last rank that has.
 
     TensorFlow takes Horovod's operation for a constant and keeps its first answer, with which a second `hvd.join()` returns at
-    once, while others train: in a function of its own it is asked anew.
+    once, while others train: a function of its own asks again.
     """
     import horovod.tensorflow as hvd
     import tensorflow as tf

@@ -1,7 +1,7 @@
-"""What training keeps beside weights: the moments and counts of optimizers, metrics, generators of random numbers.
+"""The training state beside weights: moments and counts of optimizers, metrics, random generators.
 
 Like weights it is set in the object that the other side has. An optimizer that has not trained yet has no moments to be set:
-it is told for which variables to make them, by the paths that lead to these.
+it gets the access paths of the variables for which to make them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a rank's variables are, in words and as digests, so that ranks can be compared without sending values."""
+"""Describes a rank's variables in words and as digests, so that ranks can be compared without sending values."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ for _repr in (SHORT, LIBRARIES_ONLY):
 
 
 class TooSlow(BaseException):
-    """What runs takes longer than it may. No Exception: `except Exception` in the user's code is not to catch it."""
+    """The running code takes longer than allowed. No Exception: `except Exception` in the user's code is not to catch it."""
 
 
 @contextmanager

@@ -65,7 +65,7 @@ class Options:
     def resolve(
         cls, explicit: Mapping[str, Any] | None = None, path: Path | None = None
     ) -> Options:
-        """What was asked for, else what the project says.
+        """The requested options, completed by the project's settings.
 
         Args:
             explicit: the options that the caller gave.

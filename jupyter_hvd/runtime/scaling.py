@@ -258,8 +258,8 @@ def join_batches(batches: Any) -> Any:
     """The same data, with as many consecutive batches joined into one as there are ranks; the last may be smaller.
 
     Args:
-        batches: a `tf.data.Dataset`, a `PyDataset` or `Sequence` of Keras, or what gives batches one after another. Arrays, which
-            are no batches, are returned as they are, and that is told.
+        batches: a `tf.data.Dataset`, a `PyDataset` or `Sequence` of Keras, or an iterable of
+            batches. Arrays, which are no batches, are returned unchanged, with a message.
     """
     import horovod.tensorflow as hvd
     import numpy as np

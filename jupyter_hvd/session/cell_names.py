@@ -1,4 +1,4 @@
-"""What a cell does to names: which it binds, uses and changes. One cell at a time, by its text alone."""
+"""The names that a cell binds, uses and changes. One cell at a time, by its text only."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Names:
 
 @lru_cache(maxsize=2048)
 def names_of(source: str) -> Names:
-    """What a cell does to names; nothing, where it is not Python."""
+    """The names that a cell binds, uses and changes; none if it is not Python."""
     try:
         tree = parse_python(source)
     except UnparsableError:
@@ -440,7 +440,7 @@ def roots_within(node: ast.expr, aliases: Aliases) -> frozenset[str]:
 
 
 def assigned(target: ast.expr, value: ast.expr, before: Aliases) -> Aliases:
-    """What names stand for when a value has been assigned to a target."""
+    """The aliases that an assignment to a target creates."""
     match target, value:
         case ast.Name(), ast.Name(id=name) if name in before:
             held = before[name].held
@@ -454,14 +454,14 @@ def assigned(target: ast.expr, value: ast.expr, before: Aliases) -> Aliases:
 
 
 def looped(target: ast.expr, value: ast.expr, before: Aliases) -> Aliases:
-    """What names stand for in a loop over a value: `layer` of `for layer in base.layers` for a part of `base`."""
+    """The aliases that a loop over a value creates: `layer` of `for layer in base.layers` for a part of `base`."""
     both = [value.left, value.right] if isinstance(value, ast.BinOp) else [value]
     found = frozenset[str]().union(*(roots(one, before) for one in both))
     return _bound(target, found, False, before)
 
 
 def in_loops(node: Comprehension, aliases: Aliases) -> Aliases:
-    """What names stand for within a comprehension."""
+    """The aliases within a comprehension."""
     for loop in node.generators:
         aliases = looped(loop.target, loop.iter, aliases)
     return aliases
@@ -517,7 +517,7 @@ def changed_by(
 
 
 def handed(node: ast.expr, aliases: Aliases) -> frozenset[Argument]:
-    """What a statement `f(x, y=z)` hands to which function."""
+    """The arguments that a statement `f(x, y=z)` passes, and the function."""
     if isinstance(node, Comprehensions):
         within, own = in_loops(node, aliases), own_targets(node)
         return frozenset(one for one in handed(node.elt, within) if one[2] not in own)
@@ -531,7 +531,7 @@ def handed(node: ast.expr, aliases: Aliases) -> frozenset[Argument]:
 
 
 def spoiled(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[Argument]:
-    """Which arguments of a function it changes in place; none of one that trains."""
+    """The arguments that a function changes in place; none for one that trains."""
     calls = (part for part in ast.walk(node) if isinstance(part, ast.Call))
     if any(isinstance(call.func, ast.Attribute) and call.func.attr in TRAINING for call in calls):
         return frozenset()
@@ -564,7 +564,7 @@ def changed_within(node: ast.AST) -> frozenset[str]:
 
 
 def in_order(node: ast.AST) -> Iterator[ast.AST]:
-    """What stands within a function, without what its own functions are made of."""
+    """The nodes of a function without the bodies of functions within it."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, Scoped):
@@ -585,7 +585,7 @@ def defaults(args: ast.arguments) -> list[ast.expr]:
 
 
 def immediate_in_class(node: ast.ClassDef) -> set[str]:
-    """What a class's body uses while it is made, its methods' bodies not included."""
+    """The names that a class body uses at its creation, without the bodies of its methods."""
     found: set[str] = set()
     own: set[str] = set()
     for statement in node.body:

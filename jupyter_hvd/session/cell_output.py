@@ -1,4 +1,4 @@
-"""What the ranks print and show, shown in the notebook: one rank's as it is, the others' folded."""
+"""Shows the ranks' output in the notebook: one rank's unchanged, the others' folded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACE = 0.3
 
 
 class RankText:
-    """What a rank has printed: its last lines, as a terminal would show them."""
+    """The last lines of a rank's output, as a terminal would show them."""
 
     def __init__(self) -> None:
         self._lines = [""]
@@ -192,7 +192,7 @@ class CellOutput:
 
 
 def text_of(output: Output | Message) -> str:
-    """What a folded rank's output says in words."""
+    """The text of a folded rank's output."""
     if isinstance(output, Output):
         return output.text + "\n"
     if output.kind == "stream":

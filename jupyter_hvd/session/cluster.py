@@ -339,7 +339,7 @@ class Cluster:
         return len(engines) == self.size
 
     def _all_hear(self) -> bool:
-        """Whether every rank has answered a request, and its output comes through; asks those that have not, each second anew.
+        """Whether every rank has answered a request, and its output comes through; asks the others again each second.
 
         ipyparallel's controller drops what is sent to a rank that has registered but has not connected for requests yet. Answers
         and output go by ports of their own, either of which may be lost.
@@ -399,7 +399,7 @@ class Cluster:
     # Who is there
 
     def told(self, rank: int) -> Mapping[str, Any]:
-        """What a rank has said of itself: pid and host."""
+        """The process id and host that a rank has reported."""
         assert self._lifelines is not None
         member = self._lifelines.members.get(f"rank {rank}") or self._lifelines.gone.get(
             f"rank {rank}"
@@ -564,7 +564,7 @@ class Cluster:
         return self._all_answer(remote.agree, self.size)
 
     def rejoin(self) -> bool:
-        """Let Horovod start anew in the ranks as they are; whether they work together then.
+        """Restart Horovod in the living ranks; whether they work together then.
 
         None joins before all have left: it would find the others where they were.
         """
@@ -575,7 +575,7 @@ class Cluster:
         )
 
     def draw_level(self, names: Collection[str]) -> set[str] | None:
-        """Let the ranks begin the next cell alike, wherever each was in the last one; None where they cannot.
+        """Synchronise the ranks for the next cell, after they stopped at different points; None where that fails.
 
         Returns:
             which of these names stand for what goes on, in an order of its own, from where it has come to.

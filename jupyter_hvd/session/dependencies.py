@@ -2,7 +2,7 @@
 
 A cell binds names, uses names and changes what names stand for. What a cell needs
 is, for each name that it uses, the cell that bound it last, the cells that have
-changed it since, and what these need in turn. Functions look their globals up when
+changed it since, and all that these need. Functions look their globals up when
 they are called, so what a function's body uses counts where the function is used.
 
 A cell gives what it gave where each name stands for what it stood for then: `Y = Y * 2` doubles, each time. So a cell
@@ -76,7 +76,7 @@ def needs(
     copies: Callable[[str], bool] | None = None,
     same: Callable[[str], frozenset[str]] = lambda _: frozenset(),
 ) -> Needs:
-    """What a cell needs of those that ran before it.
+    """The earlier cells that a cell needs.
 
     Args:
         history: the cells that have run without failing, in order.

@@ -82,7 +82,7 @@ ANYWHERE = Where()
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for in the magic's line."""
+    """The user's request in the line of the magic."""
 
     size: int | None = None
     where: Where = ANYWHERE
@@ -195,9 +195,9 @@ class Session:
         )
 
     def _batch_for(self, plan: CellPlan, request: Request) -> Batch | None:
-        """Which batches those ranks share that run a cell; None where they share nothing, as it uses Horovod by itself.
+        """How the ranks of a cell share batches; None where they share nothing, because the cell uses Horovod itself.
 
-        What trains nothing runs on whichever ranks there are.
+        A cell that trains nothing runs on the ranks that there are.
         """
         program = plan.program
         if request.batch is None and self.ranks is not None:
@@ -520,7 +520,7 @@ class Session:
     # Values
 
     def _values_for(self, plan: CellPlan) -> dict[str, SerializedValue]:
-        """What is pushed before anything runs: values that no cell makes."""
+        """The values to push before anything runs: those that no cell makes."""
         namespace = self.shell.user_ns
         values = {}
         for name in sorted(plan.needs.push):
@@ -615,7 +615,10 @@ class Session:
             namespace[name] = unpack(packed, namespace.get(name))
 
     def _is_parted(self, name: str, plan: CellPlan, screen: CellOutput) -> bool:
-        """Whether a name leads to other things on the ranks than in the notebook, which is told; until a cell binds it anew."""
+        """Whether a name refers to another object on the ranks than in the notebook.
+
+        This is reported, and holds until a cell binds the name again.
+        """
         since = self._parted.get(name)
         if since is None:
             return False
@@ -826,7 +829,7 @@ class Session:
         return own
 
     def _make_alike(self, plan: CellPlan | None) -> list[str] | None:
-        """Let the ranks go on as one program, where a cell was broken off on some sooner than on others.
+        """Let the ranks go on as one program after a cell was interrupted on them at different points.
 
         Weights are broadcast by the next training. What the cell has changed beside them, and what gives its elements in an
         order of its own, is made anew, by its cell, when it is needed: what it is on each rank, the notebook does not know.
@@ -925,7 +928,7 @@ class Session:
         return table_of_ranks(self.look(None, wants_variables=False)["ranks"])
 
     def look(self, rank: int | None, wants_variables: bool) -> dict[str, Any]:
-        """What a panel shows of the ranks, also while a cell runs; from any thread.
+        """The state of the ranks for a panel, also while a cell runs; callable from any thread.
 
         Args:
             rank: whose output is wanted.
@@ -991,10 +994,10 @@ class Session:
         return table_of_variables(shown_variables(found, values))
 
     def network(self) -> Network:
-        """Measure what lies between the ranks.
+        """Measure bandwidth and latency between the ranks.
 
         Raises:
-            DistributeError: there are no ranks, or one alone, or it cannot be told.
+            DistributeError: there are no ranks, or only one, or the measurement failed.
         """
         ranks = self.require()
         if ranks.size == 1:

@@ -19,6 +19,6 @@ class DistributeError(Exception):
 
 
 def named_error(name: str, message: str, lines: Sequence[str]) -> DistributeError:
-    """An error that goes by the name of the one on the rank, as in a normal cell."""
+    """An error with the name of the one on the rank, as in a normal cell."""
     kind: type[DistributeError] = type(name, (DistributeError,), {})
     return kind(message, lines)

@@ -1,4 +1,4 @@
-"""What a panel shows of a notebook's ranks, at any time: where they are, what they print, where their variables differ."""
+"""The state of a notebook's ranks for a panel, at any time: positions, output, and differences of variables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VARIABLES_WITHIN = 10.0
 class Inspector:
     """Looks at ranks from another thread than the one that cells run in; knows for how long each has waited.
 
-    Nothing of what is asked here takes a turn in a rank's own work, or calls code of the user's.
+    Its questions neither wait for a rank's own work nor call the user's code.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Inspector:
         rank: int | None = None,
         wants_variables: bool = True,
     ) -> dict[str, Any]:
-        """What there is to see, as JSON.
+        """The state of the ranks, as JSON.
 
         Args:
             cells: by the names of their files on the ranks.

@@ -1,6 +1,6 @@
 """A call on all ranks while it runs: what has been heard of it, and whether it goes on.
 
-Knows no sockets and no processes: it is told what arrives, and by which clock.
+Has no sockets and no processes: messages and times are arguments.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class Run:
     Attributes:
         replies: what each rank answered, by rank.
         stopped: why ranks were interrupted, if they were.
-        waited: ranks that did not heed the interrupt, whereupon collective operations were aborted.
-        stuck: those of them that did not come back even so.
-        lost: the rank that has gone, and how, where one has.
+        waited: ranks that did not handle the interrupt, after which collective operations were aborted.
+        stuck: those of them that did not return even then.
+        lost: the failed rank, and how it failed, where one has.
     """
 
     replies: Mapping[int, Any]

@@ -14,7 +14,7 @@ from .errors import DistributeError
 
 @dataclass(frozen=True)
 class Network:
-    """What lies between some ranks: `bandwidth` in bytes and `latency` in seconds a message.
+    """The network between some ranks: `bandwidth` in bytes a second and `latency` in seconds a message.
 
     `times` are the bytes of an allreduce and its seconds, `error` how far the figures miss one of these at most.
     """

@@ -1,4 +1,4 @@
-"""What a cell of `%%distribute` is going to do: which cells run on the ranks, as what text. Pure."""
+"""Plans a cell of `%%distribute`: which cells run on the ranks, with which text. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .program import Program, convert, is_distributed, masked, refuse, watch_of
 
 @dataclass(frozen=True)
 class RanksState:
-    """What the ranks have been sent, by the numbers of cells.
+    """The cells and values that the ranks have been sent, by the numbers of cells.
 
     Attributes:
         ran: the cells that have run there, in that order.
@@ -55,7 +55,7 @@ class RanksState:
         return replace(self, given={**self.given, **dict.fromkeys(names, number)})
 
     def without(self, numbers: Collection[int], names: Collection[str] = ()) -> RanksState:
-        """When what some cells have made there is to be made anew, and values that were pushed are to be pushed again."""
+        """The state in which these cells have to run again, and values under these names have to be pushed again."""
         return replace(
             self,
             again=self.again | {*numbers},

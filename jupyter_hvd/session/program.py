@@ -83,7 +83,7 @@ class Program:
 
     @property
     def diagnostics(self) -> list[str]:
-        """What the conversion has to say, with the place in the user's cells."""
+        """The diagnostics of the conversion, with positions in the user's cells."""
         return [
             f"In[{d.cell}], line {d.line}: {d.code} {d.message}"
             + (f"\n    {d.help}" if d.help else "")
@@ -167,7 +167,7 @@ def below_magic(body: str) -> str:
 
 
 def diff(program: Program, numbers: Sequence[int]) -> list[str]:
-    """What the conversion changes in some cells."""
+    """The diff of the conversion in some cells."""
     lines: list[str] = []
     for number in numbers:
         before, after = program.sources[number], program.converted[number]

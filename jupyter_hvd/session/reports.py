@@ -26,7 +26,7 @@ class Failure:
 
 
 def failure_of(run: Run, cells: Cells, timeout: float | None = None) -> Failure | None:
-    """What went wrong in a run; None where nothing did.
+    """The failure of a run; None where it succeeded.
 
     Args:
         cells: the cells by the names of their files on the ranks.
@@ -103,7 +103,7 @@ def place_in(place: tuple[str, int], cells: Cells) -> str:
 
 
 def stall_lines(stall: Stall, cells: Cells, hosts: Mapping[int, str]) -> list[str]:
-    """What is told of ranks that make no progress: a table, and what it means."""
+    """The report of ranks that make no progress: a table and its meaning."""
     return report(stall, lambda place: line_of(place, cells), hosts)
 
 

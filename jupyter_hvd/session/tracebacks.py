@@ -1,4 +1,4 @@
-"""Errors from the ranks, told in the lines of the user's own cells. Pure text in, text out."""
+"""Translates errors from the ranks to lines of the user's cells. Pure functions from text to text."""
 
 from __future__ import annotations
 

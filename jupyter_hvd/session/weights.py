@@ -12,7 +12,7 @@ from ..rank.serialization import SerializedValue, digest, keras_kind, weights_of
 
 @dataclass(frozen=True)
 class Owned:
-    """What has weights in the notebook.
+    """An object with weights in the notebook.
 
     Attributes:
         paths: that lead to it, here and on the ranks. weights: that the ranks are to have there.
@@ -50,7 +50,7 @@ def meant(paths: Sequence[AccessPath], used: Collection[str]) -> tuple[AccessPat
 def counterparts(
     paths: Sequence[AccessPath], namespace: Mapping[str, Any], used: Collection[str]
 ) -> list[tuple[Any, list[AccessPath]]]:
-    """What in the notebook is the counterpart of an object on the ranks, and which paths lead to it. They may be several, where a
+    """The notebook's counterpart of an object on the ranks, and its access paths. They may be several, where a
     cell on the ranks has given an object a second name.
     """
     values = {path: path.follow(namespace) for path in paths}
@@ -94,7 +94,7 @@ def parts_of_model(model: Any) -> set[int]:
 
 
 def title(paths: Sequence[AccessPath]) -> str:
-    """What something is called: the shortest path that leads to it."""
+    """The name of an object for users: its shortest access path."""
     return str(min(paths, key=lambda path: len(path.steps)))
 
 

@@ -122,7 +122,7 @@ class Guard:
 
 
 def real_path(path: Any, folder: int, follow: bool) -> Path | None:
-    """Where a path that a call was given leads; None where it is a descriptor or none can be told."""
+    """The real path of a call's argument; None for a descriptor or an unknown path."""
     with suppress(TypeError, ValueError, OSError):
         if isinstance(path, int):
             return None

@@ -208,7 +208,7 @@ class Context(TensorFlowProgram):
         return {}
 
     def indent_step(self, node: cst.CSTNode) -> str:
-        """What a block is indented by where a node stands: as its own block, else as the first of its cell."""
+        """The indentation of a block at a node: its own block's, else that of the first block of its cell."""
         default = self.module.tree.default_indent
         around = self.module.enclosing(node, cst.IndentedBlock)
         if around is None and not isinstance(node, cst.Module):

@@ -100,7 +100,7 @@ class ImportHorovod(Rule):
         return Fix(place.anchor, tuple(edits), needs=(), provides=name)
 
     def _late_setting(self, context: Context, place: StartPlace) -> Problem | None:
-        """What the program sets in its environment for TensorFlow, where Horovod would load that before."""
+        """A setting of TensorFlow's environment that comes too late, because Horovod would load TensorFlow first."""
         first = first_import(context)
         if first is None:
             return None

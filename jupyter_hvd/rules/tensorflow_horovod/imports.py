@@ -1,4 +1,4 @@
-"""What a program imports, and where Horovod is started behind that. Helpers of several rules."""
+"""The imports of a program, and where Horovod is started after them. Helpers of several rules."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def uses_horovod(context: Context) -> cst.CSTNode | None:
 
 
 def imports_tensorflow(context: Context) -> bool:
-    """Whether the program imports TensorFlow or Keras, in whatever place."""
+    """Whether the program imports TensorFlow or Keras anywhere."""
     return any(True for _ in _imports(context, "tensorflow"))
 
 

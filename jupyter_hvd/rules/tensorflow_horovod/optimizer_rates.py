@@ -24,7 +24,7 @@ RATE_ATTRIBUTES = frozenset({*RATES, "iterations", "_learning_rate", "_decayed_l
 
 
 def depends_on_rates(context: Context) -> bool:
-    """Whether anything goes by an optimizer's rate, or its count of steps, after it was made."""
+    """Whether anything depends on an optimizer's rate or step count after its creation."""
     values = context.values
     for node in values.index.attributes:
         if node.attr.value in RATE_ATTRIBUTES and may_be_of_optimizer(context, node.value):
@@ -48,7 +48,7 @@ def may_be_of_optimizer(context: Context, owner: cst.BaseExpression) -> bool:
 
 
 def find_unseen_optimizers(context: Context) -> Iterator[cst.BaseExpression]:
-    """What `compile` is given for an optimizer, where it may be a name, a configuration, or what is not seen."""
+    """The optimizer arguments of `compile` that may be a name, a configuration, or unknown."""
     for call in context.training.keras.compiles:
         arg = argument(call, "optimizer", 0)
         if arg is None or isinstance(arg.value, cst.SimpleString):
@@ -79,7 +79,7 @@ def find_loaded_models(context: Context) -> list[cst.Call]:
 
 
 def makers_with_kept_rates(context: Context) -> frozenset[cst.CSTNode]:
-    """What makes optimizers by which no batch is taken that grows: their rates stay those of one process."""
+    """The constructors of optimizers whose batches do not grow: they keep the rates of one process."""
     grown = context.batch_sizes.grown
     kept: set[cst.CSTNode] = set()
     scaled: set[cst.CSTNode] = set()
@@ -104,7 +104,7 @@ def makers_with_kept_rates(context: Context) -> frozenset[cst.CSTNode]:
 
 
 def makers_of(context: Context, update: Update) -> frozenset[cst.CSTNode]:
-    """What makes the optimizer of an update: of one that a model takes, any that this program compiles a model with."""
+    """The constructors of an update's optimizer; for a model's update, of any optimizer that the program compiles a model with."""
     if update.is_of_model:
         compiles = context.training.keras.compiles
         return frozenset(made for call in compiles for made in compiled_makers(context, call))
@@ -113,7 +113,7 @@ def makers_of(context: Context, update: Update) -> frozenset[cst.CSTNode]:
 
 
 def compiled_makers(context: Context, call: cst.Call) -> frozenset[cst.CSTNode]:
-    """What makes the optimizer that a model is compiled with; where none is written there, the call."""
+    """The constructors of the optimizer that a model is compiled with; the call itself where it names none."""
     arg = argument(call, "optimizer", 0)
     if arg is None:
         return frozenset({call})

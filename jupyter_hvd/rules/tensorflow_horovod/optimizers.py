@@ -1,4 +1,4 @@
-"""What several rules ask of optimizers."""
+"""Questions about optimizers that several rules share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_own_optimizer(context: Context, value: Value) -> bool:
 
 
 def called(context: Context, call: cst.Call) -> frozenset[Value]:
-    """What a call may call."""
+    """The functions that a call may run."""
     return context.values.of(context.values.calls.direct(call).func)
 
 

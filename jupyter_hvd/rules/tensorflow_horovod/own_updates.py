@@ -34,7 +34,7 @@ def rates_of(
 
 
 def decays_of(context: Context, update: Update) -> Iterator[cst.BaseExpression]:
-    """What the weight itself is multiplied by in an assignment, `1 - 1e-3` of `w.assign(w * (1 - 1e-3) - 0.01 * g)`."""
+    """The factor of the weight itself in an assignment, `1 - 1e-3` of `w.assign(w * (1 - 1e-3) - 0.01 * g)`."""
     text = context.module.text
     if method(update.call) != "assign" or not update.call.args:
         return

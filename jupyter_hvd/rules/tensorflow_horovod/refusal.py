@@ -1,4 +1,4 @@
-"""What rules about programs that cannot be converted share."""
+"""Shared parts of the rules about programs that cannot be converted."""
 
 from __future__ import annotations
 

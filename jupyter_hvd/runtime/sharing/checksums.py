@@ -49,7 +49,7 @@ class Checksum:
         return tf.bitcast(self.bits, dtype)
 
     def compare(self, every: Any, count: int) -> Any:
-        """What was gathered without the checksums at its end.
+        """The gathered values without the checksums at their end.
 
         Raises:
             DifferentDataError: in an eager call they differ; a compiled one raises an error of TensorFlow's.
@@ -79,7 +79,7 @@ class Checksum:
 
 
 def words_of_difference(site: str) -> str:
-    """What to say of ranks with different data.
+    """The message about ranks with different data.
 
     Args:
         site: the line; "" for that which runs now.

@@ -1,4 +1,4 @@
-"""What is being shared right now."""
+"""The state of sharing in this process."""
 
 from __future__ import annotations
 

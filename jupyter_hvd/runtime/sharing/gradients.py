@@ -163,7 +163,7 @@ def average(gradients: Any, loss: Any = None) -> Any:
     """Gradients in any structure, averaged over the ranks.
 
     Args:
-        loss: what all ranks must have alike; it is sent along and compared. None for nothing.
+        loss: a value that must be equal on all ranks; it is sent along and compared. None for nothing.
 
     Raises:
         DifferentDataError: see `require_equal_losses`.

@@ -73,7 +73,7 @@ class Keras:
         tensor._keras_mask = mask
 
     def logits_of(self, tensor: Any) -> Any:
-        """What an activation was computed from, which crossentropies read in its place; None where Keras has not noted it."""
+        """The logits of an activation, which cross-entropies read instead; None where Keras has not stored them."""
         return getattr(tensor, "_keras_logits", None)
 
     def set_logits(self, tensor: Any, logits: Any) -> None:
@@ -95,7 +95,7 @@ class Keras:
         raise NotImplementedError
 
     def install_sequential(self, replace: Replace) -> None:
-        """Let models that go by the size of their batches go by that of the whole batch."""
+        """Let models that depend on the batch size see that of the global batch."""
 
     def install_recurrent(self, replace: Replace) -> None:
         """Let recurrent layers compute own rows in a compiled step."""
@@ -110,7 +110,7 @@ class Keras:
         return []
 
     def seed_generator(self) -> Any:
-        """What layers draw seeds from in this thread; None where nothing was seeded."""
+        """The generator of layers' seeds in this thread; None where nothing was seeded."""
         return None
 
     def seed_by(self, generator: Any) -> None:
@@ -549,10 +549,10 @@ def global_generator() -> Any:
 
 
 def keras_draws(make: bool = False) -> Any:
-    """What operations of Keras 3 without a seed draw from; None where none was used yet.
+    """The generator of Keras 3's operations without a seed; None before its first use.
 
     Args:
-        make: make it where there is none.
+        make: create it where there is none.
     """
     seeds = importlib.import_module("keras.src.random.seed_generator")
     if make:
@@ -561,7 +561,7 @@ def keras_draws(make: bool = False) -> Any:
 
 
 def forget_keras_draws() -> None:
-    """Let Keras make it anew, from Python's random numbers, when it is used next."""
+    """Let Keras create it again, from Python's random numbers, at its next use."""
     seeds = importlib.import_module("keras.src.random.seed_generator")
     _keras_state().set_global_attribute(seeds.GLOBAL_SEED_GENERATOR, None)
 

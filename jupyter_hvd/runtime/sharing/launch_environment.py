@@ -1,4 +1,4 @@
-"""What a launcher tells each rank by its environment, before Horovod has started."""
+"""The launcher's variables in each rank's environment, read before Horovod starts."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def keep_own_rows(whole: Any, values: Any, rows: Any) -> None:
 
 
 def own_rows_of(tensor: Any) -> OwnRows | None:
-    """What a tensor was gathered from, also if it was cast since; None where that is not known."""
+    """The rank's own rows from which a tensor was gathered, even after a cast; None where not known."""
     if not isinstance(tensor, tf.Tensor) or hasattr(tensor, "numpy"):
         return None
     found: OwnRows | None = getattr(tensor, ATTRIBUTE, None)

@@ -193,7 +193,7 @@ def seeds_without_common(random_seed: Any) -> Callable[[Any], Any]:
 
 
 def require_equal_starts() -> None:
-    """Make sure that the ranks begin alike, as their launcher has told each of them before Horovod started.
+    """Check that all ranks start with the rank and seed that their launcher gave them before Horovod started.
 
     Raises:
         RuntimeError: this is another rank than the launcher said, or ranks have other seeds, or another TensorFlow or Keras.

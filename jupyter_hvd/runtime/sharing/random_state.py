@@ -54,7 +54,7 @@ class TwisterState:
 
 @dataclass(frozen=True)
 class RandomState:
-    """What Python, NumPy and TensorFlow draw from; None for what a process has not imported, or has not seeded.
+    """The random states of Python, NumPy and TensorFlow; None for a library that is not imported or not seeded.
 
     Attributes:
         numpy: a `TwisterState`, or what NumPy says of another generator.
@@ -105,7 +105,7 @@ def random_state() -> RandomState:
 
 
 def keras_state() -> Any:
-    """What Keras 3 draws from, as `RandomState` has it."""
+    """The random state of Keras 3, as in `RandomState`."""
     if not getattr(sys.modules.get("keras"), "__version__", "").startswith("3."):
         return None
     from .keras_versions import keras_draws

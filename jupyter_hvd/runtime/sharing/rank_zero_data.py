@@ -141,7 +141,7 @@ def counting(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def rank_zero(value: Any) -> Any:
-    """What rank 0 has, on all ranks: see `jupyter_hvd.runtime.rank_zero`."""
+    """Rank 0's value, on all ranks: see `jupyter_hvd.runtime.rank_zero`."""
     if isinstance(value, tf.data.Dataset):
         raise TypeError(
             "jupyter_hvd: rank_zero takes values and iterators; let rank 0 read datasets by --data rank0, or by "
@@ -157,7 +157,7 @@ def rank_zero(value: Any) -> Any:
 
 
 def elements_of_rank_zero(iterator: Iterator[Any]) -> Iterator[Any]:
-    """What an iterator gives on rank 0; those of other ranks are not asked."""
+    """The elements of rank 0's iterator; other ranks' iterators are not read."""
     while True:
         try:
             element = from_rank_zero(lambda: next(iterator))

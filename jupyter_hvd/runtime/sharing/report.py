@@ -28,7 +28,7 @@ def tell_whole(owner: Any, reason: str) -> None:
 def tell_once(text: str, key: str = "") -> None:
     """
     Args:
-        key: what is told once; "" for the text.
+        key: reported once; "" for the text.
     """
     key = key or text
     if key not in _told:

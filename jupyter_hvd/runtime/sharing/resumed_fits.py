@@ -51,7 +51,7 @@ Method = Callable[..., Any]
 
 @dataclass(frozen=True)
 class CompletedEpoch:
-    """What the epoch after this one goes on from.
+    """The state with which the next epoch starts.
 
     Attributes:
         epoch: its number. stopped: no other was to follow.
@@ -97,7 +97,7 @@ class RunningFit:
         return {}
 
     def end_epoch(self, epoch: int, callbacks: list[Any]) -> None:
-        """After an epoch was read, or computed and told to all callbacks."""
+        """After an epoch was read, or computed and reported to all callbacks."""
         if not self.reads:
             self._store(epoch, callbacks)
         elif self._completed is not None and epoch == self._completed.epoch:
@@ -272,7 +272,7 @@ def write_completed(file: Path, completed: CompletedEpoch) -> None:
 
 
 def completed_epoch(file: Path) -> CompletedEpoch | None:
-    """What rank 0 has stored last of a `fit`, on all ranks; None where there is nothing."""
+    """The last epoch of a `fit` that rank 0 has stored, on all ranks; None where there is none."""
     import horovod.tensorflow as hvd
 
     stored = None

@@ -99,7 +99,7 @@ def verdict(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options
 
 
 def switches(owner: Any, keras: Any) -> tuple[Any, ...]:
-    """What a layer and its parts may go by beside their arguments: whether they are trained, and their words and yes or no."""
+    """The attributes on which a layer and its parts may depend: `trainable`, strings and booleans."""
     if not isinstance(owner, keras.Layer):
         return ()
     return tuple(
@@ -164,7 +164,7 @@ def build(owner: Any, keras: Any, args: Any, options: Any) -> str:
 
 
 def check(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any) -> Verdict:
-    """Compare the two ways, on all ranks alike.
+    """Compare the sharded with the unsharded call, with the same outcome on all ranks.
 
     Raises:
         Exception: TensorFlow's, where another rank has failed: without it nothing more can be shared.
@@ -378,7 +378,7 @@ def finite(found: Any) -> bool:
 
 
 class Observed:
-    """What a call has returned and changed, as arrays."""
+    """The results and state changes of a call, as arrays."""
 
     def __init__(self) -> None:
         self.parts: dict[str, list[Any]] = {}
@@ -390,7 +390,7 @@ class Observed:
 
 
 def observe(run: Call, owner: Any, keras: Any, args: Any, options: Any) -> Observed | Exception:
-    """What a call does; its states are put back."""
+    """The observed results of a call; its states are restored."""
     seen = Observed()
     leaves = tf.nest.flatten((args, options))
     inputs = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor) and leaf.dtype.is_floating]
@@ -440,7 +440,7 @@ WORDS = {
 
 
 def difference(whole: Observed, shared: Observed, rounding: float) -> str:
-    """What tells the two ways apart, in words; "" where they are equal."""
+    """The first difference between the two calls, in words; "" where they are equal."""
     for name in WORDS:
         one, two = whole.parts.get(name, []), shared.parts.get(name, [])
         if len(one) != len(two):
@@ -525,7 +525,7 @@ class Changed:
 
 
 def contents(layer: Any) -> dict[str, list[Any]]:
-    """What is in the lists and tables that a layer keeps."""
+    """The contents of a layer's lists and tables."""
     held = vars(layer).items()
     return {name: items(value) for name, value in held if isinstance(value, list | dict | deque)}
 

@@ -1,4 +1,4 @@
-"""What a program that was converted with `--batch global` calls first."""
+"""The first call of a program that was converted with `--batch global`."""
 
 from __future__ import annotations
 

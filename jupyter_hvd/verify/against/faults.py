@@ -592,7 +592,7 @@ def check_loss(moment: Moment) -> Fault | bool:
 
 
 def factor_between(theirs: Numbers, own: Numbers, allowed: float) -> float | None:
-    """What a vector is multiplied by to give another one; None where no number does that."""
+    """The factor between two vectors; None if they are not proportional."""
     square = float(own @ own)
     if not square:
         return None

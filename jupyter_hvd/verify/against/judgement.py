@@ -1,4 +1,4 @@
-"""What the runs of both programs show: the comparisons step by step, and the faults of whole runs."""
+"""Judges the runs of both programs: comparisons step by step, and faults of full runs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SECOND_STEP = 2
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was found, by aspect.
+    """The findings, by aspect.
 
     Attributes:
         paired: the comparison with the original, step by step. between: that of the ranks with one another.
@@ -117,7 +117,7 @@ class Judgement:
 
     @property
     def needs_noise(self) -> bool:
-        """Whether a fault may be one of rounding, or of an original that does not train twice alike."""
+        """Whether a fault may come from rounding, or from an original that does not train reproducibly."""
         fault = self.first
         if fault is None or fault.kind in BETWEEN_RANKS:
             return False
@@ -159,7 +159,7 @@ class Judgement:
                 yield Check(name, "unknown", text)
 
     def one_rank_check(self) -> Check:
-        """What the other program does on one rank."""
+        """The check of the other program on one rank."""
         assert self.one_rank is not None
         if self.own_fault is not None:
             return Check(ONE_RANK, "fail", str(self.own_fault))
@@ -295,7 +295,7 @@ def find_step_fault(
 
 
 def find_own_fault(own: Process, alone: Process, one_rank: Walk | None, size: int) -> Fault | None:
-    """What is wrong with the other program on one rank, whatever number of ranks it was written for.
+    """The fault of the other program on one rank, for any number of ranks that it was written for.
 
     A program that has N written into it divides a loss or a gradient by N here, too, or has N times the rate.
     """

@@ -1,4 +1,4 @@
-"""Which programs cannot be judged, as their texts say before anything runs."""
+"""Finds programs that cannot be judged, by their text, before anything runs."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ footer { color: var(--soft); margin-top: 2rem; }
 
 
 def environment() -> Mapping[str, str]:
-    """What this machine runs: versions, processor, operating system."""
+    """The environment of this machine: versions, processor, operating system."""
     found = {"Python": sys.version.split()[0], "system": platform.platform()}
     found["processors"] = str(os.cpu_count())
     return {**found, **computing_versions()}

@@ -332,7 +332,7 @@ def processes_of(job: Run) -> tuple[Process, ...]:
 def judge_ending(
     job: Run, ranks: tuple[Process, ...], size: int, timeout: float, program: str
 ) -> tuple[Check, Fault | None]:
-    """What to say of ranks that did not all come to their end.
+    """The report of ranks that did not all reach their end.
 
     Args:
         program: the name of its file.

@@ -227,7 +227,7 @@ def number_of(count: int, one: str, many: str) -> str:
 
 
 def place_of(site: Site) -> str:
-    """What tells sites apart: a statement that is compiled anew is the same one."""
+    """The key of a site; a statement that is compiled again has the same one."""
     return f"{site.kind} {site.line} {len(site.names)}"
 
 

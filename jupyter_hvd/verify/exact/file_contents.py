@@ -34,7 +34,7 @@ LONG_NUMBER = re.compile(r"(?<=events\.out\.tfevents\.).*|\d{6,}")
 
 @dataclass(frozen=True)
 class Content:
-    """What a file holds.
+    """The contents of a file.
 
     Attributes:
         lines: of text. arrays: by name. size: of what is neither; None where the size is not compared.
@@ -46,7 +46,7 @@ class Content:
 
 
 def read_contents(folder: Path, names: Iterable[str]) -> dict[str, Content]:
-    """What files of a folder hold, by their names, with `#` for long numbers."""
+    """The contents of a folder's files, by name, with `#` for long numbers."""
     return {LONG_NUMBER.sub("#", name): read_content(folder, name) for name in names}
 
 

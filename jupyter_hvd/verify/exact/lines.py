@@ -1,4 +1,4 @@
-"""Which line of the user's program runs now, or made an operation of a compiled function."""
+"""Finds the line of the user's program that runs now, or that made an operation of a compiled function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is stored of arrays: a projection and a norm of each, and a number for each row of a batch.
+"""The stored measures of arrays: a projection and a norm of each, and a number for each row of a batch.
 
 Projections are linear, so that the mean of several is the projection of the mean. NumPy computes them: most arrays of a step are
 small, and an operation of TensorFlow takes longer to start than all of this. `einsum` computes in the calling thread; threads of
@@ -22,7 +22,7 @@ Part = Sequence[Any]
 
 @lru_cache(maxsize=256)
 def weights(length: int, frequency: float, phase: float, single: bool) -> NDArray[Any]:
-    """What the entries of a vector are multiplied by in a projection."""
+    """The weights of a vector's entries in a projection."""
     found: NDArray[Any] = np.cos(frequency * np.arange(length) + phase)
     return found.astype(np.float32) if single else found
 

@@ -75,7 +75,7 @@ REPORTED_EACH = 0.5
 
 
 class Seen(NamedTuple):
-    """What is noted at a site: a value, and the parts whose measures are stored, or these measures."""
+    """An observation at a site: a value, and the parts whose measures are stored, or these measures."""
 
     site: int
     value: Any
@@ -207,7 +207,7 @@ class Observer:
         sharing.listener = None
 
     def record(self, **known: Any) -> Record:
-        """What was observed until now.
+        """The observations until now.
 
         Args:
             known: fields of the record that others have observed.
@@ -463,7 +463,7 @@ class Observer:
         return observed
 
     def _stop_if_enough(self) -> None:
-        """End the program where enough steps have been made, but only right after one: there all processes end alike.
+        """End the program after enough steps, but only right after one, so that all processes end at the same step.
 
         Raises:
             EnoughStepsError: they have.
@@ -637,7 +637,7 @@ def shard_line_of(dataset: Any) -> str:
 
 
 def is_sharded_by_tensorflow(dataset: Any) -> bool:
-    """Whether each worker takes a part of the dataset when it is distributed, as `tf.distribute` does unless told otherwise."""
+    """Whether each worker takes a part of the dataset when it is distributed, as `tf.distribute` does by default."""
     import tensorflow as tf
 
     policy = dataset.options().experimental_distribute.auto_shard_policy
@@ -685,14 +685,14 @@ def given_parts(given: Any) -> Part:
 
 
 def values_of(variable: Any) -> Part:
-    """What a variable holds now."""
+    """The current value of a variable."""
     import tensorflow as tf
 
     return [tf.convert_to_tensor(tensorflow_variable(variable))]
 
 
 def array_of(part: Any) -> NDArray[Any]:
-    """What a tensor holds now; not a copy where it lies in this process's memory."""
+    """The current value of a tensor; not a copy if it is in this process's memory."""
     return np.asarray(part)
 
 
@@ -718,7 +718,7 @@ def name_of(variable: Any) -> str:
 
 
 def tensorflow_variable(variable: Any) -> Any:
-    """What a variable of Keras holds; TensorFlow's own have a method of that name."""
+    """The TensorFlow variable in a variable of Keras; TensorFlow's own have a method of that name."""
     value = getattr(variable, "value", None)
     return variable if value is None or callable(value) else value
 

@@ -1,4 +1,4 @@
-"""What was observed of one process: immutable, and stored as a JSON file beside one of arrays."""
+"""The observations of one process: immutable, and stored as a JSON file beside one of arrays."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Fit:
-    """What a call of `fit` has returned: the curves of its History, and the line that called it."""
+    """The result of a call of `fit`: the curves of its History, and the line of the call."""
 
     line: str
     epochs: int
@@ -67,7 +67,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Record:
-    """What one process did.
+    """The observed actions of one process.
 
     Attributes:
         error: the last line of its traceback; "" where it came to its end. code: the exit code.

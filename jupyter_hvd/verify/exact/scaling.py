@@ -36,7 +36,7 @@ class ScaledStep:
 
 
 def check_scaling(original: Record, scaled: Record, size: int) -> list[Check]:
-    """What became of batches, rates and the number of examples.
+    """Compares batches, rates and the number of examples.
 
     Args:
         original, scaled: of one process each, observed in detail; the second pretends to be `size` ranks.
@@ -173,7 +173,7 @@ def first_other_rate(
 
 
 def rate_fault(before: Sequence[ScaledStep], after: Sequence[ScaledStep], size: int) -> str:
-    """What is wrong with rates that differ later, however the loss goes; "" where they may go by it."""
+    """The fault of rates that differ later independently of the loss; "" where they may depend on it."""
     for factor, words in ((size, "late"), (1 / size, "early")):
         moved = [replace(step, seen=int(step.seen / factor)) for step in after]
         moved = [step for step in moved if step.seen <= before[-1].seen]

@@ -89,7 +89,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Noise:
-    """What varies in one process: from run to run, and by rounding in some runs.
+    """The variation in one process: between runs, and by rounding.
 
     Attributes:
         again: the differences of a second run just the same, by aspect; None where there was none yet, and needs none as long as
@@ -134,7 +134,7 @@ class Noise:
         )
 
     def for_other_ranks(self) -> Noise:
-        """What is known of one process, before other ranks are compared with it."""
+        """The knowledge about one process, for the comparison with another number of ranks."""
         return replace(self, samples=0, of_ranks=())
 
     def explains(self, aspect: str, difference: Difference) -> bool:
@@ -165,7 +165,7 @@ def agrees(compared: Mapping[str, Comparison], aspect: str, key: str) -> bool:
 
 
 def differences(one: Record, two: Record | None, tolerance: float) -> Mapping[str, Comparison]:
-    """What differs in each aspect; nothing where the second run has left no record."""
+    """The differences by aspect; none where the second run has left no record."""
     compared = compare(one, two, tolerance) if two is not None else ()
     nothing = {aspect: Comparison(aspect, "") for aspect in ASPECTS}
     return nothing | {comparison.aspect: comparison for comparison in compared}
@@ -309,7 +309,7 @@ def verify_exact(
         detailed = original is not None
 
         def refer(own: Runner, name: str, size: int) -> Record | None:
-            """The record of one process, which is told; None where it has left none."""
+            """Run one process, report the outcome, and return its record; None where it has left none."""
             nonlocal steps
             run = own.alone(name, {**limits(steps, seconds, details=detailed), **pretending(size)})
             if run.first is None:
@@ -436,7 +436,7 @@ def no_end(job: Run, size: int, timeout: float, expected: str = "") -> Check:
 
 
 def judge(comparison: Comparison, noise: Noise, size: int) -> tuple[Check, tuple[Difference, ...]]:
-    """What a comparison says of the ranks, and the differences that only they have."""
+    """The verdict of a comparison on the ranks, and the differences that only they have."""
     name = named(size, comparison.aspect)
     if not comparison.observed and not comparison.differences:
         return Check(name, "unknown", "not observed"), ()
@@ -642,7 +642,7 @@ class Runner:
 
 
 def records_of(folder: Path, printed: Mapping[int, Sequence[str]], told: Sequence[str]) -> tuple[Record, ...]:  # fmt: skip
-    """What the processes of a run left, by rank, with what each printed."""
+    """The records of a run's processes, by rank, with their output."""
     found = []
     for file in folder.glob("record-*.npz"):
         record = read(record_stem(folder, int(file.stem.removeprefix("record-"))))
