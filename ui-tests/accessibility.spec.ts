@@ -41,7 +41,7 @@ test('the diff: no violation of level A or AA', async ({ page, request }) => {
   const lab = await Lab.open(page, request, 'axe-diff.ipynb', CLASSIFIER);
   await lab.convert();
   await lab.diff.getByLabel('Step time, ms').fill('20');
-  await (await lab.cell(9)).getByRole('checkbox', { name: /^Accept HVD601/ }).uncheck();
+  await (await lab.choice('Reject', 'HVD601', 9)).click();
   await everywhere(lab, '.jp-hvd-tab', 'diff');
   await verdicts(lab);
   await page.getByRole('button', { name: 'Apply to Notebook' }).click();
@@ -111,7 +111,7 @@ async function verdicts(lab: Lab): Promise<void> {
   release();
   await expect(panel.getByText('The conversion does not hold.')).toBeVisible();
   await everywhere(lab, '.jp-hvd-verification', 'verification fails');
-  await (await lab.cell(9)).getByRole('checkbox', { name: /^Accept HVD601/ }).check();
+  await (await lab.choice('Restore', 'HVD601', 9)).click();
   await expect(panel.getByText(/^Before your last change/)).toBeVisible();
   await everywhere(lab, '.jp-hvd-verification', 'stale verdict');
 }

@@ -27,9 +27,8 @@ test(
     await expect(wrapped.first()).toBeVisible();
 
     const loop = await lab.cell(9);
-    const print = loop.getByRole('checkbox', { name: /^Accept HVD601/ });
-    await print.uncheck();
-    await expect(loop.getByText('hvd.rank()')).toHaveCount(0);
+    await (await lab.choice('Reject', 'HVD601', 9)).click();
+    await expect(loop.locator('.cm-line', { hasText: 'hvd.rank()' })).toHaveCount(0);
     await expect(lab.diff.getByText(/\d accepted/)).toBeVisible();
 
     await page.getByRole('button', { name: 'Apply to Notebook' }).click();
@@ -56,16 +55,15 @@ test('the unsaved text is converted; an edited notebook is converted anew', asyn
   await lab.setSource(8, LOOP.replace('loss {', 'unsaved {'));
   await lab.convert();
   await lab.shows(9, 'unsaved');
-  const loop = await lab.cell(9);
-  await loop.getByRole('checkbox', { name: /^Accept HVD601/ }).uncheck();
+  await (await lab.choice('Reject', 'HVD601', 9)).click();
 
   await lab.setSource(5, MODEL.replace('1e-3', '5e-4'));
   await expect(lab.diff.getByText('The diff is up to date')).toBeVisible();
   await lab.shows(6, '5e-4 * hvd.size()');
   await expect(
-    loop.getByRole('checkbox', { name: /^Accept HVD601/ }),
+    await lab.choice('Restore', 'HVD601', 9),
     'what was left out stays left out'
-  ).not.toBeChecked();
+  ).toBeVisible();
 
   await lab.inNotebook(panel =>
     panel.content.model.sharedModel.cells[5].setSource('x = 1')
@@ -337,14 +335,16 @@ test('by palette, toolbar, file browser and keyboard', async ({ page, request })
   await expect(lab.diff.locator('.jp-RenderedMarkdown h1')).toHaveText(
     /Handwritten digits/
   );
+  await lab.diff.locator('.jp-hvd-fold > button').first().click();
+  await expect(lab.diff.locator('.jp-RenderedMarkdown h1')).toHaveCount(0);
 
   await page.keyboard.press('Alt+ArrowDown');
-  const first = lab.diff.locator('.jp-hvd-accept:enabled').first();
+  const first = lab.diff.locator('.jp-hvd-choice').first();
   await expect(first).toBeFocused();
   await page.keyboard.press('Space');
-  await expect(first).not.toBeChecked();
+  await expect(first).toHaveText('Restore');
   await page.keyboard.press('Alt+ArrowDown');
-  await expect(lab.diff.locator('.jp-hvd-accept:enabled').nth(1)).toBeFocused();
+  await expect(lab.diff.locator('.jp-hvd-choice').nth(1)).toBeFocused();
   await page.keyboard.press('Alt+ArrowUp');
   await page.keyboard.press('Space');
   await page.keyboard.press('Control+Enter');

@@ -18,7 +18,7 @@ async function unreached(page: Page, part: Locator): Promise<string[]> {
     ].filter(
       each =>
         each.checkVisibility() &&
-        !each.matches(':disabled') &&
+        !each.matches(':disabled, [tabindex="-1"]') &&
         !each.closest('.cm-editor')
     );
     found.forEach((each, i) => each.setAttribute('data-control', String(i)));
@@ -48,17 +48,20 @@ test('the diff by keyboard alone: open, leave, read a rule, choose, apply, undo'
   await expect(lab.diff.getByText('jhvd.start_shared()')).toBeVisible();
 
   await page.keyboard.press('Alt+ArrowDown');
-  const first = lab.diff.locator('.jp-hvd-accept:enabled').first();
+  const first = lab.diff.locator('.jp-hvd-choice').first();
   await expect(first).toBeFocused();
   await page.keyboard.press('Space');
-  await expect(first).not.toBeChecked();
+  await expect(first).toHaveText('Restore');
+  await expect(first).toBeFocused();
   await page.keyboard.press('Space');
+  await expect(first).toHaveText('Reject');
 
-  await page.keyboard.press('Tab');
+  await page.keyboard.press('ArrowRight');
   await page.keyboard.press('Enter');
-  await expect(page.getByRole('dialog')).toBeVisible();
-  await page.keyboard.press('Escape');
-  await expect(page.getByRole('dialog')).toHaveCount(0);
+  const why = lab.diff.getByRole('region', { name: /^Rule HVD/ });
+  await expect(why).toContainText('HVD701');
+  await page.keyboard.press('Enter');
+  await expect(why).toHaveCount(0);
 
   await tabTo(page, lab.diff.getByLabel('Guard'));
   await page.keyboard.press('ArrowDown');

@@ -236,6 +236,16 @@ export class Lab {
     return cell;
   }
 
+  /** The button that rejects a rule's first change in a cell of the diff, or restores it. */
+  async choice(
+    verb: 'Reject' | 'Restore',
+    rule: string,
+    number: number
+  ): Promise<Locator> {
+    const name = new RegExp(`^${verb} ${rule}`);
+    return (await this.cell(number)).getByRole('button', { name }).first();
+  }
+
   /** Wait until a cell of the diff shows a text: what is far from the screen has no editor. */
   async shows(number: number, text: string): Promise<void> {
     await expect(async () => {

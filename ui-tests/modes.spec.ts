@@ -65,12 +65,7 @@ test('rate, batch and steps are one decision; without the start there is nothing
   await expect((await lab.cell(6)).getByText('hvd.size()')).toHaveCount(0);
   await picture(page, 'decisions');
 
-  await (
-    await lab.cell(4)
-  )
-    .getByRole('checkbox', { name: /^Accept HVD/ })
-    .first()
-    .check();
+  await (await lab.choice('Restore', 'HVD', 4)).click();
   await expect(box('Learning rate'), 'by one of its changes, too').toBeChecked();
 
   await box('Start the workers').uncheck();

@@ -33,7 +33,7 @@ test('300 cells with 290 changes: from each input to the next paint', async ({
   const tree = lab.diff.locator('.jp-hvd-decisions');
   const filter = tree.getByRole('searchbox', { name: 'Filter the changes' });
   const output = tree.getByRole('listitem').filter({ hasText: 'Output once' });
-  const boxes = lab.diff.locator('.jp-hvd-accept:enabled');
+  const boxes = lab.diff.locator('.jp-hvd-choice');
   const layout = page.getByRole('combobox', { name: 'Layout of the diff' });
   const first = await lab.cell(1);
   const actions: [name: string, act: () => Promise<unknown>][] = [

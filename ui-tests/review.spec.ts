@@ -1,4 +1,4 @@
-import { expect } from '@playwright/test';
+import { expect, Locator } from '@playwright/test';
 
 import { test } from './fixtures';
 import { Lab, notebook, picture } from './lab';
@@ -13,20 +13,28 @@ test('next and previous go from change to change, by button as well', async ({
 }) => {
   const lab = await Lab.open(page, request, 'next.ipynb', CLASSIFIER);
   await lab.convert();
-  const boxes = lab.diff.locator('.jp-hvd-accept:enabled');
-  const count = await boxes.count();
   const counter = page.locator('.jp-hvd-counter');
-  await expect(counter).toHaveText(`${count} changes`);
+  await expect(counter).toHaveText(/^\d+ changes$/);
+  const count = parseInt(await counter.innerText());
+  expect(count).toBeGreaterThan(2);
   const next = page.getByRole('button', { name: 'Next Change' });
+  const previous = page.getByRole('button', { name: 'Previous Change' });
+  const visited: (string | null)[] = [];
+  for (let i = 1; i <= count; i++) {
+    await next.click();
+    await expect(counter).toHaveText(`${i} of ${count}`);
+    await expect(lab.focused).toHaveText('Reject');
+    await expect(lab.focused).toBeInViewport();
+    visited.push(await lab.focused.getAttribute('aria-label'));
+  }
+  expect(new Set(visited).size, 'each is another one').toBe(count);
   await next.click();
-  await expect(boxes.first()).toBeFocused();
-  await next.click();
-  await expect(boxes.nth(1)).toBeFocused();
-  await expect(counter).toHaveText(`2 of ${count}`);
-  await page.getByRole('button', { name: 'Previous Change' }).click();
-  await expect(boxes.first()).toBeFocused();
-  await page.getByRole('button', { name: 'Previous Change' }).click();
-  await expect(boxes.last(), 'before the first comes the last').toBeFocused();
+  await expect(counter).toHaveText(`1 of ${count}`);
+  await previous.click();
+  await expect(counter, 'before the first comes the last').toHaveText(
+    `${count} of ${count}`
+  );
+  await expect(lab.focused).toHaveAttribute('aria-label', visited[count - 1]!);
 });
 
 test('a rejected change leaves the rest of the diff as it is', async ({
@@ -43,9 +51,94 @@ test('a rejected change leaves the rest of the diff as it is', async ({
   const folded = changed.locator('.cm-collapsedLines');
   const before = await folded.count();
   expect(before).toBeGreaterThan(1);
-  await changed.getByRole('checkbox', { name: /^Accept HVD601/ }).uncheck();
-  await expect(changed.getByText('hvd.rank()')).toHaveCount(0);
+  await (await lab.choice('Reject', 'HVD601', 2)).click();
+  await expect(changed.locator('.cm-line', { hasText: 'hvd.rank()' })).toHaveCount(0);
   await expect(folded).toHaveCount(before);
+});
+
+/** The first line of an editor that has a text, measured. */
+async function topOf(line: Locator): Promise<number> {
+  return (await line.first().boundingBox())!.y;
+}
+
+test('at its hunk, a change is rejected, restored and explained', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(page, request, 'hunk.ipynb', CLASSIFIER);
+  await lab.convert();
+  const layout = page.getByRole('combobox', { name: 'Layout of the diff' });
+  const cell = await lab.cell(9);
+  const row = cell.locator('.jp-hvd-change', { hasText: 'Print on rank 0 only' });
+  const added = cell.locator('.cm-line', { hasText: 'if hvd.rank() == 0' });
+  for (const chosen of ['Unified', 'Side by side']) {
+    await layout.selectOption(chosen);
+    await lab.shows(9, 'if hvd.rank() == 0');
+    const { y, height } = (await row.boundingBox())!;
+    const gap = (await topOf(added)) - (y + height);
+    expect(gap, `${chosen}: the row stands above its hunk`).toBeGreaterThan(-2);
+    expect(gap).toBeLessThan(40);
+
+    await (await lab.choice('Reject', 'HVD601', 9)).focus();
+    await page.keyboard.press('Enter');
+    await expect(added).toHaveCount(0);
+    await expect(row).toContainText('Rejected: Print on rank 0 only');
+    await expect(row, 'a ghost of what is left out').toContainText('if hvd.rank() == 0');
+    const restore = await lab.choice('Restore', 'HVD601', 9);
+    await expect(restore).toBeFocused();
+    await picture(page, `ghost-${chosen}`);
+
+    await row.getByRole('button', { name: 'Why? HVD601' }).click();
+    const why = row.getByRole('region', { name: 'Rule HVD601' });
+    await expect(why).toContainText('HVD601');
+    if (chosen === 'Side by side') {
+      const after = cell.locator('.cm-merge-b .cm-line', { hasText: 'print(f' });
+      const before = cell.locator('.cm-merge-a .cm-line', { hasText: 'print(f' });
+      await expect
+        .poll(async () => Math.abs((await topOf(after)) - (await topOf(before))), {
+          message: 'the texts stay side by side'
+        })
+        .toBeLessThan(2);
+    }
+    await picture(page, `why-${chosen}`);
+    await row.getByRole('button', { name: 'Why? HVD601' }).click();
+    await expect(why).toHaveCount(0);
+    await restore.click();
+    await expect(added.first()).toBeVisible();
+  }
+  await (await lab.choice('Reject', 'HVD601', 9)).click();
+  await layout.selectOption('Unified');
+  await expect(await lab.choice('Restore', 'HVD601', 9), 'a new editor').toBeVisible();
+  await layout.selectOption('Fit to width');
+});
+
+test('the changes of a cell are one stop of Tab; arrows go on', async ({
+  page,
+  request
+}) => {
+  const prints = Array.from({ length: 30 }, (_, i) => [`x_${i} = ${i}`, `print(x_${i})`]);
+  const [imports, data, ...rest] = CLASSIFIER.cells.map(cell => cell.source);
+  const content = notebook(imports, data, prints.flat().join('\n'), ...rest);
+  const lab = await Lab.open(page, request, 'stops.ipynb', content);
+  await lab.convert();
+  const cell = await lab.cell(3);
+  const choices = cell.locator('.jp-hvd-choice');
+  await expect.poll(() => choices.count()).toBeGreaterThan(8);
+  await expect(cell.locator('.jp-hvd-choice[tabindex="0"]')).toHaveCount(1);
+  await choices.first().focus();
+  const counter = page.locator('.jp-hvd-counter');
+  await expect(counter).toHaveText(/ of /);
+  const first = parseInt(await counter.innerText());
+  for (let i = 1; i < 30; i++) {
+    await page.keyboard.press('ArrowDown');
+    await expect(counter).toHaveText(new RegExp(`^${first + i} of`));
+    await expect(lab.focused).toHaveText('Reject');
+    await expect(lab.focused).toBeInViewport();
+  }
+  await page.keyboard.press('ArrowUp');
+  await expect(lab.focused).toHaveAttribute('tabindex', '0');
+  await page.keyboard.press('ArrowRight');
+  await expect(lab.focused).toHaveText('Why?');
 });
 
 test('wide, both texts stand side by side; narrow, one below the other', async ({
@@ -124,8 +217,7 @@ test(
     content.cells[5].source += '  # hvd: ignore[HVD803]';
     const lab = await Lab.open(page, request, 'verdict.ipynb', content);
     await lab.convert();
-    const print = (await lab.cell(9)).getByRole('checkbox', { name: /^Accept HVD601/ });
-    await print.uncheck();
+    await (await lab.choice('Reject', 'HVD601', 9)).click();
     const asked = page.waitForRequest('**/jupyter-hvd/verify*');
     const panel = lab.diff.locator('.jp-hvd-verification');
     await panel.getByRole('button', { name: 'Verify on 2 workers' }).click();
@@ -154,14 +246,14 @@ test(
     await lab.reload();
     await expect(verdict).toBeVisible();
     await expect(
-      (await lab.cell(9)).getByRole('checkbox', { name: /^Accept HVD601/ }),
+      await lab.choice('Restore', 'HVD601', 9),
       'what was left out is left out'
-    ).not.toBeChecked();
+    ).toBeVisible();
 
-    await print.check();
+    await (await lab.choice('Restore', 'HVD601', 9)).click();
     await expect(panel.getByText(/^Before your last change/)).toBeVisible();
     await picture(page, 'verdict-stale');
-    await print.uncheck();
+    await (await lab.choice('Reject', 'HVD601', 9)).click();
     await expect(verdict).toBeVisible();
   }
 );
@@ -239,10 +331,10 @@ test('a cell that was looked at is closed until it is another one', async ({
   await lab.convert();
   const cell = await lab.cell(2);
   const viewed = cell.getByRole('checkbox', { name: 'Viewed' });
-  const changes = cell.locator('.jp-hvd-changes');
+  const changes = cell.locator('.jp-hvd-change').first();
   await viewed.check();
   await expect(changes).toBeHidden();
-  const open = lab.diff.locator('.jp-hvd-accept:enabled:visible');
+  const open = lab.diff.locator('.jp-hvd-choice:visible');
   await page.getByRole('button', { name: 'Next Change' }).click();
   await expect(open.first(), 'the next change is in an open cell').toBeFocused();
   await lab.kept(request, /review:viewed\.ipynb": [^]*"viewed": \["/);

@@ -27,14 +27,14 @@ test('two pages with one notebook: what one applies, the other has, and its diff
   try {
     await lab.convert();
     await other.convert();
-    await (await lab.cell(9)).getByRole('checkbox', { name: /^Accept HVD601/ }).uncheck();
+    await (await lab.choice('Reject', 'HVD601', 9)).click();
     await other.setSource(8, (await other.sources())[8].replace('range(2)', 'range(3)'));
     await lab.follow(other);
     await lab.shows(9, 'range(3)');
     await expect(
-      (await lab.cell(9)).getByRole('checkbox', { name: /^Accept HVD601/ }),
+      await lab.choice('Restore', 'HVD601', 9),
       'what one leaves out stays left out when the other edits'
-    ).not.toBeChecked();
+    ).toBeVisible();
 
     await page.getByRole('button', { name: 'Apply to Notebook' }).click();
     await expect(lab.diff.getByText('The changes are in the notebook.')).toBeVisible();

@@ -1,7 +1,12 @@
-import React, { useEffect, useRef, useState } from 'react';
+import React, { useEffect, useMemo, useRef, useState } from 'react';
+import { createPortal } from 'react-dom';
 
+import { ChangeRow } from './changerow';
 import { useSignal, useView } from './context';
+import { Change } from './conversion';
 import { createDiff, createText, createUnified, ICellEditor } from './editors';
+import { IHunkRow } from './hunkrows';
+import { ConversionModel } from './model';
 import { IPlace } from './session';
 
 /**
@@ -16,16 +21,16 @@ export function CellEditor(props: {
   isWide: boolean;
 }): JSX.Element {
   const { index, isFirst, isWide } = props;
-  const { session, language, search, settings, trans } = useView();
+  const { buttons, session, language, search, settings, trans } = useView();
   useSignal(settings.changed);
   const { wrap } = settings;
   const model = session.model!;
   const { source } = model.cells[index];
   const after = model.resultOf(index);
-  const hasChanges = model.changesOf(index).length > 0;
+  const rows = useMemo(() => rowsOf(model, index), [model, index]);
   const node = useRef<HTMLDivElement>(null);
   const editor = useRef<ICellEditor | null>(null);
-  const wanted = useRef<number | null>(null);
+  const wanted = useRef<IPlace | null>(null);
   const lines = Math.max(source.split('\n').length, after.split('\n').length);
   const height = useRef(lines * LINE_HEIGHT);
   const [near, setNear] = useState(isFirst);
@@ -40,6 +45,7 @@ export function CellEditor(props: {
     const options = {
       language,
       diagnostics: model.diagnosticsOf(index),
+      rows,
       labels: {
         before: trans.__('Cell %1 as it is', index + 1),
         after: trans.__('Cell %1 with the accepted changes', index + 1),
@@ -49,9 +55,13 @@ export function CellEditor(props: {
       wrap
     };
     const create = isWide ? createDiff : createUnified;
-    editor.current = hasChanges
-      ? create(parent, source, after, options)
-      : createText(parent, source, options);
+    if (rows.length) {
+      // What is folded away is what no change touches, rejected ones among them.
+      editor.current = create(parent, source, model.wholeResultOf(index), options);
+      editor.current.setAfter(after);
+    } else {
+      editor.current = createText(parent, source, options);
+    }
     show();
     return () => {
       height.current = parent.offsetHeight || height.current;
@@ -79,15 +89,27 @@ export function CellEditor(props: {
   const show = (): void => {
     mark();
     if (editor.current && wanted.current !== null) {
-      editor.current.reveal(wanted.current);
+      const { line, change } = wanted.current;
       wanted.current = null;
+      const row = rows.find(each => each.change === change);
+      if (!row) {
+        editor.current.reveal(line);
+      } else {
+        if (!row.node.isConnected) {
+          editor.current.revealRow(row);
+        }
+        whenConnected(row.node, () => {
+          buttons.get(model.keyOf(row.change))?.focus({ preventScroll: true });
+          row.node.scrollIntoView({ block: 'center' });
+        });
+      }
     }
   };
 
   useEffect(() => {
     const reveal = (_: unknown, place: IPlace): void => {
       if (place.cell === index) {
-        wanted.current = place.line;
+        wanted.current = place;
         node.current!.scrollIntoView({ block: 'nearest' });
         show();
       }
@@ -99,12 +121,41 @@ export function CellEditor(props: {
   }, [session, index]);
 
   return (
-    <div
-      ref={node}
-      className="jp-hvd-editor"
-      style={near ? undefined : { height: `${height.current}px` }}
-    />
+    <>
+      <div
+        ref={node}
+        className="jp-hvd-editor"
+        style={near ? undefined : { height: `${height.current}px` }}
+      />
+      {near &&
+        rows.map(({ change, node: place }) =>
+          createPortal(<ChangeRow change={change} />, place, model.keyOf(change))
+        )}
+    </>
   );
+}
+
+/** The rows of a cell's changes, empty. */
+function rowsOf(
+  model: ConversionModel,
+  index: number
+): (IHunkRow & { change: Change })[] {
+  return model.changesOf(index).map(change => ({
+    change,
+    start: model.startOf(change),
+    node: document.createElement('div')
+  }));
+}
+
+/** So many frames at most are waited for what an editor draws. */
+const FRAMES = 60;
+
+function whenConnected(node: HTMLElement, act: () => void, frames = FRAMES): void {
+  if (node.isConnected) {
+    act();
+  } else if (frames > 0) {
+    requestAnimationFrame(() => whenConnected(node, act, frames - 1));
+  }
 }
 
 /** Pixels; near enough to keep the scroll bar still. */

@@ -14,6 +14,7 @@ import {
 } from 'react';
 
 import { ISignal } from '@lumino/signaling';
+import { HvdApi } from './request';
 import { DiffSearch } from './search';
 import { ServerText } from './servertext';
 import { ConversionSession } from './session';
@@ -30,8 +31,9 @@ export interface IViewContext {
   trans: TranslationBundle;
   /** Translates a sentence of the server. */
   said: ServerText;
-  /** The boxes of the changes by their keys, for the commands that move from one to the next. */
-  boxes: Map<string, HTMLInputElement>;
+  api: HvdApi;
+  /** The buttons that reject or restore a change, by its key, as far as they are near the screen. */
+  buttons: Map<string, HTMLButtonElement>;
 }
 
 export const ViewContext = createContext<IViewContext | null>(null);

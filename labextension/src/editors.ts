@@ -1,4 +1,10 @@
-import { Chunk, MergeView, presentableDiff, unifiedMergeView } from '@codemirror/merge';
+import {
+  Chunk,
+  getChunks,
+  MergeView,
+  presentableDiff,
+  unifiedMergeView
+} from '@codemirror/merge';
 import { EditorState, Text } from '@codemirror/state';
 import { EditorView } from '@codemirror/view';
 
@@ -6,10 +12,13 @@ import { Diagnostic } from './conversion';
 import { margin } from './editormargin';
 import { IRange, lineStart, markMatches, revealLine } from './editormarks';
 import { IReadOnlyOptions, readOnly } from './editorsetup';
+import { hunkRows, IHunkRow, rowPlaces, showRows, showSpacers } from './hunkrows';
 
 /** What a cell's editors need to know. */
 export interface IEditorOptions extends IReadOnlyOptions {
   diagnostics: readonly Diagnostic[];
+  /** The rows of the cell's changes. */
+  rows: readonly IHunkRow[];
   /** The names of the editors for screen readers. */
   labels: { before: string; after: string; both: string };
 }
@@ -19,6 +28,8 @@ export interface ICellEditor {
   setAfter(text: string): void;
   /** Bring a line of the text before into view, and light it up. */
   reveal(line: number): void;
+  /** Bring a row into view: far from the screen, it is not in the page. */
+  revealRow(row: IHunkRow): void;
   /** Mark matches in the text after; the current one, of which this is the place among them, is brought into view. */
   mark(matches: readonly IRange[], current: number): void;
   destroy(): void;
@@ -42,6 +53,7 @@ export function createUnified(
     extensions: [
       ...readOnly(options, options.labels.both),
       ...margin(options.diagnostics, placeOf),
+      hunkRows,
       unifiedMergeView({
         original,
         mergeControls: false,
@@ -49,9 +61,18 @@ export function createUnified(
       })
     ]
   });
+  const { rows } = options;
+  const places = (which: readonly IHunkRow[]): number[] =>
+    rowPlaces(getChunks(view.state)!.chunks, original, which).map(({ after }) => after);
+  showRows(view, rows, places(rows));
   return {
-    setAfter: text => replaceText(view, closed(text)),
+    setAfter: text =>
+      keepingFocus(() => {
+        replaceText(view, closed(text));
+        showRows(view, rows, places(rows));
+      }),
     reveal: line => revealLine(view, placeOf(view.state, line)),
+    revealRow: row => scrollTo(view, places([row])[0]),
     mark: (matches, current) => markMatches(view, matches, current),
     destroy: () => view.destroy()
   };
@@ -86,23 +107,50 @@ export function createDiff(
       doc: closed(before),
       extensions: [
         ...readOnly(options, options.labels.before),
-        ...margin(options.diagnostics, lineStart)
+        ...margin(options.diagnostics, lineStart),
+        hunkRows
       ]
     },
     b: {
       doc: closed(after),
-      extensions: readOnly(options, options.labels.after)
+      extensions: [...readOnly(options, options.labels.after), hunkRows]
     },
     highlightChanges: true,
     gutter: true,
     collapseUnchanged: COLLAPSED
   });
+  const { rows } = options;
+  const placeRows = (): void => {
+    const places = rowPlaces(view.chunks, view.a.state.doc, rows);
+    const of = (side: 'before' | 'after'): number[] => places.map(place => place[side]);
+    showRows(view.a, rows, of('before'));
+    showSpacers(view.b, rows, of('after'));
+  };
+  placeRows();
   return {
-    setAfter: text => replaceText(view.b, closed(text)),
+    setAfter: text =>
+      keepingFocus(() => {
+        replaceText(view.b, closed(text));
+        placeRows();
+      }),
     reveal: line => revealLine(view.a, lineStart(view.a.state, line)),
+    revealRow: ({ start }) => scrollTo(view.a, start),
     mark: (matches, current) => markMatches(view.b, matches, current),
     destroy: () => view.destroy()
   };
+}
+
+/** Do something that may take the focused row out of the page and put it back. */
+function keepingFocus(work: () => void): void {
+  const focused = document.activeElement;
+  work();
+  if (focused instanceof HTMLElement && focused !== document.activeElement) {
+    focused.focus({ preventScroll: true });
+  }
+}
+
+function scrollTo(view: EditorView, place: number): void {
+  view.dispatch({ effects: EditorView.scrollIntoView(place, { y: 'center' }) });
 }
 
 /** Give an editor another text by changes of the parts that differ: folds, selection and place stay. */
@@ -136,6 +184,7 @@ export function createText(
   });
   return {
     setAfter: () => undefined,
+    revealRow: () => undefined,
     reveal: line => revealLine(view, lineStart(view.state, line)),
     mark: (matches, current) => markMatches(view, matches, current),
     destroy: () => view.destroy()

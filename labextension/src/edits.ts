@@ -36,6 +36,11 @@ export function splices(source: string, edits: readonly Replacement[]): ISplice[
     });
 }
 
+/** A place in a text, in the units of JavaScript's strings, that is given in code points. */
+export function unitAt(source: string, point: number): number {
+  return Array.from(source).slice(0, point).join('').length;
+}
+
 /** A text with edits made. */
 export function applyEdits(source: string, edits: readonly Replacement[]): string {
   const pieces: string[] = [];

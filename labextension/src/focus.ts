@@ -24,7 +24,8 @@ export function keepFocus(part: HTMLElement): () => void {
         .filter(each => each.isConnected)
         .map(each => nearest(each, lost.tagName))
         .find(each => each !== undefined);
-      (found ?? part).focus();
+      // Where what had the focus was scrolled away, the page is not scrolled back.
+      (found ?? part).focus({ preventScroll: true });
     }
   });
   part.addEventListener('focusin', remember);

@@ -101,7 +101,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
           trans,
           said: serverText(trans),
           search: new DiffSearch(() => session.model?.texts ?? []),
-          boxes: new Map()
+          api,
+          buttons: new Map()
         },
         tracker
       );

@@ -2,7 +2,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { Change, Conversion, Diagnostic, Edit, ModelSize } from './conversion';
 import { withBound } from './decisions';
-import { applyEdits, ISplice, splices } from './edits';
+import { applyEdits, ISplice, splices, unitAt } from './edits';
 
 /** A cell of the notebook, as it was when the notebook was converted. */
 export interface ICell {
@@ -37,7 +37,9 @@ export class ConversionModel {
       }
     }
     this.choices = cells.flatMap((_, index) =>
-      this.changesOf(index).filter(change => change.provides === null)
+      this.changesOf(index)
+        .filter(change => change.provides === null)
+        .sort((a, b) => this.startOf(a) - this.startOf(b))
     );
   }
 
@@ -83,6 +85,21 @@ export class ConversionModel {
     return choices.map((_, i) => choices.at((first + i * step) % choices.length)!);
   }
 
+  /** The key of the change that Tab comes to in a cell: the one that is looked at, or else the first. */
+  stopOf(cell: number | null): string {
+    const choices = this.choices.filter(change => change.cell === cell);
+    const visited = choices.find(change => this.keyOf(change) === this._visited);
+    const stop = visited ?? choices.at(0);
+    return stop ? this.keyOf(stop) : '';
+  }
+
+  /** Where a change begins in its cell's text, in the units of JavaScript's strings; what is added below a line begins below it. */
+  startOf({ cell, edits }: Change): number {
+    const [{ start, text }] = edits;
+    const { source } = this.cells[cell ?? 0];
+    return unitAt(source, start) + (text.startsWith('\n') ? 1 : 0);
+  }
+
   get diagnostics(): readonly Diagnostic[] {
     return this.conversion.diagnostics;
   }
@@ -121,6 +138,13 @@ export class ConversionModel {
     return this._keys.get(change) ?? '';
   }
 
+  /** The changes that are taken, or left, with one. */
+  boundTo(change: Change, accepted: boolean): readonly Change[] {
+    return withBound([change], this.choices, accepted).filter(
+      each => this.isAccepted(each) !== accepted
+    );
+  }
+
   /** Take some changes, or leave them, with those that are right together with them only. */
   accept(changes: readonly Change[], accepted: boolean): void {
     for (const change of withBound(changes, this.choices, accepted)) {
@@ -146,6 +170,15 @@ export class ConversionModel {
   /** A cell's text with the accepted changes made. */
   resultOf(cell: number): string {
     return applyEdits(this.cells[cell].source, this._editsOf(cell));
+  }
+
+  /** A cell's text with all changes made. */
+  wholeResultOf(cell: number): string {
+    const edits = this.changesOf(cell).flatMap(change => change.edits);
+    return applyEdits(
+      this.cells[cell].source,
+      edits.filter(edit => edit.unless === null)
+    );
   }
 
   /** The text of each code cell with the accepted changes; of other cells, which are shown otherwise, none. */

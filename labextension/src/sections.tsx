@@ -1,12 +1,9 @@
-import { MimeModel } from '@jupyterlab/rendermime';
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
-import { Widget } from '@lumino/widgets';
-import React, { useEffect, useMemo, useReducer, useRef, useState } from 'react';
+import React, { useEffect, useMemo, useState } from 'react';
 
 import { CellEditor } from './celleditor';
 import { useText, useView } from './context';
-import { Change } from './conversion';
-import { PlaceLink, RuleLink } from './findings';
+import { Markdown } from './markdown';
 import { ICell } from './model';
 import { IPlace } from './session';
 
@@ -58,13 +55,6 @@ export function CellSection(props: {
         </label>
       </header>
       <div hidden={!isOpen}>
-        {changes.length > 0 && (
-          <ul className="jp-hvd-changes">
-            {changes.map(change => (
-              <ChangeRow key={model.keyOf(change)} change={change} />
-            ))}
-          </ul>
-        )}
         <CellEditor index={index} isFirst={isFirst} isWide={isWide} />
       </div>
     </section>
@@ -95,42 +85,6 @@ function useSought(index: number, isViewed: boolean): boolean {
     };
   }, [search, session, index]);
   return sought;
-}
-
-function ChangeRow({ change }: { change: Change }): JSX.Element {
-  const { boxes, said, session, trans } = useView();
-  // A row may be clicked before it listens to the model.
-  const [, renderAgain] = useReducer((count: number) => count + 1, 0);
-  const model = session.model!;
-  const key = model.keyOf(change);
-  const accepted = model.isAccepted(change);
-  const title =
-    change.provides !== null
-      ? trans.__('Added automatically: other accepted changes need it')
-      : accepted
-        ? trans.__('Reject this change')
-        : trans.__('Accept this change');
-  return (
-    <li className={accepted ? '' : 'jp-hvd-mod-left'}>
-      <input
-        type="checkbox"
-        ref={node => void (node ? boxes.set(key, node) : boxes.delete(key))}
-        className="jp-hvd-accept jp-mod-styled"
-        checked={accepted}
-        aria-label={trans.__('Accept %1: %2', change.rule, said(change.why))}
-        title={title}
-        disabled={change.provides !== null}
-        onFocus={() => model.visit(change)}
-        onChange={event => {
-          model.accept([change], event.target.checked);
-          renderAgain();
-        }}
-      />
-      <RuleLink code={change.rule} />
-      <span className="jp-hvd-why">{said(change.why)}</span>
-      <PlaceLink cell={change.cell} line={change.line} />
-    </li>
-  );
 }
 
 /** Cells without changes, folded until they are asked for. */
@@ -181,16 +135,4 @@ function headingOf(cells: readonly ICell[]): string {
     .filter(cell => cell.type === 'markdown')
     .flatMap(cell => cell.source.match(/^#{1,6} .*$/gm) ?? []);
   return headings.at(-1)?.replace(/^#+ /, '') ?? '';
-}
-
-function Markdown({ text }: { text: string }): JSX.Element {
-  const { rendermime } = useView();
-  const node = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    const renderer = rendermime.createRenderer('text/markdown');
-    void renderer.renderModel(new MimeModel({ data: { 'text/markdown': text } }));
-    Widget.attach(renderer, node.current!);
-    return () => renderer.dispose();
-  }, [text]);
-  return <div ref={node} className="jp-hvd-markdown" />;
 }

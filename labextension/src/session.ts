@@ -7,7 +7,7 @@ import { Debouncer } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { AppliedChanges, applyChanges } from './applied';
-import { Options, VerifyRequest } from './conversion';
+import { Change, Options, VerifyRequest } from './conversion';
 import { putDistribute, removeDistribute } from './distributed';
 import { hashOf } from './hash';
 import { KernelFacts } from './kernelfacts';
@@ -28,6 +28,8 @@ export type Notice = 'none' | 'stale' | 'refreshed' | 'applied';
 export interface IPlace {
   cell: number;
   line: number;
+  /** The change there whose row gets the focus, if any. */
+  change?: Change;
 }
 
 /** The notebook is not the one that the user has looked at. */

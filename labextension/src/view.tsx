@@ -10,7 +10,6 @@ import React, {
 } from 'react';
 
 import { CostPanel } from './costpanel';
-import { Change } from './conversion';
 import { IViewContext, useSignal, useView, ViewContext } from './context';
 import { DecisionTree } from './decisiontree';
 import { DiagnosticList } from './findings';
@@ -46,16 +45,15 @@ export class ConversionView extends ReactWidget {
 
   /** Move the focus to the next change, or to the one before. */
   focusChange(step: 1 | -1): void {
-    const { model } = this.session;
-    const boxOf = (change: Change): HTMLInputElement | undefined =>
-      this._context.boxes.get(model!.keyOf(change));
+    const { model, viewed } = this.session;
     // Cells that were looked at are closed, with their changes.
     const next = model
       ?.choicesFrom(step)
-      .find(change => boxOf(change)?.checkVisibility() ?? false);
-    const box = next && boxOf(next);
-    box?.focus(); // which visits the change
-    box?.scrollIntoView({ block: 'center' });
+      .find(({ cell }) => cell !== null && !viewed.has(model, cell));
+    if (model && next) {
+      model.visit(next);
+      this.session.reveal({ cell: next.cell!, line: next.line, change: next });
+    }
   }
 
   dispose(): void {

@@ -61,6 +61,17 @@ describe('ConversionModel', () => {
     expect(cells.map((_, i) => model.resultOf(i))).toEqual(converted);
   });
 
+  it('says where a change begins as JavaScript counts, below a line that it adds to', () => {
+    const [first] = conversion.changes;
+    const edit = { start: 2, end: 2, priority: 0, text: ' # x', unless: null };
+    const change = { ...first, cell: 0, edits: [edit] };
+    const below = { ...change, edits: [{ ...edit, text: '\nx' }] };
+    const texts: ICell[] = [{ id: 'a', type: 'code', source: '🍎x\ny' }];
+    const model = new ConversionModel(texts, { ...conversion, changes: [change, below] });
+    expect(model.startOf(change)).toBe(3);
+    expect(model.startOf(below)).toBe(4);
+  });
+
   it('makes every decision without losing a change that is accepted', () => {
     for (const change of conversion.changes) {
       const model = new ConversionModel(cells, conversion);
