@@ -452,7 +452,8 @@ def _load_jupyter_server_extension(server_app: Any) -> None:
         for name, handler in ROUTES.items()
     ]
     server_app.web_app.add_handlers(".*$", routes)
-    settings.setdefault("page_config_data", {})["jupyterHvdCommand"] = command_path()
+    page = settings.setdefault("page_config_data", {})
+    page |= {"jupyterHvdCommand": command_path(), "jupyterHvdRoot": str(root)}
 
 
 def command_path() -> str:

@@ -62,6 +62,7 @@ test('the diff at 200 % zoom is one column, and nothing is cut off', async ({
       .locator(selector)
       .first()
       .evaluate(node => getComputedStyle(node, '::before').content);
+  await lab.cell(4);
   expect(await signs('.cm-merge-b .cm-changedLineGutter'), 'additions').toBe('"+"');
   expect(await signs('.cm-merge-a .cm-changedLineGutter'), 'deletions').toBe('"−"');
   await expect(lab.diff.locator('.cm-merge-b .cm-changedText').first()).toHaveCSS(

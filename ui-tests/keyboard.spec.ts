@@ -59,7 +59,7 @@ test('the diff by keyboard alone: open, leave, read a rule, choose, apply, undo'
   await page.keyboard.press('ArrowRight');
   await page.keyboard.press('Enter');
   const why = lab.diff.getByRole('region', { name: /^Rule HVD/ });
-  await expect(why).toContainText('HVD701');
+  await expect(why).toContainText('HVD801');
   await page.keyboard.press('Enter');
   await expect(why).toHaveCount(0);
 

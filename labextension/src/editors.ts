@@ -12,7 +12,7 @@ import { Diagnostic } from './conversion';
 import { margin } from './editormargin';
 import { IRange, lineStart, markMatches, revealLine } from './editormarks';
 import { IReadOnlyOptions, readOnly } from './editorsetup';
-import { hunkRows, IHunkRow, rowPlaces, showRows, showSpacers } from './hunkrows';
+import { hunkRows, IHunkRow, placeRows, showRows, showRowsBeside } from './hunkrows';
 
 /** What a cell's editors need to know. */
 export interface IEditorOptions extends IReadOnlyOptions {
@@ -62,17 +62,17 @@ export function createUnified(
     ]
   });
   const { rows } = options;
-  const places = (which: readonly IHunkRow[]): number[] =>
-    rowPlaces(getChunks(view.state)!.chunks, original, which).map(({ after }) => after);
-  showRows(view, rows, places(rows));
+  const placed = (which: readonly IHunkRow[]): ReturnType<typeof placeRows> =>
+    placeRows(getChunks(view.state)!.chunks, original, which);
+  showRows(view, placed(rows));
   return {
     setAfter: text =>
       keepingFocus(() => {
         replaceText(view, closed(text));
-        showRows(view, rows, places(rows));
+        showRows(view, placed(rows));
       }),
     reveal: line => revealLine(view, placeOf(view.state, line)),
-    revealRow: row => scrollTo(view, places([row])[0]),
+    revealRow: row => scrollTo(view, placed([row])[0].after),
     mark: (matches, current) => markMatches(view, matches, current),
     destroy: () => view.destroy()
   };
@@ -120,18 +120,14 @@ export function createDiff(
     collapseUnchanged: COLLAPSED
   });
   const { rows } = options;
-  const placeRows = (): void => {
-    const places = rowPlaces(view.chunks, view.a.state.doc, rows);
-    const of = (side: 'before' | 'after'): number[] => places.map(place => place[side]);
-    showRows(view.a, rows, of('before'));
-    showSpacers(view.b, rows, of('after'));
-  };
-  placeRows();
+  const show = (): void =>
+    showRowsBeside(view.a, view.b, placeRows(view.chunks, view.a.state.doc, rows));
+  show();
   return {
     setAfter: text =>
       keepingFocus(() => {
         replaceText(view.b, closed(text));
-        placeRows();
+        show();
       }),
     reveal: line => revealLine(view.a, lineStart(view.a.state, line)),
     revealRow: ({ start }) => scrollTo(view.a, start),

@@ -10,72 +10,87 @@ export interface IHunkRow {
   node: HTMLElement;
 }
 
-/** A place in both texts. */
-interface IPair {
+/** A row, and where it stands: at the start of a line of each text. */
+interface IPlacedRow {
+  row: IHunkRow;
   before: number;
   after: number;
+  /** Whether nothing stands there in one of the texts. */
+  lacks: 'before' | 'after' | null;
 }
 
-/** Where the rows stand: where the hunk begins that a change lies in; at the change's line where there is none, as it is rejected. */
-export function rowPlaces(
+/** Where rows stand: where the hunk begins that a change lies in; at the change's line where there is none, as it is rejected. */
+export function placeRows(
   chunks: readonly Chunk[],
   before: Text,
   rows: readonly IHunkRow[]
-): IPair[] {
-  return rows.map(({ start }) => {
+): IPlacedRow[] {
+  return rows.map(row => {
+    const { start } = row;
     let moved = 0;
     for (const { fromA, toA, fromB, toB } of chunks) {
       if (start < fromA) {
         break;
       }
       if (start < toA || start === fromA) {
-        return { before: fromA, after: fromB };
+        const lacks = fromA === toA ? 'before' : fromB === toB ? 'after' : null;
+        return { row, before: fromA, after: fromB, lacks };
       }
       moved = toB - toA;
     }
     const { from } = before.lineAt(start);
-    return { before: from, after: from + moved };
+    return { row, before: from, after: from + moved, lacks: null };
   });
 }
 
-/** Put rows into an editor, in place of those that are there. */
-export function showRows(
-  view: EditorView,
-  rows: readonly IHunkRow[],
-  places: readonly number[]
-): void {
+/** Put rows into an editor that has the text after, in place of those that are there. */
+export function showRows(view: EditorView, placed: readonly IPlacedRow[]): void {
   show(
     view,
-    rows.map(({ node }) => new RowWidget(node)),
-    places
+    placed.map(({ row, after }) => [new RowWidget(row.node), after])
   );
 }
 
-/** Put as much room into an editor as the rows take in the one beside it. */
-export function showSpacers(
-  view: EditorView,
-  rows: readonly IHunkRow[],
-  places: readonly number[]
+/**
+ * Put rows into the left one of two editors that stand side by side, and as much room into the right one.
+ *
+ * `MergeView` lets the lines below a hunk begin at one height, by spacers. Above the first line it takes a row for a part of
+ * that line, so that a row stands in the text alone that has something there: the spacer is its room in the other.
+ */
+export function showRowsBeside(
+  a: EditorView,
+  b: EditorView,
+  placed: readonly IPlacedRow[]
 ): void {
+  const isRight = ({ before, lacks }: IPlacedRow): boolean =>
+    before === 0 && lacks === 'before';
+  const hasSpacer = ({ after, lacks }: IPlacedRow): boolean =>
+    after !== 0 || lacks !== 'after';
   show(
-    view,
-    rows.map(({ node }) => new RowSpacer(node)),
-    places
+    a,
+    placed
+      .filter(each => !isRight(each))
+      .map(({ row, before }) => [new RowWidget(row.node), before])
+  );
+  show(
+    b,
+    placed
+      .filter(hasSpacer)
+      .map(each => [
+        isRight(each) ? new RowWidget(each.row.node) : new RowSpacer(each.row.node),
+        each.after
+      ])
   );
 }
 
-function show(
-  view: EditorView,
-  widgets: readonly WidgetType[],
-  places: readonly number[]
-): void {
+function show(view: EditorView, widgets: readonly [HeightWidget, number][]): void {
   const { length } = view.state.doc;
-  const shown = widgets.map((widget, i) =>
-    // The text's end shows as no line, which a row could stand above. Elsewhere, what is deleted stands below the row.
-    Decoration.widget({ widget, block: true, side: places[i] >= length ? 1 : -2 }).range(
-      Math.min(places[i], length)
-    )
-  );
+  const shown = widgets.map(([widget, place]) => {
+    // Below the line before. The text's end shows as no line of its own.
+    const at = place >= length ? length : Math.max(place - 1, 0);
+    const side = place === 0 ? -2 : 1; // what is deleted stands below the row
+    return Decoration.widget({ widget, block: true, side }).range(at);
+  });
   view.dispatch({ effects: setRows.of(Decoration.set(shown, true)) });
 }
 

@@ -6,6 +6,9 @@ export namespace CommandIDs {
   export const distribute = 'jupyter-hvd:distribute';
   export const undistribute = 'jupyter-hvd:undistribute';
   export const runInTerminal = 'jupyter-hvd:run-in-terminal';
+  export const runAll = 'jupyter-hvd:run-all';
+  export const restartKernel = 'jupyter-hvd:restart-kernel';
+  export const interruptKernel = 'jupyter-hvd:interrupt-kernel';
   export const saveNotebook = 'jupyter-hvd:save-notebook';
   export const undo = 'jupyter-hvd:undo';
   export const saveCopy = 'jupyter-hvd:save-copy';

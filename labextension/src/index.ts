@@ -9,6 +9,7 @@ import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { ISearchProviderRegistry } from '@jupyterlab/documentsearch';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
+import { IMainMenu } from '@jupyterlab/mainmenu';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
@@ -18,6 +19,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { addCommands } from './commands';
 import { gradcost } from './gradcost/plugin';
 import { CommandIDs } from './ids';
+import { addNotebookCommands } from './notebookcommands';
 import { Places } from './place';
 import { HvdApi } from './request';
 import { Reviews } from './review';
@@ -46,6 +48,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     IFileBrowserFactory,
     ILabShell,
     ILayoutRestorer,
+    IMainMenu,
     ISearchProviderRegistry,
     ISettingRegistry,
     IStateDB,
@@ -61,6 +64,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     files: IFileBrowserFactory | null,
     lab: ILabShell | null,
     restorer: ILayoutRestorer | null,
+    menu: IMainMenu | null,
     searches: ISearchProviderRegistry | null,
     registry: ISettingRegistry | null,
     state: IStateDB | null,
@@ -126,6 +130,12 @@ const plugin: JupyterFrontEndPlugin<void> = {
       trans,
       open
     });
+    addNotebookCommands(
+      commands,
+      menu,
+      () => shell.currentWidget,
+      widget => tracker.find(tab => tab === widget)?.content ?? null
+    );
     if (searches) {
       addSearch(searches);
     }
@@ -158,7 +168,10 @@ const PALETTE = [
   CommandIDs.nextChange,
   CommandIDs.previousChange,
   CommandIDs.toggleWrap,
-  CommandIDs.refresh
+  CommandIDs.refresh,
+  CommandIDs.runAll,
+  CommandIDs.restartKernel,
+  CommandIDs.interruptKernel
 ];
 
 export default [plugin, gradcost, workers];

@@ -1,17 +1,15 @@
-import { PathExt } from '@jupyterlab/coreutils';
 import React, { useState } from 'react';
 
 import { useView } from './context';
 import { WorkersInput } from './fields';
 import { CommandIDs } from './ids';
-import { runCommand } from './shell';
-import { OPEN_TERMINAL } from './terminal';
+import { commandOf, OPEN_TERMINAL } from './terminal';
 
 /** How a converted notebook is run on several ranks: in its own kernel it stays one. */
 export function RunHint(): JSX.Element {
   const { commands, session, trans } = useView();
   const [copied, setCopied] = useState('');
-  const command = runCommand(PathExt.basename(session.path), session.workers);
+  const command = commandOf(session);
   if (command === null) {
     return (
       <p className="jp-hvd-run">

@@ -11,34 +11,29 @@ export function quoteWord(text: string): string | null {
   return /^[\w.+/-]+$/.test(text) ? text : `'${text.replace(/'/g, "'\\''")}'`;
 }
 
-/** The command that runs a notebook on some ranks, as a POSIX shell reads it in the notebook's folder; null where its name cannot be typed. */
-export function runCommand(
-  name: string,
-  ranks: number,
-  program = 'jupyter hvd'
-): string | null {
-  const file = quoteWord(name.startsWith('-') ? `./${name}` : name);
-  return file && `${program} run ${file} -n ${ranks || 1}`;
+/** Where the server finds notebooks and the program that runs them: absolute paths. */
+export interface IInstallation {
+  /** The folder that the paths of notebooks are relative to. */
+  root: string;
+  /** The program `jupyter-hvd`; empty where it is not installed beside the server. */
+  program: string;
 }
 
 /**
- * That command as it is right in any folder, by the path of the program; null where a name cannot be typed.
- *
- * The notebook's path is relative to the server's folder, which the server names to its terminals.
+ * The command that runs a notebook on some ranks, as a POSIX shell reads it in any folder, whatever its `PATH`; null where a
+ * name cannot be typed.
  */
-export function runCommandIn(
+export function runCommand(
   path: string,
   ranks: number,
-  program: string
+  { root, program }: IInstallation
 ): string | null {
-  const folder = PathExt.dirname(path);
-  const below = folder && quoteWord(`/${folder}`);
-  const run = runCommand(
-    PathExt.basename(path),
-    ranks,
-    (program && quoteWord(program)) || undefined
+  const name = PathExt.basename(path);
+  const below = PathExt.dirname(path);
+  const folder = quoteWord(below ? `${root.replace(/\/$/, '')}/${below}` : root);
+  const file = quoteWord(name.startsWith('-') ? `./${name}` : name);
+  const command = program ? quoteWord(program) : 'jupyter hvd';
+  return (
+    folder && file && command && `cd ${folder} && ${command} run ${file} -n ${ranks || 1}`
   );
-  return run === null || below === null
-    ? null
-    : `cd "$JUPYTER_SERVER_ROOT"${below} && ${run}`;
 }

@@ -3,7 +3,7 @@ import { Terminal } from '@jupyterlab/services';
 import { CommandRegistry } from '@lumino/commands';
 
 import { ConversionSession } from './session';
-import { runCommandIn } from './shell';
+import { runCommand } from './shell';
 
 /** JupyterLab's command that opens a terminal. */
 export const OPEN_TERMINAL = 'terminal:create-new';
@@ -18,6 +18,14 @@ interface ITerminalTab {
 /** Milliseconds after which a shell that has shown no prompt is typed into all the same. */
 const PATIENCE = 5000;
 
+/** The command that runs a notebook on the chosen number of workers; null where its name cannot be typed. */
+export function commandOf({ localPath, workers }: ConversionSession): string | null {
+  return runCommand(localPath, workers, {
+    root: PageConfig.getOption('jupyterHvdRoot'),
+    program: PageConfig.getOption('jupyterHvdCommand')
+  });
+}
+
 /**
  * Save a notebook, and type the command that runs it into a terminal: Enter is left to the user.
  *
@@ -27,9 +35,8 @@ export async function runInTerminal(
   commands: CommandRegistry,
   session: ConversionSession
 ): Promise<void> {
-  const { isReadOnly, localPath, notebook, workers } = session;
-  const program = PageConfig.getOption('jupyterHvdCommand');
-  const command = runCommandIn(localPath, workers, program);
+  const { isReadOnly, notebook } = session;
+  const command = commandOf(session);
   if (command === null) {
     return; // the panel says why
   }

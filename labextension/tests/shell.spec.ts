@@ -1,4 +1,6 @@
-import { runCommand, runCommandIn } from '../src/shell';
+import { runCommand } from '../src/shell';
+
+const installation = { root: '/srv/ada', program: '/my env/bin/jupyter-hvd' };
 
 describe('runCommand', () => {
   it.each([
@@ -10,28 +12,24 @@ describe('runCommand', () => {
     ['-$(touch x).ipynb', "'./-$(touch x).ipynb'"],
     ['-n.ipynb', './-n.ipynb']
   ])('quotes %s', (name, word) => {
-    expect(runCommand(name, 2)).toBe(`jupyter hvd run ${word} -n 2`);
-  });
-
-  it.each(['a\nid\n.ipynb', '\u0003id\r.ipynb', '\u001b[A.ipynb', '\u009bA.ipynb'])(
-    'types no keys',
-    name => {
-      expect(runCommand(name, 2)).toBeNull();
-    }
-  );
-});
-
-describe('runCommandIn', () => {
-  it('names the folder and the program', () => {
-    expect(runCommandIn('a net.ipynb', 2, '')).toBe(
-      `cd "$JUPYTER_SERVER_ROOT" && jupyter hvd run 'a net.ipynb' -n 2`
-    );
-    expect(runCommandIn("my nets/it's/a.ipynb", 3, '/my env/bin/jupyter-hvd')).toBe(
-      `cd "$JUPYTER_SERVER_ROOT"'/my nets/it'\\''s' && '/my env/bin/jupyter-hvd' run a.ipynb -n 3`
+    expect(runCommand(name, 2, installation)).toBe(
+      `cd /srv/ada && '/my env/bin/jupyter-hvd' run ${word} -n 2`
     );
   });
 
-  it('types no keys of a folder', () => {
-    expect(runCommandIn('a\nid\n/b.ipynb', 2, '')).toBeNull();
+  it('names the folder', () => {
+    expect(runCommand("my nets/it's/a.ipynb", 3, { root: '/', program: '' })).toBe(
+      `cd '/my nets/it'\\''s' && jupyter hvd run a.ipynb -n 3`
+    );
+  });
+
+  it.each([
+    'a\nid\n.ipynb',
+    '\u0003id\r.ipynb',
+    '\u001b[A.ipynb',
+    '\u009bA.ipynb',
+    'a\nid\n/b.ipynb'
+  ])('types no keys', path => {
+    expect(runCommand(path, 2, installation)).toBeNull();
   });
 });

@@ -9,6 +9,7 @@ import sys
 import time
 import uuid
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -36,7 +37,9 @@ async def post(jp_fetch: Any, route: str, body: Any, **kwargs: Any) -> Any:
 
 
 async def test_the_page_knows_the_command_for_terminals(jp_serverapp):
-    command = jp_serverapp.web_app.settings["page_config_data"]["jupyterHvdCommand"]
+    page = jp_serverapp.web_app.settings["page_config_data"]
+    assert Path(page["jupyterHvdRoot"]).samefile(jp_serverapp.root_dir)
+    command = page["jupyterHvdCommand"]
     run = subprocess.run([command, "--version"], capture_output=True, text=True, env={}, check=True)
     assert "jupyter" in run.stdout
 
