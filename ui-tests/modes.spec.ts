@@ -131,7 +131,7 @@ test('the table answers for both modes; a training has only so many examples', a
   await cost.getByLabel('Step time, ms').fill('500');
   await cost.getByLabel('Where').selectOption('NVLink 4');
   await expect(cost.locator('.jp-hvd-hint')).toContainText(
-    'Worth it. On 2 workers your 4 epochs take 38 s instead of 76 s (estimated).'
+    'Worth it. On 2 workers your 4 epochs take 38 s instead of 76 s (estimated, with a GPU for each worker and NVLink 4).'
   );
   await expect(
     cost.getByText('1200 examples at batch 32 are enough for 37 workers.')
@@ -144,4 +144,31 @@ test('the table answers for both modes; a training has only so many examples', a
     'On 64 workers, some would have no example'
   );
   await picture(page, 'scaling');
+});
+
+test('what was measured on two workers is no step of one, and wins over the model', async ({
+  page,
+  request
+}) => {
+  const content = notebook(
+    '%load_ext jupyter_hvd',
+    ...FITTED.cells.map(cell => cell.source),
+    `%%distribute -n 2 --batch global\n${FITTED.cells[3].source}`
+  );
+  const printed = (step: string): object => ({
+    outputs: [{ output_type: 'stream', name: 'stdout', text: `16/16 ━━━ 1s ${step}\n` }]
+  });
+  Object.assign(content.cells[4], printed('6ms/step'));
+  Object.assign(content.cells[5], printed('25ms/step'));
+  const lab = await Lab.open(page, request, 'measured.ipynb', content);
+  await lab.convert();
+  const cost = lab.diff.locator('.jp-hvd-cost');
+  await expect(cost.getByText('printed by Keras in cell 5')).toBeVisible();
+  await lab.diff.getByRole('radio', { name: 'Same result (global)' }).check();
+  await expect(cost.locator('.jp-hvd-hint')).toHaveText(
+    /^Not worth it\. .*slower than one \(measured\)\.|^Not worth it\. .*instead of .*\(measured\)\./
+  );
+  await expect(
+    cost.getByRole('row', { name: /^2 25 ms printed by Keras/ })
+  ).toBeVisible();
 });

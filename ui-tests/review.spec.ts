@@ -423,3 +423,26 @@ test('Run All, with the diff in front, runs the notebook', async ({ page, reques
   await byPalette(page, 'Run All Cells');
   await expect.poll(() => lab.executionCount(1)).toBe(4);
 });
+
+test(
+  'in a narrow tab, the steps say how far a verification is, and lead to its checks',
+  { tag: '@installed' },
+  async ({ page, request }) => {
+    const lab = await Lab.open(page, request, 'far.ipynb', FITTED);
+    await lab.convert();
+    await page.setViewportSize({ width: 1024, height: 700 });
+    await page.keyboard.press('Control+Shift+Enter');
+    const step = lab.diff.getByRole('button', {
+      name: /^Verify \([1-9]\d* checks? done\)$/
+    });
+    await expect(step).toBeVisible(patient);
+    const cancel = lab.diff.getByRole('button', { name: 'Cancel' });
+    await expect(cancel).not.toBeInViewport();
+    await step.click();
+    await expect(cancel).toBeInViewport();
+    await picture(page, 'far');
+    await cancel.click();
+    await expect(lab.diff.getByText('Cancelled.')).toBeVisible();
+    await page.setViewportSize({ width: 1440, height: 900 });
+  }
+);

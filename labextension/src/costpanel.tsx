@@ -29,11 +29,13 @@ export function CostPanel(): JSX.Element {
   const offers = offersOf(session.facts.models, session.model?.models ?? []);
   const offer = offers.find(each => keyOf(each) === chosen) ?? largest(offers);
   const bytes = parameters !== null ? parameters * FLOAT_BYTES : (offer?.bytes ?? null);
-  const printed = session.facts.printedStep;
+  const steps = session.facts.printedSteps;
+  const printed = steps.filter(each => each.workers === 1).at(-1);
   const known: IKnown = {
     training: trainingOf(session.model?.conversion.training, session.facts.rows, entered),
     step: seconds ?? printed?.seconds ?? null,
     isStepMeasured: seconds === null,
+    printed: steps.filter(each => each.workers > 1),
     bytes,
     network
   };

@@ -1,6 +1,6 @@
 import type { ISharedNotebook } from '@jupyter/ydoc';
 
-import { Mode } from './training';
+import { Mode, MODES } from './training';
 
 /** As a translated text cannot have it: there `%%` is a percent sign. */
 export const MAGIC = '%%distribute';
@@ -12,6 +12,23 @@ const LOADS = /^[ \t]*%(?:re)?load_ext[ \t]+jupyter_hvd\b/m;
 /** Whether a cell trains on workers that the notebook starts. */
 export function isDistributed(source: string): boolean {
   return DISTRIBUTE.test(source);
+}
+
+/** On what a cell trains. */
+export interface IWhere {
+  workers: number;
+  mode: Mode;
+}
+
+/** On what a cell trains: one worker, or what its `%%distribute` says; null where that does not say it. */
+export function whereOf(source: string): IWhere | null {
+  const [line] = DISTRIBUTE.exec(source) ?? [];
+  if (line === undefined) {
+    return { workers: 1, mode: 'global' };
+  }
+  const workers = Number(/\s-n[ =]?(\d+)/.exec(line)?.[1]);
+  const mode = MODES.find(each => line.includes(`--batch ${each}`));
+  return workers > 0 && mode ? { workers, mode } : null;
 }
 
 /** A cell under `%%distribute`, in place of such a line that it has. */

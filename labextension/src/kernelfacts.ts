@@ -5,7 +5,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { ModelSize } from './conversion';
 import { heldByKernel, IHeld, Measured, networkInKernel } from './kernel';
 import { outputsOf } from './notebookcontent';
-import { IPrintedStep, printedStep } from './printedstep';
+import { IPrintedStep, printedSteps } from './printedstep';
 
 /** What a notebook's kernel and its outputs tell about its training. */
 export class KernelFacts {
@@ -34,9 +34,9 @@ export class KernelFacts {
     return this._held.rows;
   }
 
-  /** The time of a step that the notebook's own training has printed. */
-  get printedStep(): IPrintedStep | null {
-    return this._printedStep;
+  /** The times of steps that the notebook's own training has printed, by its cells. */
+  get printedSteps(): readonly IPrintedStep[] {
+    return this._printedSteps;
   }
 
   /** Measure what lies between the workers that live in the notebook's kernel; null where it cannot be asked. */
@@ -47,7 +47,12 @@ export class KernelFacts {
   /** Read the outputs, and ask the kernel where it has nothing else to do. */
   async refresh(): Promise<void> {
     const { sharedModel } = this._notebook.content.model!;
-    this._printedStep = printedStep(sharedModel.toJSON().cells.map(outputsOf));
+    this._printedSteps = printedSteps(
+      sharedModel.toJSON().cells.map(cell => ({
+        source: [cell.source].flat().join(''),
+        outputs: outputsOf(cell)
+      }))
+    );
     if (this._kernel?.status === 'idle' && !this._isAsking) {
       this._isAsking = true;
       const asked = heldByKernel(this._kernel, this._array());
@@ -72,7 +77,7 @@ export class KernelFacts {
   }
 
   private _held: IHeld = { models: [], rows: null };
-  private _printedStep: IPrintedStep | null = null;
+  private _printedSteps: readonly IPrintedStep[] = [];
   private _isAsking = false;
   private _changed = new Signal<this, void>(this);
 }

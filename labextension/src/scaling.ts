@@ -1,4 +1,5 @@
 import { gain, ICostInput, INetwork, stepTime } from './cost';
+import { IPrintedStep } from './printedstep';
 import { IScaled, ITraining, Mode, mostWorkers, onWorkers } from './training';
 
 /** What is known of a training's cost. Times in seconds, sizes in bytes. */
@@ -8,6 +9,8 @@ export interface IKnown {
   step: number | null;
   /** Whether Keras has printed that, and nobody entered it. */
   isStepMeasured: boolean;
+  /** Steps of several workers that Keras has printed. */
+  printed: readonly IPrintedStep[];
   /** What is averaged at each step; null where nobody has said it. */
   bytes: number | null;
   /** What connects the workers. */
@@ -54,6 +57,12 @@ function secondsOf(
   const { step, bytes, network } = known;
   if (workers === 1) {
     return [step, known.isStepMeasured];
+  }
+  const printed = known.printed.filter(
+    each => each.workers === workers && each.mode === mode
+  );
+  if (printed.length > 0) {
+    return [printed.at(-1)!.seconds, true];
   }
   if (step === null || bytes === null) {
     return [null, false];

@@ -8,7 +8,7 @@ import { Mode, MODES } from './training';
 /** The numbers of workers that are always in the table. */
 const WORKERS = [1, 2, 4, 8];
 
-/** What a training is on some workers, in both modes: the time of one worker as Keras printed it, others estimated. */
+/** What a training is on some workers, in both modes: times as Keras printed them, others estimated. */
 export function ScalingTable(props: { known: IKnown; workers: number }): JSX.Element {
   const { trans } = useView();
   const { known, workers } = props;

@@ -3,9 +3,15 @@ import React from 'react';
 import { useSignal, useView } from './context';
 import { isConverted } from './model';
 
-type State = 'done' | 'next' | 'failed' | 'later';
+type State = 'done' | 'next' | 'running' | 'failed' | 'later';
 
-const MARKS: Record<State, string> = { done: '✓', next: '●', failed: '✗', later: '○' };
+const MARKS: Record<State, string> = {
+  done: '✓',
+  next: '●',
+  running: '…',
+  failed: '✗',
+  later: '○'
+};
 
 /** The way from a notebook to its training on several ranks, and how far it has been gone. */
 export function Steps(): JSX.Element {
@@ -19,27 +25,49 @@ export function Steps(): JSX.Element {
   const names: Record<State, string> = {
     done: trans.__('done'),
     next: trans.__('next'),
+    running: trans.__('running'),
     failed: trans.__('failed'),
     later: trans.__('later')
   };
-  const verified: State =
-    verdict === 'holds' ? 'done' : verdict === 'fails' ? 'failed' : 'next';
-  const steps: [title: string, state: State][] = [
+  const { isBusy, checks } = session.verification;
+  const checked = checks.filter(({ status }) => status !== 'running').length;
+  const verified: State = isBusy
+    ? 'running'
+    : verdict === 'holds'
+      ? 'done'
+      : verdict === 'fails'
+        ? 'failed'
+        : 'next';
+  const verify = (
+    <VerifyStep
+      title={
+        isBusy
+          ? trans._n('Verify (%1 check done)', 'Verify (%1 checks done)', checked)
+          : trans.__('Verify')
+      }
+    />
+  );
+  const steps: [name: string, title: React.ReactNode, state: State][] = [
     [
+      'review',
       applied
         ? trans.__('Review')
         : trans.__('Review (%1 of %2)', accepted, model.changes.length),
       'done'
     ],
-    [trans.__('Verify'), applied && verified === 'next' ? 'later' : verified],
-    [trans.__('Apply'), applied ? 'done' : verified === 'done' ? 'next' : 'later'],
-    [trans.__('Run'), applied ? 'next' : 'later']
+    ['verify', verify, applied && verified === 'next' ? 'later' : verified],
+    [
+      'apply',
+      trans.__('Apply'),
+      applied ? 'done' : verified === 'done' ? 'next' : 'later'
+    ],
+    ['run', trans.__('Run'), applied ? 'next' : 'later']
   ];
   return (
     <ol className="jp-hvd-steps" aria-label={trans.__('Steps')}>
-      {steps.map(([title, state]) => (
+      {steps.map(([name, title, state]) => (
         <li
-          key={title}
+          key={name}
           className={`jp-hvd-mod-${state}`}
           aria-current={state === 'next' ? 'step' : undefined}
         >
@@ -50,5 +78,29 @@ export function Steps(): JSX.Element {
         </li>
       ))}
     </ol>
+  );
+}
+
+/** The step that verifies, which leads to the checks once there are some: in a narrow tab they stand below the diff. */
+function VerifyStep({ title }: { title: string }): JSX.Element {
+  const { session, trans } = useView();
+  const { isBusy, verdict } = session.verification;
+  if (!isBusy && verdict === null) {
+    return <>{title}</>;
+  }
+  return (
+    <button
+      type="button"
+      className="jp-hvd-link"
+      title={trans.__('Show the checks')}
+      onClick={({ currentTarget }) =>
+        currentTarget
+          .closest('.jp-hvd-columns')
+          ?.querySelector('.jp-hvd-verification')
+          ?.scrollIntoView()
+      }
+    >
+      {title}
+    </button>
   );
 }

@@ -1,7 +1,7 @@
 import React from 'react';
 
 import { useView } from './context';
-import { quantity } from './cost';
+import { NETWORKS, quantity } from './cost';
 import { IKnown, scalingRow } from './scaling';
 import { Mode } from './training';
 
@@ -39,6 +39,12 @@ export function Worth(props: {
       </p>
     );
   }
+  const network = NETWORKS.find(preset => preset === known.network)?.name;
+  const source = row.isMeasured
+    ? trans.__('measured')
+    : network
+      ? trans.__('estimated, with a GPU for each worker and %1', network)
+      : trans.__('estimated, with a GPU for each worker');
   const verdict =
     row.speedup > 1 + NO_GAIN
       ? trans.__('Worth it.')
@@ -58,33 +64,27 @@ export function Worth(props: {
       row.epoch === null || alone.epoch === null
         ? null
         : [row.epoch, alone.epoch].map(time => quantity(time * (epochs ?? 1), 's'));
-    if (times === null && row.speedup! < 1) {
-      const slower = (1 / row.speedup!).toFixed(2);
-      return trans.__(
-        '%1 workers train %2 × slower than one (estimated).',
-        workers,
-        slower
-      );
-    }
     if (times === null) {
-      return trans.__(
-        '%1 workers train %2 × as fast as one (estimated).',
-        workers,
-        row.speedup!.toFixed(2)
-      );
+      const slower = row.speedup! < 1;
+      const factor = (slower ? 1 / row.speedup! : row.speedup!).toFixed(2);
+      return slower
+        ? trans.__('%1 workers train %2 × slower than one (%3).', workers, factor, source)
+        : trans.__('%1 workers train %2 × as fast as one (%3).', workers, factor, source);
     }
     if (epochs === null) {
       return trans.__(
-        'On %1 workers an epoch takes %2 instead of %3 (estimated).',
+        'On %1 workers an epoch takes %2 instead of %3 (%4).',
         workers,
-        ...times
+        ...times,
+        source
       );
     }
     return trans.__(
-      'On %1 workers your %2 epochs take %3 instead of %4 (estimated).',
+      'On %1 workers your %2 epochs take %3 instead of %4 (%5).',
       workers,
       epochs,
-      ...times
+      ...times,
+      source
     );
   }
 }

@@ -39,7 +39,14 @@ describe('a training on several workers', () => {
 
 describe('a row of the scaling table', () => {
   const network = { bandwidth: 1e9, latency: 1e-3 };
-  const known = { training, step: 0.1, isStepMeasured: true, bytes: 1e7, network };
+  const known = {
+    training,
+    step: 0.1,
+    isStepMeasured: true,
+    printed: [],
+    bytes: 1e7,
+    network
+  };
 
   it('of one worker is what Keras printed', () => {
     const row = scalingRow(known, 'per-rank', 1);
@@ -57,6 +64,13 @@ describe('a row of the scaling table', () => {
     expect(larger.speedup).toBeCloseTo((2 * 0.1) / (0.1 + messages));
     expect(larger.epoch).toBeCloseTo(19 * (0.1 + messages));
     expect(scalingRow(known, 'global', 2).seconds).toBeCloseTo(0.05 + messages);
+  });
+
+  it('of several is what Keras printed there, which wins over the estimate', () => {
+    const printed = [{ seconds: 0.4, cell: 3, workers: 2, mode: 'global' as const }];
+    const row = scalingRow({ ...known, printed }, 'global', 2);
+    expect(row).toMatchObject({ seconds: 0.4, isMeasured: true, speedup: 0.25 });
+    expect(scalingRow({ ...known, printed }, 'per-rank', 2).isMeasured).toBe(false);
   });
 
   it('is not guessed without the size of the model', () => {
