@@ -165,8 +165,8 @@ class Sought:
     """What is known of an integer that is affine nowhere: an entry of an index array, a quotient or a remainder of an index.
 
     `compare` says by a predicate how it compares with an affine expression, None where only numbers can. `meet` says where it is
-    one, over indices of its own of which exactly one tuple fits. `check` notes that it must be below a size. It does not exceed
-    the size `most`, and `move` adds to it. One that is `signed` may count from the end, and one that is
+    one, over indices of its own of which exactly one tuple fits. `check` notes that it must be below a size. It lies between
+    `least` and `most`, and `move` adds to it. One that is `signed` may count from the end, and one that is
     `lowered`, `src[e] - 1`, may do so under a condition.
     """
 
@@ -176,6 +176,7 @@ class Sought:
     compare: Callable[[str, Affine], Predicate | None]
     meet: Callable[[Affine], tuple[Binders, Predicate]]
     check: Callable[..., None]
+    least: Callable[[], Affine | None]
     most: Callable[[], Affine | None]
     signed: bool = False
     lowered: bool = False

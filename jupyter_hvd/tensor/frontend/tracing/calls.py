@@ -619,10 +619,9 @@ class Tracer(Selections):
         integer = self.extreme_integer(name, values)
         if integer is not None:
             return integer
-        result = values[0]
-        for value in values[1:]:
-            result = self.function(name, result, value)
-        return result
+        made = functools.reduce(lambda a, b: self.function(name, a, b), values)
+        self.of_integers_alone(made, values, ordered=False)
+        return made
 
     def absolute(self, value: Any) -> Any:
         """`abs(x)`."""
@@ -630,7 +629,7 @@ class Tracer(Selections):
             return abs(value)
         if self.cases_of(value) is not None:
             return self.absolute_integer(value)
-        return forms.build(self, "abs", value)
+        return forms.form_named("abs").call(self, (value,), {})
 
     def of_integers(self, name: str, values: Sequence[Any]) -> Any:
         """`np.maximum`, `np.minimum`, `np.clip` and `np.abs` of indices and sizes; None where it is none of these."""
@@ -772,6 +771,7 @@ class Tracer(Selections):
             assert isinstance(data.type, IndexArray)
             raise ArrayMet(reference, Parameter(name, array(data.type.dims), None))
         numbers = self.arguments[name]
+        self.numbers[name] = self.arguments[data.name]
         made = self.build(data.dims, lambda *at: self.read(numbers, *data.places(at)))
         if data.offset != Affine.of(0):
             made = self.computed("+", made, Index(self, data.offset))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
@@ -64,8 +65,8 @@ class Conditions(Wholes):
         left = self.as_condition(left)
         if (known := known_truth(left)) is not None:
             return right() if known else left
-        p = TRUE if self.is_array(left) else self._index_part(left)
-        return self._both(left, self._within_condition(k, p, right))
+        value = right() if self.is_array(left) else self._within_condition(k, left, right)
+        return self._both(left, value)
 
     def or_else(self, k: int, left: Any, right: Callable[[], Any]) -> Any:
         """`left or right`: what is on the right is read only where the left does not hold."""
@@ -73,24 +74,28 @@ class Conditions(Wholes):
         left = self.as_condition(left)
         if (known := known_truth(left)) is not None:
             return left if known else right()
-        if self.is_array(left) or self._on_data(left):
+        if self.is_array(left):
             return self._either_of(left, right())
-        p = self._negation(self.condition(left))
-        value = self._within_condition(k, p, right)
-        return self._either_of(left, self.conditioned(p, value) if self._on_data(value) else value)
+        otherwise = self._negated(left)
+        value = self._within_condition(k, otherwise, right)
+        if self._on_data(value) and not self._on_data(left):
+            value = as_truth(self.conditioned(self.condition(otherwise), value))
+        return self._either_of(left, value)
 
     def as_condition(self, value: Any) -> Any:
         """A whole number that data decide is true in Python where it is not 0; anything else as it is."""
         is_number = isinstance(value, Value) and value.type == REAL and numbers_of(value) == "int"
         return self._compare("!=", value, 0) if is_number else value
 
-    def _index_part(self, truth: Any) -> Predicate:
-        """What of a truth value indices decide."""
-        return self.parts_of_truth(truth)[0] if self._on_data(truth) else self.condition(truth)
-
-    def _within_condition(self, k: int, p: Predicate, make: Callable[[], Any]) -> Any:
-        """A truth value that is looked at only where a condition holds."""
-        with self.scope(condition=p) as scope:
+    def _within_condition(self, k: int, truth: Any, make: Callable[[], Any]) -> Any:
+        """A truth value that is looked at only where another one holds."""
+        holding: Any = nullcontext()
+        if self._on_data(truth):
+            p, data = self.parts_of_truth(truth)
+            holding = self.where(lambda: data)
+        else:
+            p = self.condition(truth)
+        with self.scope(condition=p) as scope, holding:
             value = make()
         self.at(k)
         if not scope.bindings or not isinstance(value, Value):
@@ -184,11 +189,17 @@ class Conditions(Wholes):
         if negation is None:
             negation = sets.complement(p, tuple(self.binders))
         if negation is None:
+            negation = self.negated_search(p)
+        if negation is None:
             raise self.error(
                 "this condition has no negation: it searches a relation",
                 "pass the negated condition as a boolean array",
             )
         return negation
+
+    def negated_search(self, p: Predicate) -> Predicate | None:
+        """`¬p` where p searches index arrays, which have one entry at each index; None where it searches anything else."""
+        raise NotImplementedError
 
     def compare(self, k: int, ops: tuple[str, ...], *sides: Any) -> Any:
         """`a < b <= c`: the operators, then one side more than these. A condition where indices

@@ -8,23 +8,30 @@ at, by a predicate that says where it is which.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import add
 from typing import Any
 
 from ...language.affine import Affine
-from ...language.function import named
+from ...language.function import Function, named
 from ...language.predicates import (
     FALSE,
     TRUE,
+    And,
+    Exists,
+    Or,
     Predicate,
     Related,
     compare,
     conj,
+    conjuncts,
     disj,
     exists,
     fresh,
     in_range,
+    negate,
+    substitute,
 )
-from ...language.terms import Add, Binder, Call, Term
+from ...language.terms import Add, Binder, Call, Const, Guard, Mul, Term, Var, strip_entries
 from ...polyhedral import sets
 from ..tracers import (
     Case,
@@ -38,7 +45,7 @@ from ..tracers import (
     several_cases,
     sought_of,
 )
-from .arrays import at_most, counts_from_the_end, range_of
+from .arrays import Range, at_most, beyond, counts_from_the_end, joined_ranges, range_of
 from .conditions import TURNED, Conditions, is_index_array
 from .trace_result import Lookup
 
@@ -185,9 +192,15 @@ class Integers(Conditions):
                 return None
             return equals(k) if op == "==" else self._negation(equals(k))
 
+        def least() -> Affine | None:
+            return outermost("min") if relation in self.signed else offset
+
         def most() -> Affine | None:
-            largest = affine_of(self.on_host(self.arguments[relation], "max"))
-            return None if largest is None else largest + offset
+            return outermost("max")
+
+        def outermost(extreme: str) -> Affine | None:
+            entry = affine_of(self.on_host(self.arguments[relation], extreme))
+            return None if entry is None else entry + offset
 
         def number() -> Term:
             numbers = self.read(self.as_numbers(self.arguments[relation]), *arguments).term
@@ -209,6 +222,7 @@ class Integers(Conditions):
             compared,
             lambda k: ((), equals(k)),
             check,
+            least,
             most,
             signed=relation in self.signed,
             lowered=offset.constant < 0,
@@ -266,6 +280,7 @@ class Integers(Conditions):
             compared,
             meet,
             check,
+            lambda: ZERO,
             lambda: n - 1 if op == "%" and self._divisor(n) else None,
             within=(ZERO, n) if op == "%" else None,
             division=(op, a, n),
@@ -344,18 +359,81 @@ class Integers(Conditions):
             result = (disj(one[0], result[0]), made, None)
         return result[1]
 
-    def is_some(self, value: Index, op: str, a: Affine) -> Predicate:
-        """Whether an integer that is not affine, and nowhere more than a size, is `op` an affine expression, "≤" and the like."""
+    def is_some(
+        self, value: Index, condition: Callable[[Affine], Predicate | None]
+    ) -> Predicate | None:
+        """Whether a condition holds of an integer that is affine nowhere; None where it is not known between what it lies, or
+        the condition is none.
+        """
         assert value.sought is not None
-        most = value.sought.most()
-        v = self.name("v")
-        at = Affine.of(v)
-        equals = value.sought.compare("==", at)
-        assert equals is not None
-        assert most is not None
-        sides = (at, a) if op in ("≤", "<") else (a, at)
-        holds = compare("≤" if op in ("≤", "≥") else "<", *sides)
-        return exists(v, most + 1, conj(equals, holds))
+        least, most = value.sought.least(), value.sought.most()
+        if least is None or most is None:
+            return None
+        at = Affine.of(self.name("v"))
+        equals, holds = value.sought.compare("==", at + least), condition(at + least)
+        if equals is None or holds is None:
+            return None
+        return exists(next(iter(at.names)), most - least + 1, conj(equals, holds))
+
+    def extent(self, e: Term) -> Range | None:
+        """Between which numbers an integer lies that index arrays and sizes decide; None where something else does."""
+        root, _ = strip_entries(e)
+        if isinstance(root, Var) and root.name in self.numbers:
+            ends = [affine_of(self.on_host(self.numbers[root.name], x)) for x in ("min", "max")]
+            return None if None in ends else _between(*(self.number(end or ZERO) for end in ends))
+        match e := self._meaning(e):
+            case Const(Affine() | int() as a):
+                within: Range | None = (Affine.of(a), Affine.of(a) + 1)
+                for index, size in reversed(self.binders):
+                    within = beyond(within, index, size)
+                assert within is not None
+                return _between(self.number(within[0]), self.number(within[1] - 1))
+            case Call(Function(name="kept" | "dropped"), (_, inner)) | Guard(_, inner):
+                return joined_ranges([self.extent(inner), _between(0, 0)])
+            case Add() | Mul() | Call():
+                name = e.function.name if isinstance(e, Call) else type(e).__name__
+                each = [self.extent(child) for child in e.children]
+                known = [(a.constant, b.constant - 1) for a, b in filter(None, each)]
+                return _extent_of(name, known) if len(known) == len(each) else None
+        return None
+
+    def negated_search(self, p: Predicate) -> Predicate | None:
+        """`¬p` where p searches index arrays, of which an entry is one integer: `∃ v. src(i, v) ∧ ¬q` of `∃ v. src(i, v) ∧ q`."""
+        match p:
+            case And(parts) | Or(parts):
+                found = [self.negated_search(part) for part in parts]
+                whole = [part for part in found if part is not None]
+                if len(whole) < len(found):
+                    return None
+                return disj(*whole) if isinstance(p, And) else conj(*whole)
+            case Exists(index, size, body):
+                entries = [part for part in conjuncts(body) if self._is_entry(part, index)]
+                if len(entries) != 1:
+                    return None
+                (entry,) = entries
+                assert isinstance(entry, Related)
+                within = conj(*(part for part in conjuncts(body) if part is not entry))
+                more = entry.arguments[-1] - Affine.of(index)
+
+                def missed(v: Affine) -> Predicate | None:
+                    there = {index: v - more}
+                    inside = conj(in_range(v - more, size), substitute(within, there))
+                    return self.negated_search(inside)
+
+                value = self.looked_up(entry.relation, entry.arguments[:-1], ZERO)
+                return self.is_some(value, missed)
+        return negate(p)
+
+    def _is_entry(self, p: Predicate, index: str) -> bool:
+        """Whether a condition says that an index, or so much more, is an entry of an index array."""
+        if (
+            not isinstance(p, Related)
+            or p.negated
+            or not is_index_array(self.arguments.get(p.relation))
+        ):
+            return False
+        *at, entry = p.arguments
+        return entry.coefficient(index) == 1 and all(index not in a.names for a in at)
 
     def on_host(self, data: Any, function: str, *given: Any, **named: Any) -> Any:
         """What a function of NumPy's makes of integers that are data, before each call; None where they are not known then."""
@@ -374,6 +452,29 @@ class Integers(Conditions):
         return Value(self, self.as_term(value)).of_nature(
             Nature(numbers="int", within=range_of(value))
         )
+
+
+def _between(*values: int) -> Range:
+    return Affine.of(min(values)), Affine.of(max(values) + 1)
+
+
+def _extent_of(name: str, each: Sequence[tuple[int, int]]) -> Range | None:
+    """Between which numbers a function of integers lies, by those between which these lie, both included."""
+    match name, each:
+        case "Add" | "maximum" | "minimum", _:
+            of: dict[str, Callable[[int, int], int]] = {"Add": add, "maximum": max, "minimum": min}
+            return _between(*(of[name](a, b) for a, b in zip(*each, strict=True)))
+        case "Mul", [one, two]:
+            return _between(*(a * b for a in one for b in two))
+        case "abs", [(low, high)]:
+            return _between(max(0, low, -high), max(-low, high))
+        case "mod", [_, (n, m)] if n > 0:
+            return _between(0, m - 1)
+        case "floor_divide", [ends, (n, m)] if n > 0:
+            return _between(*(a // b for a in ends for b in (n, m)))
+        case (("less" | "less_equal" | "equal" | "picks"), _):
+            return _between(0, 1)
+    return None
 
 
 ZERO = Affine.of(0)

@@ -21,6 +21,7 @@ from ..tracers import (
     Nature,
     Selected,
     Value,
+    affine_of,
     is_tuple,
     kind,
     several_cases,
@@ -33,6 +34,7 @@ from .arrays import (
     beyond,
     lists_of,
     nature_of,
+    numbers_of,
     numbers_written,
     range_of,
 )
@@ -245,9 +247,13 @@ class Loops(Integers):
             raise self.error(f"{kind(value)} does not unpack", "read its entries by index")
         return list(value)
 
-    def range(self, k: int, function: Any, *bounds: Any) -> tuple[Any, ...]:
-        """The integers that a `range` is called with."""
-        return self.builtin(k, "range", function, bounds)
+    def range(self, k: int, function: Any, *bounds: Any) -> tuple[Any, ...] | Iteration:
+        """The integers that a `range` is called with; what it runs over where one is computed from data."""
+        bounds = self.builtin(k, "range", function, bounds)
+        computed = (x for x in bounds[:2] if isinstance(x, Value) and numbers_of(x) == "int")
+        if any(self.count_before_call(bound) is None for bound in computed):
+            return self.up_to_most(bounds) or bounds
+        return bounds
 
     def builtin(self, k: int, name: str, function: Any, value: T) -> T:
         """What a call of a built-in function gives, where its name still means that function."""
@@ -338,15 +344,24 @@ class Loops(Integers):
         pair: tuple[Any, Any] = (0, bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
         if not any(map(self._indices_decide, pair)):
             return bounds, None
-        up = step != -1
+        pace = affine_of(step)
+        if pace is None or not pace.is_constant or pace.constant == 0:
+            raise self.error("a step is a constant other than 0")
+        up, stride = pace.constant > 0, abs(pace.constant)
         kinds = ("maximum", "minimum") if up else ("minimum", "maximum")
-        each = [self._bound_of(bound, kind_) for bound, kind_ in zip(pair, kinds, strict=True)]
-        if step not in (1, -1):
+        starts, stops = (
+            self._bound_of(bound, kind) for bound, kind in zip(pair, kinds, strict=True)
+        )
+        first, last = (bound if sought_of(bound) else None for bound in pair)
+        if stride > 1 and len(starts) > 1:
             raise self.error(
-                "a range with a step whose bounds data decide, or are a `max` or `min` of indices",
+                "a range with a step that begins at a `max` or `min` of indices",
                 "write an `if` in the loop: `if i - k <= j < i + k: …`",
             )
-        starts, stops = each
+        if first is None:
+            stride = 1
+        elif stride > 1:  # over each integer, of which those count that are so many steps away
+            step = 1 if up else -1
         # The fewer iterations the better; that is sure where the number is the same for all indices.
         fixed = [
             (a, b)
@@ -358,15 +373,27 @@ class Loops(Integers):
             fixed or [(starts[0], stops[0])], key=lambda ends: len((ends[1] - ends[0]).names)
         )
 
-        limits = [bound if sought_of(bound) else None for bound in pair]
+        def among(away: Affine) -> Predicate:
+            """Whether so far away from the start is a multiple of the step."""
+            if stride == 1:
+                return TRUE
+            name = self.name("q")
+            count = b - a if up else a - b
+            return exists(name, count, compare("=", away, Affine.of(name) * stride))
+
+        def begins(meaning: Affine) -> Callable[[Affine], Predicate]:
+            def begun(start: Affine) -> Predicate:
+                low, high = (start, meaning) if up else (meaning, start)
+                return conj(compare("≤", low, high), among(high - low))
+
+            return begun
+
+        def ends(meaning: Affine) -> Callable[[Affine], Predicate]:
+            return lambda stop: compare("<", *((meaning, stop) if up else (stop, meaning)))
 
         def between(meaning: Affine) -> Predicate:
-            after = (compare("≤", *((x, meaning) if up else (meaning, x))) for x in starts)
-            before = (compare("<", *((meaning, x) if up else (x, meaning))) for x in stops)
-            first, last = limits
-            begun = TRUE if first is None else self.is_some(first, "≤" if up else "≥", meaning)
-            not_ended = TRUE if last is None else self.is_some(last, ">" if up else "<", meaning)
-            return conj(*after, *before, begun, not_ended)
+            sides = (first, starts, begins(meaning)), (last, stops, ends(meaning))
+            return conj(*(p for side in sides for p in self._of_bound(*side)))
 
         return (Index(self, a), Index(self, b), step), between
 
@@ -377,18 +404,26 @@ class Loops(Integers):
         if isinstance(bounds, Iteration) or not any(self._by_data(bound) for bound in bounds[:2]):
             return None
         first, last = (0, bounds[0]) if len(bounds) == 1 else bounds[:2]
-        up = len(bounds) < 3 or bounds[2] == 1
+        step = bounds[2] if len(bounds) == 3 else 1
+        if not isinstance(step, int) or step == 0:
+            return None
+        up = step > 0
         low, high = self._between(first if up else last), self._between(last if up else first)
-        if low is None or high is None or not (up or bounds[2] == -1):
+        if low is None or high is None:
             return None
         start, stop = (low[0], high[1] - 1) if up else (high[1] - 1, low[0])
-        widest = self.ranged(Index(self, start), Index(self, stop), 1 if up else -1)
+        pace = (1 if up else -1) if self._by_data(first) else step
+        widest = self.ranged(Index(self, start), Index(self, stop), pace)
 
         def taken(a: Affine) -> Value:
             here = widest.item(a)
             begun = self._compare("<=" if up else ">=", first, here)
             not_ended = self._compare("<" if up else ">", here, last)
-            return self.truth(self._both(begun, not_ended))
+            within = self._both(begun, not_ended)
+            if pace != step:
+                away = self.computed("%", self.computed("-", here, first), abs(step))
+                within = self._both(within, self._compare("==", away, 0))
+            return self.truth(within)
 
         return Iteration(widest.length, widest.item, None, taken)
 
@@ -399,9 +434,10 @@ class Loops(Integers):
         """Between which sizes a bound of a range lies, whatever data decide."""
         sought = sought_of(bound)
         if sought is None or sought.within is not None:
-            return range_of(bound)
-        most = None if sought.signed or sought.lowered else sought.most()
-        return None if most is None else (Affine.of(0), most + 1)
+            known = range_of(bound)
+            return self.extent(bound.term) if known is None and isinstance(bound, Value) else known
+        least, most = sought.least(), sought.most()
+        return None if least is None or most is None else (least, most + 1)
 
     def _indices_decide(self, bound: Any) -> bool:
         """Whether indices decide which of several affine expressions a bound is."""
@@ -411,18 +447,31 @@ class Loops(Integers):
         names = frozenset[str]().union(*(p.names for p, _ in bound.cases or ()))
         return bool(names & {i for i, _ in self.binders}) and self.one_case(bound) is None
 
-    def _bound_of(self, bound: Any, extreme: str) -> tuple[Affine, ...]:
-        if (sought := sought_of(bound)) is not None and extreme == "minimum":
-            return (sought.most() or self.affine(bound, "`range`"),)
-        if sought is not None and not (sought.signed or sought.lowered):
-            return (Affine.of(0),)
-        if self._indices_decide(bound) and (sought is not None or bound.extreme != extreme):
+    def _of_bound(
+        self, bound: Index | None, each: Sequence[Affine], holds: Callable[[Affine], Predicate]
+    ) -> Sequence[Predicate]:
+        """What a bound asks of a loop's variable: of an integer that is affine nowhere, or of each of several that are."""
+        if bound is None:
+            return [holds(a) for a in each]
+        found = self.is_some(bound, holds)
+        assert found is not None  # for it has ends
+        return [found]
+
+    def _bound_of(self, bound: Any, extreme: str) -> Sequence[Affine]:
+        """The affine expressions of which a bound is the largest or smallest, or between which it lies."""
+        if not self._indices_decide(bound):
+            return (self.affine(bound, "`range`"),)
+        if (sought := sought_of(bound)) is not None:
+            end = sought.most() if extreme == "minimum" else sought.least()
+            return (end or self.affine(bound, "`range`"),)
+        if bound.extreme != extreme:
             raise self.error(
-                "this range's bound is one of several, and data or indices decide which",
+                "this range's bound is one of several, and indices decide which",
                 "begin at a `max` and end at a `min`; or write an `if` in a longer loop: "
-                "`for j in range(n): if k[i] - 1 <= j: …`",
+                "`for j in range(n): if i - 1 <= j: …`",
             )
-        return bound.ends if self._indices_decide(bound) else (self.affine(bound, "`range`"),)
+        ends: Sequence[Affine] = bound.ends
+        return ends
 
     def generate(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
         """`[body(…) for pattern in bounds]`: `⊞`. `body` takes the values of the pattern's names. The size
@@ -596,7 +645,12 @@ class Loops(Integers):
         else:
             p = self.condition(condition)
         with self.scope(condition=p) as scope:
-            value = body() if data is None else self.chosen(data, body(), 0)
+            if data is None:
+                value = body()
+            else:
+                with self.where(lambda: data):
+                    value = body()
+                value = self.chosen(data, value, 0)
             term, _ = self.pack(value)
         return Value(self, guarded(p, lets(scope.bindings, term)))
 

@@ -87,6 +87,7 @@ class Packing:
         self.places_of: dict[Term, Place] = {}
         self.reserved: frozenset[str] = frozenset()  # parameters and sizes
         self.integers: set[str] = set()  # parameters that are sizes themselves
+        self.numbers: dict[str, Data] = {}  # the index arrays whose entries arrays of numbers have
         self.signed: frozenset[str] = frozenset()  # index arrays whose entries are read as numbers
         self.nameless: set[str] = set()  # sizes that the program may name
         self.spelt: dict[

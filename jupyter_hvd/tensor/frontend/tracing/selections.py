@@ -51,17 +51,19 @@ class Selections(Statements):
         """`x[max(0, i - k):min(n, i + k)]`, whose ends are several and indices decide which: what a condition on the place
         chooses.
         """
-        if place.step not in (None, 1):
-            raise self.error(
-                "a slice with a step whose ends are a `max` or `min` of indices",
-                "sum with a condition: `sum(x[j] for j in range(n) if …)`",
-            )
         if isinstance(array, Changed):
             raise self.error(*STORED_IN_SLICE)
         whole = self.whole(array)
         if rest:
             whole = self.whole(self.subscript(whole, (slice(None), *rest)))
-        size = self.dims(whole)[0]
+        return self.selection(whole, (self.in_slice(place, self.dims(whole)[0]),))
+
+    def in_slice(self, place: slice, size: Affine) -> Value:
+        if place.step not in (None, 1):
+            raise self.error(
+                "a slice with a step whose ends data decide, or are a `max` or `min` of indices",
+                "loop over its entries: `for j in range(k[i], k[i + 1], 2): …`",
+            )
         by_data = [sought_of(end) is not None for end in (place.start, place.stop)]
         lows = () if place.start is None or by_data[0] else self._bound_of(place.start, "maximum")
         ends = () if place.stop is None or by_data[1] else self._bound_of(place.stop, "minimum")
@@ -73,11 +75,11 @@ class Selections(Statements):
         def within(j: Affine) -> Predicate:
             return conj(*(compare("≤", a, j) for a in lows), *(compare("<", j, a) for a in ends))
 
-        mask = as_truth(self.condition_array([size], within))
+        mask: Value = as_truth(self.condition_array([size], within))
         for end, op in ((place.start, "<="), (place.stop, ">")):
             if sought_of(end) is not None:
                 mask = self._both(mask, self._places_from(end, op, size))
-        return self.selection(whole, (mask,))
+        return mask
 
     def _places_from(self, end: Index, op: str, size: Affine) -> Value:
         """Whether the end of a slice that data decide is `op` each index of an axis: "<=" of where it begins, ">" of its end."""

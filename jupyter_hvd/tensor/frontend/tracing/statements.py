@@ -78,6 +78,7 @@ from .recurrences import (
     left_there,
     undefined,
 )
+from .subscripts import STORED_IN_SLICE
 
 AT_MOST = "say how often it runs at most: `while p and k < 100:` with `k += 1`, or `while p:  # at most 100`"
 ITERATIONS = 1000  # of a `while` loop, which are written out
@@ -999,11 +1000,20 @@ class Statements(Recurrences):
             return self._stored_crossed(k, op, name, target, places, value)
         if any(isinstance(place, Selected) for place in places):
             places = self._as_condition(self.whole(root), places, value)
+        if isinstance(places[0], slice) and any(
+            map(self._indices_decide, (places[0].start, places[0].stop))
+        ):
+            if any(place != slice(None) for place in places[1:]):
+                raise self.error(*STORED_IN_SLICE)
+            places = (self.in_slice(places[0], self.dims(self.whole(root))[0]),)
         if len(places) == 1 and numbers_of(places[0]) == "bool" and self.is_array(places[0]):
-            if isinstance(target, Carried):  # which may be what an earlier iteration has left
+            if not isinstance(target, Carried):
+                value, op = self._where_it_holds(places[0], root, value, op), ""
+            elif op in ("+", "-"):
+                value = self._where_it_holds(places[0], self.whole(root), value, "", 0)
+            else:  # which may be what an earlier iteration has left
                 raise self.in_order(target.message, target.help)
-            value, places = self._where_it_holds(places[0], root, value, op), (...,)
-            op = ""
+            places = (...,)
         if not isinstance(target, Carried):
             self._holds(name, root, value)
             change = self.stored_once if self._of_several_places(places) else self.stored
@@ -1194,25 +1204,24 @@ class Statements(Recurrences):
             self.same(mine, theirs)
         return (mask,)
 
-    def _where_it_holds(self, test: Any, root: Any, value: Any, op: str) -> Any:
-        """What `y[y > 1] = 0` makes of an array: `where(y > 1, 0, y)`."""
+    def in_slice(self, place: slice, size: Affine) -> Value:
+        """Whether a slice has each index of an axis, whose ends are data, or several of which indices decide."""
+        raise NotImplementedError
+
+    def _where_it_holds(self, test: Any, root: Any, value: Any, op: str, other: Any = None) -> Any:
+        """What `y[y > 1] = 0` makes of an array: `where(y > 1, 0, y)`, or where it does not hold `other`."""
+        old = self.whole(root)
         if isinstance(value, Selected) and value.written is self.whole(test).term:
             value = value.array
-            if len(self.dims(value)) > len(self.dims(self.whole(root))):
+            if len(self.dims(value)) > len(self.dims(old)):
                 raise self.error("a chosen part of more dimensions than the array has")
-            old = self.whole(root)
-            return self.chosen(
-                self._beside(test, old), self.computed(op, old, value) if op else value, old
-            )
-        value, old = self.whole(value), self.whole(root)
-        if self.dims(value):
+        elif self.dims(value := self.whole(value)):
             raise self.error(
                 "an array for the entries where a condition holds: their number is data",
                 "keep every entry: `y = np.where(p, new, y)`",
             )
-        return self.chosen(
-            self._beside(test, old), self.computed(op, old, value) if op else value, old
-        )
+        made = self.computed(op, old, value) if op else value
+        return self.chosen(self._beside(test, old), made, old if other is None else other)
 
     def _beside(self, test: Any, array: Value) -> Any:
         """A condition on an array's first axes as one on all of them."""

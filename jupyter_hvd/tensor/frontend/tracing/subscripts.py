@@ -92,7 +92,7 @@ class One:
 _Many = (Data, Axis, Found)
 ZERO = Affine.of(0)
 STORED_IN_SLICE = (
-    "a slice that data end, where something is stored, or beside other indices",
+    "a slice that data end, beside other indices or in `x.at[…]`",
     "loop over its entries: `for j in range(k[i], k[i + 1]): y[j] += e`",
 )
 
