@@ -51,6 +51,11 @@ RAGGED = (
     "this array's size depends on an outer index",
     "make it as wide as the widest, and zero the rest: `[e if j < i else 0 for j in range(n)]`",
 )
+BY_DATA = (
+    "data decide how often this loop runs",
+    "loop to an `int` parameter, or the most that there may be, and choose in the loop: "
+    "`for j in range(np.max(k) + 1): if j < 2 * k[i]: …`",
+)
 Pattern = str | tuple[Any, ...]  # the names of a loop, `i` or `(i, (a, b))`
 
 
@@ -274,11 +279,7 @@ class Loops(Integers):
             sought = sought_of(bound)
             read = isinstance(bound, Value) or (sought is not None and sought.division is None)
             if read and not known:
-                raise self.error(
-                    "data decide how often this loop runs",
-                    "loop to an `int` parameter, or the most that there may be, and choose in the loop: "
-                    "`for j in range(np.max(k) + 1): if j < 2 * k[i]: …`",
-                )
+                raise self.error(*BY_DATA)
         ends = [self.affine(bound, "`range`") for bound in bounds[:2]]
         start, stop = (Affine.of(0), ends[0]) if len(ends) == 1 else ends
         step = self.affine(bounds[2], "a step") if len(bounds) == 3 else Affine.of(1)
@@ -490,8 +491,8 @@ class Loops(Integers):
         )
 
     def _generated(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Value:
-        if isinstance(bounds, Iteration):
-            self.only_taken(bounds)
+        if isinstance(bounds, Iteration) and bounds.taken is not None:
+            raise self.error(*BY_DATA)
         index, size, item, _ = self.turn(pattern, bounds, ragged=False)
         self.no_fewer_than_none(size)
         with self.scope(Binder(index, size)) as scope:
@@ -552,6 +553,8 @@ class Loops(Integers):
         """What a loop's names are in each of its turns, where a constant, or an integer that is a
         parameter, says how many there are, and that is not large.
         """
+        if isinstance(bounds, Iteration) and bounds.taken is not None:
+            return None
         if not isinstance(bounds, Iteration) and any(map(self._indices_decide, bounds)):
             return None
         start, length, step = (
@@ -588,13 +591,8 @@ class Loops(Integers):
     def sum(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
         """`sum(body(…) for pattern in bounds)`: `Σ`, of scalars or of arrays of one shape."""
         self.at(k)
-        if isinstance(bounds, Iteration) and (taken := bounds.taken) is not None:
-            pairs = Iteration(bounds.length, lambda a: (taken(a), bounds.item(a)))
-
-            def chosen(test: Any, *items: Any) -> Any:
-                return self.given(k, test, lambda: body(*items))
-
-            return self.sum(k, ("taken", pattern), pairs, chosen)
+        if isinstance(bounds, Iteration) and bounds.taken is not None:
+            return self.sum(k, *self._with_tests(k, pattern, bounds, self.given, body))
         if isinstance(bounds, Iteration) and bounds.fixed is not None:
             terms = [body(*self.fitted(pattern, item)) for item in bounds.fixed]
             return self.added_up(terms)
@@ -605,6 +603,24 @@ class Loops(Integers):
         return self.or_spelt_out(
             k, pattern, bounds, lambda: self._summed(k, pattern, bounds, body), spelt_out
         )
+
+    def _with_tests(
+        self,
+        k: int,
+        pattern: Pattern,
+        bounds: Iteration,
+        given: Callable[[int, Any, Callable[[], Any]], Any],
+        body: Callable[..., Any],
+    ) -> tuple[Pattern, Iteration, Callable[..., Any]]:
+        """A loop over items some of which are taken as one over all, whose body is `given` a condition."""
+        taken = bounds.taken
+        assert taken is not None
+        pairs = Iteration(bounds.length, lambda a: (taken(a), bounds.item(a)))
+
+        def chosen(test: Any, *items: Any) -> Any:
+            return given(k, test, lambda: body(*items))
+
+        return ("taken", pattern), pairs, chosen
 
     def _summed(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Value:
         index, size, item, within = self.turn(pattern, bounds, ragged=True)
@@ -657,6 +673,8 @@ class Loops(Integers):
     def any(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
         """`any(body(…) for pattern in bounds)`: `∃`, of a condition that indices decide; of one that data decide as `np.any`."""
         self.at(k)
+        if isinstance(bounds, Iteration) and bounds.taken is not None:
+            return self.any(k, *self._with_tests(k, pattern, bounds, self.given_any, body))
         if isinstance(bounds, Iteration) and bounds.fixed is not None:
             found = [body(*self.fitted(pattern, item)) for item in bounds.fixed]
             return reduce(self._either_of, found, False)
