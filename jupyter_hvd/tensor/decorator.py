@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, overload
 from .called_function import CalledFunction, Captured
 from .debugging import runs_in_python
 from .frontend import signature
-from .frontend.bounds import leading_out_under_conditions
+from .frontend.bounds import counted_from_the_end
 from .frontend.captured_data import Reference, has_constants, is_data, with_outside
 from .frontend.helpers import Helper, helper_of
 from .frontend.lambdas import LAMBDA
@@ -90,7 +90,9 @@ class WrittenFunction(TensorFunction):
         self._outside: dict[Reference, str] = {}  # parameters that arrays from outside are
         self._methods: dict[Callable[..., Any], None] = {}  # of its arguments, that it calls
         self._given: Mapping[str, Any] = {}  # what is given now for parameters that are no tensors
-        self._leading_out: frozenset[str] = frozenset()  # now, under conditions on data
+        self._from_end: frozenset[str] = (
+            frozenset()
+        )  # index arrays that do so now, beside those of negative arguments
         self._seen: tuple[Captured, Captured] | None = None  # values from outside, and their keys
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -124,8 +126,10 @@ class WrittenFunction(TensorFunction):
     @property
     def _context(self) -> Context:
         lists = frozenset(x for x, value in self._given.items() if self._is_list(x, value))
-        signed = frozenset(x for x, value in self._given.items() if signature.has_negative(value))
-        signed |= self._leading_out
+        signed = frozenset(
+            x for x, value in self._given.items() if signature.may_count_from_the_end(value)
+        )
+        signed |= self._from_end
         return Context(self._given, self._outside, lists, signed, self._methods)
 
     def _trace_named(self, types: tuple[Parameter, ...], _captured: Captured) -> Named | Undecided:
@@ -141,12 +145,14 @@ class WrittenFunction(TensorFunction):
             return self._resolved(arguments)
         finally:
             self._given = {}  # which keeps no array alive
-            self._leading_out = frozenset()
+            self._from_end = frozenset()
 
     def _resolved(self, arguments: Mapping[str, Any] | None) -> Instance:
         types = tuple(self._parameter(x, arguments) for x in self._annotated)
         lists = [x for x, value in (arguments or {}).items() if self._is_list(x, value)]
-        signed = [x for x, value in (arguments or {}).items() if signature.has_negative(value)]
+        signed = [
+            x for x, value in (arguments or {}).items() if signature.may_count_from_the_end(value)
+        ]
         captured = (*self.captured(), *lists, "", *signed)
         found, refused = self._first_named(types, captured, arguments), None
         while True:
@@ -161,11 +167,11 @@ class WrittenFunction(TensorFunction):
                     return found.instance
                 traced = found.instance.traced
                 if (name := traced.cut_off(sizes)) is None:
-                    leading = leading_out_under_conditions(traced, own, given, sizes)
-                    if leading <= self._leading_out:
+                    found_now = counted_from_the_end(traced, own, given, sizes)
+                    if found_now <= self._from_end:
                         return found.instance
-                    self._leading_out |= leading
-                    captured = (*captured, "", *sorted(leading))
+                    self._from_end |= found_now
+                    captured = (*captured, "", *sorted(found_now))
                     found = self._first_named(types, captured, arguments)
                     continue
                 found = Undecided.of(found.parameters, name)

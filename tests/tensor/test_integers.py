@@ -12,6 +12,7 @@ R = np.random.default_rng(3)
 X, A = R.normal(size=6), R.normal(size=(6, 4))
 K = np.array([2, 0, 1, 3, 2, 4])
 PARENT = np.array([-1, 0, 0, 1, 2, -1])
+ENDS = np.array([0, 2, 2, 5, 6])
 BONDS, CHOSEN = {(0, 1), (1, 2), (4, 0)}, {0, 2}
 CASES = []
 case = entering(CASES)
@@ -259,6 +260,73 @@ def conditions_changed_in_place(x, y):
     return np.sum(alive * x) + any_large * np.sum(x**2) + np.sum(x[above]) + np.sum(both * x)
 
 
+@case(X, K, ENDS)
+def ranges_from_data_to_a_size(x, k, ends):
+    y = np.zeros_like(x)
+    for i in range(len(ends)):
+        for j in range(ends[i], len(x)):
+            y[j] += x[i]
+    return np.sum(y**2) + sum(x[j] * x[i] for i in range(6) for j in range(k[i] - 1, 6) if j >= 0)
+
+
+@case(X, ENDS)
+def ranges_with_a_step(x, ends):
+    s = 1.0
+    for i in range(len(ends) - 1):
+        for j in range(ends[i], ends[i + 1], 2):
+            s = np.sin(s) + x[j]
+    ahead = sum(x[j] * x[i] for i in range(4) for j in range(ends[i], ends[i + 1], 2))
+    back = sum(x[j] * i for i in range(4) for j in range(ends[i + 1] - 1, ends[i] - 1, -2))
+    return s + ahead + back + sum(x[j] for i in range(5) for j in range(0, ends[i], 3))
+
+
+@case(X, PARENT)
+def ranges_from_negative_entries(x, parent):
+    s = 0.0
+    for i in range(len(parent)):
+        for j in range(parent[i], parent[i] + 2):
+            s += j * x[i]
+        if not any(parent[i] == j for j in range(2)):
+            s *= x[i]
+    return s
+
+
+@case(X, ENDS)
+def ranges_to_computed_integers(x, ends):
+    s, y = 0.0, np.zeros_like(x)
+    for i in range(len(ends) - 1):
+        n = ends[i + 1] - ends[i]
+        for j in range(n):
+            y[ends[i] + j] = x[i] * (n - j)
+        if any(x[j] > 0.5 for j in range(ends[i] // 2)):
+            s += x[i]
+    return s + np.sum(y**2) + sum(x[j] for i in range(5) for j in range(2 * ends[i]) if j < 6)
+
+
+@case(X, ENDS)
+def stored_in_slices_that_data_end(x, ends):
+    y, z, u = np.zeros_like(x), x.copy(), np.zeros_like(x)
+    for i in range(len(ends) - 1):
+        y[ends[i] : ends[i + 1]] += x[i]
+        z[ends[i] : ends[i + 1]] *= x[i] * x[ends[i] : ends[i + 1]]
+        u[ends[i] : ends[i + 1]] = np.sum(x[ends[i] : ends[i + 1]])
+    return np.sum(y * x) + np.sum(z * y) + np.sum(u**2)
+
+
+@case(X, ENDS)
+def assigned_in_a_loop_that_data_end(x, ends):
+    y = np.zeros_like(x)
+    for i in range(1, len(ends) - 1):
+        for j in range(ends[i], ends[i + 1]):
+            y[i] = x[j] * x[i]
+    return np.sum(y)
+
+
+@case(X, K)
+def largest_and_absolute_integers_as_indices(x, k):
+    return x[max(k[0] - 3, 0)] * x[abs(k[1] - 2)] * x[min(k[3], k[4], 1)]
+
+
 @pytest.mark.parametrize(("function", "arguments"), CASES)
 def test_value_gradient_and_cost(function, arguments):
     f = check(function, arguments)
@@ -296,15 +364,56 @@ def test_the_sign_of_integers_may_change_from_call_to_call():
         np.testing.assert_allclose(f(X, k), np.sum(X[k] * X))
 
 
-def test_a_negative_entry_without_a_condition_is_refused():
-    """Within `jax.jit` nothing is known of the entries, and negative ones would read nothing there."""
-    f = tensor(lambda x, k: np.sum(x[k] * x))
-    with pytest.raises(TensorError, match=r"k\[0\] is -1, which reads index -1 of 6 entries"):
-        f(X, PARENT)
-    g = tensor(lambda x, k: sum(x[k[i]] if k[i] >= 0 else 0.0 for i in range(len(k))))
-    expected = X[PARENT[PARENT >= 0]].sum()
-    np.testing.assert_allclose(g(X, PARENT), expected)
-    np.testing.assert_allclose(jax.jit(g.jax)(X, PARENT), expected, rtol=1e-6)
+NEGATIVE = np.array([3, -1, 0, -6, 5, -2])
+FROM_OUTSIDE = np.array([-2, 1, -6])
+
+
+def stored_from_the_end(x, k):
+    y, z = np.zeros(len(x)), x.copy()
+    y[k] += x[: len(k)]
+    for i in range(len(k)):
+        z[k[i]] = x[i] ** 2
+    return np.sum(y * x) + np.sum(z**3)
+
+
+def states_from_the_end(x, k):
+    s = x[0]
+    for i in range(len(k)):
+        s = np.sin(s) * x[k[i]] if x[i] > 0 else s + x[k[i]] ** 2
+    return s
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, k: np.sum(x[k] * x),
+        lambda x, k: np.sum(np.where(k >= 0, x[k], 0.0)) + np.sum(x[k] * (k < 0)),
+        lambda x, k: sum(x[k[i]] ** 2 if x[i] > 0 else 0.0 for i in range(len(k))),
+        lambda x, k: sum(x[k[i]] for i in range(len(k)) if k[i] >= 0 and x[k[i]] > -5),
+        lambda x, k: sum(x[k[i]] for i in range(len(k)) if k[i] < 0 or x[k[i]] > 0),
+        lambda x, k: np.sum(x[np.abs(k) % 6 - 1] ** 2) + np.sum((x[:4] ** 2)[k[:3] - 1]),
+        lambda x, k: sum(x[k[i] - i] for i in range(3)),
+        lambda x, k: np.sum(x[FROM_OUTSIDE] ** 2) + x[k[1]],
+        stored_from_the_end,
+        states_from_the_end,
+    ],
+)
+def test_negative_entries_count_from_the_end(f):
+    """In calls, in gradients and within `jax.jit`, where the entries are not known, with a condition or without."""
+    g = tensor(f)
+    np.testing.assert_allclose(g(X, NEGATIVE), f(X, NEGATIVE))
+    np.testing.assert_allclose(jax.jit(g.jax)(X, NEGATIVE), f(X, NEGATIVE))
+    ahead = A[:, 0]
+    slope = (f(X + 1e-6 * ahead, NEGATIVE) - f(X - 1e-6 * ahead, NEGATIVE)) / 2e-6
+    for gradient in (g.grad("x"), jax.jit(g.grad("x").jax), jax.jit(jax.grad(g.jax))):
+        np.testing.assert_allclose(gradient(X, NEGATIVE) @ ahead, slope, rtol=1e-5)
+
+
+def test_the_jacobian_has_entries_that_count_from_the_end():
+    f = tensor(lambda x, k: [x[k[i]] ** 2 for i in range(len(k))])
+    expected = np.zeros((6, 6))
+    expected[np.arange(6), NEGATIVE] = 2 * X[NEGATIVE]
+    np.testing.assert_allclose(f.jacobian("x")(X, NEGATIVE).todense(), expected, rtol=1e-6)
 
 
 def test_an_entry_that_leads_out_is_refused_unless_the_condition_looks_at_it():
@@ -316,8 +425,6 @@ def test_an_entry_that_leads_out_is_refused_unless_the_condition_looks_at_it():
 @pytest.mark.parametrize(
     ("f", "message"),
     [
-        (lambda x, k: sum(x[j] for j in range(k[0], len(x))), "which"),
-        (lambda x, k: sum(x[j] for j in range(k[1] - 1, len(x))), "which"),
         (lambda x, k: x[0] * (k[0] | 2), "bits"),
         (lambda x, k: x.at[: k[0]].set(0.0)[0], "a slice that data end"),
     ],

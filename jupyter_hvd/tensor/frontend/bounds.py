@@ -60,6 +60,8 @@ def check(
         if point is not None:
             raise _out_of_range(read, point, env.integers, traced.spelt)
     for lookup in traced.lookups:
+        if lookup.guarded:
+            continue
         _check_lookup(lookup, env, data)
 
 
@@ -79,18 +81,21 @@ def check_call(
         check(checked, pending, *found)
 
 
-def leading_out_under_conditions(
+def counted_from_the_end(
     traced: Traced,
     parameters: Iterable[Parameter],
     arguments: Mapping[str, Any],
     sizes: Mapping[str, int],
 ) -> frozenset[str]:
-    """The index arrays of a call that lead out of range, where a condition on them decides whether the program reads there."""
-    guarded = [lookup for lookup in traced.lookups if lookup.guarded]
-    found = _known_data(parameters, arguments, sizes) if guarded else None
-    if found is None:
-        return frozenset()
-    return frozenset(x.relation for x in guarded if _led_out(x, *found) is not None)
+    """The index arrays of a call by which the program reads at negative indices, though the arguments are not negative:
+    `x[src[e] - 1]`, or arrays from outside. All that may be such under `jax.jit` and the like.
+    """
+    outside = {name for name, _ in traced.outside}
+    lookups = [x for x in traced.lookups if not x.from_end]
+    lookups = [x for x in lookups if x.offset.constant < 0 or x.relation in outside]
+    found = _known_data(parameters, arguments, sizes) if lookups else None
+    negative = lookups if found is None else [x for x in lookups if _is_negative(x, *found)]
+    return frozenset(x.relation for x in negative)
 
 
 def _known_data(
@@ -151,8 +156,7 @@ def _check_lookup(lookup: Lookup, env: Environment, data: Mapping[str, Any]) -> 
     entry = int(data[lookup.relation][where])
     raise TensorError(
         f"{lookup.relation}[{spelt}] is {entry}, which reads index {entry + moved} of {n} entries",
-        "index arrays count from 0: write `x[k % len(x)]` for entries that count from the end, and `if k[i] >= 0: …` or "
-        "`if k[i] < len(x): …` for those that stand for nothing",
+        "write `if k[i] < len(x): …` around what reads there, for entries that stand for nothing; or `x[k % len(x)]`",
         lookup.place,
     )
 
@@ -167,14 +171,30 @@ def _led_out(
     offset, size = lookup.offset, lookup.size
     if not offset.names & {*index_names(lookup.binders)} and entries.size:
         moved, n = offset.evaluate(env.integers), size.evaluate(env.integers)
-        if int(entries.min()) + moved >= 0 and int(entries.max()) + moved < n:
+        least = -n if lookup.from_end else 0
+        if int(entries.min()) + moved >= least and int(entries.max()) + moved < n:
             return None
-    for _ in points(lookup.binders, lookup.condition, env):
-        where = tuple(a.evaluate(env.integers) for a in lookup.arguments)
-        moved, n = offset.evaluate(env.integers), size.evaluate(env.integers)
-        if not 0 <= int(entries[where]) + moved < n:
+    for where, moved in _places(lookup, env):
+        n = size.evaluate(env.integers)
+        if not (-n if lookup.from_end else 0) <= int(entries[where]) + moved < n:
             return where, moved, n
     return None
+
+
+def _is_negative(lookup: Lookup, env: Environment, data: Mapping[str, Any]) -> bool:
+    """Whether the program reads at a negative index."""
+    entries, offset = data[lookup.relation], lookup.offset
+    fixed = not offset.names & {*index_names(lookup.binders)} and entries.size > 0
+    if fixed and int(entries.min()) + offset.evaluate(env.integers) >= 0:
+        return False
+    return any(int(entries[where]) + moved < 0 for where, moved in _places(lookup, env))
+
+
+def _places(lookup: Lookup, env: Environment) -> Iterator[tuple[tuple[int, ...], int]]:
+    """The places of the entries that a program looks up, and what is added to each."""
+    for _ in points(lookup.binders, lookup.condition, env):
+        where = tuple(a.evaluate(env.integers) for a in lookup.arguments)
+        yield where, lookup.offset.evaluate(env.integers)
 
 
 def reads(traced: Traced) -> Iterator[Access]:

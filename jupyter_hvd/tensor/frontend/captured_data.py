@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..language.affine import Affine
 from ..language.errors import TensorError
 from ..language.pairs import Form, Laid
 from ..language.terms import Term
@@ -82,6 +83,32 @@ class Computed:
         return int(evaluate(self.term, Environment(values, sizes)))
 
 
+@dataclass(frozen=True)
+class FromStart:
+    """A step from the arguments of a call to an array of integers, each so much more, as indices of an axis: negative ones count
+    from its end. Its `size` is affine in the sizes "0", "1", … of these axes, or of integers where a reference has no axis.
+    """
+
+    of: Reference
+    offset: int
+    size: Affine
+    axes: tuple[tuple[Reference, int | None], ...]
+
+    def __str__(self) -> str:
+        return f"{self.of.word}_from_start"
+
+    def __call__(self, arguments: Arguments) -> Any:
+        values = [(reference.value(arguments), axis) for reference, axis in self.axes]
+        sizes = {
+            str(k): int(value) if axis is None else np.shape(value)[axis]
+            for k, (value, axis) in enumerate(values)
+        }
+        given = self.of.value(arguments)
+        entries = given if is_abstract(given) else np.asarray(given, np.int64)
+        entries = entries + self.offset
+        return entries + self.size.evaluate(sizes) * (entries < 0)
+
+
 class Surroundings:
     """Where a name's value is looked up: the globals and the closure of one function."""
 
@@ -133,7 +160,7 @@ class Reference:
 
 
 def _part(value: Any, key: Any, is_attribute: bool) -> Any:
-    if isinstance(key, OnHost | Computed):
+    if isinstance(key, OnHost | Computed | FromStart):
         return key(value)
     if key is AS_FLOATS:
         return _as_floats(value if hasattr(value, "astype") else np.asarray(value))

@@ -125,11 +125,11 @@ def is_abstract(value: Any) -> bool:
     return jax is not None and isinstance(value, jax.core.Tracer)
 
 
-def has_negative(value: Any) -> bool:
-    """Whether a value is an array of integers that are known, and one is negative."""
-    if getattr(getattr(value, "dtype", None), "kind", "") != "i" or is_abstract(value):
+def may_count_from_the_end(value: Any) -> bool:
+    """Whether a value is an array of integers of which one is negative, or which are not known yet."""
+    if getattr(getattr(value, "dtype", None), "kind", "") != "i" or value.ndim == 0:
         return False
-    return value.size > 0 and value.ndim > 0 and int(value.min()) < 0
+    return is_abstract(value) or (value.size > 0 and int(value.min()) < 0)
 
 
 def static(name: str) -> str:

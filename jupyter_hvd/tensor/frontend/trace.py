@@ -74,8 +74,8 @@ def listed(stand_in_: Any, levels: int) -> None:
 @dataclass(frozen=True)
 class Context:
     """What tracing takes beside types: what is given for parameters that are no tensors, the names that arrays from outside
-    have, which it adds to, the parameters that are given as lists, and those of which an integer is negative, or leads
-    out of range where a condition on data looks at it first, and the methods of arguments that are called, which it adds to.
+    have, which it adds to, the parameters that are given as lists, and those of which an integer may count from
+    the end of an axis, and the methods of arguments that are called, which it adds to.
     """
 
     given: Mapping[str, Any]

@@ -166,8 +166,8 @@ class Sought:
 
     `compare` says by a predicate how it compares with an affine expression, None where only numbers can. `meet` says where it is
     one, over indices of its own of which exactly one tuple fits. `check` notes that it must be below a size. It lies between
-    `least` and `most`, and `move` adds to it. One that is `signed` may count from the end, and one that is
-    `lowered`, `src[e] - 1`, may do so under a condition.
+    `least` and `most`, and `move` adds to it. Where negative ones may count from the end, `from_end` makes it an index of an
+    axis of a size.
     """
 
     words: str
@@ -178,8 +178,7 @@ class Sought:
     check: Callable[..., None]
     least: Callable[[], Affine | None]
     most: Callable[[], Affine | None]
-    signed: bool = False
-    lowered: bool = False
+    from_end: Callable[[Affine], Any] | None = None
     within: tuple[Affine, Affine] | None = None
     move: Callable[[Affine], Index] | None = None
     division: tuple[str, Affine, Affine] | None = None
@@ -309,6 +308,10 @@ class Data:
         if offset.is_constant and self.steps is not None:
             steps = (*self.steps, OnHost("add", (offset.constant,)))
         return Data(self.tracer, self.name, self.type, self.own, self.places, there, steps)
+
+    def replaced(self, name: str) -> Data:
+        """The same part of another array of integers, as large as the whole of this one."""
+        return Data(self.tracer, name, self.type, self.dims, self.places, steps=None)
 
     def entry(self, at: Sequence[Affine]) -> Index:
         """The entry of an array of integers at these indices."""

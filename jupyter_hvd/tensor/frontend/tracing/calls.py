@@ -43,6 +43,7 @@ from ...language.types import (
     Relation,
     TupleSet,
     array,
+    dimensions,
     size_names,
 )
 from .. import forms
@@ -50,6 +51,7 @@ from ..captured_data import (
     ARGUMENTS,
     ArrayMet,
     Computed,
+    FromStart,
     OnHost,
     OutsideMethod,
     OutsideObject,
@@ -685,6 +687,32 @@ class Tracer(Selections):
                     term = substitute(term, {name: bound})
         return term
 
+    def counting_from_start(self, relation: str, offset: Affine, size: Affine) -> str | None:
+        data = self.arguments[relation]
+        axes = [(name, self._axis_of(name)) for name in sorted(size.names)]
+        if not offset.is_constant or any(axis is None for _, axis in axes):
+            return None
+        size = size.substitute({name: Affine.of(str(k)) for k, (name, _) in enumerate(axes)})
+        found = tuple(axis for _, axis in axes if axis is not None)
+        step = FromStart(self._reference_of(data), offset.constant, size, found)
+        name = self._name_outside(reference := Reference(None, ARGUMENTS).entry(step))
+        if name not in self.arguments:
+            raise ArrayMet(reference, Parameter(name, data.type, None))
+        self.counting_up.add(name)
+        return name
+
+    def _axis_of(self, size: str) -> tuple[Reference, int | None] | None:
+        """The axis of a parameter that a size is of, or the integer that it is; None where there is none."""
+        for name, type_, _ in self.parameters:
+            own = self._reference_of_parameter(name)
+            if isinstance(type_, Integer) and own_name(name) == size:
+                return own, None
+            dims = type_.dims if isinstance(type_, Relation | IndexArray) else ()
+            dims = dimensions(type_) if isinstance(type_, Array) else dims
+            if (axis := next((k for k, n in enumerate(dims) if n.name == size), None)) is not None:
+                return own, axis
+        return None
+
     def is_tested(self, data: Data) -> bool:
         name = self.outside.get(self._reference_of(data).as_floats)
         if name is None:
@@ -725,8 +753,11 @@ class Tracer(Selections):
 
     def _reference_of(self, data: Data) -> Reference:
         """Where the whole of an array of data comes from."""
-        own = next((r for r, name in self.outside.items() if name == data.name), None)
-        return own or Reference(None, data.name)
+        return self._reference_of_parameter(data.name)
+
+    def _reference_of_parameter(self, parameter: str) -> Reference:
+        own = next((r for r, name in self.outside.items() if name == parameter), None)
+        return own or Reference(None, parameter)
 
     def named_outside(self, surroundings: Surroundings, name: str, value: Any) -> Any:
         """What a name from outside means."""

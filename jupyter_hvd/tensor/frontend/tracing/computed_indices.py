@@ -132,15 +132,15 @@ class Places(Arithmetic):
         return self.chosen(self._compare("<", place, 0), self.computed("+", place, n), place)
 
     def from_either_end(self, place: Any, size: Affine) -> Any:
-        """An entry of an index array that may be negative as a number, in range from 0 unless a condition on data is about it;
-        anything else as it is. (Within `jax.jit` nothing is known of the entries, and negative ones read nothing.)
+        """An entry of an index array, or an array of such, that may count from the end of an axis as one that counts from its
+        start; anything else as it is.
         """
-        sought, guarded = sought_of(place), bool(self.holding or self.masks)
-        if sought is None or not (sought.signed or (sought.lowered and guarded)):
-            return place
-        if not guarded:
-            sought.check(size)
-        return self.integers_as_numbers(place)
+        if is_index_array(place) and place.name in self.signed:
+            self.in_range(place, size)
+            there = self.counting_from_start(place.name, place.offset, size)
+            return self.as_numbers(place) if there is None else place.replaced(there)
+        sought = sought_of(place)
+        return place if sought is None or sought.from_end is None else sought.from_end(size)
 
     def storable(self, place: Value, size: Affine) -> Callable[[Affine], Value]:
         """Whether an index is the one to store at, 1 or 0.
@@ -227,20 +227,20 @@ class Places(Arithmetic):
             return self.is_place(place, k)
         return self.truth_of(self.equals(place, k))
 
-    def checked(self, place: Index | Value, size: Affine, owner: str = "the array") -> None:
-        """An integer is an index of an axis of this size: checked as every read is."""
+    def checked(self, place: Index | Value, size: Affine, from_end: bool = True) -> None:
+        """An integer is an index of an axis of this size, a negative one `from_end`: checked as every read is."""
         if isinstance(place, Value):
             self.lies_within(place, size)
         elif place.sought is not None:
-            place.sought.check(size)
+            place.sought.check(size, from_end=from_end)
         else:
-            self.looked("the index", owner, self.affine(place, "an index"), size)
+            self.looked("the index", "the array", self.affine(place, "an index"), size)
 
-    def in_range(self, places: Any, size: Affine) -> None:
-        """All entries of an array of integers are indices of an axis of this size."""
+    def in_range(self, places: Any, size: Affine, from_end: bool = True) -> None:
+        """All entries of an array of integers are indices of an axis of this size, negative ones `from_end`."""
         binders = [Binder(self.name("e"), n) for n in places.dims]
         with self._inside(binders) as (_, at):
-            self.checked(places.entry(at), size)
+            self.checked(places.entry(at), size, from_end)
 
 
 def _beyond(within: Range) -> bool:

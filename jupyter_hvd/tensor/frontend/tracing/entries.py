@@ -230,9 +230,9 @@ class Entries(Subscripts):
 
         They have one term, and so no addition.
         """
+        if isinstance(place := self.from_either_end(place, size), Value):
+            return self.found(array, place)
         assert place.sought is not None
-        if isinstance(number := self.from_either_end(place, size), Value):
-            return self.found(array, number)
         place.sought.check(size)
         index = self.name("j")
         at = Affine.of(index)

@@ -206,10 +206,21 @@ class Integers(Conditions):
             numbers = self.read(self.as_numbers(self.arguments[relation]), *arguments).term
             return numbers if offset == ZERO else Add(numbers, self.index_term(offset))
 
-        def check(size: Affine) -> None:
-            here = tuple(self.binders), conj(*self.conditions), self.place
-            guarded = self.is_tested(self.arguments[relation])
-            self.lookups.append(Lookup(relation, arguments, offset, size, *here, guarded))
+        def check(size: Affine, from_end: bool = True) -> None:
+            if relation not in self.counting_up:
+                here = tuple(self.binders), conj(*self.conditions), self.place
+                flags = (
+                    self.is_tested(self.arguments[relation]),
+                    from_end and relation in self.signed,
+                )
+                self.lookups.append(Lookup(relation, arguments, offset, size, *here, *flags))
+
+        def from_end(size: Affine) -> Index | Value:
+            check(size)
+            there = self.counting_from_start(relation, offset, size)
+            if there is None:
+                return Value(self, number()).of_nature(Nature(numbers="int"))
+            return self.looked_up(there, arguments, ZERO)
 
         refusal = (
             "{what} takes an affine index, not an entry of an index array",
@@ -224,8 +235,7 @@ class Integers(Conditions):
             check,
             least,
             most,
-            signed=relation in self.signed,
-            lowered=offset.constant < 0,
+            from_end=from_end if relation in self.signed else None,
             move=lambda by: self.looked_up(relation, arguments, offset + by),
         )
         return Index(self, sought=sought)
@@ -268,7 +278,7 @@ class Integers(Conditions):
             within = compare("<", j, k)
             return (Binder(other, count),), conj(within, compare("=", (e + first) * k + j, a))
 
-        def check(size: Affine) -> None:
+        def check(size: Affine, **_: bool) -> None:
             if k := self._divisor(n):
                 end = (a, size * k) if op == "//" else (Affine.of(k - 1), size)
                 self.looked("the index", "the array", *end)
@@ -437,6 +447,12 @@ class Integers(Conditions):
 
     def on_host(self, data: Any, function: str, *given: Any, **named: Any) -> Any:
         """What a function of NumPy's makes of integers that are data, before each call; None where they are not known then."""
+        raise NotImplementedError
+
+    def counting_from_start(self, relation: str, offset: Affine, size: Affine) -> str | None:
+        """The index array, each entry so much more, as one of indices of an axis, of which negative ones count from the end: it
+        is made before each call. None where it cannot be.
+        """
         raise NotImplementedError
 
     def is_tested(self, data: Data) -> bool:

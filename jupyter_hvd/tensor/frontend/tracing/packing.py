@@ -88,7 +88,12 @@ class Packing:
         self.reserved: frozenset[str] = frozenset()  # parameters and sizes
         self.integers: set[str] = set()  # parameters that are sizes themselves
         self.numbers: dict[str, Data] = {}  # the index arrays whose entries arrays of numbers have
-        self.signed: frozenset[str] = frozenset()  # index arrays whose entries are read as numbers
+        self.signed: frozenset[str] = (
+            frozenset()
+        )  # index arrays of which an entry may count from an axis' end
+        self.counting_up: set[str] = (
+            set()
+        )  # and such as are made of these, which count from its start
         self.nameless: set[str] = set()  # sizes that the program may name
         self.spelt: dict[
             str, str

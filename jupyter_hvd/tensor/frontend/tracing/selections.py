@@ -13,7 +13,7 @@ from ...language.affine import Affine
 from ...language.predicates import Predicate, compare, conj
 from .. import forms
 from ..tracers import Data, Index, Pairs, Selected, Value, sought_of
-from .arrays import numbers_of
+from .arrays import at_most, numbers_of
 from .conditions import as_truth
 from .statements import Statements
 from .subscripts import STORED_IN_SLICE, Changed
@@ -83,7 +83,10 @@ class Selections(Statements):
 
     def _places_from(self, end: Index, op: str, size: Affine) -> Value:
         """Whether the end of a slice that data decide is `op` each index of an axis: "<=" of where it begins, ">" of its end."""
-        number = self._from_start(self.integers_as_numbers(end), size)
+        number, sought = self.integers_as_numbers(end), end.sought
+        least = None if sought is None else sought.least()
+        if least is None or not at_most(Affine.of(0), least) or least.names & self.integers:
+            number = self._from_start(number, size)
 
         def entry(j: Affine) -> Value:
             return self.truth(self._compare(op, number, Index(self, j)))

@@ -1164,14 +1164,17 @@ class Statements(Recurrences):
         """An array as it is before the loops that change it, by a name that nothing in them changes."""
         while isinstance(target.start, Carried):
             target = target.start
-        if target.before is None:
-            target.before = root
-            if isinstance(root.term, Var):
-                name = self.name(root.term.name)
-                self.scopes[target.depth - 1].bindings.append((name, root.term))
-                target.before = Value(self, Var(name, root.type), root.layout)
-                target.before.of_nature(Nature(numbers=root.nature.numbers))
-        return target.before
+        if not isinstance(root.term, Var):
+            return root
+        bindings = self.scopes[target.depth - 1].bindings
+        known = target.before
+        bound = None if known is None else known.unchecked
+        if known is None or (getattr(bound, "name", ""), root.term) not in bindings:
+            name = self.name(root.term.name)
+            bindings.append((name, root.term))
+            known = Value(self, Var(name, root.type), root.layout)
+            target.before = known.of_nature(Nature(numbers=root.nature.numbers))
+        return known
 
     def one_place(self, k: int, place: Any) -> Any:
         """The first index of `y[i][j] = e`, which names a row."""

@@ -438,9 +438,9 @@ class Subscripts(Places):
         array = self.once(array, "old")
         own = self.dims(array)
         value = value if isinstance(value, Selected) else self.whole(value)
-        if any(sought.signed for sought in map(sought_of, places) if sought):
-            spelt = self._spelt_out(places, len(own))
-            places = tuple(map(self.from_either_end, spelt, own))
+        if any(isinstance(place, Data) or sought_of(place) is not None for place in places):
+            spelt = tuple(map(self.from_either_end, self._spelt_out(places, len(own)), own))
+            places = spelt if ... in places else spelt[: len(places)]
         if any(isinstance(p, Value) and not self.is_array(p) for p in places):
             return self._stored_where_found(array, places, value, op)
         if not op and any(map(self._integers, places)):
@@ -546,6 +546,7 @@ class Subscripts(Places):
         if any(map(self._integers, places)):
             return self._stored_by_lists(array, places, value, op)
         spelt = self._spelt_out(self._as_places(places), len(own))
+        spelt = tuple(map(self.from_either_end, spelt, own))
         many = [(k, p) for k, p in enumerate(spelt) if isinstance(p, _Many)]
         if not _side_by_side(spelt) or any(isinstance(p, Value) or sought_of(p) for p in spelt):
             raise self.error(

@@ -16,7 +16,8 @@ from ..captured_data import Reference
 @dataclass(frozen=True)
 class Lookup:
     """A read of an array through an index array, `x[src[e] + offset]`, whose range only the data
-    can show. It is `guarded` where a condition on data that looks at the index array decides whether the program reads there.
+    can show. It is `guarded` where a condition on data that looks at the index array decides whether the program reads there;
+    negative entries may count `from_end`.
     """
 
     relation: str
@@ -27,6 +28,7 @@ class Lookup:
     condition: Predicate
     place: Place | None
     guarded: bool = False
+    from_end: bool = False
 
 
 @dataclass(frozen=True)
