@@ -313,6 +313,15 @@ def stored_in_slices_that_data_end(x, ends):
     return np.sum(y * x) + np.sum(z * y) + np.sum(u**2)
 
 
+@case(R.normal(size=6), np.array([3, 1, 0, 2, 3, -1]), ENDS, X[:4])
+def rows_of_a_sparse_matrix_as_slices(v, columns, ends, x):
+    y = np.zeros(len(ends) - 1)
+    for i in range(len(ends) - 1):
+        y[i] = v[ends[i] : ends[i + 1]] @ x[columns[ends[i] : ends[i + 1]]]
+    A = np.outer(x, x)
+    return np.sum(y**2) + np.sum(A[columns[ends[1] : ends[3]], 1]) + np.sum(x[columns[columns > 1]])
+
+
 @case(X, ENDS)
 def assigned_in_a_loop_that_data_end(x, ends):
     y = np.zeros_like(x)

@@ -139,6 +139,8 @@ class Selected:
         self.written = written  # the condition as it is written: `x > 0` twice is one condition
         self.length: Affine | None = None  # of a slice, where it is another in each turn of a loop
         self.pairs: Pairs | None = None  # where the entries are indices, `np.triu_indices(n)`
+        self.integers: Data | None = None  # the index array of which this is a slice
+        self.ends: tuple[Term | None, ...] | None = None  # of a slice that data end
         self.grown: tuple[Selected, Value, Value] | None = (
             None  # of a list what it was before, and the last entries, each chosen or not
         )

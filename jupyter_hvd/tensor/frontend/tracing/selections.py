@@ -14,7 +14,7 @@ from ...language.predicates import Predicate, compare, conj
 from .. import forms
 from ..tracers import Data, Index, Pairs, Selected, Value, sought_of
 from .arrays import at_most, numbers_of
-from .conditions import as_truth
+from .conditions import as_truth, is_index_array
 from .statements import Statements
 from .subscripts import STORED_IN_SLICE, Changed
 
@@ -28,13 +28,17 @@ class Selections(Statements):
         """
         if any(isinstance(place, Selected) and place.pairs for place in places):
             return self._at_pairs(array, places)
+        if isinstance(places[0], Selected) and numbers_of(places[0].array) == "int":
+            chosen, rest = places[0], places[1:]
+            at = chosen.array if chosen.integers is None else chosen.integers
+            return self._chosen_with(chosen, self.subscript(self.whole(array), (at, *rest)))
         if isinstance(array, Selected) and len(places) > 1 and places[0] == slice(None):
             lead = [slice(None)] * len(self.dims(array.mask))
             part = self.subscript(array.array, (*lead, *places[1:]))
             return self._chosen_with(array, part)
         if len(places) != 1 or not self.is_array(places[0]) or numbers_of(places[0]) != "bool":
             return None
-        if isinstance(array, Data) and self.is_array(array):
+        if is_index_array(array) or (isinstance(array, Data) and self.is_array(array)):
             array = self.whole(array)
         if not isinstance(array, Value):
             return None
@@ -56,7 +60,13 @@ class Selections(Statements):
         whole = self.whole(array)
         if rest:
             whole = self.whole(self.subscript(whole, (slice(None), *rest)))
-        return self.selection(whole, (self.in_slice(place, self.dims(whole)[0]),))
+        chosen = self.selection(whole, (self.in_slice(place, self.dims(whole)[0]),))
+        if chosen is not None:
+            ends = (place.start, place.stop)
+            numbers = [None if end is None else self.integers_as_numbers(end) for end in ends]
+            chosen.ends = tuple(None if x is None else self.pack(x)[0] for x in numbers)
+            chosen.integers = array if is_index_array(array) and not rest else None
+        return chosen
 
     def in_slice(self, place: slice, size: Affine) -> Value:
         if place.step not in (None, 1):
@@ -172,13 +182,16 @@ class Selections(Statements):
     def _chosen_with(self, value: Selected, array: Value) -> Selected:
         """Entries of another array that the same condition chooses."""
         made = Selected(self, self.once(array), value.mask, value.written)
-        made.length = value.length
+        made.length, made.ends = value.length, value.ends
         return made
 
     def _alike(self, one: Selected, other: Selected) -> bool:
         """Whether both are chosen by one condition. Slices are as long as each other, or the sizes say that they are."""
         if one.length is not None and other.length is not None:
             self.as_long(one.length, other.length)
+        if one.ends is not None and one.ends == other.ends:
+            self.same(self.dims(one.mask)[0], self.dims(other.mask)[0])
+            return True
         return one.written is other.written
 
     def _where_chosen(self, value: Selected, other: Any) -> Value:
