@@ -308,6 +308,24 @@ def test_a_loop_that_needs_more_iterations_than_it_may_have_is_not_a_number(monk
     assert f(np.full(4, 1e6)) == halved_until_small(np.full(4, 1e6))
 
 
+def searched(x, level):
+    low, high, total = 0, len(x), 0.0
+    while low < high:  # at most 4
+        middle = (low + high) // 2
+        total += x[middle] ** 2
+        if x[middle] < level:
+            low = middle + 1
+        else:
+            high = middle
+    return total * level
+
+
+def test_a_while_loop_whose_first_condition_sizes_decide():
+    """Data decide the others, and the first iteration counts for the bound."""
+    check(searched, (np.sort(X), 0.1))
+    assert np.isnan(tensor(searched)(np.sort(np.linspace(0, 1, 30)), 0.1))
+
+
 def test_a_while_loop_costs_its_bound():
     f = tensor(halved_until_small)
     assert f.cost(np.ones(40)).total == f.cost(np.full(40, 1e6)).total

@@ -139,10 +139,13 @@ def _out_of_range(
     at = f" at {where}" if where else ""
     axis = f" along axis {read.axis}" if read.axis else ""
     text = read.read if isinstance(read.read, str) else show(read.read, spelt)
+    written, entries = read.index.renamed(spelt), read.size.renamed(spelt)
+    wrapped = (
+        f"count from the end by `({written}) % {entries}`" if index < 0 else "shorten the range"
+    )
     return TensorError(
         f"{text} reads index {index}{at}; {read.owner} has {size} entries{axis}",
-        f"guard it: `… if 0 <= {read.index.renamed(spelt)} < {read.size.renamed(spelt)} else 0`, "
-        "or shorten the range",
+        f"guard it: `… if 0 <= {written} < {entries} else 0`, or {wrapped}",
         read.place,
     )
 

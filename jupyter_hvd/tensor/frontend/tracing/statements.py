@@ -412,11 +412,14 @@ class Statements(Recurrences):
             ends: whether there is a `break` in it.
         """
         self.at(k)
-        if bound is not None and (ends or self._on_data(test(*values))):
-            return self._repeat_at_most(k, names, plain, test, values, body, bound, ends)
-        for _ in range(ITERATIONS):
+        for done in range(ITERATIONS):
             self.at(k)
-            if not self._decided_by_sizes(test(*values)):
+            holds = True if ends and bound is not None else test(*values)
+            if bound is not None and (ends or self._on_data(holds)):
+                counter, limit, more = bound
+                left = counter, limit, more if counter else more - done
+                return self._repeat_at_most(k, names, plain, test, values, body, left, ends)
+            if not self._decided_by_sizes(holds):
                 return values
             values = tuple(body(*values))
         self.at(k)
