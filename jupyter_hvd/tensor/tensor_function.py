@@ -352,7 +352,8 @@ class DerivedFunction(TensorFunction):
     def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
         arguments = self._bind(args, kwargs)
         types = {x: tracer.parameter(x, value) for x, value in arguments.items()}
-        return tracer.apply(self.at(types).traced, arguments)
+        instance = self.at(types)
+        return tracer.apply(instance.traced, instance.checked.lookups, arguments)
 
 
 class DenseJacobian(DerivedFunction):

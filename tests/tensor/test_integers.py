@@ -418,6 +418,15 @@ def test_negative_entries_count_from_the_end(f):
         np.testing.assert_allclose(gradient(X, NEGATIVE) @ ahead, slope, rtol=1e-5)
 
 
+def test_a_derivative_in_another_function_refuses_entries_that_lead_out():
+    gradient = tensor(lambda x, k: np.sum(x[k] ** 2)).grad("x")
+    f = tensor(lambda x, k: np.sum(gradient(x, k) ** 2))
+    np.testing.assert_allclose(f(X, K[:2]), 4 * np.sum(X[K[:2]] ** 2))
+    for entry in (-1, 6):
+        with pytest.raises(TensorError, match=rf"reads index {entry} of 6 entries"):
+            f(X, np.array([0, entry]))
+
+
 def test_the_jacobian_has_entries_that_count_from_the_end():
     f = tensor(lambda x, k: [x[k[i]] ** 2 for i in range(len(k))])
     expected = np.zeros((6, 6))

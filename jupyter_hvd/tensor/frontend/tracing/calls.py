@@ -20,6 +20,7 @@ from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.pairs import Form, Laid, field_names, to_pairs
 from ...language.predicates import fresh, own_name
+from ...language.predicates import substitute as at_values
 from ...language.terms import (
     At,
     Binder,
@@ -88,7 +89,7 @@ from .subscripts import Changed
 
 if TYPE_CHECKING:
     from ..rewrite import Rewritten
-    from .trace_result import Traced
+    from .trace_result import Lookup, Traced
 
 
 class Tracer(Selections):
@@ -998,8 +999,8 @@ class Tracer(Selections):
                 "end it where a size is small: `if len(A) == 1: return …`; or write a comprehension over `range`",
             )
 
-    def apply(self, traced: Traced, arguments: dict[str, Any]) -> Value:
-        """Call a derived function: its program, with its parameters bound to the arguments."""
+    def apply(self, traced: Traced, lookups: Sequence[Lookup], arguments: dict[str, Any]) -> Value:
+        """Call a derived function: its program, with its parameters bound to the arguments, and what is checked of it."""
         body = traced.function.body
         values: dict[str, Term] = {}
         sizes: dict[str, Affine] = {}
@@ -1018,6 +1019,19 @@ class Tracer(Selections):
                     )
             else:
                 values[x] = self._bind(x, Value(self, self.pack(argument)[0])).term
+        for lookup in lookups:
+            at = [a.substitute(sizes) for a in (*lookup.arguments, lookup.offset, lookup.size)]
+            self.lookups.append(
+                replace(
+                    lookup,
+                    arguments=tuple(at[:-2]),
+                    offset=at[-2],
+                    size=at[-1],
+                    binders=tuple(Binder(i, n.substitute(sizes)) for i, n in lookup.binders),
+                    condition=at_values(lookup.condition, sizes),
+                    place=self.place,
+                )
+            )
         applied = statement = substitute(body, values, sizes)
         while isinstance(statement, Let):
             self.note(statement.value)
