@@ -18,14 +18,14 @@ from .instance import Instance
 from .language.depth import deep
 from .language.errors import TensorError
 from .language.types import Array, IndexArray, Product, Real, Relation, TupleSet, size_names
-from .lowering.jacobian_cost import JacobianCost
+from .lowering.jacobian_cost import JacobianCost, derivative_factor
 from .reference.evaluate import Environment
 from .ssa.program import Recurrence
 
 PAPER = "$IO(Dᵀ) ≤ 4·$IO: Theorem 6.55 of “Differentiating A Tensor Language”"
 SHARED = ", $IO with how its largest entries share their derivative"
 LOOPS = "$IO(Dᵀ) ≤ 4·($IO + I), I being what the turns of loops take and give: Theorem 2 of docs/recurrences.md"
-ROWS = "$J ≤ ρ·$D ≤ 4·ρ·$, ρ entries being what a value depends on at most: the theorem of docs/jacobians.md"
+ROWS = "$J ≤ ρ·$D ≤ {}·ρ·$, ρ entries being what a value depends on at most: the theorem of docs/jacobians.md"
 #: Sizes grow until a call takes as long as this, in seconds, or an array has as many entries.
 LONG, LARGE = 0.2, 20_000_000
 #: Shorter calls measure what calling costs. A slope wants points, and as many are as good as more.
@@ -226,7 +226,7 @@ class JacobianCertificate:
     entries: str
     points: tuple[JacobianPoint, ...]
     exponents: tuple[float, float] | None
-    theorem: str = ROWS
+    theorem: str
 
     def json(self) -> str:
         """All of it, as one JSON object."""
@@ -281,6 +281,7 @@ def certify_jacobian(
         str(jacobian.sparsity.count),
         tuple(points),
         _growth([p for p in points if p.seconds > SHORT][-MOST:]),
+        ROWS.format(derivative_factor(function.instance.ssa)),
     )
 
 

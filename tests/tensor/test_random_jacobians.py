@@ -15,3 +15,9 @@ def test_entries_of_random_programs(start):
     for seed in range(start, start + CHUNK):
         random_jacobians.check(seed)
     assert random_jacobians.SEEN.jacobians >= 4
+
+
+def test_functions_of_two_arguments():
+    random_jacobians.check(
+        200689
+    )  # whose forward derivative costs more than four times the program

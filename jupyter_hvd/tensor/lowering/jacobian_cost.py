@@ -11,7 +11,7 @@ import numpy as np
 from ..cost.counting import Data, cost_at
 from ..derivative.tangents import Linearization
 from ..ssa.convert import to_term
-from ..ssa.program import Program, tree
+from ..ssa.program import Map, Program, tree
 from .entries import Stage
 
 
@@ -60,6 +60,15 @@ def jacobian_cost(
         derivative=cost_at(to_term(linear.program), sizes, data).total,
         most_per_value=max(_most_in_a_row(stage, width) for stage in made),
     )
+
+
+def derivative_factor(program: Program) -> int:
+    """What the forward derivative of a program costs at most, in costs of the program, where each of the m partial derivatives
+    of an elementwise function is a call: `f`, m partial derivatives, m products and m - 1 sums, 3·m in all. A product
+    with its derivative costs 4.
+    """
+    maps = [s.rhs for s in program.statements if isinstance(s.rhs, Map)]
+    return max([4, *(3 * rhs.function.arity for rhs in maps)])
 
 
 def _most_in_a_row(stage: Stage, width: int) -> int:
