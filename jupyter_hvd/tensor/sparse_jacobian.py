@@ -26,9 +26,10 @@ from .language.predicates import Related, conj, fresh
 from .language.terms import Binder, Lambda, index_names, numbered, ranges
 from .language.types import IndexArray, Parameter, Relation, TupleSet, size_names
 from .language.units import in_bytes
+from .lowering.cells import Plan, batched, values_as_cells
 from .lowering.entries import Stage, column, positions, stages, upper_half
 from .lowering.jacobian_cost import JacobianCost, jacobian_cost
-from .lowering.point_values import Node, Reading, Summed, expression, summed
+from .lowering.point_values import Node, Reading, expression, summed
 from .ssa.convert import to_term
 from .ssa.program import Contraction, Factor, Input, Program, Statement, pointwise, tree
 from .ssa.simplify import simplify
@@ -118,20 +119,28 @@ class _Values:
     count: int
     nodes: Mapping[tuple[str, int], tuple[Node, ...]]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables that are read."""
+        read = (r.entry.name for r in self.readings.values())
+        return (*dict.fromkeys((*self.whole, *read)),)
+
 
 @dataclass(frozen=True, eq=False)
 class _Prepared:
     """A pattern, and how its values are computed; densely where there is no plan. `places` and `sizes` are what the program of
-    values takes beside the arguments. Of a symmetric matrix the plan computes the entries on and above the diagonal, and
-    `mirror` says which of them each entry of the pattern is.
+    values takes beside the arguments; where the plan makes the values, `inputs` are the parameters that it takes. Of a
+    symmetric matrix the plan computes the entries on and above the diagonal, and `mirror` says which of them each entry of
+    the pattern is.
     """
 
     pattern: Pattern
-    plan: tuple[Summed, ...] = ()
+    plan: Plan = ()
     arrays: tuple[Any, ...] = ()
     places: Mapping[str, Any] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     mirror: Any = None
+    inputs: tuple[str, ...] | None = None
 
 
 def check_room(call: Call, entries: int, smaller: Callable[[int], str]) -> None:
@@ -277,18 +286,29 @@ class SparseJacobian:
         if mirror is not None:
             made = upper_half(made)
         values = self._values(call.instance)
+        written = values_as_cells(linear.program, values.names, call.sizes, data)
+        number = {x: k for k, x in enumerate(values.names)}
 
         def value(reading: Reading, entry: Factor) -> tuple[int, bool]:
+            if written is not None:
+                return number[entry.name], True
             found = values.readings.get(reading)
             return (values.whole[entry.name], True) if found is None else (found.position, False)
 
-        plan, arrays = summed(made, values.nodes, data, call.sizes, value)
+        steps, arrays = summed(made, values.nodes, data, call.sizes, value)
+        counts = [[p.count for p in stage.addends if p.count] for stage in made]
+        at = None if mirror is None else on_device((mirror,))[0]
+        if written is not None:
+            of = {number[x]: written.of[x] for x in values.names}
+            plan, arrays = batched(steps, arrays, counts, of.__getitem__, of, written.cells)
+            return _Prepared(pattern, plan, on_device(arrays), mirror=at, inputs=written.inputs)
         places, sizes = _places(values, made, call.sizes)
-        arrays, at = on_device(arrays), None if mirror is None else on_device((mirror,))[0]
-        return _Prepared(pattern, plan, arrays, places, sizes, at)
+        shapes = _shapes(values, linear, call.sizes, sizes)
+        plan, arrays = batched(steps, arrays, counts, shapes.__getitem__)
+        return _Prepared(pattern, plan, on_device(arrays), places, sizes, at)
 
     def _computed(self, call: Call, prepared: _Prepared, args: Any, kwargs: Any) -> Any:
-        from .jax.entries import evaluated, floating
+        from .jax.entries import evaluated, floating, inputs
 
         pattern = prepared.pattern
         if not prepared.plan:
@@ -297,7 +317,9 @@ class SparseJacobian:
         values = self._values(call.instance)
         double, dtype = floating(call.instance.parameters, call.arguments)
         found: list[Any] = []
-        if values.instance is not None:
+        if prepared.inputs is not None:
+            found = inputs(call.instance.parameters, call.arguments, prepared.inputs, double)
+        elif values.instance is not None:
             arguments = {**call.arguments, **prepared.places}
             inner = Call(
                 values.instance, arguments, {**call.sizes, **prepared.sizes}, call.constants
@@ -340,6 +362,20 @@ def _places(
             at = column(a.substitute(at_size), points.columns, n) if points and n else np.zeros(1)
             places[index] = at.astype(np.int32)
     return places, counts
+
+
+def _shapes(
+    values: _Values,
+    linear: Linearization,
+    sizes: Mapping[str, int],
+    counts: Mapping[str, int],
+) -> dict[int, tuple[int, ...]]:
+    """The shape of each array that the program of values returns."""
+    whole = {
+        k: tuple([max(0, n.evaluate(sizes)) for n in ranges(linear.statements[x].gens)])
+        for x, k in values.whole.items()
+    }
+    return whole | {r.position: (counts[r.size],) for r in values.readings.values()}
 
 
 def derivative_of(

@@ -13,17 +13,18 @@ import numpy as np
 
 from ..language.function import Function
 from ..language.types import Array, Parameter, Product, Real
+from ..lowering.cells import Application, Batch, Entries, Indices, Known, Plan, Summation
 from ..lowering.point_values import Step, Summed
 from .arguments import as_array, floating_type, leaves
 from .elementwise import call
 from .memory import free_bytes
 from .precision import is_double, is_traced, keeping_float64
 
-__all__ = ["bcoo", "evaluated", "floating", "free_bytes", "is_traced", "on_device"]
+__all__ = ["bcoo", "evaluated", "floating", "free_bytes", "inputs", "is_traced", "on_device"]
 
 
 def evaluated(
-    plan: tuple[Summed, ...], arrays: Sequence[Any], values: Sequence[Any], dtype: Any, double: bool
+    plan: Plan, arrays: Sequence[Any], values: Sequence[Any], dtype: Any, double: bool
 ) -> Any:
     """The values of the last stage's entries. JAX compiles one function for each plan."""
     with keeping_float64(double):
@@ -31,19 +32,67 @@ def evaluated(
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _run(plan: tuple[Summed, ...], dtype: Any, values: Sequence[Any], arrays: Sequence[Any]) -> Any:
+def _run(plan: Plan, dtype: Any, values: Sequence[Any], arrays: Sequence[Any]) -> Any:
     made: list[Any] = []
-    for count, addends in plan:
-        total: Any = jnp.zeros(count, dtype)
-        for source, position, steps, slot in addends:
-            part: Any = jnp.ones((), dtype) if source is None else made[source]
-            if position is not None:
-                part = part[arrays[position]]
-            if steps:
-                part = part * _value(steps, dtype, values, arrays)
-            total = total + part if slot is None else total.at[arrays[slot]].add(part)
-        made.append(total)
+    for item in plan:
+        if isinstance(item, Batch):
+            written, entries = _together(item, dtype, values, arrays)
+            values = written or values
+            made.extend(entries)
+        else:
+            made.append(_stage(item, made, dtype, values, arrays))
     return made[-1]
+
+
+def _stage(
+    stage: Summed, made: Sequence[Any], dtype: Any, values: Sequence[Any], arrays: Sequence[Any]
+) -> Any:
+    """The entries of a stage."""
+    total: Any = jnp.zeros(stage.size, dtype)
+    for source, position, steps, slot in stage.addends:
+        part: Any = jnp.ones((), dtype) if source is None else made[source]
+        if position is not None:
+            part = part[arrays[position]]
+        if steps:
+            part = part * _value(steps, dtype, values, arrays)
+        total = total + part if slot is None else total.at[arrays[slot]].add(part)
+    return total
+
+
+def _together(
+    batch: Batch, dtype: Any, values: Sequence[Any], arrays: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """The values of a batch, and the entries of its stages, that are read elsewhere."""
+
+    def of(part: Known) -> Any:
+        match part:
+            case Entries(value):
+                return values[value].ravel()
+            case Indices(array):
+                return arrays[array]
+        return np.array([part])
+
+    known = [of(part) for part in batch.known]
+    cells = jnp.concatenate([jnp.asarray(x, dtype) for x in known])
+    cells = jnp.pad(cells, (0, batch.total - len(cells)))
+    for operation in batch.operations:
+        made = _operated(operation, cells, dtype, arrays)
+        cells = jax.lax.dynamic_update_slice(cells, made, (operation.start,))
+    written = [cells[arrays[k]].reshape(shape) for k, shape in batch.values]
+    return written, [cells[arrays[k]] for k in batch.stages]
+
+
+def _operated(
+    operation: Summation | Application, cells: Any, dtype: Any, arrays: Sequence[Any]
+) -> Any:
+    """The new cells of one operation."""
+    if isinstance(operation, Application):
+        given = [cells[arrays[k]] for k in operation.arguments]
+        return jnp.broadcast_to(call(operation.function, given, dtype), (operation.size,))
+    made = cells[arrays[operation.left]] * cells[arrays[operation.right]]
+    if operation.slots is None:
+        return made
+    return jnp.zeros(operation.size, dtype).at[arrays[operation.slots]].add(made)
 
 
 def _value(steps: Sequence[Step], dtype: Any, values: Sequence[Any], arrays: Sequence[Any]) -> Any:
@@ -92,6 +141,18 @@ def floating(
             as_array(t, arguments[x]) for x, t in kinds if isinstance(t, Real | Array | Product)
         ]
         return double, floating_type([leaf for value in real for leaf in leaves(value)])
+
+
+def inputs(
+    parameters: Sequence[Parameter],
+    arguments: Mapping[str, Any],
+    names: Sequence[str],
+    double: bool,
+) -> list[Any]:
+    """Arguments by name, as arrays."""
+    types = {p.name: p.type for p in parameters}
+    with keeping_float64(double):
+        return [jnp.asarray(as_array(types[x], arguments[x])) for x in names]
 
 
 def on_device(arrays: Sequence[Any]) -> tuple[Any, ...]:
