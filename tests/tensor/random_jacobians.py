@@ -20,6 +20,7 @@ from jupyter_hvd.tensor.instance import Instance
 from jupyter_hvd.tensor.jax.entries import evaluated
 from jupyter_hvd.tensor.language.terms import Lambda
 from jupyter_hvd.tensor.language.types import REAL, Array, Parameter
+from jupyter_hvd.tensor.lowering.cells import batched, values_as_cells
 from jupyter_hvd.tensor.lowering.entries import stages
 from jupyter_hvd.tensor.lowering.jacobian_cost import derivative_factor, jacobian_cost
 from jupyter_hvd.tensor.lowering.point_values import summed
@@ -51,6 +52,7 @@ class Seen:
     entries: int = 0
     nonzero: int = 0
     ratio: Fraction = Fraction(0)
+    written: int = 0  # whose values are computed with the entries, as cells
 
 
 SEEN = Seen()
@@ -156,7 +158,9 @@ def _data(env, n, m):
 
 
 def _values(instance, linear, made, data, env):
-    """The values of the entries, from those of the reference evaluator at their points."""
+    """The values of the entries, from those of the reference evaluator at their points; stage by stage, and small stages
+    together, and these together with the values.
+    """
     values = _values_of(instance, linear)
     places, sizes = _places(values, made, env.integers)
     found = []
@@ -174,8 +178,27 @@ def _values(instance, linear, made, data, env):
         return (values.whole[entry.name], True) if at is None else (at.position, False)
 
     plan, arrays = summed(made, values.nodes, data, env.integers, value)
-    with jax.disable_jit():
-        given = [np.asarray(np.array(x, dtype=float)) for x in found]
-        return np.asarray(
-            evaluated(plan, arrays, [jax.numpy.asarray(x) for x in given], np.float64, True)
+    given = [np.array(x, dtype=float) for x in found]
+    alone = _run(plan, arrays, given)
+    counts = [[p.count for p in stage.addends if p.count] for stage in made]
+    batch = batched(plan, arrays, counts, lambda k: np.shape(given[k]), few=0)
+    np.testing.assert_allclose(_run(*batch, given), alone, rtol=1e-12, atol=1e-12)
+
+    written = values_as_cells(linear.program, values.names, env.integers, data, few=0)
+    if written is not None:
+        number = {x: k for k, x in enumerate(values.names)}
+        read, arrays = summed(
+            made, values.nodes, data, env.integers, lambda _, entry: (number[entry.name], True)
         )
+        of = {k: written.of[x] for x, k in number.items()}
+        batch = batched(read, arrays, counts, of.__getitem__, of, written.cells)
+        inputs = [np.array(env.values[x], dtype=float) for x in written.inputs]
+        np.testing.assert_allclose(_run(*batch, inputs), alone, rtol=1e-9, atol=1e-9)
+        SEEN.written += 1
+    return alone
+
+
+def _run(plan, arrays, values):
+    with jax.disable_jit():
+        values = [jax.numpy.asarray(x) for x in values]
+        return np.asarray(evaluated(plan, arrays, values, np.float64, True))

@@ -15,6 +15,7 @@ def test_entries_of_random_programs(start):
     for seed in range(start, start + CHUNK):
         random_jacobians.check(seed)
     assert random_jacobians.SEEN.jacobians >= 4
+    assert random_jacobians.SEEN.written >= 2
 
 
 def test_functions_of_two_arguments():

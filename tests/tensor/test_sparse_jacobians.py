@@ -11,6 +11,7 @@ import sparse_programs
 from sparse_programs import CASES, band, bundle, draw, graph, related, stencil_1d
 
 from jupyter_hvd.tensor import TensorError, sparse_jacobian, tensor
+from jupyter_hvd.tensor.lowering.cells import Batch
 
 
 def _sparse(function, names, kind):
@@ -153,6 +154,35 @@ def test_a_full_jacobian_of_a_long_program_is_computed_by_entries(monkeypatch):
     np.testing.assert_allclose(jacobian(W, x).toarray(), expected, rtol=1e-12)
     (prepared,) = jacobian._known.values()
     assert prepared.plan
+
+
+def test_small_statements_are_computed_together(monkeypatch):
+    monkeypatch.setattr(sparse_jacobian, "MANY", 1)
+
+    @tensor
+    def arm(angles, p):
+        for k in range(12):
+            c, s = np.cos(angles[k]), np.sin(angles[k])
+            p = np.array([[c, -s], [s, c]]) @ p
+        return p
+
+    def plain(angles, p):
+        for k in range(12):
+            c, s = jax.numpy.cos(angles[k]), jax.numpy.sin(angles[k])
+            p = jax.numpy.array([[c, -s], [s, c]]) @ p
+        return p
+
+    angles, p = np.linspace(0.1, 2.0, 12), np.array([1.0, 0.5])
+    jacobian = arm.jacobian("angles")
+    expected = jax.jacobian(plain)(angles, p)
+    np.testing.assert_allclose(jacobian(angles, p).toarray(), expected, rtol=1e-12)
+    (prepared,) = jacobian._known.values()
+    assert isinstance(prepared.plan[0], Batch)
+    compiled = jax.jit(arm.jacobian("angles", format="coo"))(angles, p)
+    np.testing.assert_allclose(compiled.values, expected.ravel(), rtol=1e-12)
+    single = jacobian.values(angles.astype(np.float32), p.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, expected.ravel(), rtol=1e-4)
 
 
 def test_empty_support():

@@ -209,15 +209,19 @@ class Written:
 
 
 def values_as_cells(
-    program: Program, names: Sequence[str], sizes: Mapping[str, int], data: Mapping[str, Data]
+    program: Program,
+    names: Sequence[str],
+    sizes: Mapping[str, int],
+    data: Mapping[str, Data],
+    few: int = FEW,
 ) -> Written | None:
-    """Some values of a program; None where they are few statements, or some of these have no cells."""
+    """Some values of a program; None where they are at most `few` statements, or some of these have no cells."""
     statements = {s.name: s.rhs for s in program.statements}
     needed = {*names}
     for s in reversed(program.statements):
         if s.name in needed:
             needed.update(operands(s.rhs))
-    if len(needed) <= FEW or not all(_has_cells(statements[x]) for x in needed):
+    if len(needed) <= few or not all(_has_cells(statements[x]) for x in needed):
         return None
     kept = tuple([s for s in program.statements if s.name in needed])
     cells, inputs = (
@@ -318,17 +322,18 @@ def batched(
     shape: Callable[[int], tuple[int, ...]],
     written: Mapping[int, Any] | None = None,
     cells: Cells | None = None,
+    few: int = FEW,
 ) -> tuple[Plan, tuple[Any, ...]]:
-    """The plan with its small stages as one batch, where there are many, and the arrays that it reads. `counts` are the points of
-    each addend, `shape` says that of a value by its number. Where values are `written`, in `cells`, these are theirs by number,
-    and the batch makes the values that other stages read.
+    """The plan with its small stages as one batch, where there are more than `few`, and the arrays that it reads.
+    `counts` are the points of each addend, `shape` says that of a value by its number. Where values are `written`, in
+    `cells`, these are theirs by number, and the batch makes the values that other stages read.
     """
     small: list[int] = []
     for k, (stage, points) in enumerate(zip(plan, counts, strict=True)):
         sources = {a.source for a in stage.addends} - {None}
         if sum(points) <= SMALL and sources.issubset(small):
             small.append(k)
-    if len(small) <= FEW and cells is None:
+    if len(small) <= few and cells is None:
         return tuple(plan), tuple(arrays)
     builder = _Stages(cells or Cells(), arrays, shape, dict(written or {}))
     for k in small:
