@@ -22,3 +22,14 @@ def test_functions_of_two_arguments():
     random_jacobians.check(
         200689
     )  # whose forward derivative costs more than four times the program
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        300686,  # has a condition with the same index on both sides
+        300857,  # reads a value at a place outside of it where its mask is false
+    ],
+)
+def test_seeds_that_failed(seed):
+    random_jacobians.check(seed)

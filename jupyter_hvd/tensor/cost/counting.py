@@ -305,6 +305,8 @@ def _bounds(p: Predicate, index: str, extent: int, columns: Columns) -> tuple[An
             return reduce(inner, lows), reduce(outer, highs)
         case Compare(op) if index in p.names and p.names - {index} <= columns.keys():
             k = p.difference.coefficient(index)
+            if k == 0:  # it stands on both sides
+                return everything
             rest = affine(p.difference - Affine.of(index) * k, columns)
             slack = 1 if op == "<" else 0
             # k·index + rest ≥ slack, and ≤ 0 too where it is an equality.

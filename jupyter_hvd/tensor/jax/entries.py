@@ -49,12 +49,15 @@ def _stage(
 ) -> Any:
     """The entries of a stage."""
     total: Any = jnp.zeros(stage.size, dtype)
-    for source, position, steps, slot in stage.addends:
+    for source, position, steps, slot, point in stage.addends:
         part: Any = jnp.ones((), dtype) if source is None else made[source]
         if position is not None:
             part = part[arrays[position]]
         if steps:
             part = part * _value(steps, dtype, values, arrays)
+        if point is not None:
+            at = arrays[point]
+            part = jnp.where(at < 0, jnp.zeros((), dtype), part[at] if part.ndim else part)
         total = total + part if slot is None else total.at[arrays[slot]].add(part)
     return total
 

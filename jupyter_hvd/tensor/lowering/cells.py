@@ -24,7 +24,7 @@ from ..language.predicates import TRUE, Predicate
 from ..language.terms import Binders, index_names, ranges
 from ..ssa.program import Addition, Constant, Contraction, Input, Map, Program, Rhs, operands
 from .entries import column
-from .point_values import Added, Listed, Step, Summed
+from .point_values import Added, Listed, Step, Summed, points_of
 from .specialize import at_sizes
 
 SMALL = 65_536  # points of a stage up to which compiling an operation takes longer than running it
@@ -334,7 +334,9 @@ def batched(
         if sum(points) <= SMALL and sources.issubset(small):
             small.append(k)
     if len(small) <= few and cells is None:
-        return tuple(plan), tuple(arrays)
+        listed, itself = Listed(), {k: k for k in range(len(plan))}
+        stages = [_moved(stage, itself, None, arrays, listed) for stage in plan]
+        return tuple(stages), tuple(listed.arrays)
     builder = _Stages(cells or Cells(), arrays, shape, dict(written or {}))
     for k in small:
         builder.add(k, plan[k], counts[k])
@@ -366,7 +368,7 @@ def _moved(
         return None if k is None else listed(arrays[k])
 
     addends = []
-    for source, position, steps, slot in stage.addends:
+    for source, position, steps, slot, _ in stage.addends:
         moved = [
             step._replace(
                 masks=tuple(map(again, step.masks)),
@@ -376,7 +378,9 @@ def _moved(
             for step in steps
         ]
         at = None if source is None else number[source]
-        addends.append(Added(at, again(position), tuple(moved), again(slot)))
+        point = None if slot is None else points_of(arrays[slot], stage.size)
+        to = (again(slot), None) if point is None else (None, listed(point))
+        addends.append(Added(at, again(position), tuple(moved), *to))
     return Summed(stage.size, tuple(addends))
 
 
@@ -393,7 +397,7 @@ class _Stages:
     def add(self, k: int, stage: Summed, counts: Sequence[int]) -> None:
         """The cells of a stage, after those of its sources."""
         slots, left, right = [NONE], [NONE], [NONE]
-        for (source, position, steps, slot), n in zip(stage.addends, counts, strict=True):
+        for (source, position, steps, slot, _), n in zip(stage.addends, counts, strict=True):
             read = np.full(n, ONE) if source is None else self.of[source]
             left.append(read if position is None else read[self.arrays[position]])
             right.append(self._factors(steps, n))
@@ -434,7 +438,12 @@ class _Stages:
             self.values[step.value] = cells.reshape(shape)
         entries = self.values[step.value]
         if step.places:
-            return entries[tuple([self.arrays[k] for k in step.places])]
+            # Where a mask is false a place may be outside.
+            if not entries.size:
+                return np.full(n, ZERO)
+            at = [self.arrays[k] for k in step.places]
+            inside = [np.clip(a, 0, k - 1) for a, k in zip(at, entries.shape, strict=True)]
+            return entries[tuple(inside)]
         return np.broadcast_to(entries, (n,))
 
 

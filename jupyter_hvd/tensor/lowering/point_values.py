@@ -98,13 +98,14 @@ class Step(NamedTuple):
 
 class Added(NamedTuple):
     """An addend of a tangent: a stage by its number, positions, steps, the last of which gives the factor, and slots; None or
-    empty for those that there are not.
+    empty for those that there are not. Instead of slots `point` may say which point each entry has, -1 for none.
     """
 
     source: int | None
     position: int | None
     steps: tuple[Step, ...]
     slot: int | None
+    point: int | None = None
 
 
 class Summed(NamedTuple):
@@ -130,6 +131,17 @@ class Listed:
     def optional(self, array: Any) -> int | None:
         """As `self(array)`; None for none."""
         return None if array is None else self(array)
+
+
+def points_of(slots: Any, entries: int) -> Any:
+    """Which point each entry has, -1 for none, where the points have slots of their own and are not far fewer than the
+    entries; else None. XLA looks for points in one loop over the entries, but adds to slots one by one.
+    """
+    if 4 * len(slots) < entries or not np.all(slots[1:] > slots[:-1]):
+        return None
+    found = np.full(entries, -1, np.int32)
+    found[slots] = np.arange(len(slots))
+    return found
 
 
 Reading = tuple[str, int, int]  # an entry: of a tangent, the addend, and the node
