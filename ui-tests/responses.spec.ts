@@ -30,6 +30,22 @@ test('300 cells with 290 changes: from each input to the next paint', async ({
   await lab.diff
     .getByRole('region', { name: 'Cell 294', exact: true })
     .waitFor({ state: 'attached' });
+  const scroll = (top: number): Promise<void> =>
+    page.evaluate(
+      to => void (document.querySelector('.jp-hvd-main')!.scrollTop = to),
+      top
+    );
+  await scroll(5000);
+  const below = (): number => {
+    const main = document.querySelector('.jp-hvd-main')!;
+    const { bottom } = main.getBoundingClientRect();
+    const editors = [...main.querySelectorAll('.cm-editor')];
+    return editors.filter(each => each.getBoundingClientRect().top > bottom).length;
+  };
+  await expect
+    .poll(() => page.evaluate(below), 'editors of cells that come into view next')
+    .toBeGreaterThan(0);
+  await scroll(0);
   const tree = lab.diff.locator('.jp-hvd-decisions');
   const filter = tree.getByRole('searchbox', { name: 'Filter the changes' });
   const output = tree.getByRole('listitem').filter({ hasText: 'Output once' });

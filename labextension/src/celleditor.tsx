@@ -161,6 +161,9 @@ function whenConnected(node: HTMLElement, act: () => void, frames = FRAMES): voi
 /** Pixels; near enough to keep the scroll bar still. */
 const LINE_HEIGHT = 17;
 
+/** So near the screen. The columns scroll where the tab is narrow, else the main one within them. */
+const NEAR = { rootMargin: '600px', scrollMargin: '600px' };
+
 /** Tell whether a node is near the screen, whenever that changes from what it is taken for at first. */
 function whenNear(
   node: Element,
@@ -180,7 +183,7 @@ function whenNear(
         });
       }
     },
-    { rootMargin: '600px' }
+    { ...NEAR, root: node.closest('.jp-hvd-columns') }
   );
   observer.observe(node);
   return () => {
