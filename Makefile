@@ -127,7 +127,7 @@ accept: env
 	ACCEPT=1 $(BIN)/pytest -q tests/convert/test_expected.py
 
 # Folders and files whose words are checked.
-PROSE = jupyter_hvd src style ui-tests tests docs benchmarks examples scripts schema Makefile README.md CONTRIBUTING.md CHANGELOG.md
+PROSE = jupyter_hvd labextension ui-tests tests docs benchmarks examples scripts Makefile README.md CONTRIBUTING.md CHANGELOG.md
 
 lint: env lint-ts
 	$(BIN)/ruff check .

@@ -225,7 +225,8 @@ export class Lab {
 
   /** What has the focus in the tab of the diff. */
   get focused(): Locator {
-    return this.page.locator('.jp-hvd-tab:visible :focus');
+    // A button of the toolbar is two elements.
+    return this.page.locator('.jp-hvd-tab:visible :focus').first();
   }
 
   /** A cell of the diff, scrolled to. */
