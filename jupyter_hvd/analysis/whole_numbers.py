@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from .index import ELEMENT, Binding
+from .index import ELEMENT, Binding, element_of
 from .library import Kind
 from .scale_findings import Reaching
 from .scale_signatures import ScaleLibrary
@@ -65,10 +65,8 @@ class WholeNumbers:
 
     def _sets_whole(self, definition: object) -> bool:
         match definition:
-            case Binding(value=value, path=()):
+            case Binding() if (value := element_of(definition)) is not None:
                 return self.is_whole(value)
-            case Binding(value=cst.Tuple(elements=elements), path=(int(place),)):  # `a, b = 1, 0.5`
-                return place < len(elements) and self.is_whole(elements[place].value)
             case Binding(value=cst.Call() as call, path=path):
                 name = self._values.qualified(call.func)
                 if path == (ELEMENT,):

@@ -90,9 +90,8 @@ class WrittenFunction(TensorFunction):
         self._outside: dict[Reference, str] = {}  # parameters that arrays from outside are
         self._methods: dict[Callable[..., Any], None] = {}  # of its arguments, that it calls
         self._given: Mapping[str, Any] = {}  # what is given now for parameters that are no tensors
-        self._from_end: frozenset[str] = (
-            frozenset()
-        )  # index arrays that do so now, beside those of negative arguments
+        # Index arrays that count from the end now, beside those of negative arguments.
+        self._from_end: frozenset[str] = frozenset()
         self._seen: tuple[Captured, Captured] | None = None  # values from outside, and their keys
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

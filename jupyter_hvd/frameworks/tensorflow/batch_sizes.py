@@ -7,11 +7,12 @@ from functools import cached_property
 
 import libcst as cst
 
+from ...analysis.index import element_of
 from ...analysis.syntax import argument, method
 from ...analysis.tree import names_in
 from . import tf_api
 from .batches import Batches, MissingSize
-from .number_sources import NumberSources, element_of
+from .number_sources import NumberSources
 from .pipelines import Pipelines
 from .size_definitions import SizeDefinitions
 from .step_loops import StepLoops

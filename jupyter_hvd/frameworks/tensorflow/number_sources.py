@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.index import Binding, Path
+from ...analysis.index import part_of
 from ...analysis.scale_findings import number_of
 from ...analysis.syntax import argument
 from ...analysis.values import ValueAnalysis
@@ -77,28 +77,6 @@ class NumberSources:
             given = argument(made, str(key.evaluated_value))
             return given.value if made.func.value == "dict" and given is not None else None
         return None
-
-
-def element_of(bound: Binding) -> cst.BaseExpression | None:
-    """What a binding binds, also `32` of `size, rate = 32, 0.1`; None where that is not written there."""
-    value, path = descended(bound.value, bound.path)
-    return None if path else value
-
-
-def part_of(value: cst.BaseExpression, path: Path) -> cst.BaseExpression:
-    """The part of a tuple or list that is written there, as far as it is."""
-    return descended(value, path)[0]
-
-
-def descended(value: cst.BaseExpression, path: Path) -> tuple[cst.BaseExpression, Path]:
-    """The expression that a path leads to within tuples and lists as they are written, and the rest of the path."""
-    while path and isinstance(value, (cst.Tuple, cst.List)):
-        elements = list(value.elements)
-        starred = any(isinstance(e, cst.StarredElement) for e in elements)
-        if starred or not 0 <= path[0] < len(elements):
-            break
-        value, path = elements[path[0]].value, path[1:]
-    return value, path
 
 
 def is_number_of_rows(values: ValueAnalysis, size: cst.BaseExpression) -> bool:

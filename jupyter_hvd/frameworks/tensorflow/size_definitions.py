@@ -7,9 +7,9 @@ from functools import cached_property
 
 import libcst as cst
 
-from ...analysis.index import Binding
+from ...analysis.index import Binding, element_of
 from .keras_loops import fit_argument
-from .number_sources import NumberSources, element_of
+from .number_sources import NumberSources
 from .training_data import TrainingData
 
 
