@@ -3,7 +3,7 @@ import { expect, Locator, Page } from '@playwright/test';
 import { test } from './fixtures';
 import { byPalette, tabTo } from './keys';
 import { Lab, notebook } from './lab';
-import { CLASSIFIER } from './notebooks';
+import { CLASSIFIER, MANY_CHANGES } from './notebooks';
 
 /**
  * The controls of a part of the page that Tab does not come to, from the first one on; editors come
@@ -77,6 +77,91 @@ test('the diff by keyboard alone: open, leave, read a rule, choose, apply, undo'
   await page.keyboard.press('Enter');
   await expect.poll(() => lab.sources()).toEqual(before);
 });
+
+test('the changes, the decisions and the findings are a stop of Tab each; F6 goes from part to part', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(page, request, 'keys-stops.ipynb', MANY_CHANGES);
+  await byPalette(page, 'Convert Notebook to Horovod');
+  const cells = lab.diff.locator('.jp-hvd-cells');
+  const decisions = lab.diff.getByRole('list', { name: 'Decisions' });
+  await expect(cells.getByText('jhvd.start_shared()')).toBeVisible();
+  const stops = (part: Locator): Promise<number> =>
+    part.evaluate(
+      node =>
+        [
+          ...node.querySelectorAll<HTMLElement>(
+            'button, input, summary, a[href], [tabindex]'
+          )
+        ].filter(each => each.tabIndex >= 0 && each.checkVisibility()).length
+    );
+  await expect.poll(() => stops(cells)).toBe(1);
+  expect(await stops(decisions)).toBe(1);
+
+  const regions: string[] = [];
+  for (let i = 0; i < 8; i++) {
+    await page.keyboard.press('F6');
+    regions.push(
+      await page.evaluate(() => {
+        const focused = document.activeElement!;
+        const panel = focused.closest('.jp-hvd-panel > summary');
+        const part = focused.closest('.jp-Toolbar, .jp-hvd-summary, .jp-hvd-cells');
+        return panel?.textContent ?? part?.classList.value.match(/jp-\S+/)?.[0] ?? '';
+      })
+    );
+  }
+  const around = [
+    'jp-Toolbar',
+    'jp-hvd-summary',
+    'jp-hvd-cells',
+    'Decisions',
+    'Verification',
+    'Scaling',
+    'Options'
+  ];
+  const from = around.indexOf(regions[0]);
+  expect(regions).toEqual(regions.map((_, i) => around.at((from + i) % around.length)));
+
+  // From the change that was looked at, arrow keys lead to all that stands around it.
+  await cells.locator('.jp-hvd-choice').first().focus();
+  const reached = new Set<string>();
+  for (let i = 0; i < 8; i++) {
+    reached.add(
+      await page.evaluate(() => document.activeElement!.textContent!.slice(0, 6))
+    );
+    await page.keyboard.press('ArrowRight');
+  }
+  expect([...reached]).toEqual(expect.arrayContaining(['Reject', 'Why?']));
+  await page.keyboard.press('F6');
+  await page.keyboard.press('Shift+F6');
+  expect(await cells.evaluate(node => node.contains(document.activeElement))).toBe(true);
+  await expect.poll(() => stops(cells)).toBe(1);
+});
+
+test('lines that are folded away unfold by keys', async ({ page, request }) => {
+  const lines = Array.from({ length: 30 }, (_, i) => `a${i} = ${i}`).join('\n');
+  const cells = CLASSIFIER.cells.map(({ source }) => source);
+  const lab = await Lab.open(
+    page,
+    request,
+    'keys-folded.ipynb',
+    notebook(`${cells[0]}\n${lines}`, ...cells.slice(1))
+  );
+  await byPalette(page, 'Convert Notebook to Horovod');
+  const folded = lab.diff.locator('.cm-collapsedLines').first();
+  await expect(folded).toBeVisible();
+  const text = await folded.textContent();
+  await lab.diff.locator('.jp-hvd-choice').first().focus();
+  for (let i = 0; i < 80 && !(await folded.evaluate(isFocused)); i++) {
+    await page.keyboard.press('ArrowRight');
+  }
+  await expect(folded).toBeFocused();
+  await page.keyboard.press('Enter');
+  await expect(lab.diff.getByText(text!, { exact: true })).toHaveCount(0);
+});
+
+const isFocused = (node: Element): boolean => node === document.activeElement;
 
 test('the toolbar by arrow keys, in rows where the tab is narrow', async ({
   page,

@@ -2,7 +2,6 @@ import React, { useEffect, useReducer, useState } from 'react';
 
 import { useText, useView } from './context';
 import { Change } from './conversion';
-import { CommandIDs } from './ids';
 import { Markdown } from './markdown';
 import { rulePage } from './ruledialog';
 
@@ -11,26 +10,22 @@ export function ChangeRow({ change }: { change: Change }): JSX.Element {
   const { said, session, trans } = useView();
   const [isOpen, setOpen] = useState(false);
   const model = session.model!;
-  const key = model.keyOf(change);
   useText(model.changed, () => String(model.isAccepted(change)));
-  const isStop = useText(model.visitedChanged, () => model.stopOf(change.cell)) === key;
   const accepted = model.isAccepted(change);
   const isChoice = change.provides === null;
   const why = said(change.why);
-  const move = useMoves();
   return (
     <div
       className={`jp-hvd-change${accepted ? '' : ' jp-hvd-mod-left'}`}
       role="group"
       aria-label={change.rule}
-      onKeyDown={move}
     >
       <p className="jp-hvd-why">
         {accepted || !isChoice ? why : trans.__('Rejected: %1', why)}
         {!accepted && <code>{firstAdded(change)}</code>}
       </p>
       {isChoice ? (
-        <Choice change={change} isStop={isStop} />
+        <Choice change={change} />
       ) : (
         <span
           className="jp-hvd-help"
@@ -44,7 +39,6 @@ export function ChangeRow({ change }: { change: Change }): JSX.Element {
         className="jp-hvd-link"
         aria-expanded={isOpen}
         aria-label={trans.__('Why? %1', change.rule)}
-        tabIndex={isStop || !isChoice ? 0 : -1}
         onClick={() => setOpen(!isOpen)}
       >
         {trans.__('Why?')}
@@ -55,7 +49,7 @@ export function ChangeRow({ change }: { change: Change }): JSX.Element {
 }
 
 /** The button that rejects a change, or restores it. */
-function Choice({ change, isStop }: { change: Change; isStop: boolean }): JSX.Element {
+function Choice({ change }: { change: Change }): JSX.Element {
   const { buttons, said, session, trans } = useView();
   // The button may be pressed before it listens to the model.
   const [, renderAgain] = useReducer((count: number) => count + 1, 0);
@@ -81,7 +75,6 @@ function Choice({ change, isStop }: { change: Change; isStop: boolean }): JSX.El
             )
           : undefined
       }
-      tabIndex={isStop ? 0 : -1}
       onFocus={() => model.visit(change)}
       onClick={() => {
         model.accept([change], !accepted);
@@ -91,30 +84,6 @@ function Choice({ change, isStop }: { change: Change; isStop: boolean }): JSX.El
       {accepted ? trans.__('Reject') : trans.__('Restore')}
     </button>
   );
-}
-
-/** What the arrow keys do in a row: up and down to other changes, left and right among its buttons. */
-function useMoves(): (event: React.KeyboardEvent<HTMLElement>) => void {
-  const { commands } = useView();
-  return event => {
-    const { currentTarget, key, target } = event;
-    if (!(target instanceof HTMLButtonElement) || event.altKey) {
-      return;
-    }
-    const own = [...currentTarget.querySelectorAll<HTMLElement>(':scope > button')];
-    const sibling = (step: number): void =>
-      own.at((own.indexOf(target) + step) % own.length)?.focus();
-    const moves: Record<string, () => void> = {
-      ArrowDown: () => void commands.execute(CommandIDs.nextChange),
-      ArrowUp: () => void commands.execute(CommandIDs.previousChange),
-      ArrowLeft: () => sibling(-1),
-      ArrowRight: () => sibling(1)
-    };
-    if (key in moves) {
-      event.preventDefault();
-      moves[key]();
-    }
-  };
 }
 
 /** The first line that a change would add. */
@@ -137,7 +106,7 @@ function RulePage({ code }: { code: string }): JSX.Element {
   return (
     <div
       className="jp-hvd-rulePage"
-      tabIndex={0}
+      tabIndex={-1}
       role="region"
       aria-label={trans.__('Rule %1', code)}
     >

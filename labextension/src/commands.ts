@@ -14,6 +14,7 @@ import { MAGIC } from './distributed';
 import { convertIcon } from './icons';
 import { CommandIDs } from './ids';
 import { openNotebook } from './notebooks';
+import { moveToRegion } from './regions';
 import { HvdApi } from './request';
 import { showRule } from './ruledialog';
 import { ConversionSession, StaleError } from './session';
@@ -62,6 +63,12 @@ export function addCommands(parts: ICommandParts): void {
     isReady() && !current()!.isReadOnly && current()!.trainingCells.length > 0;
   const hasChanges = (): boolean =>
     isReady() && (current()?.model?.changes.length ?? 0) > 0;
+  const move = (step: 1 | -1): void => {
+    const tab = tracker.currentWidget;
+    if (tab) {
+      moveToRegion(tab.node, step);
+    }
+  };
   const acceptAll = (accepted: boolean): void => {
     const model = current()?.model;
     model?.accept(model.changes, accepted);
@@ -175,6 +182,16 @@ export function addCommands(parts: ICommandParts): void {
       label: trans.__('Previous Change'),
       isEnabled: hasChanges,
       execute: () => tracker.currentWidget?.content.focusChange(-1)
+    },
+    [CommandIDs.nextRegion]: {
+      label: trans.__('Next Part of the Conversion'),
+      isEnabled: () => tracker.currentWidget !== null,
+      execute: () => move(1)
+    },
+    [CommandIDs.previousRegion]: {
+      label: trans.__('Previous Part of the Conversion'),
+      isEnabled: () => tracker.currentWidget !== null,
+      execute: () => move(-1)
     },
     [CommandIDs.distribute]: {
       label: trans.__('Use %1', MAGIC),

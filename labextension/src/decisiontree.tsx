@@ -1,9 +1,10 @@
-import React, { useMemo, useState } from 'react';
+import React, { useMemo, useRef, useState } from 'react';
 
 import { useSignal, useView } from './context';
 import { Change } from './conversion';
 import { DecisionName, decisionsOf, IDecision, matchesQuery } from './decisions';
 import { PlaceLink, RuleLink } from './findings';
+import { useRovingFocus } from './roving';
 
 /** So many changes of a decision are listed at first. */
 const SHOWN = 20;
@@ -18,6 +19,8 @@ export function DecisionTree(): JSX.Element {
     () => decisionsOf(model.changes.filter(change => matchesQuery(change, query))),
     [model, query]
   );
+  const list = useRef<HTMLUListElement>(null);
+  useRovingFocus(list);
   const count = groups.flat().reduce((sum, { changes }) => sum + changes.length, 0);
   return (
     <div className="jp-hvd-decisions">
@@ -33,7 +36,7 @@ export function DecisionTree(): JSX.Element {
         {query.trim() !== '' &&
           trans._n('%1 change matches.', '%1 changes match.', count)}
       </p>
-      <ul aria-label={trans.__('Decisions')}>
+      <ul ref={list} aria-label={trans.__('Decisions')}>
         {groups.map(group =>
           group.length > 1 ? (
             <Together key={group[0].name} decisions={group} />

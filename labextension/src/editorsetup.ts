@@ -61,8 +61,8 @@ export function readOnly(options: IReadOnlyOptions, label: string): Extension[] 
     drawSelection(),
     EditorState.readOnly.of(true),
     EditorView.editable.of(false),
-    // Not editable, but still to be reached and scrolled with the keyboard.
-    EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0' })
+    // Not editable, but still to be scrolled with the keyboard: arrow keys lead there from its cell's buttons.
+    EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '-1' })
   ];
 }
 

@@ -1,8 +1,9 @@
-import React from 'react';
+import React, { useRef } from 'react';
 
 import { useView } from './context';
 import { Diagnostic } from './conversion';
 import { CommandIDs } from './ids';
+import { useRovingFocus } from './roving';
 
 /** A rule's code, which opens the rule's page. */
 export function RuleLink({ code }: { code: string }): JSX.Element {
@@ -39,13 +40,15 @@ export function DiagnosticList(props: {
   diagnostics: readonly Diagnostic[];
 }): JSX.Element {
   const { said, trans } = useView();
+  const list = useRef<HTMLUListElement>(null);
+  useRovingFocus(list);
   const names = {
     error: trans.__('Error'),
     warning: trans.__('Warning'),
     info: trans.__('Information')
   };
   return (
-    <ul className="jp-hvd-diagnostics">
+    <ul ref={list} className="jp-hvd-diagnostics">
       {props.diagnostics.map((found, i) => (
         <li key={i} className={`jp-hvd-mod-${found.severity}`}>
           <span

@@ -1,5 +1,5 @@
 /** What the keyboard can come to, JupyterLab's toolbar buttons among it. */
-const REACHABLE = 'button, jp-button, input, select, summary, [tabindex="0"]';
+export const REACHABLE = 'button, jp-button, input, select, summary, [tabindex="0"]';
 
 /**
  * Keep the keyboard's place in a part of the page: where what has the focus goes away or is disabled, the nearest thing that
@@ -63,7 +63,8 @@ function nearest(part: HTMLElement, tagName: string): HTMLElement | undefined {
   return reachable.find(each => each.tagName === tagName) ?? reachable[0];
 }
 
-function isReachable(element: HTMLElement): boolean {
+/** Whether the keyboard can come to an element now. */
+export function isReachable(element: HTMLElement): boolean {
   return (
     element.isConnected &&
     element.checkVisibility() &&

@@ -19,6 +19,8 @@ export namespace CommandIDs {
   export const leaveAll = 'jupyter-hvd:leave-all';
   export const nextChange = 'jupyter-hvd:next-change';
   export const previousChange = 'jupyter-hvd:previous-change';
+  export const nextRegion = 'jupyter-hvd:next-region';
+  export const previousRegion = 'jupyter-hvd:previous-region';
   export const toggleWrap = 'jupyter-hvd:toggle-wrap';
   export const refresh = 'jupyter-hvd:refresh';
   export const inspect = 'jupyter-hvd:inspect-gradient-cost';

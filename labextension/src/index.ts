@@ -167,6 +167,8 @@ const PALETTE = [
   CommandIDs.leaveAll,
   CommandIDs.nextChange,
   CommandIDs.previousChange,
+  CommandIDs.nextRegion,
+  CommandIDs.previousRegion,
   CommandIDs.toggleWrap,
   CommandIDs.refresh,
   CommandIDs.runAll,

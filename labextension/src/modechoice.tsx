@@ -45,7 +45,7 @@ export function ModeChoice(): JSX.Element {
       ))}
       <p className="jp-hvd-help">
         {trans.__(
-          'Not sure? Take the same result: nothing has to be tuned again. The larger batch pays where workers wait for one another (see Scaling).'
+          'Horovod’s guides train on the larger batch: the fewest steps, but check the accuracy. With the same result nothing has to be tuned again; workers wait for one another more often (see Scaling).'
         )}
       </p>
     </fieldset>

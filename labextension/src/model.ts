@@ -85,14 +85,6 @@ export class ConversionModel {
     return choices.map((_, i) => choices.at((first + i * step) % choices.length)!);
   }
 
-  /** The key of the change that Tab comes to in a cell: the one that is looked at, or else the first. */
-  stopOf(cell: number | null): string {
-    const choices = this.choices.filter(change => change.cell === cell);
-    const visited = choices.find(change => this.keyOf(change) === this._visited);
-    const stop = visited ?? choices.at(0);
-    return stop ? this.keyOf(stop) : '';
-  }
-
   /** Where a change begins in its cell's text, in the units of JavaScript's strings; what is added below a line begins below it. */
   startOf({ cell, edits }: Change): number {
     const [{ start, text }] = edits;

@@ -13,9 +13,11 @@ import { CostPanel } from './costpanel';
 import { IViewContext, useSignal, useView, ViewContext } from './context';
 import { DecisionTree } from './decisiontree';
 import { DiagnosticList } from './findings';
+import { CommandIDs } from './ids';
 import { ConversionModel } from './model';
 import { ErrorBar, Failure, NoticeBar } from './notices';
 import { OptionsPanel } from './optionspanel';
+import { ACROSS, useRovingFocus } from './roving';
 import { CellSection, FoldSection } from './sections';
 import { Summary } from './summary';
 import { VerificationPanel } from './verificationpanel';
@@ -142,15 +144,22 @@ const SCREENFUL = 8;
 /** Pixels: from so many on, both texts stand side by side, where the user has chosen no layout. */
 const WIDE = 900;
 
+/** Up and down lead from change to change. */
+const MOVES: Record<string, string | undefined> = {
+  ArrowDown: CommandIDs.nextChange,
+  ArrowUp: CommandIDs.previousChange
+};
+
 /** The cells of a conversion: hundreds of them, which are rendered again where the conversion is another one. */
 const Sections = memo(function ({ model }: { model: ConversionModel }): JSX.Element {
-  const { settings } = useView();
+  const { commands, settings } = useView();
   useSignal(settings.changed);
   const { layout } = settings;
   const sections = useMemo(() => model.sections(), [model]);
   const [whole, setWhole] = useState(false);
   const [isWide, setWide] = useState(false);
   const node = useRef<HTMLDivElement>(null);
+  useRovingFocus(node, { first: '.jp-hvd-choice', keys: ACROSS });
   useEffect(() => startTransition(() => setWhole(true)), []);
   useLayoutEffect(() => {
     const measure = (): void => setWide(node.current!.clientWidth >= WIDE);
@@ -159,8 +168,16 @@ const Sections = memo(function ({ model }: { model: ConversionModel }): JSX.Elem
     measure();
     return () => observer.disconnect();
   }, []);
+  const moveByChange = (event: React.KeyboardEvent<HTMLElement>): void => {
+    const id = MOVES[event.key];
+    const target = event.target as HTMLElement;
+    if (id && !event.altKey && target.matches('button, input')) {
+      event.preventDefault();
+      void commands.execute(id);
+    }
+  };
   return (
-    <div ref={node}>
+    <div ref={node} className="jp-hvd-cells" onKeyDown={moveByChange}>
       {sections
         .slice(0, whole ? undefined : SCREENFUL)
         .map((section, i) =>
