@@ -24,8 +24,8 @@ from typing import Any
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "gradbench.md"
-TOOLS = "jupyter_hvd", "jax", "pytorch", "tensorflow", "codipack", "manual"
-COMPILED = "codipack", "manual"
+TOOLS = "jupyter_hvd", "jax", "pytorch", "tensorflow", "codipack", "finite", "manual"
+COMPILED = "codipack", "finite", "manual"
 EVALS = "det", "gmm", "ba", "ht", "kmeans", "llsq", "lse", "lstm", "ode", "particle", "saddle"
 EQUIVALENT = "particle", "saddle"  # evaluations whose functions are four ways to the same result
 

@@ -27,6 +27,7 @@ from .language.terms import Binder, Lambda, index_names, numbered, ranges
 from .language.types import IndexArray, Parameter, Relation, TupleSet, size_names
 from .language.units import in_bytes
 from .lowering.cells import Plan, batched, values_as_cells
+from .lowering.composition import composed
 from .lowering.entries import Stage, column, positions, stages, upper_half
 from .lowering.jacobian_cost import JacobianCost, jacobian_cost
 from .lowering.point_values import Node, Reading, expression, summed
@@ -297,14 +298,18 @@ class SparseJacobian:
 
         steps, arrays = summed(made, values.nodes, data, call.sizes, value)
         counts = [[p.count for p in stage.addends if p.count] for stage in made]
+        aligned = frozenset[int]()
+        if written is None:
+            aligned = frozenset([r.position for r in values.readings.values()])
+        steps, points, arrays = composed(steps, counts, arrays, aligned)
         at = None if mirror is None else on_device((mirror,))[0]
         if written is not None:
             of = {number[x]: written.of[x] for x in values.names}
-            plan, arrays = batched(steps, arrays, counts, of.__getitem__, of, written.cells)
+            plan, arrays = batched(steps, arrays, points, of.__getitem__, of, written.cells)
             return _Prepared(pattern, plan, on_device(arrays), mirror=at, inputs=written.inputs)
         places, sizes = _places(values, made, call.sizes)
         shapes = _shapes(values, linear, call.sizes, sizes)
-        plan, arrays = batched(steps, arrays, counts, shapes.__getitem__)
+        plan, arrays = batched(steps, arrays, points, shapes.__getitem__, aligned=aligned)
         return _Prepared(pattern, plan, on_device(arrays), places, sizes, at)
 
     def _computed(self, call: Call, prepared: _Prepared, args: Any, kwargs: Any) -> Any:
@@ -330,8 +335,7 @@ class SparseJacobian:
                 first, rest = rest
                 found.append(first)
             found.append(rest)
-        half = evaluated(prepared.plan, prepared.arrays, found, dtype, double)
-        return half if prepared.mirror is None else half[prepared.mirror]
+        return evaluated(prepared.plan, prepared.arrays, found, dtype, double, prepared.mirror)
 
 
 def _mirror(pattern: Pattern) -> Any:
@@ -470,7 +474,7 @@ def _data(name: str, type_: Any, value: Any) -> Data:
 
 
 def _digest(data: Mapping[str, Data]) -> bytes:
-    found = hashlib.blake2b(digest_size=16)
+    found = hashlib.sha256()
     for x in sorted(data):
         array = np.ascontiguousarray(data[x].array)
         found.update(f"{x} {array.shape} {array.dtype}".encode())

@@ -21,6 +21,7 @@ from jupyter_hvd.tensor.jax.entries import evaluated
 from jupyter_hvd.tensor.language.terms import Lambda
 from jupyter_hvd.tensor.language.types import REAL, Array, Parameter
 from jupyter_hvd.tensor.lowering.cells import batched, values_as_cells
+from jupyter_hvd.tensor.lowering.composition import composed
 from jupyter_hvd.tensor.lowering.entries import stages
 from jupyter_hvd.tensor.lowering.jacobian_cost import derivative_factor, jacobian_cost
 from jupyter_hvd.tensor.lowering.point_values import summed
@@ -181,8 +182,21 @@ def _values(instance, linear, made, data, env):
     given = [np.array(x, dtype=float) for x in found]
     alone = _run(plan, arrays, given)
     counts = [[p.count for p in stage.addends if p.count] for stage in made]
-    batch = batched(plan, arrays, counts, lambda k: np.shape(given[k]), few=0)
-    np.testing.assert_allclose(_run(*batch, given), alone, rtol=1e-12, atol=1e-12)
+    aligned = frozenset([r.position for r in values.readings.values()])
+    fewer, points, composed_arrays = composed(plan, counts, arrays, aligned)
+    assert len(fewer) <= len(plan)
+    for few in (0, len(plan)):
+        batch = batched(
+            fewer,
+            composed_arrays,
+            points,
+            [*map(np.shape, given)].__getitem__,
+            None,
+            None,
+            aligned,
+            few,
+        )
+        np.testing.assert_allclose(_run(*batch, given), alone, rtol=1e-9, atol=1e-9)
 
     written = values_as_cells(linear.program, values.names, env.integers, data, few=0)
     if written is not None:
@@ -190,8 +204,9 @@ def _values(instance, linear, made, data, env):
         read, arrays = summed(
             made, values.nodes, data, env.integers, lambda _, entry: (number[entry.name], True)
         )
+        read, points, arrays = composed(read, counts, arrays)
         of = {k: written.of[x] for x, k in number.items()}
-        batch = batched(read, arrays, counts, of.__getitem__, of, written.cells)
+        batch = batched(read, arrays, points, of.__getitem__, of, written.cells)
         inputs = [np.array(env.values[x], dtype=float) for x in written.inputs]
         np.testing.assert_allclose(_run(*batch, inputs), alone, rtol=1e-9, atol=1e-9)
         SEEN.written += 1

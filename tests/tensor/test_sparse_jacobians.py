@@ -12,6 +12,7 @@ from sparse_programs import CASES, band, bundle, draw, graph, related, stencil_1
 
 from jupyter_hvd.tensor import TensorError, sparse_jacobian, tensor
 from jupyter_hvd.tensor.lowering.cells import Batch
+from jupyter_hvd.tensor.lowering.dataflow import FENCED
 
 
 def _sparse(function, names, kind):
@@ -183,6 +184,32 @@ def test_small_statements_are_computed_together(monkeypatch):
     single = jacobian.values(angles.astype(np.float32), p.astype(np.float32))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, expected.ravel(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["arrow", "graph"])
+def test_large_stages_are_computed_once(name):
+    n = FENCED + 1
+    random = np.random.default_rng(0)
+    x, direction = random.uniform(0.5, 1.5, (2, n))
+    index_arrays = (random.integers(0, n, n), random.integers(0, n, n)) if name == "graph" else ()
+    hessian = getattr(sparse_programs, name).hessian("x", format="csr")
+    found = hessian(x, *index_arrays) @ direction
+
+    def gradient(x):
+        return jax.grad(getattr(sparse_programs, f"{name}_jax"))(x, *index_arrays)
+
+    expected = jax.jvp(gradient, (x,), (direction,))[1]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    traced = jax.make_jaxpr(lambda x: hessian.values(x, *index_arrays))(x)
+    assert "cond[" in str(traced)
+
+
+def test_statements_between_are_read_through():
+    hessian = sparse_programs.arrow.hessian("x", format="coo")
+    hessian(np.ones(5))
+    (prepared,) = hessian._known.values()
+    tangents = hessian._linear(hessian.base.instance).tangents
+    assert len(prepared.plan) <= len(tangents) // 2
 
 
 def test_empty_support():

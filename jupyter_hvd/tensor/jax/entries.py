@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -14,52 +14,98 @@ import numpy as np
 from ..language.function import Function
 from ..language.types import Array, Parameter, Product, Real
 from ..lowering.cells import Application, Batch, Entries, Indices, Known, Plan, Summation
-from ..lowering.point_values import Step, Summed
+from ..lowering.composition import Group, groups
+from ..lowering.dataflow import FENCED
+from ..lowering.point_values import Added, Step, Summed
 from .arguments import as_array, floating_type, leaves
 from .elementwise import call
 from .memory import free_bytes
 from .precision import is_double, is_traced, keeping_float64
+from .runtime import truth_of
 
 __all__ = ["bcoo", "evaluated", "floating", "free_bytes", "inputs", "is_traced", "on_device"]
 
 
 def evaluated(
-    plan: Plan, arrays: Sequence[Any], values: Sequence[Any], dtype: Any, double: bool
+    plan: Plan,
+    arrays: Sequence[Any],
+    values: Sequence[Any],
+    dtype: Any,
+    double: bool,
+    order: Any = None,
 ) -> Any:
-    """The values of the last stage's entries. JAX compiles one function for each plan."""
+    """The values of the last stage's entries, in an order where there is one. JAX compiles one function for each plan."""
     with keeping_float64(double):
-        return _run(plan, np.dtype(dtype), tuple(values), tuple(arrays))
+        return _run(plan, np.dtype(dtype), tuple(values), tuple(arrays), order)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _run(plan: Plan, dtype: Any, values: Sequence[Any], arrays: Sequence[Any]) -> Any:
+def _run(
+    plan: Plan, dtype: Any, values: Sequence[Any], arrays: Sequence[Any], order: Any = None
+) -> Any:
     made: list[Any] = []
+    stages = [item for item in plan if not isinstance(item, Batch)]
     for item in plan:
         if isinstance(item, Batch):
-            written, entries = _together(item, dtype, values, arrays)
+            written, made = _together(item, dtype, values, arrays)
             values = written or values
-            made.extend(entries)
-        else:
-            made.append(_stage(item, made, dtype, values, arrays))
-    return made[-1]
+    first = len(made)
+    known = dict(enumerate(made))
+    for group in groups(stages, first, order is not None):
+        run = functools.partial(_grouped, group, stages, first, known, dtype, values, arrays)
+        known[group.stages[-1]] = _computed_once(run, values) if group.is_gathered else run()
+    last = known[len(known) - 1] if not stages else known[first + len(stages) - 1]
+    return last if order is None else last[order]
+
+
+def _grouped(
+    group: Group,
+    stages: Sequence[Summed],
+    first: int,
+    known: Mapping[int, Any],
+    dtype: Any,
+    values: Sequence[Any],
+    arrays: Sequence[Any],
+) -> Any:
+    """The entries of a group's last stage; stages are numbered from `first` on."""
+    here = dict(known)
+    for k in group.stages:
+        here[k] = _stage(stages[k - first], here, dtype, values, arrays)
+    return here[group.stages[-1]]
+
+
+def _computed_once(run: Callable[[], Any], values: Sequence[Any]) -> Any:
+    """What `run` makes, not computed anew by XLA for CPUs for each entry that is gathered of it."""
+    shape = jax.eval_shape(run)
+    floats = [x for x in values if jnp.size(x) and jnp.issubdtype(x.dtype, jnp.floating)]
+    if shape.size < FENCED or not floats or jax.default_backend() != "cpu":
+        return run()
+    return jax.lax.cond(truth_of(floats[0]), run, lambda: jnp.zeros(shape.shape, shape.dtype))
 
 
 def _stage(
-    stage: Summed, made: Sequence[Any], dtype: Any, values: Sequence[Any], arrays: Sequence[Any]
+    stage: Summed,
+    made: Mapping[int, Any],
+    dtype: Any,
+    values: Sequence[Any],
+    arrays: Sequence[Any],
 ) -> Any:
-    """The entries of a stage."""
+    """The entries of a stage. Those of addends without slots are added first, in one loop."""
     total: Any = jnp.zeros(stage.size, dtype)
-    for source, position, steps, slot, point in stage.addends:
+    for source, position, steps, slot, inside in sorted(stage.addends, key=_has_slots):
         part: Any = jnp.ones((), dtype) if source is None else made[source]
         if position is not None:
             part = part[arrays[position]]
         if steps:
             part = part * _value(steps, dtype, values, arrays)
-        if point is not None:
-            at = arrays[point]
-            part = jnp.where(at < 0, jnp.zeros((), dtype), part[at] if part.ndim else part)
+        if inside is not None:
+            part = jnp.where(arrays[inside], part, jnp.zeros((), dtype))
         total = total + part if slot is None else total.at[arrays[slot]].add(part)
     return total
+
+
+def _has_slots(addend: Added) -> bool:
+    return addend.slot is not None
 
 
 def _together(

@@ -89,7 +89,12 @@ def _filled(values: Values) -> list[Any]:
 
 def always(values: Values) -> Any:
     """What XLA does not know to be true: of an argument, for it is there already."""
-    first = jnp.asarray(_filled(values)[0]).ravel()[0]
+    return truth_of(_filled(values)[0])
+
+
+def truth_of(array: Any) -> Any:
+    """True, which XLA does not know, of the first entry of an array of floats."""
+    first = jnp.asarray(array).ravel()[0]
     return (first == first) | (first != first)
 
 

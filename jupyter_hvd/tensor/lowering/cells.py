@@ -23,8 +23,9 @@ from ..language.function import Function
 from ..language.predicates import TRUE, Predicate
 from ..language.terms import Binders, index_names, ranges
 from ..ssa.program import Addition, Constant, Contraction, Input, Map, Program, Rhs, operands
+from .composition import Composer
 from .entries import column
-from .point_values import Added, Listed, Step, Summed, points_of
+from .point_values import Added, Listed, Step, Summed
 from .specialize import at_sizes
 
 SMALL = 65_536  # points of a stage up to which compiling an operation takes longer than running it
@@ -322,12 +323,15 @@ def batched(
     shape: Callable[[int], tuple[int, ...]],
     written: Mapping[int, Any] | None = None,
     cells: Cells | None = None,
+    aligned: frozenset[int] = frozenset(),
     few: int = FEW,
 ) -> tuple[Plan, tuple[Any, ...]]:
     """The plan with its small stages as one batch, where there are more than `few`, and the arrays that it reads.
-    `counts` are the points of each addend, `shape` says that of a value by its number. Where values are `written`, in
-    `cells`, these are theirs by number, and the batch makes the values that other stages read.
+    `counts` are the points of each addend, `shape` says that of a value by its number. Values in `aligned` have the entries of
+    an addend's points, in order. Where values are `written`, in `cells`, these are theirs by number, and the batch makes the
+    values that other stages read.
     """
+    composer = Composer(Listed.of(arrays), aligned)
     small: list[int] = []
     for k, (stage, points) in enumerate(zip(plan, counts, strict=True)):
         sources = {a.source for a in stage.addends} - {None}
@@ -335,7 +339,7 @@ def batched(
             small.append(k)
     if len(small) <= few and cells is None:
         listed, itself = Listed(), {k: k for k in range(len(plan))}
-        stages = [_moved(stage, itself, None, arrays, listed) for stage in plan]
+        stages = [_moved(stage, itself, None, composer, listed) for stage in plan]
         return tuple(stages), tuple(listed.arrays)
     builder = _Stages(cells or Cells(), arrays, shape, dict(written or {}))
     for k in small:
@@ -350,7 +354,7 @@ def batched(
     number = {k: n for n, k in enumerate((*outputs, *rest))}
     given = {v: n for n, v in enumerate(wanted)} if cells is not None else None
     listed = builder.cells.listed
-    stages = [_moved(plan[k], number, given, arrays, listed) for k in rest]
+    stages = [_moved(plan[k], number, given, composer, listed) for k in rest]
     made = (a if a.dtype == bool else a.astype(np.int32) for a in listed.arrays)
     return (batch, *stages), tuple(made)
 
@@ -359,16 +363,18 @@ def _moved(
     stage: Summed,
     number: Mapping[int, int],
     given: Mapping[int, int] | None,
-    arrays: Sequence[Any],
+    composer: Composer,
     listed: Listed,
 ) -> Summed:
-    """A stage whose sources, values and arrays have other numbers."""
+    """A stage by entries, whose sources, values and arrays have other numbers."""
+    arrays = composer.listed.arrays
 
     def again(k: int | None) -> int | None:
         return None if k is None else listed(arrays[k])
 
     addends = []
-    for source, position, steps, slot, _ in stage.addends:
+    by_entry = (composer.at_entries(a, stage.size) for a in stage.addends)
+    for source, position, steps, slot, inside in by_entry:
         moved = [
             step._replace(
                 masks=tuple(map(again, step.masks)),
@@ -378,9 +384,7 @@ def _moved(
             for step in steps
         ]
         at = None if source is None else number[source]
-        point = None if slot is None else points_of(arrays[slot], stage.size)
-        to = (again(slot), None) if point is None else (None, listed(point))
-        addends.append(Added(at, again(position), tuple(moved), *to))
+        addends.append(Added(at, again(position), tuple(moved), again(slot), again(inside)))
     return Summed(stage.size, tuple(addends))
 
 

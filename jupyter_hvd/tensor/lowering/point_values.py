@@ -98,14 +98,15 @@ class Step(NamedTuple):
 
 class Added(NamedTuple):
     """An addend of a tangent: a stage by its number, positions, steps, the last of which gives the factor, and slots; None or
-    empty for those that there are not. Instead of slots `point` may say which point each entry has, -1 for none.
+    empty for those that there are not. Instead of slots `inside` may say which entries have a point: then there is one for
+    each entry.
     """
 
     source: int | None
     position: int | None
     steps: tuple[Step, ...]
     slot: int | None
-    point: int | None = None
+    inside: int | None = None
 
 
 class Summed(NamedTuple):
@@ -122,6 +123,11 @@ class Listed:
     arrays: list[Any] = field(default_factory=list)
     known: dict[int, int] = field(default_factory=dict)
 
+    @staticmethod
+    def of(arrays: Sequence[Any]) -> Listed:
+        """Arrays by their position."""
+        return Listed([*arrays], {id(a): k for k, a in enumerate(arrays)})
+
     def __call__(self, array: Any) -> int:
         if id(array) not in self.known:
             self.known[id(array)] = len(self.arrays)
@@ -131,17 +137,6 @@ class Listed:
     def optional(self, array: Any) -> int | None:
         """As `self(array)`; None for none."""
         return None if array is None else self(array)
-
-
-def points_of(slots: Any, entries: int) -> Any:
-    """Which point each entry has, -1 for none, where the points have slots of their own and are not far fewer than the
-    entries; else None. XLA looks for points in one loop over the entries, but adds to slots one by one.
-    """
-    if 4 * len(slots) < entries or not np.all(slots[1:] > slots[:-1]):
-        return None
-    found = np.full(entries, -1, np.int32)
-    found[slots] = np.arange(len(slots))
-    return found
 
 
 Reading = tuple[str, int, int]  # an entry: of a tangent, the addend, and the node

@@ -1,0 +1,224 @@
+"""Gathers of gathers and sums of sums in the plan of a sparse Jacobian, put together before JAX runs it.
+
+A stage whose entries are one addend's points, in order, is read through by what reads it once: index arrays are composed on the
+host, and its entries are never in memory. A stage that another only adds to its own becomes addends of that one. Then an entry
+takes one gather for each array that it depends on, not one for each statement between.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..language.function import Function
+from .point_values import Added, Listed, Step, Summed
+
+#: Entries for each point up to which an addend is computed by entry: of a number, of what is gathered, of a function.
+OF_NUMBER, OF_GATHERED, OF_FUNCTION = 32, 4, 1
+
+
+@dataclass
+class Composer:
+    """Composes arrays by number. The values in `aligned` have the entries of an addend's points, in order."""
+
+    listed: Listed
+    aligned: frozenset[int]
+    known: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def at(self, array: int | None, index: int | None) -> int | None:
+        """An array of positions at those of another; None where positions are in order."""
+        if array is None or index is None:
+            return index if array is None else array
+        if (array, index) not in self.known:
+            arrays = self.listed.arrays
+            self.known[array, index] = self.listed(arrays[array][arrays[index]])
+        return self.known[array, index]
+
+    def steps(self, steps: Sequence[Step], index: int | None) -> tuple[Step, ...]:
+        """Steps at some of the points of an addend."""
+        if index is None:
+            return tuple(steps)
+        moved = []
+        for step in steps:
+            places = tuple([self._array(k, index) for k in step.places])
+            if step.operation == "[]" and not places and step.value in self.aligned:
+                places = (index,)
+            masks = tuple([None if k is None else self._array(k, index) for k in step.masks])
+            moved.append(step._replace(places=places, masks=masks))
+        return tuple(moved)
+
+    def _array(self, array: int, index: int) -> int:
+        found = self.at(array, index)
+        assert found is not None
+        return found
+
+    def through(self, inner: Added, outer: Added) -> Added:
+        """An addend of the entries of a stage, of which `inner` is the one addend."""
+        source = None if inner.source is None else self.at(inner.position, outer.position)
+        steps = _product(self.steps(inner.steps, outer.position), outer.steps)
+        return Added(inner.source, source, steps, outer.slot)
+
+    def has_entries(self, slot: int, size: int, share: int) -> bool:
+        """Whether points have entries of their own, of which there are at most `share` for each point."""
+        slots = self.listed.arrays[slot]
+        return share * len(slots) >= size and bool(np.all(slots[1:] > slots[:-1]))
+
+    def at_entries(self, addend: Added, size: int) -> Added:
+        """An addend whose points have entries of their own, by entry, where they are not far fewer than these. XLA gathers
+        in one loop over the entries, but adds to slots one by one.
+        """
+        if addend.slot is None:
+            return addend
+        if not self.has_entries(addend.slot, size, _most_entries(addend)):
+            return addend
+        slots = self.listed.arrays[addend.slot]
+        inside = np.zeros(size, bool)
+        inside[slots] = True
+        point = self.listed(np.maximum(np.cumsum(inside, dtype=np.int32) - 1, 0))
+        source = None if addend.source is None else self.at(addend.position, point)
+        steps = self.steps(addend.steps, point)
+        return Added(addend.source, source, steps, None, self.listed(inside))
+
+
+def _most_entries(addend: Added) -> int:
+    if any(isinstance(s.operation, Function) for s in addend.steps):
+        return OF_FUNCTION
+    return OF_GATHERED if _gathers(addend, addend.source is not None) else OF_NUMBER
+
+
+def _product(first: tuple[Step, ...], second: tuple[Step, ...]) -> tuple[Step, ...]:
+    if not first or not second:
+        return first or second
+    n = len(first)
+    moved = [s._replace(arguments=tuple([k + n for k in s.arguments])) for s in second]
+    return (*first, *moved, Step("*", (n - 1, n + len(second) - 1), (None,)))
+
+
+def composed(
+    plan: Sequence[Summed],
+    counts: Sequence[Sequence[int]],
+    arrays: Sequence[Any],
+    aligned: frozenset[int] = frozenset(),
+) -> tuple[tuple[Summed, ...], tuple[tuple[int, ...], ...], tuple[Any, ...]]:
+    """A plan with fewer stages, the points of each addend, and the arrays that it reads."""
+    composer = Composer(Listed.of(arrays), aligned)
+    reads = Counter(a.source for stage in plan for a in stage.addends)
+    made: list[tuple[Summed, tuple[int, ...]]] = []
+    for k, (stage, points) in enumerate(zip(plan, counts, strict=True)):
+        parts = [
+            part
+            for addend, n in zip(stage.addends, points, strict=True)
+            for part in _parts(addend, n, stage.size, made, reads, composer)
+        ]
+        here = Summed(stage.size, tuple([a for a, _ in parts]))
+        made.append((here, tuple([n for _, n in parts])))
+        if _is_free(here) and here.addends[0].source is not None:
+            reads[here.addends[0].source] += max(0, reads[k] - 1)
+    return *_needed(made), tuple(composer.listed.arrays)
+
+
+def _parts(
+    addend: Added,
+    points: int,
+    size: int,
+    made: Sequence[tuple[Summed, tuple[int, ...]]],
+    reads: Mapping[int | None, int],
+    composer: Composer,
+) -> Iterator[tuple[Added, int]]:
+    """An addend of a stage of some size, or those that it is the sum of, and the points of each."""
+    if addend.source is None:
+        yield addend, points
+        return
+    stage, counts = made[addend.source]
+    once = reads[addend.source] == 1
+    if _is_in_order(stage) and (_is_free(stage) or (once and points <= stage.size)):
+        yield composer.through(stage.addends[0], addend), points
+    elif once and _only_adds(addend) and _pays(stage, addend, size, composer):
+        for inner, n in zip(stage.addends, counts, strict=True):
+            yield inner._replace(slot=composer.at(addend.slot, inner.slot)), n
+    else:
+        yield addend, points
+
+
+def _pays(stage: Summed, addend: Added, size: int, composer: Composer) -> bool:
+    """Whether adding all addends of a stage instead of their sum gathers no more."""
+    if addend.slot is None or len(stage.addends) == 1:
+        return True
+    gathered = sum(_gathers(a, a.source is not None) for a in stage.addends)
+    before = sum(_gathers(a, a.position is not None) for a in stage.addends)
+    has_entries = composer.has_entries(addend.slot, size, OF_GATHERED)
+    return has_entries and size * gathered <= stage.size * before + size
+
+
+def _gathers(addend: Added, of_source: bool) -> int:
+    return of_source + sum(bool(s.places) or s.operation == "[]" for s in addend.steps)
+
+
+def _is_in_order(stage: Summed) -> bool:
+    return len(stage.addends) == 1 and stage.addends[0].slot is None
+
+
+def _is_free(stage: Summed) -> bool:
+    """Whether reading through a stage computes nothing: it multiplies by a number at most."""
+    return _is_in_order(stage) and all(
+        not s.places and s.operation != "[]" and not s.arguments and s.masks == (None,)
+        for s in stage.addends[0].steps
+    )
+
+
+def _only_adds(addend: Added) -> bool:
+    return addend.position is None and not addend.steps
+
+
+def _needed(
+    made: Sequence[tuple[Summed, tuple[int, ...]]],
+) -> tuple[tuple[Summed, ...], tuple[tuple[int, ...], ...]]:
+    """The stages that the last one is computed from, by new numbers."""
+    needed = {len(made) - 1}
+    for k in range(len(made) - 1, -1, -1):
+        if k in needed:
+            needed.update(a.source for a in made[k][0].addends if a.source is not None)
+    number = {k: n for n, k in enumerate(sorted(needed))}
+    stages = [
+        Summed(
+            stage.size,
+            tuple(
+                [
+                    a if a.source is None else a._replace(source=number[a.source])
+                    for a in stage.addends
+                ]
+            ),
+        )
+        for k, (stage, _) in enumerate(made)
+        if k in needed
+    ]
+    return tuple(stages), tuple([n for k, (_, n) in enumerate(made) if k in needed])
+
+
+@dataclass(frozen=True)
+class Group:
+    """Stages by number, of which only the last is read elsewhere, and whether that is gathered."""
+
+    stages: tuple[int, ...]
+    is_gathered: bool
+
+
+def groups(plan: Sequence[Summed], first: int, output_is_gathered: bool) -> Iterator[Group]:
+    """The stages from number `first` on in groups, in order: what is read once, in order, is in the group of its reader."""
+    reads = Counter(a.source for stage in plan for a in stage.addends)
+    gathered = {a.source for stage in plan for a in stage.addends if a.position is not None}
+    last = first + len(plan) - 1
+    if output_is_gathered:
+        gathered.add(last)
+    waiting: dict[int, tuple[int, ...]] = {}
+    for k, stage in enumerate(plan, first):
+        behind = [i for a in stage.addends if a.source in waiting for i in waiting.pop(a.source)]
+        group = (*sorted(behind), k)
+        if k == last or reads[k] != 1 or k in gathered:
+            yield Group(group, k in gathered)
+        else:
+            waiting[k] = group
