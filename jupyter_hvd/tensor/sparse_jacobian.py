@@ -30,7 +30,7 @@ from .lowering.cells import Plan, batched, values_as_cells
 from .lowering.composition import composed
 from .lowering.entries import Stage, column, positions, stages, upper_half
 from .lowering.jacobian_cost import JacobianCost, jacobian_cost
-from .lowering.point_values import Node, Reading, expression, summed
+from .lowering.point_values import Added, Node, Reading, Summed, expression, summed
 from .ssa.convert import to_term
 from .ssa.program import Contraction, Factor, Input, Program, Statement, pointwise, tree
 from .ssa.simplify import simplify
@@ -130,9 +130,7 @@ class _Values:
 @dataclass(frozen=True, eq=False)
 class _Prepared:
     """A pattern, and how its values are computed; densely where there is no plan. `places` and `sizes` are what the program of
-    values takes beside the arguments; where the plan makes the values, `inputs` are the parameters that it takes. Of a
-    symmetric matrix the plan computes the entries on and above the diagonal, and `mirror` says which of them each entry of
-    the pattern is.
+    values takes beside the arguments; where the plan makes the values, `inputs` are the parameters that it takes.
     """
 
     pattern: Pattern
@@ -140,7 +138,6 @@ class _Prepared:
     arrays: tuple[Any, ...] = ()
     places: Mapping[str, Any] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
-    mirror: Any = None
     inputs: tuple[str, ...] | None = None
 
 
@@ -301,16 +298,18 @@ class SparseJacobian:
         aligned = frozenset[int]()
         if written is None:
             aligned = frozenset([r.position for r in values.readings.values()])
+        if mirror is not None and len(mirror):
+            steps = (*steps, Summed(len(mirror), (Added(len(steps) - 1, len(arrays), (), None),)))
+            counts, arrays = [*counts, [len(mirror)]], (*arrays, mirror)
         steps, points, arrays = composed(steps, counts, arrays, aligned)
-        at = None if mirror is None else on_device((mirror,))[0]
         if written is not None:
             of = {number[x]: written.of[x] for x in values.names}
             plan, arrays = batched(steps, arrays, points, of.__getitem__, of, written.cells)
-            return _Prepared(pattern, plan, on_device(arrays), mirror=at, inputs=written.inputs)
+            return _Prepared(pattern, plan, on_device(arrays), inputs=written.inputs)
         places, sizes = _places(values, made, call.sizes)
         shapes = _shapes(values, linear, call.sizes, sizes)
         plan, arrays = batched(steps, arrays, points, shapes.__getitem__, aligned=aligned)
-        return _Prepared(pattern, plan, on_device(arrays), places, sizes, at)
+        return _Prepared(pattern, plan, on_device(arrays), places, sizes)
 
     def _computed(self, call: Call, prepared: _Prepared, args: Any, kwargs: Any) -> Any:
         from .jax.entries import evaluated, floating, inputs
@@ -335,7 +334,7 @@ class SparseJacobian:
                 first, rest = rest
                 found.append(first)
             found.append(rest)
-        return evaluated(prepared.plan, prepared.arrays, found, dtype, double, prepared.mirror)
+        return evaluated(prepared.plan, prepared.arrays, found, dtype, double)
 
 
 def _mirror(pattern: Pattern) -> Any:

@@ -24,7 +24,7 @@ from jupyter_hvd.tensor.lowering.cells import batched, values_as_cells
 from jupyter_hvd.tensor.lowering.composition import composed
 from jupyter_hvd.tensor.lowering.entries import stages
 from jupyter_hvd.tensor.lowering.jacobian_cost import derivative_factor, jacobian_cost
-from jupyter_hvd.tensor.lowering.point_values import summed
+from jupyter_hvd.tensor.lowering.point_values import Added, Summed, summed
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 from jupyter_hvd.tensor.sparse_jacobian import _enumerated, _pattern, _places, _values_of
 from jupyter_hvd.tensor.ssa.convert import to_term
@@ -183,20 +183,19 @@ def _values(instance, linear, made, data, env):
     alone = _run(plan, arrays, given)
     counts = [[p.count for p in stage.addends if p.count] for stage in made]
     aligned = frozenset([r.position for r in values.readings.values()])
-    fewer, points, composed_arrays = composed(plan, counts, arrays, aligned)
-    assert len(fewer) <= len(plan)
-    for few in (0, len(plan)):
-        batch = batched(
-            fewer,
-            composed_arrays,
-            points,
-            [*map(np.shape, given)].__getitem__,
-            None,
-            None,
-            aligned,
-            few,
-        )
-        np.testing.assert_allclose(_run(*batch, given), alone, rtol=1e-9, atol=1e-9)
+    order = np.arange(3 * len(alone) // 2) * 7 % max(1, len(alone))
+    last = Summed(len(order), (Added(len(plan) - 1, len(arrays), (), None),) if len(order) else ())
+    longer = [*counts, [len(order)] if len(order) else []]
+    for stages_, points, arrays_, expected in (
+        (plan, counts, arrays, alone),
+        ((*plan, last), longer, (*arrays, order), alone[order]),
+    ):
+        fewer, points, arrays_ = composed(stages_, points, arrays_, aligned)
+        assert len(fewer) <= len(stages_)
+        shape = [*map(np.shape, given)].__getitem__
+        for few in (0, len(plan)):
+            batch = batched(fewer, arrays_, points, shape, None, None, aligned, few)
+            np.testing.assert_allclose(_run(*batch, given), expected, rtol=1e-9, atol=1e-9)
 
     written = values_as_cells(linear.program, values.names, env.integers, data, few=0)
     if written is not None:

@@ -369,7 +369,10 @@ def test_hessian_is_computed_on_one_side_of_the_diagonal(name):
     np.testing.assert_allclose(found.toarray(), _dense(name, wrt, args), rtol=1e-10, atol=1e-12)
     (prepared,) = hessian._known.values()
     rows, columns = prepared.pattern.rows, prepared.pattern.columns
-    assert prepared.mirror.max() + 1 == np.count_nonzero(rows <= columns) < len(rows)
+    computed = np.count_nonzero(rows <= columns)
+    assert sparse_jacobian._mirror(prepared.pattern).max() + 1 == computed < len(rows)
+    assert prepared.plan[-1].size == len(rows)
+    assert not any(addend.steps for addend in prepared.plan[-1].addends)
 
 
 def test_cost_is_counted():

@@ -27,22 +27,15 @@ __all__ = ["bcoo", "evaluated", "floating", "free_bytes", "inputs", "is_traced",
 
 
 def evaluated(
-    plan: Plan,
-    arrays: Sequence[Any],
-    values: Sequence[Any],
-    dtype: Any,
-    double: bool,
-    order: Any = None,
+    plan: Plan, arrays: Sequence[Any], values: Sequence[Any], dtype: Any, double: bool
 ) -> Any:
-    """The values of the last stage's entries, in an order where there is one. JAX compiles one function for each plan."""
+    """The values of the last stage's entries. JAX compiles one function for each plan."""
     with keeping_float64(double):
-        return _run(plan, np.dtype(dtype), tuple(values), tuple(arrays), order)
+        return _run(plan, np.dtype(dtype), tuple(values), tuple(arrays))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _run(
-    plan: Plan, dtype: Any, values: Sequence[Any], arrays: Sequence[Any], order: Any = None
-) -> Any:
+def _run(plan: Plan, dtype: Any, values: Sequence[Any], arrays: Sequence[Any]) -> Any:
     made: list[Any] = []
     stages = [item for item in plan if not isinstance(item, Batch)]
     for item in plan:
@@ -51,11 +44,10 @@ def _run(
             values = written or values
     first = len(made)
     known = dict(enumerate(made))
-    for group in groups(stages, first, order is not None):
+    for group in groups(stages, first):
         run = functools.partial(_grouped, group, stages, first, known, dtype, values, arrays)
         known[group.stages[-1]] = _computed_once(run, values) if group.is_gathered else run()
-    last = known[len(known) - 1] if not stages else known[first + len(stages) - 1]
-    return last if order is None else last[order]
+    return known[first + len(stages) - 1]
 
 
 def _grouped(

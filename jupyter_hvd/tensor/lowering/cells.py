@@ -401,9 +401,10 @@ class _Stages:
     def add(self, k: int, stage: Summed, counts: Sequence[int]) -> None:
         """The cells of a stage, after those of its sources."""
         slots, left, right = [NONE], [NONE], [NONE]
-        for (source, position, steps, slot, _), n in zip(stage.addends, counts, strict=True):
+        for (source, position, steps, slot, inside), n in zip(stage.addends, counts, strict=True):
             read = np.full(n, ONE) if source is None else self.of[source]
-            left.append(read if position is None else read[self.arrays[position]])
+            at = read if position is None else read[self.arrays[position]]
+            left.append(_kept(None if inside is None else self.arrays[inside], at, ZERO))
             right.append(self._factors(steps, n))
             slots.append(np.arange(n) if slot is None else self.arrays[slot])
         points = (np.concatenate(c) for c in (slots, left, right))

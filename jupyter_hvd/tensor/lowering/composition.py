@@ -58,9 +58,8 @@ class Composer:
 
     def through(self, inner: Added, outer: Added) -> Added:
         """An addend of the entries of a stage, of which `inner` is the one addend."""
-        source = None if inner.source is None else self.at(inner.position, outer.position)
-        steps = _product(self.steps(inner.steps, outer.position), outer.steps)
-        return Added(inner.source, source, steps, outer.slot)
+        moved = self.moved(inner, outer.position)
+        return moved._replace(steps=_product(moved.steps, outer.steps), slot=outer.slot)
 
     def has_entries(self, slot: int, size: int, share: int) -> bool:
         """Whether points have entries of their own, of which there are at most `share` for each point."""
@@ -77,17 +76,29 @@ class Composer:
             return addend
         slots = self.listed.arrays[addend.slot]
         inside = np.zeros(size, bool)
-        inside[slots] = True
-        point = self.listed(np.maximum(np.cumsum(inside, dtype=np.int32) - 1, 0))
-        source = None if addend.source is None else self.at(addend.position, point)
-        steps = self.steps(addend.steps, point)
-        return Added(addend.source, source, steps, None, self.listed(inside))
+        inside[slots if addend.inside is None else slots[self.listed.arrays[addend.inside]]] = True
+        has_point = np.zeros(size, bool)
+        has_point[slots] = True
+        point = self.listed(np.maximum(np.cumsum(has_point, dtype=np.int32) - 1, 0))
+        return self.moved(addend, point)._replace(slot=None, inside=self.listed(inside))
+
+    def moved(self, addend: Added, index: int | None) -> Added:
+        """An addend without slots at some of its points, None for all of them in order."""
+        return addend._replace(
+            position=None if addend.source is None else self.at(addend.position, index),
+            steps=self.steps(addend.steps, index),
+            inside=None if addend.inside is None else self.at(addend.inside, index),
+        )
 
 
 def _most_entries(addend: Added) -> int:
-    if any(isinstance(s.operation, Function) for s in addend.steps):
+    if _has_functions(addend):
         return OF_FUNCTION
     return OF_GATHERED if _gathers(addend, addend.source is not None) else OF_NUMBER
+
+
+def _has_functions(addend: Added) -> bool:
+    return any(isinstance(s.operation, Function) for s in addend.steps)
 
 
 def _product(first: tuple[Step, ...], second: tuple[Step, ...]) -> tuple[Step, ...]:
@@ -140,8 +151,21 @@ def _parts(
     elif once and _only_adds(addend) and _pays(stage, addend, size, composer):
         for inner, n in zip(stage.addends, counts, strict=True):
             yield inner._replace(slot=composer.at(addend.slot, inner.slot)), n
+    elif by_entry := once and not addend.steps and _by_entry(stage, points, composer):
+        for inner in by_entry:
+            yield composer.moved(inner, addend.position)._replace(slot=addend.slot), points
     else:
         yield addend, points
+
+
+def _by_entry(stage: Summed, points: int, composer: Composer) -> list[Added]:
+    """The addends of a stage by entry; none where gathering so many of each takes more than gathering of their sum."""
+    found = [composer.at_entries(a, stage.size) for a in stage.addends]
+    after = sum(_gathers(a, a.source is not None) for a in found)
+    before = sum(_gathers(a, a.position is not None) for a in found)
+    calls = any(map(_has_functions, found)) and points > stage.size
+    more = points * after > stage.size * before + points
+    return [] if calls or more or any(a.slot is not None for a in found) else found
 
 
 def _pays(stage: Summed, addend: Added, size: int, composer: Composer) -> bool:
@@ -164,9 +188,13 @@ def _is_in_order(stage: Summed) -> bool:
 
 def _is_free(stage: Summed) -> bool:
     """Whether reading through a stage computes nothing: it multiplies by a number at most."""
-    return _is_in_order(stage) and all(
-        not s.places and s.operation != "[]" and not s.arguments and s.masks == (None,)
-        for s in stage.addends[0].steps
+    return (
+        _is_in_order(stage)
+        and stage.addends[0].inside is None
+        and all(
+            not s.places and s.operation != "[]" and not s.arguments and s.masks == (None,)
+            for s in stage.addends[0].steps
+        )
     )
 
 
@@ -207,13 +235,11 @@ class Group:
     is_gathered: bool
 
 
-def groups(plan: Sequence[Summed], first: int, output_is_gathered: bool) -> Iterator[Group]:
+def groups(plan: Sequence[Summed], first: int) -> Iterator[Group]:
     """The stages from number `first` on in groups, in order: what is read once, in order, is in the group of its reader."""
     reads = Counter(a.source for stage in plan for a in stage.addends)
     gathered = {a.source for stage in plan for a in stage.addends if a.position is not None}
     last = first + len(plan) - 1
-    if output_is_gathered:
-        gathered.add(last)
     waiting: dict[int, tuple[int, ...]] = {}
     for k, stage in enumerate(plan, first):
         behind = [i for a in stage.addends if a.source in waiting for i in waiting.pop(a.source)]

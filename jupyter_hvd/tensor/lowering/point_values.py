@@ -98,8 +98,7 @@ class Step(NamedTuple):
 
 class Added(NamedTuple):
     """An addend of a tangent: a stage by its number, positions, steps, the last of which gives the factor, and slots; None or
-    empty for those that there are not. Instead of slots `inside` may say which entries have a point: then there is one for
-    each entry.
+    empty for those that there are not. `inside` may say which points count.
     """
 
     source: int | None
