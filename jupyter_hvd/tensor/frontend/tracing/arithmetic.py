@@ -23,6 +23,11 @@ from .packing import guarded
 class Arithmetic(Loops):
     """`+`, `*`, `/`, `**`; `(i < j) * e` is Iverson's bracket."""
 
+    # What classes that extend this one define
+    joined_lists: Callable[[Any, Any], Any]
+    repeated_list: Callable[[Any, Any], Any]
+    matmul: Callable[[Any, Any], Value]
+
     def minus(self, k: int, value: Any) -> Any:
         """`-x`: of a number, an index or, entry by entry, an array."""
         self.at(k)
@@ -117,18 +122,6 @@ class Arithmetic(Loops):
         if not isinstance(value, Data) or not value.lists:
             return value
         return self.whole(value).of_nature(Nature(value.lists, "int"))
-
-    def joined_lists(self, left: Any, right: Any) -> Any:
-        """`a + b` of Python's lists: one after the other."""
-        raise NotImplementedError
-
-    def repeated_list(self, value: Any, times: Any) -> Any:
-        """`a * n` of Python's lists: n times the entries."""
-        raise NotImplementedError
-
-    def matmul(self, left: Any, right: Any) -> Value:
-        """`left @ right`, of matrices and vectors whose inner sizes are equal."""
-        raise NotImplementedError
 
     def computed(self, op: str, left: Any, right: Any) -> Value:
         """An operation on numbers, or entry by entry on arrays of them."""

@@ -66,6 +66,9 @@ class SizesMet(Exception):  # noqa: N818 - no error
 class Wholes(Packing):
     """Arrays as a whole: their sizes, their entries, and arrays made entry by entry."""
 
+    # What classes that extend this one define
+    related: Callable[[Data, Sequence[Affine]], Predicate]
+
     def whole(self, value: Any) -> Value:
         """A value of any kind as an array or a scalar; conditions count 1 where they hold."""
         if isinstance(value, Data) and isinstance(value.type, Relation):
@@ -76,10 +79,6 @@ class Wholes(Packing):
         if isinstance(value, Data) and isinstance(value.type, IndexArray):
             return self.as_numbers(value)
         return Value(self, *self.pack(value))
-
-    def related(self, data: Data, at: Sequence[Affine]) -> Predicate:
-        """`R(…)` at these indices, the leading ones those that `data` has been given already."""
-        raise NotImplementedError
 
     def truth_of(self, p: Predicate) -> Value:
         """1 where a predicate holds."""

@@ -81,7 +81,7 @@ from ..tracers import (
 )
 from .arrays import lists_of, nature_of, numbers_of, range_of
 from .conditions import as_truth
-from .loops import Iteration
+from .loops import Iteration, Loop
 from .packing import is_numpy_scalar, is_rounded
 from .recurrences import LONG, Appended
 from .selections import Selections
@@ -951,7 +951,7 @@ class Tracer(Selections):
                 lists[-1].value = self.whole(value)
             return (after, *lists)
 
-        last, *given = self.one_by_one(k, "x", over, (name,), (start,), body)
+        last, *given = self.one_by_one(Loop(k, "x", over, body, (name,), (False,), (start,)))
         return last, given
 
     # Whole functions

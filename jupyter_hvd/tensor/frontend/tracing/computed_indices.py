@@ -46,6 +46,9 @@ class Found:
 class Places(Arithmetic):
     """`x[np.argmax(y)]`, `x[np.argsort(y)]`."""
 
+    # What classes that extend this one define
+    mapped: Callable[..., Value]
+
     def _found_many(self, place: Any) -> Any:
         """An array of whole numbers in brackets; anything else as it is."""
         if not isinstance(place, Value) or not self.is_array(place):
@@ -157,10 +160,6 @@ class Places(Arithmetic):
         )
         inside = self.once(inside, "inside")
         return lambda k: self.product(self.is_place(at, k), inside)
-
-    def mapped(self, name: str, *values: Any) -> Value:
-        """A black box, entry by entry."""
-        raise NotImplementedError
 
     def lies_within(self, place: Value, size: Affine) -> None:
         """Whole numbers that data decide are indices of an axis of this size: checked as every read is."""

@@ -59,6 +59,16 @@ from .packing import guarded, is_counting, is_numpy_scalar, is_truth
 class Conditions(Wholes):
     """`p and q`, `i < j`, `(i, j) in R`, `a if p else b`."""
 
+    # What classes that extend this one define
+    negated_search: Callable[[Predicate], Predicate | None]
+    integers_as_numbers: Callable[[Any], Any]
+    same_places: Callable[[Data, Value, bool], Value]
+    compared_integers: Callable[[str, Any, Any], Condition | bool | None]
+    cases_of: Callable[[Any], tuple[Case, ...] | None]
+    piecewise: Callable[[Sequence[Case]], Any]
+    _are_plain: Callable[[Any], bool]
+    _structure: Callable[[Any], Any]
+
     def and_then(self, k: int, left: Any, right: Callable[[], Any]) -> Any:
         """`left and right`: what is on the right is read only where the left holds."""
         self.at(k)
@@ -197,10 +207,6 @@ class Conditions(Wholes):
             )
         return negation
 
-    def negated_search(self, p: Predicate) -> Predicate | None:
-        """`¬p` where p searches index arrays, which have one entry at each index; None where it searches anything else."""
-        raise NotImplementedError
-
     def compare(self, k: int, ops: tuple[str, ...], *sides: Any) -> Any:
         """`a < b <= c`: the operators, then one side more than these. A condition where indices
         decide, an indicator, 1 or 0, where data do.
@@ -255,10 +261,6 @@ class Conditions(Wholes):
             )
         return self._compared(op, left, right)
 
-    def integers_as_numbers(self, value: Any) -> Any:
-        """An array of integers, or an integer that is not affine, as numbers to compute with; anything else as it is."""
-        raise NotImplementedError
-
     def _known(self, p: Predicate) -> Condition | bool:
         return p is TRUE if p in (TRUE, FALSE) else Condition(self, p)
 
@@ -285,10 +287,6 @@ class Conditions(Wholes):
         """Whether a value is an index as a number, or an array of such."""
         root, _ = strip_entries(value.term)
         return is_counting(value.term) or (isinstance(root, Var) and root.name in self.counting)
-
-    def same_places(self, data: Data, found: Value, same: bool) -> Value:
-        """`labels == np.argmax(A, axis=1)`, or `!=`."""
-        raise NotImplementedError
 
     def _equal_places(self, op: str, data: Data, other: Any) -> Value:
         """`labels == k`, entry by entry: k is an integer, an index, or `np.arange(n)`."""
@@ -337,18 +335,6 @@ class Conditions(Wholes):
         made = Value(self, Call(named(name), (b, a) if swapped else (a, b)))
         return self._negated(made) if negated else as_truth(made)
 
-    def compared_integers(self, op: str, left: Any, right: Any) -> Condition | bool | None:
-        """A comparison of integers; None where numbers must be compared."""
-        raise NotImplementedError
-
-    def cases_of(self, value: Any) -> tuple[Case, ...] | None:
-        """The cases of an integer that indices and sizes decide; None for anything else."""
-        raise NotImplementedError
-
-    def piecewise(self, cases: Sequence[Case]) -> Any:
-        """An integer of these cases."""
-        raise NotImplementedError
-
     def one_integer(self, p: Predicate, one: Any, q: Predicate, two: Any) -> Any:
         """An integer that is one of two where conditions say which; None where they are no integers or both numbers."""
         if all(isinstance(value, int) for value in (one, two)):
@@ -358,10 +344,6 @@ class Conditions(Wholes):
             return None
         cases = [(conj(p, r), a) for r, a in first] + [(conj(q, r), a) for r, a in second]
         return self.piecewise(cases)
-
-    def _are_plain(self, values: Any) -> bool:
-        """Whether values are Python's own, and no stand-ins."""
-        raise NotImplementedError
 
     def _contains(self, left: Any, right: Any) -> Condition | bool:
         if isinstance(right, dict | tuple | list | set | frozenset):
@@ -420,9 +402,6 @@ class Conditions(Wholes):
             parts = [self.one_of_two(test, a, b) for a, b in zip(one, two, strict=True)]
             return one.with_parts(parts) if isinstance(one, Laid) else tuple(parts)
         return self.chosen(test, one, two).of_nature(self.nature_of_one(one, two))
-
-    def _structure(self, value: Any) -> Any:
-        raise NotImplementedError
 
     def nature_of_one(self, one: Any, two: Any) -> Nature:
         """What is known of a value that is one of two."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,9 +31,13 @@ from .subscripts import Changed, Subscripts
 class Entries(Subscripts):
     """`x[i]`, `t[0]`, `R[i, j]`, `x[src[e]]`, and arrays that are written out."""
 
-    def selection(self, array: Any, places: tuple[Any, ...]) -> Any:
-        """`x[p]` where p is an array of conditions; None where it is none."""
-        raise NotImplementedError
+    # What classes that extend this one define
+    selection: Callable[[Any, tuple[Any, ...]], Any]
+    listed_from: Callable[[Any], Any]
+    no_list: Callable[[Any], Any]
+    window: Callable[[Any, slice, tuple[Any, ...]], Any]
+    grid: Callable[[bool, tuple[Any, ...]], Any]
+    side_by_side: Callable[[Any, tuple[Any, ...]], Any]
 
     def _part(self, whole: Any, places: tuple[Any, ...]) -> Any:
         """`params["w"]`, `layers[0]`, `(a, b)[1:]`."""
@@ -161,18 +165,6 @@ class Entries(Subscripts):
             lambda a: self.entry(k, array, *places[:j], Index(self, a), *places[j + 1 :]),
         )
 
-    def listed_from(self, value: Any) -> Any:
-        """`list(…)`."""
-        raise NotImplementedError
-
-    def no_list(self, value: Any) -> Any:
-        """A value that is no list of Python's."""
-        raise NotImplementedError
-
-    def window(self, array: Any, place: slice, rest: tuple[Any, ...]) -> Any:
-        """`x[max(0, i - k):i + 1]`."""
-        raise NotImplementedError
-
     def crossed(self, places: Any) -> Crossed:
         """What `np.ix_` gives for an axis."""
         return Crossed(places)
@@ -185,19 +177,11 @@ class Entries(Subscripts):
             array = self.subscript(array, (*[slice(None)] * k, place.places))
         return array
 
-    def grid(self, sparse: bool, places: tuple[Any, ...]) -> Any:
-        """`np.mgrid[…]`, `np.ogrid[…]`."""
-        raise NotImplementedError
-
     def _chooses(self, place: Any) -> bool:
         """Whether a place is an array of conditions."""
         if isinstance(place, Data):
             return isinstance(place.type, Relation) and self.is_array(place)
         return self.is_array(place) and numbers_of(place) == "bool"
-
-    def side_by_side(self, maker: Any, places: tuple[Any, ...]) -> Any:
-        """`np.r_[…]`, `np.c_[…]`."""
-        raise NotImplementedError
 
     def _entry(self, array: Any, place: Any) -> Any:
         if isinstance(array, tuple) or is_tuple(array):

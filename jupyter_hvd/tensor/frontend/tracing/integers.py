@@ -55,6 +55,11 @@ MANY = 32  # remainders up to which one that is compared by `<` is each looked a
 class Integers(Conditions):
     """Integers of every kind: what they are, and how they compare."""
 
+    # What classes that extend this one define
+    on_host: Callable[..., Any]
+    counting_from_start: Callable[[str, Affine, Affine], str | None]
+    is_tested: Callable[[Data], bool]
+
     # Affine case by case
 
     def piecewise(
@@ -444,20 +449,6 @@ class Integers(Conditions):
             return False
         *at, entry = p.arguments
         return entry.coefficient(index) == 1 and all(index not in a.names for a in at)
-
-    def on_host(self, data: Any, function: str, *given: Any, **named: Any) -> Any:
-        """What a function of NumPy's makes of integers that are data, before each call; None where they are not known then."""
-        raise NotImplementedError
-
-    def counting_from_start(self, relation: str, offset: Affine, size: Affine) -> str | None:
-        """The index array, each entry so much more, as one of indices of an axis, of which negative ones count from the end: it
-        is made before each call. None where it cannot be.
-        """
-        raise NotImplementedError
-
-    def is_tested(self, data: Data) -> bool:
-        """Whether what is traced counts where a condition holds that looks at an array of integers as data."""
-        raise NotImplementedError
 
     def integers_as_numbers(self, value: Any) -> Any:
         """An array of integers, or an integer that is not affine, as numbers to compute with; anything else as it is."""

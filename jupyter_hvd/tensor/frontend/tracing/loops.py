@@ -71,8 +71,36 @@ class Iteration:
     taken: Callable[[Affine], Value] | None = None
 
 
+@dataclass(frozen=True)
+class Loop:
+    """A loop: its place, the names that it goes over, what it runs over, and its body, a function of these. A statement has names
+    that it changes, too, whose values the body takes behind the others; `plain` are those that it assigns anew.
+    """
+
+    k: int
+    pattern: Pattern
+    bounds: Any
+    body: Callable[..., Any]
+    names: tuple[str, ...] = ()
+    plain: tuple[bool, ...] = ()
+    values: tuple[Any, ...] = ()
+
+    @property
+    def taken(self) -> Callable[[Affine], Value] | None:
+        """Where data choose what it runs over, of which indices."""
+        return self.bounds.taken if isinstance(self.bounds, Iteration) else None
+
+
 class Loops(Integers):
     """`⊞`, `Σ` and `∃` from Python's loops."""
+
+    # What classes that extend this one define
+    rows_in_a_row: Callable[[Value, int], Value]
+    table_of: Callable[[Data], Data]
+    entry_at: Callable[[Any, Affine], Any]
+    written_out: Callable[[list[Any]], Any]
+    computed: Callable[[str, Any, Any], Value]
+    folded: Callable[[str, Value], Value]
 
     def each(self, k: int, value: Any) -> Iteration:
         """What a loop over a value runs over."""
@@ -119,10 +147,6 @@ class Loops(Integers):
             lambda a: self.entry_within(mask, a).of_nature(truth),
         )
 
-    def rows_in_a_row(self, array: Value, axes: int) -> Value:
-        """An array whose first axes, one more than this, are one."""
-        raise NotImplementedError
-
     def only_taken(self, over: Iteration) -> Iteration:
         """An iteration all of whose items are taken; TensorError where data choose."""
         if over.taken is not None:
@@ -132,20 +156,12 @@ class Loops(Integers):
             )
         return over
 
-    def table_of(self, tuples: Data) -> Data:
-        """A set of tuples of integers as an array of integers, a row each, in order."""
-        raise NotImplementedError
-
     def _nowhere(self, _: Affine) -> Any:
         raise self.error("a tuple's part is chosen by a constant", "write `t[0]` or unpack it")
 
     def structured(self, value: Value) -> Any:
         """A tuple's parts, in the list, dictionary or tuple that its user knows."""
         return tuple(self.parts(value))
-
-    def entry_at(self, value: Any, a: Affine) -> Any:
-        """`value[a]`."""
-        raise NotImplementedError
 
     def zipped(self, *values: Any) -> Iteration:
         """`zip` of iterations, as long as the shortest."""
@@ -479,28 +495,24 @@ class Loops(Integers):
         may not depend on an outer index.
         """
         self.at(k)
-        if isinstance(bounds, Iteration) and bounds.fixed is not None:
-            entries = [body(*self.fitted(pattern, item)) for item in bounds.fixed]
-            return self.written_out(entries)
-
-        def spelt_out(turns: list[tuple[Any, ...]]) -> Any:
-            return self.written_out([body(*items) for items in turns])
-
+        loop = Loop(k, pattern, bounds, body)
         return self.or_spelt_out(
-            k, pattern, bounds, lambda: self._generated(k, pattern, bounds, body), spelt_out
+            loop,
+            lambda: self._generated(loop),
+            lambda turns: self.written_out([body(*items) for items in turns]),
         )
 
-    def _generated(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Value:
-        if isinstance(bounds, Iteration) and bounds.taken is not None:
+    def _generated(self, loop: Loop) -> Value:
+        if loop.taken is not None:
             raise self.error(*BY_DATA)
-        index, size, item, _ = self.turn(pattern, bounds, ragged=False)
+        index, size, item, _ = self.turn(loop, ragged=False)
         self.no_fewer_than_none(size)
         with self.scope(Binder(index, size)) as scope:
-            entry = body(*item())
+            entry = loop.body(*item())
             term, layout = self.pack(entry)
         if layout is not None and len(layout) == 1:
             raise self.error("an array of tuples of one part", "leave the tuple out")
-        self.at(k)
+        self.at(loop.k)
         made = Value(self, Gen(index, size, lets(scope.bindings, term)), layout)
         nature = nature_of([entry])
         within = beyond(nature.within, index, size)
@@ -509,10 +521,7 @@ class Loops(Integers):
     def dictionary(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
         """`{key: value for pattern in bounds}`, of keys that are written out."""
         self.at(k)
-        if isinstance(bounds, Iteration) and bounds.fixed is not None:
-            turns = [self.fitted(pattern, item) for item in bounds.fixed]
-        else:
-            turns = self.constant_turns(pattern, bounds) or []
+        turns = self.constant_turns(pattern, bounds) or []
         pairs = [pair for pair in (body(*items) for items in turns) if pair is not None]
         if not turns or not all(isinstance(key, str | int) for key, _ in pairs):
             raise self.error(
@@ -521,25 +530,22 @@ class Loops(Integers):
         return self._bind("part", dict(pairs))
 
     def or_spelt_out(
-        self,
-        k: int,
-        pattern: Pattern,
-        bounds: Any,
-        usual: Callable[[], T],
-        spelt_out: Callable[[list[tuple[Any, ...]]], T],
+        self, loop: Loop, usual: Callable[[], T], spelt_out: Callable[[list[tuple[Any, ...]]], T]
     ) -> T:
         """A loop as one over an index; where that is refused, and its count is a constant that is not
-        large, its turns one by one.
+        large, or its items are written out, its turns one by one.
         """
+        if (turns := self.fixed_turns(loop.pattern, loop.bounds)) is not None:
+            return spelt_out(turns)
         before = self.so_far()
         try:
             return usual()
         except TensorError as error:
             refused = error
-        self.at(k)
+        self.at(loop.k)
         self.back_to(before)
         try:
-            turns = self.constant_turns(pattern, bounds)
+            turns = self.constant_turns(loop.pattern, loop.bounds)
             if turns is not None:
                 return spelt_out(turns)
         except SizesMet as met:
@@ -549,93 +555,79 @@ class Loops(Integers):
             pass
         raise refused
 
+    def fixed_turns(self, pattern: Pattern, bounds: Any) -> list[tuple[Any, ...]] | None:
+        """What a loop's names are in each of its turns, where its items are written out."""
+        fixed = bounds.fixed if isinstance(bounds, Iteration) else None
+        return None if fixed is None else [self.fitted(pattern, item) for item in fixed]
+
     def constant_turns(self, pattern: Pattern, bounds: Any) -> list[tuple[Any, ...]] | None:
-        """What a loop's names are in each of its turns, where a constant, or an integer that is a
+        """What a loop's names are in each of its turns, where its items are written out, or a constant, or an integer that is a
         parameter, says how many there are, and that is not large.
         """
-        if isinstance(bounds, Iteration) and bounds.taken is not None:
-            return None
-        if not isinstance(bounds, Iteration) and any(map(self._indices_decide, bounds)):
-            return None
-        start, length, step = (
-            (Affine.of(0), bounds.length, 1)
-            if isinstance(bounds, Iteration)
-            else self._range(bounds)
-        )
-        if {*start.names, *length.names} <= self.integers:
-            first, count = self.number(start), self.number(length)
-            if count > LONG:
+        if (fixed := self.fixed_turns(pattern, bounds)) is not None:
+            return fixed
+        if isinstance(bounds, Iteration):
+            if bounds.taken is not None:
                 return None
-            places = [first + step * j for j in range(count)]
-            if isinstance(bounds, Iteration):
-                return [self.fitted(pattern, bounds.item(Affine.of(j))) for j in places]
-            return [self.fitted(pattern, j) for j in places]
-        return None
+            start, length, step, item = Affine.of(0), bounds.length, 1, bounds.item
+        else:
+            if any(map(self._indices_decide, bounds)):
+                return None
+            start, length, step = self._range(bounds)
 
-    def written_out(self, entries: list[Any]) -> Any:
-        """`[a, b, …]`."""
-        raise NotImplementedError
+            def item(a: Affine) -> Any:
+                return a.constant
+
+        if not {*start.names, *length.names} <= self.integers:
+            return None
+        first, count = self.number(start), self.number(length)
+        if count > LONG:
+            return None
+        return [self.fitted(pattern, item(Affine.of(first + step * j))) for j in range(count)]
 
     def turn(
-        self, pattern: Pattern, bounds: Any, ragged: bool
+        self, loop: Loop, ragged: bool
     ) -> tuple[str, Affine, Callable[[], tuple[Any, ...]], Predicate]:
         """A fresh index, its size, what the loop's names mean at it, and the guard of `_binder`."""
-        if isinstance(bounds, Iteration):
-            ends = (Index(self, bounds.length),)
-            index, size, meaning, within = self._binder("i", ends, ragged)
-            return index, size, lambda: self.fitted(pattern, bounds.item(meaning)), within
-        name = pattern if isinstance(pattern, str) else pattern_name(pattern)
+        over = isinstance(loop.bounds, Iteration)
+        name = "i" if over else pattern_name(loop.pattern)
+        bounds = (Index(self, loop.bounds.length),) if over else loop.bounds
         index, size, meaning, within = self._binder(name, bounds, ragged)
-        return index, size, lambda: self.fitted(pattern, Index(self, meaning)), within
+        item = loop.bounds.item if over else self.index
+        return index, size, lambda: self.fitted(loop.pattern, item(meaning)), within
 
     def sum(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
         """`sum(body(…) for pattern in bounds)`: `Σ`, of scalars or of arrays of one shape."""
         self.at(k)
-        if isinstance(bounds, Iteration) and bounds.taken is not None:
-            return self.sum(k, *self._with_tests(k, pattern, bounds, self.given, body))
-        if isinstance(bounds, Iteration) and bounds.fixed is not None:
-            terms = [body(*self.fitted(pattern, item)) for item in bounds.fixed]
-            return self.added_up(terms)
-
-        def spelt_out(turns: list[tuple[Any, ...]]) -> Any:
-            return self.added_up([body(*items) for items in turns])
-
+        loop = self._with_tests(Loop(k, pattern, bounds, body), self.given)
         return self.or_spelt_out(
-            k, pattern, bounds, lambda: self._summed(k, pattern, bounds, body), spelt_out
+            loop,
+            lambda: self._summed(loop),
+            lambda turns: self.added_up([loop.body(*items) for items in turns]),
         )
 
-    def _with_tests(
-        self,
-        k: int,
-        pattern: Pattern,
-        bounds: Iteration,
-        given: Callable[[int, Any, Callable[[], Any]], Any],
-        body: Callable[..., Any],
-    ) -> tuple[Pattern, Iteration, Callable[..., Any]]:
+    def _with_tests(self, loop: Loop, given: Callable[[int, Any, Callable[[], Any]], Any]) -> Loop:
         """A loop over items some of which are taken as one over all, whose body is `given` a condition."""
-        taken = bounds.taken
-        assert taken is not None
-        pairs = Iteration(bounds.length, lambda a: (taken(a), bounds.item(a)))
+        if (taken := loop.taken) is None:
+            return loop
+        over = loop.bounds
+        pairs = Iteration(over.length, lambda a: (taken(a), over.item(a)))
 
         def chosen(test: Any, *items: Any) -> Any:
-            return given(k, test, lambda: body(*items))
+            return given(loop.k, test, lambda: loop.body(*items))
 
-        return ("taken", pattern), pairs, chosen
+        return replace(loop, pattern=("taken", loop.pattern), bounds=pairs, body=chosen)
 
-    def _summed(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Value:
-        index, size, item, within = self.turn(pattern, bounds, ragged=True)
+    def _summed(self, loop: Loop) -> Value:
+        index, size, item, within = self.turn(loop, ragged=True)
         with self.scope(Binder(index, size), within) as scope:
-            term, _ = self.pack(body(*item()))
-        self.at(k)
+            term, _ = self.pack(loop.body(*item()))
+        self.at(loop.k)
         return self.summed(index, size, guard(within, lets(scope.bindings, term)))
 
     def added_up(self, values: Sequence[Any]) -> Any:
         """A sum of values that are written out."""
         return reduce(lambda a, b: self.computed("+", a, b), values) if values else 0
-
-    def computed(self, op: str, left: Any, right: Any) -> Value:
-        """`left op right` of numbers, or entry by entry of arrays."""
-        raise NotImplementedError
 
     def summed(self, index: str, size: Affine, term: Term) -> Value:
         """`Σ index:size. term`, entry by entry where the term is an array."""
@@ -673,22 +665,16 @@ class Loops(Integers):
     def any(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
         """`any(body(…) for pattern in bounds)`: `∃`, of a condition that indices decide; of one that data decide as `np.any`."""
         self.at(k)
-        if isinstance(bounds, Iteration) and bounds.taken is not None:
-            return self.any(k, *self._with_tests(k, pattern, bounds, self.given_any, body))
-        if isinstance(bounds, Iteration) and bounds.fixed is not None:
-            found = [body(*self.fitted(pattern, item)) for item in bounds.fixed]
-            return reduce(self._either_of, found, False)
-        index, size, item, within = self.turn(pattern, bounds, ragged=True)
+        loop = self._with_tests(Loop(k, pattern, bounds, body), self.given_any)
+        if (turns := self.fixed_turns(loop.pattern, loop.bounds)) is not None:
+            return reduce(self._either_of, [loop.body(*items) for items in turns], False)
+        index, size, item, within = self.turn(loop, ragged=True)
         with self.scope(Binder(index, size), within) as scope:
-            holds = body(*item())
+            holds = loop.body(*item())
             if not self._on_data(holds):
                 return Condition(self, exists(index, size, conj(within, self.condition(holds))))
             term = guarded(within, lets(scope.bindings, holds.term))
         return as_truth(self.folded("any", as_truth(Value(self, Gen(index, size, term)))))
-
-    def folded(self, name: str, array: Value) -> Value:
-        """A form that reduces an array, by name: `prod`."""
-        raise NotImplementedError
 
     def given_any(self, k: int, condition: Any, body: Callable[[], Any]) -> Any:
         """A comprehension's `if` in `any`: `condition ∧ body()`."""

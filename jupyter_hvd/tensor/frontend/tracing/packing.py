@@ -67,6 +67,17 @@ class Scope:
 class Packing:
     """Places, scopes, and every kind of value as a term or a part of one."""
 
+    # What classes that extend this one define
+    holds_here: Callable[[Predicate], bool]
+    attribute: Callable[[Any, str], Any]
+    several: Callable[[Any], list[Any]]
+    pack_container: Callable[[dict[str, Any] | list[Any]], tuple[Term, Layout]]
+    looked_up: Callable[[str, tuple[Affine, ...], Affine], Index]
+    as_term: Callable[[Index], Term]
+    count_before_call: Callable[[Value], Affine | None]
+    as_numbers: Callable[[Data], Value]
+    one_case: Callable[[Index], Affine | None]
+
     def __init__(self) -> None:
         self.places: Sequence[Place] = ()
         self.place: Place | None = None
@@ -143,10 +154,6 @@ class Packing:
                 f"this shares its entries with `{array}`, which has been changed in place since",
                 "take a copy before: `old = y.copy()`; or, where `+=` changes it, write `y = y + …`",
             )
-
-    def holds_here(self, p: Predicate) -> bool:
-        """Whether the conditions around imply another."""
-        raise NotImplementedError
 
     def at(self, k: int) -> None:
         """From here on the program is at its k-th place."""
@@ -300,29 +307,9 @@ class Packing:
         """`∞ - ∞`: no constant of the language is NaN."""
         return Add(Const(math.inf), Const(-math.inf))
 
-    def attribute(self, value: Any, name: str) -> Any:
-        """`value.name`."""
-        raise NotImplementedError
-
-    def several(self, values: Any) -> list[Any]:
-        """The parts of a value, or the rows of an array."""
-        raise NotImplementedError
-
-    def pack_container(self, value: dict[str, Any] | list[Any]) -> tuple[Term, Layout]:
-        """A dictionary or list as nested pairs, with the layout that gives it back."""
-        raise NotImplementedError
-
     def index_term(self, a: Affine) -> Term:
         """An affine expression as a number."""
         return Const(a if a.terms else a.constant)
-
-    def looked_up(self, relation: str, arguments: tuple[Affine, ...], offset: Affine) -> Index:
-        """An entry of an index array, plus an offset."""
-        raise NotImplementedError
-
-    def as_term(self, value: Index) -> Term:
-        """An integer as a number."""
-        raise NotImplementedError
 
     def scalar(self, value: Any, what: str) -> Term:
         """A value as a term of type ℝ; `what` names in the error what it was wanted for."""
@@ -354,18 +341,6 @@ class Packing:
             f"{what} takes an affine expression of indices and sizes, not {kind(value)}",
             "use i, n, constants, +, - and multiples: `x[2*i + 1]`; for data, an index array",
         )
-
-    def count_before_call(self, value: Value) -> Affine | None:
-        """A whole number that scalars and sizes decide, as a size that is computed before each call; None for any other."""
-        raise NotImplementedError
-
-    def as_numbers(self, data: Data) -> Value:
-        """An array of integers as one of numbers."""
-        raise NotImplementedError
-
-    def one_case(self, value: Index) -> Affine | None:
-        """The only case of an integer that is possible here; None where there are several."""
-        raise NotImplementedError
 
     def condition(self, value: Any) -> Predicate:
         """A value as a predicate over indices; TensorError where data decide it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard, cast
 
 from ...language.affine import Affine
@@ -38,7 +38,7 @@ from .arrays import Range, SizesMet, beyond, joined_ranges, nature_of, numbers_o
 from .changing_sizes import Lengths, Steps, at_constant_sizes, steps_between
 from .entries import Entries
 from .loops import LONG as LONG
-from .loops import RAGGED, Iteration, Pattern
+from .loops import RAGGED, Iteration, Loop
 from .loops import WRITTEN_OUT as WRITTEN_OUT
 from .packing import guarded
 
@@ -190,8 +190,28 @@ class State:
         return build(self.start.type)
 
 
+@dataclass(frozen=True)
+class Known:
+    """What is taken for known of what a loop carries, until a turn shows otherwise: between which sizes whole numbers lie, and
+    which are whole numbers or conditions; how they begin, where nothing is said. Lists that are `filled` are not appended to.
+    `steps` says of what changes its size by how much.
+    """
+
+    ranges: Sequence[Range | None] = ()
+    filled: frozenset[str] = _NOTHING
+    steps: Mapping[str, Steps] = field(default_factory=dict)
+    kinds: Sequence[str] = ()
+
+
+NOTHING_YET = Known()
+
+
 class Recurrences(Entries):
     """`for t in range(T): h = f(h, x[t])`: `iterate`."""
+
+    # What classes that extend this one define
+    block_of: Callable[[str, Sequence[Change]], tuple[Value, Value | None, int] | None]
+    _appended_to: Callable[[str, Any, Value, Value | None, int], Any]
 
     def __init__(self) -> None:
         super().__init__()
@@ -200,57 +220,36 @@ class Recurrences(Entries):
         self.every_index: set[str] = set()  # of loops whose turns change sizes
         self.lists: dict[str, Appended] = {}  # what a loop carries that begins as a written list
 
-    def one_by_one(
-        self,
-        k: int,
-        pattern: Pattern,
-        bounds: Any,
-        names: tuple[str, ...],
-        values: tuple[Any, ...],
-        body: Callable[..., Any],
-    ) -> tuple[Any, ...]:
+    def one_by_one(self, loop: Loop) -> tuple[Any, ...]:
         """A loop whose turns read what those before have left: `iterate`. What it carries keeps its size, or changes it by as
         much in each turn.
         """
-        loop = k, pattern, bounds, names, values, body
         before = self.so_far()
         try:
-            return self._carrying(*loop)
+            return self._carrying(loop)
         except TensorError as error:
             refused = error
-        self.at(k)
+        self.at(loop.k)
         self.back_to(before)
-        steps = self._steps_of_sizes(*loop[1:])
-        if steps:
+        if steps := self._steps_of_sizes(loop):
             before = self.so_far()
-            self.at(k)
+            self.at(loop.k)
             with suppress(TensorError):
-                return self._carrying(*loop, steps=steps)
-            self.at(k)
+                return self._carrying(loop, Known(steps=steps))
+            self.at(loop.k)
             self.back_to(before)
         raise refused
 
-    def _steps_of_sizes(
-        self,
-        pattern: Pattern,
-        bounds: Any,
-        names: tuple[str, ...],
-        values: tuple[Any, ...],
-        body: Callable[..., Any],
-    ) -> dict[str, Steps]:
+    def _steps_of_sizes(self, loop: Loop) -> dict[str, Steps]:
         """By how much the first turn of a loop makes what it carries longer, where it does."""
-        if isinstance(bounds, Iteration):
-            item = bounds.item
+        if isinstance(loop.bounds, Iteration):
+            first = loop.bounds.item(Affine.of(0))
         else:
-            start, _, _ = self._range(self._enclosing(bounds)[0])
-
-            def item(place: Affine) -> Any:
-                return Index(self, start + place)
-
+            first = self.index(self._range(self._enclosing(loop.bounds)[0])[0])
         before, found = self.so_far(), dict[str, Steps]()
         with suppress(TensorError, SizesMet), self.scope():
-            left = body(*self.fitted(pattern, item(Affine.of(0))), *values)
-            for name, old, new in zip(names, values, left, strict=False):
+            left = loop.body(*self.fitted(loop.pattern, first), *loop.values)
+            for name, old, new in zip(loop.names, loop.values, left, strict=False):
                 if isinstance(old, Value) and isinstance(new, Value):
                     each = [parts_of(self.pack(x)[0]) for x in (old, new)]
                     if steps := steps_of(*each):
@@ -258,30 +257,16 @@ class Recurrences(Entries):
         self.back_to(before)
         return found
 
-    def _carrying(
-        self,
-        k: int,
-        pattern: Pattern,
-        bounds: Any,
-        names: tuple[str, ...],
-        values: tuple[Any, ...],
-        body: Callable[..., Any],
-        ranges: Sequence[Range | None] = (),
-        filled: frozenset[str] = _NOTHING,
-        steps: Mapping[str, Steps] = {},
-        kinds: Sequence[str] = (),
-    ) -> tuple[Any, ...]:
-        """A loop that carries values. `ranges` tells between which sizes
-        whole numbers lie that it carries, and `kinds` which of them are whole numbers or conditions; how they begin, where
-        nothing is said. Lists that are `filled` are not appended to. `steps` says of what changes its size by how much.
-        """
-        self.at(k)
-        so_far, again = self.so_far(), bool(ranges)
-        kinds = kinds or [numbers_of(value) for value in values]
-        ranges = list(ranges) or [
+    def _carrying(self, loop: Loop, known: Known = NOTHING_YET) -> tuple[Any, ...]:
+        """A loop that carries values."""
+        self.at(loop.k)
+        so_far, names, values = self.so_far(), loop.names, loop.values
+        filled, steps = known.filled, known.steps
+        kinds = known.kinds or [numbers_of(value) for value in values]
+        ranges = list(known.ranges) or [
             value.nature.within if isinstance(value, Value) else None for value in values
         ]
-        index, size, item, within = self.turn(pattern, bounds, ragged=True)
+        index, size, item, within = self.turn(loop, ragged=True)
         self.no_fewer_than_none(size)
         begun = tuple(
             self._lengthened(self._begun(name, value, index, name in filled), steps, index, size)
@@ -293,36 +278,32 @@ class Recurrences(Entries):
         with self.scope(Binder(index, size), within) as scope, self.counting_as_size(index, steps):
             around, self.open = self.open, [*self.lists.values(), *filter(_is_appended, begun)]
             try:
-                left = body(*item(), *map(self._during, begun, ranges, kinds))
+                left = loop.body(*item(), *map(self._during, begun, ranges, kinds))
             finally:
                 self.open = around
             for list_ in filter(_is_appended, left):
                 self._settled(list_)
             if steps:
                 left = self._all_at_their_longest(begun, left)
-        self.at(k)
-        fixed = frozenset(filter(None, map(self._read_as_growing, begun, left)))
-        if fixed:
-            self.back_to(so_far)
-            fixed |= filled
-            return self._carrying(k, pattern, bounds, names, values, body, (), fixed, steps, kinds)
+        self.at(loop.k)
+        again = None
         after_turn = [numbers_of(value) for value in left]
         kept_kinds = [x if x == y else "" for x, y in zip(kinds, after_turn, strict=False)]
-        if kept_kinds != kinds:
-            self.back_to(so_far)
-            return self._carrying(
-                k, pattern, bounds, names, values, body, (), filled, steps, kept_kinds
-            )
         wider = [
             range_ and joined_ranges([range_, beyond(range_of(value), index, size)])
             for range_, value in zip(ranges, left, strict=False)
         ]
-        if wider != ranges:  # once more, with what holds after a turn; then without
-            self.back_to(so_far)
-            wider = [None] * len(wider) if again else wider
-            return self._carrying(
-                k, pattern, bounds, names, values, body, wider, filled, steps, kinds
+        if fixed := frozenset(filter(None, map(self._read_as_growing, begun, left))):
+            again = replace(known, filled=fixed | filled, ranges=())
+        elif kept_kinds != kinds:
+            again = replace(known, kinds=kept_kinds, ranges=())
+        elif wider != ranges:  # with what holds after a turn; then without
+            again = replace(
+                known, kinds=kinds, ranges=[None] * len(wider) if known.ranges else wider
             )
+        if again is not None:
+            self.back_to(so_far)
+            return self._carrying(loop, again)
         # What a turn gives beyond what it carries is a list that begins with the loop.
         count = len(left)
         left = (*left, *(x.chosen for x in left if isinstance(x, Appended) and x.chosen))
@@ -364,8 +345,8 @@ class Recurrences(Entries):
             turn = at_constant_sizes(turn, index, size)
         parts = [x.name for state, _ in kept for x in state.parts]
         starts = [e for state, _ in kept for e in state.begins]
-        loop = Value(self, Iterate(index, size, tuple(parts), tuple(starts), turn))
-        history = cast("Value", self._bind("history", loop)).term
+        turns = Value(self, Iterate(index, size, tuple(parts), tuple(starts), turn))
+        history = cast("Value", self._bind("history", turns)).term
         each = dict(zip(parts, components(history, len(parts)), strict=True))
         each |= {x: each[twin.parts[0].name] for x, twin in twins.items()}
         after = tuple(
@@ -401,18 +382,6 @@ class Recurrences(Entries):
             if chosen is not None:
                 list_.chosen = Appended(f"{list_.name}_chosen", None, list_.depth, list_.masked)
                 list_.chosen.value = self.once(chosen, "chosen")
-
-    def block_of(
-        self, name: str, changes: Sequence[Change]
-    ) -> tuple[Value, Value | None, int] | None:
-        """What one turn appends, which of it as 1 or 0, None where all of it, and how many axes there are of entries."""
-        raise NotImplementedError
-
-    def _appended_to(
-        self, name: str, first: Any, made: Value, chosen: Value | None, axes: int
-    ) -> Any:
-        """A list after a loop whose turns append blocks."""
-        raise NotImplementedError
 
     @contextmanager
     def counting_as_size(self, index: str, steps: Mapping[str, Steps]) -> Iterator[None]:

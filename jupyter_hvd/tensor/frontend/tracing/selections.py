@@ -22,6 +22,10 @@ from .subscripts import STORED_IN_SLICE, Changed
 class Selections(Statements):
     """Parts of arrays that conditions on data choose."""
 
+    # What classes that extend this one define
+    scalar_of: Callable[[Affine], Any]
+    ramp: Callable[[Affine], Value]
+
     def selection(self, array: Any, places: tuple[Any, ...]) -> Selected | None:
         """`x[p]` where p is an array of conditions, as long as the first axes of x; `x[i, j]` where i and j are the places
         of pairs; and what there is of a selection behind its first axis.
@@ -311,18 +315,6 @@ class Selections(Statements):
             for size in self.dims(value.array)[len(self.dims(value.mask)) :]:
                 count = self.computed("*", count, self.scalar_of(size))
         return self.once(self.whole(count), "count")
-
-    def scalar_of(self, size: Affine) -> Any:
-        """A size as a number to compute with."""
-        raise NotImplementedError
-
-    def ramp(self, a: Affine) -> Value:
-        """An index as a number."""
-        raise NotImplementedError
-
-    def mapped(self, name: str, *values: Any) -> Value:
-        """A black box, entry by entry."""
-        raise NotImplementedError
 
     # What else there is of a selection
 

@@ -62,7 +62,7 @@ from ..tracers import (
 from .aliasing import arrays
 from .arrays import lists_of, nature_of, numbers_of, range_of
 from .conditions import as_truth, is_index_array, known_truth
-from .loops import Iteration, Pattern, flat
+from .loops import Iteration, Loop, Pattern, flat
 from .packing import Scope, guarded
 from .recurrences import (
     LOCAL,
@@ -90,6 +90,12 @@ class Raised(TensorError):  # noqa: N818 - it says what the program raises
 
 class Statements(Recurrences):
     """`for`, `if`, `+=`, `y.append(e)`, `y[i] = e`."""
+
+    # What classes that extend this one define
+    flattened: Callable[[Any, list[Any]], Callable[[Iterator[Any]], Any]]
+    in_order_of_size: Callable[..., Any]
+    every_place: Callable[[Affine], Any]
+    in_slice: Callable[[slice, Affine], Value]
 
     def __init__(self) -> None:
         super().__init__()
@@ -363,32 +369,33 @@ class Statements(Recurrences):
         body: Callable[..., Any],
     ) -> tuple[Any, ...]:
         """What names mean after a `for` statement. `plain` are those that it assigns anew."""
-        self.at(k)
-        if isinstance(bounds, Iteration) and (taken := bounds.taken) is not None:
-            pairs = Iteration(bounds.length, lambda a: (taken(a), bounds.item(a)))
-            count = len(flat(pattern))
+        return self._repeated(Loop(k, pattern, bounds, body, names, plain, values))
+
+    def _repeated(self, loop: Loop) -> tuple[Any, ...]:
+        self.at(loop.k)
+        if (taken := loop.taken) is not None:
+            over, count = loop.bounds, len(flat(loop.pattern))
+            pairs = Iteration(over.length, lambda a: (taken(a), over.item(a)))
 
             def chosen(test: Any, *both: Any) -> tuple[Any, ...]:
                 items, values = both[:count], both[count:]
 
                 def run(*values: Any) -> tuple[Any, ...]:
-                    return tuple(body(*items, *values))
+                    return tuple(loop.body(*items, *values))
 
-                return self.branch(k, test, names, values, run, lambda *values: values)
+                return self.branch(loop.k, test, loop.names, values, run, lambda *values: values)
 
-            return self.repeat(k, ("taken", pattern), pairs, names, plain, values, chosen)
-        turns = self._written_out(pattern, bounds, any(plain))
-        if turns is not None and isinstance(bounds, Iteration):
-            return self._one_after_the_other(turns, values, body)
+            pattern = "taken", loop.pattern
+            return self._repeated(replace(loop, pattern=pattern, bounds=pairs, body=chosen))
+        turns = self._written_out(loop)
+        if turns is not None and isinstance(loop.bounds, Iteration):
+            return self._one_after_the_other(turns, loop.values, loop.body)
         if turns is not None and len(turns) <= LONG:
-            return self._short(turns, k, pattern, bounds, names, values, body)
-        loop = k, pattern, bounds, names, plain, values, body
+            return self._short(turns, loop)
         return self.or_spelt_out(
-            k,
-            pattern,
-            bounds,
-            lambda: self._looped(turns, *loop),
-            lambda each: self._one_after_the_other(each, values, body),
+            loop,
+            lambda: self._looped(turns, loop),
+            lambda each: self._one_after_the_other(each, loop.values, loop.body),
         )
 
     def repeat_while(
@@ -418,7 +425,8 @@ class Statements(Recurrences):
             if bound is not None and (ends or self._on_data(holds)):
                 counter, limit, more = bound
                 left = counter, limit, more if counter else more - done
-                return self._repeat_at_most(k, names, plain, test, values, body, left, ends)
+                loop = Loop(k, "iteration", (), body, names, plain, values)
+                return self._repeat_at_most(loop, test, left, ends)
             if not self._decided_by_sizes(holds):
                 return values
             values = tuple(body(*values))
@@ -426,25 +434,18 @@ class Statements(Recurrences):
         raise self.error(f"this loop runs more than {ITERATIONS} times", "write a `for` loop")
 
     def _repeat_at_most(
-        self,
-        k: int,
-        names: tuple[str, ...],
-        plain: tuple[bool, ...],
-        test: Callable[..., Any],
-        values: tuple[Any, ...],
-        body: Callable[..., Any],
-        bound: tuple[str, Any, int],
-        ends: bool,
+        self, loop: Loop, test: Callable[..., Any], bound: tuple[str, Any, int], ends: bool
     ) -> tuple[Any, ...]:
+        k, names, values = loop.k, loop.names, loop.values
         counter, limit, more = bound
         most = self.affine(limit, "how often this loop runs at most") + more
         if counter:
             most -= self.affine(values[names.index(counter)], f"where `{counter}` begins")
 
         def once(_: Any, *values: Any) -> tuple[Any, ...]:
-            return self.branch(k, test(*values), names, values, body, lambda *values: values)
+            return self.branch(k, test(*values), names, values, loop.body, lambda *values: values)
 
-        after = self.repeat(k, "iteration", (Index(self, most),), names, plain, values, once)
+        after = self._repeated(replace(loop, bounds=(Index(self, most),), body=once))
         if counter:
             return after
         unfinished = test(*after)
@@ -473,10 +474,6 @@ class Statements(Recurrences):
             )
         )
 
-    def flattened(self, value: Any, leaves: list[Any]) -> Callable[[Iterator[Any]], Any]:
-        """Adds the numbers and arrays of a value to `leaves`; what makes such a value of others."""
-        raise NotImplementedError
-
     def _decided_by_sizes(self, test: Any) -> bool:
         """Whether a condition holds that sizes decide; these become numbers."""
         if (known := known_truth(test)) is not None:
@@ -492,72 +489,53 @@ class Statements(Recurrences):
             self.number(Affine.of(size))
         return p == TRUE
 
-    def _looped(
-        self,
-        turns: list[Any] | None,
-        k: int,
-        pattern: Pattern,
-        bounds: Any,
-        names: tuple[str, ...],
-        plain: tuple[bool, ...],
-        values: tuple[Any, ...],
-        body: Callable[..., Any],
-    ) -> tuple[Any, ...]:
+    def _looped(self, turns: list[Any] | None, loop: Loop) -> tuple[Any, ...]:
         """A loop that only adds up, or whose turns are one by one; where it can be neither, and its count
         is a constant, written out, however long.
         """
         before = self.so_far()
         try:
-            if turns is None:
-                return self._added_up(k, pattern, bounds, names, plain, values, body)
-            return self.one_by_one(k, pattern, bounds, names, values, body)
+            return self._added_up(loop) if turns is None else self.one_by_one(loop)
         except TensorError as error:
-            begun = not all(isinstance(v, Barred) and not isinstance(v, Carried) for v in values)
+            begun = not all(
+                isinstance(v, Barred) and not isinstance(v, Carried) for v in loop.values
+            )
             reads = isinstance(error, InOrder) or any(
-                left_there(name) in error.message for name in names
+                left_there(name) in error.message for name in loop.names
             )
             if turns is None and not (begun and reads):
                 raise
-        self.at(k)
+        self.at(loop.k)
         self.back_to(before)
         if turns is not None:
-            return self._one_after_the_other(turns, values, body)
-        if (over := self.up_to_most(bounds)) is not None:
-            return self.repeat(k, pattern, over, names, plain, values, body)
-        return self.one_by_one(k, pattern, bounds, names, values, body)
+            return self._one_after_the_other(turns, loop.values, loop.body)
+        if (over := self.up_to_most(loop.bounds)) is not None:
+            return self._repeated(replace(loop, bounds=over))
+        return self.one_by_one(loop)
 
-    def _short(
-        self,
-        turns: list[Any],
-        k: int,
-        pattern: Pattern,
-        bounds: Any,
-        names: tuple[str, ...],
-        values: tuple[Any, ...],
-        body: Callable[..., Any],
-    ) -> tuple[Any, ...]:
+    def _short(self, turns: list[Any], loop: Loop) -> tuple[Any, ...]:
         """A loop of few turns, written out; one by one where that would be too long, for every statement costs time
         before anything runs, and where names mean the same after it.
         """
-        before, begun = self.so_far(), self.bound
-        first = self._one_after_the_other(turns[:1], values, body)
+        before, begun, values = self.so_far(), self.bound, loop.values
+        first = self._one_after_the_other(turns[:1], values, loop.body)
         counts = any(
             (isinstance(old, bool) or affine_of(old) is not None) and old is not new
             for old, new in zip(values, first, strict=True)
         )
         if (self.bound - begun) * len(turns) <= WRITTEN_OUT or counts:
-            return self._one_after_the_other(turns[1:], first, body)
-        self.at(k)
+            return self._one_after_the_other(turns[1:], first, loop.body)
+        self.at(loop.k)
         self.back_to(before)
         before = self.so_far()
         with suppress(TensorError):
-            after = self.one_by_one(k, pattern, bounds, names, values, body)
+            after = self.one_by_one(loop)
             pairs = zip(values, after, strict=True)
             if all(old is LOCAL or not isinstance(new, Barred) for old, new in pairs):
                 return after
-        self.at(k)
+        self.at(loop.k)
         self.back_to(before)
-        return self._one_after_the_other(turns, values, body)
+        return self._one_after_the_other(turns, values, loop.body)
 
     def _one_after_the_other(
         self, turns: list[Any], values: tuple[Any, ...], body: Callable[..., Any]
@@ -567,29 +545,20 @@ class Statements(Recurrences):
             values = tuple(body(*item, *values))
         return values
 
-    def _added_up(
-        self,
-        k: int,
-        pattern: Pattern,
-        bounds: Any,
-        names: tuple[str, ...],
-        plain: tuple[bool, ...],
-        values: tuple[Any, ...],
-        body: Callable[..., Any],
-    ) -> tuple[Any, ...]:
+    def _added_up(self, loop: Loop) -> tuple[Any, ...]:
         """A loop whose turns do not read what those before have left."""
-        index, size, item, within = self.turn(pattern, bounds, ragged=True)
+        index, size, item, within = self.turn(loop, ragged=True)
         with self.scope(Binder(index, size), within) as scope:
             carried = [
                 Carried(name, value, len(self.conditions), len(self.masks), again)
-                for name, value, again in zip(names, values, plain, strict=True)
+                for name, value, again in zip(loop.names, loop.values, loop.plain, strict=True)
             ]
             around, self.open = self.open, [c for c in carried if not c.plain]
             try:
-                body(*item(), *carried)
+                loop.body(*item(), *carried)
             finally:
                 self.open = around
-        self.at(k)
+        self.at(loop.k)
         self._nothing_else_read(carried, scope.bindings)
         changed = sum(len(c.changes) for c in carried)
         bindings = self._shared(index, size, within, scope.bindings) if changed > 1 else None
@@ -635,18 +604,16 @@ class Statements(Recurrences):
             self.memory.name(new.unchecked.name, shares)
         return new.of_nature(replace(old.nature, shares=shares, within=new.nature.within))
 
-    def _written_out(self, pattern: Pattern, bounds: Any, again: bool) -> list[Any] | None:
+    def _written_out(self, loop: Loop) -> list[Any] | None:
         """The turns of a loop that is written out: over a tuple, or one of constant count in which a
         turn may take what the one before has left.
         """
-        if isinstance(bounds, Iteration):
-            if bounds.fixed is not None:
-                return [self.fitted(pattern, item) for item in bounds.fixed]
+        if isinstance(loop.bounds, Iteration):
+            return self.fixed_turns(loop.pattern, loop.bounds)
+        if any(map(self._indices_decide, loop.bounds)):
             return None
-        if any(map(self._indices_decide, bounds)):
-            return None
-        start, length, step = self._range(bounds)
-        if again and start.is_constant and length.is_constant:
+        start, length, step = self._range(loop.bounds)
+        if any(loop.plain) and start.is_constant and length.is_constant:
             return [(start.constant + step * j,) for j in range(length.constant)]
         return None
 
@@ -929,7 +896,8 @@ class Statements(Recurrences):
         def turn(*values: Any) -> tuple[Any, ...]:
             return (body(*values),)
 
-        (made,) = self.repeat(k, pattern, bounds, ("listed",), (False,), (begun,), turn)
+        loop = Loop(k, pattern, bounds, turn, ("listed",), (False,), (begun,))
+        (made,) = self._repeated(loop)
         return made
 
     def append_if(self, k: int, test: Any, body: Callable[..., Any], begun: Any) -> Any:
@@ -1129,10 +1097,6 @@ class Statements(Recurrences):
             made = self.subscript(target, (slice(None, None, -1),))
         return self._bind(name, self._in_place(target, made))
 
-    def in_order_of_size(self, values: Any, descending: Any = False) -> Any:
-        """`sorted(values)`, as a list where it is one."""
-        raise NotImplementedError
-
     def _may_change(self, name: str, root: Any) -> None:
         of = arrays(self.memory.of(root))
         if isinstance(root, Data) or not of.isdisjoint(self.reserved | self.borrowed):
@@ -1145,10 +1109,6 @@ class Statements(Recurrences):
                 f"`{name}` is the caller's, and this changes it",
                 f"begin with a copy: `y = {name}.copy()`",
             )
-
-    def every_place(self, size: Affine) -> Any:
-        """`np.arange(n)`."""
-        raise NotImplementedError
 
     def _now(self, target: Carried, root: Value, places: tuple[Any, ...]) -> Any:
         """What an array that a loop changes has at a place that is one turn's, as far as is known in that turn."""
@@ -1209,10 +1169,6 @@ class Statements(Recurrences):
         for mine, theirs in zip(self.dims(root), self.dims(mask), strict=True):
             self.same(mine, theirs)
         return (mask,)
-
-    def in_slice(self, place: slice, size: Affine) -> Value:
-        """Whether a slice has each index of an axis, whose ends are data, or several of which indices decide."""
-        raise NotImplementedError
 
     def _where_it_holds(self, test: Any, root: Any, value: Any, op: str, other: Any = None) -> Any:
         """What `y[y > 1] = 0` makes of an array: `where(y > 1, 0, y)`, or where it does not hold `other`."""

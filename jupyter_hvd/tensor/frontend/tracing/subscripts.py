@@ -138,6 +138,10 @@ class Changing:
 class Subscripts(Places):
     """`x[1:-1]`, `A[:, 0]`, `A[:, None]`, `x[src]`, `x.at[i].add(v)`."""
 
+    # What classes that extend this one define
+    stacked: Callable[[list[Any], int], Any]
+    _gathered: Callable[[Value, Index, Affine], Value]
+
     def cut(self, *parts: Any) -> slice:
         """`start:stop:step` in brackets."""
         return slice(*parts)
@@ -295,10 +299,6 @@ class Subscripts(Places):
         written = place.written if isinstance(place, Value) else None
         return bool(written) and all(isinstance(j, int) for j in written or ())
 
-    def stacked(self, arrays: list[Any], axis: int) -> Any:
-        """Arrays along a new axis."""
-        raise NotImplementedError
-
     def _counting(self, place: Any) -> Axis | None:
         """`np.arange(n)` in brackets, if a place is that."""
         if isinstance(place, Value) and isinstance(place.term, Var):
@@ -308,9 +308,6 @@ class Subscripts(Places):
                 step = a.coefficient(index)
                 return Axis(self, a - Affine.of(index) * step, step, size)
         return None
-
-    def _gathered(self, array: Value, place: Index, size: Affine) -> Value:
-        raise NotImplementedError
 
     def _part_of_data(self, data: Data, places: tuple[Any, ...]) -> Any:
         """`src[:, 0]`, `labels[:, None]`; a boolean array's part is one of numbers."""
