@@ -225,6 +225,7 @@ docs: env
 	$(BIN)/python scripts/kernels_page.py > docs/kernels.md
 	$(BIN)/python scripts/numpy_page.py > docs/numpy.md
 	$(BIN)/python scripts/modules_page.py > docs/modules.md
+	$(BIN)/python scripts/messages_page.py > docs/messages.md
 
 # Packages
 

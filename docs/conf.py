@@ -53,6 +53,7 @@ PAGES = {
         ("Contributing", "CONTRIBUTING"),
         ("Architecture", "docs/architecture"),
         ("Modules", "docs/modules"),
+        ("Messages", "docs/messages"),
         ("The JSON form", "docs/json"),
         ("Glossary", "docs/glossary"),
         ("Changelog", "CHANGELOG"),

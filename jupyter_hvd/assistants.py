@@ -116,7 +116,7 @@ async def certify(
     path = served_path(file)
     for name in (function, *by):
         if not name.isidentifier():
-            raise ToolError(f"{name!r} is no name of a function or parameter")
+            raise ToolError(f"{name!r} is not the name of a function or parameter")
     given = [part for name, size in (sizes or {}).items() for part in ("--size", f"{name}={size}")]
     if asked := await ask_user(ctx, f"Run {path} and measure the gradient of `{function}`?"):
         return asked

@@ -214,9 +214,9 @@ def _check_cells(notebook: Mapping[str, Any]) -> None:
         ValueError: something is no cell, or its text no text.
     """
     if not isinstance(notebook.get("metadata", {}), dict):
-        raise ValueError("its metadata are no object")
+        raise ValueError("its metadata is not an object")
     if not isinstance(notebook.get("cells"), list):
-        raise ValueError("its cells are no list")
+        raise ValueError("its cells are not a list")
     for place, cell in enumerate(notebook["cells"]):
         if not isinstance(cell, dict) or not isinstance(cell.get("cell_type"), str):
             raise ValueError(f"cell {place} has no type")
@@ -224,7 +224,7 @@ def _check_cells(notebook: Mapping[str, Any]) -> None:
         if not all(isinstance(t, str) for t in (source if isinstance(source, list) else [source])):
             raise ValueError(f"cell {place} has no text")
         if not isinstance(cell.get("outputs", []), list):
-            raise ValueError(f"the outputs of cell {place} are no list")
+            raise ValueError(f"the outputs of cell {place} are not a list")
 
 
 def check_size(document: Document, where: str = "") -> None:

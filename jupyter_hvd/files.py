@@ -33,7 +33,7 @@ def read_bytes(path: Path) -> bytes:
     """
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
-            raise UnusableInputError(f"{path}: is no ordinary file")
+            raise UnusableInputError(f"{path}: is not a regular file")
         return path.read_bytes()
     except FileNotFoundError:
         raise UnusableInputError(f"{path}: there is no such file") from None
@@ -57,7 +57,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     try:
         path = path.resolve()
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):
-            raise UnusableInputError(f"{path}: is no ordinary file, and is left alone")
+            raise UnusableInputError(f"{path}: is not a regular file, so it is not written")
         handle, temporary = tempfile.mkstemp(dir=path.parent or ".", prefix=".jupyter-hvd-")
         with os.fdopen(handle, "wb") as file:
             file.write(data)

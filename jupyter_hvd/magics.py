@@ -99,7 +99,9 @@ def rank_numbers(text: str) -> set[int]:
     for part in filter(None, text.split(",")):
         numbers = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part)
         if numbers is None:
-            raise ArgumentTypeError(f"{part!r} is no number of a rank, and no range such as 1-3")
+            raise ArgumentTypeError(
+                f"{part!r} is neither the number of a rank nor a range such as 1-3"
+            )
         found |= {*range(int(numbers[1]), int(numbers[2] or numbers[1]) + 1)}
     return found
 

@@ -10,7 +10,7 @@ REMOVED_OPTIONS: Mapping[str, str] = {
     "compression": "gradients are sent in full precision, so that N ranks give the result of one process; leave it out",
     "backward-passes-per-step": "with --batch per-rank each step already averages over N times the rows; "
     "leave it out, or choose a larger batch size in the program",
-    "target": "a conversion runs on Keras 2, tf_keras and Keras 3 alike; leave it out",
+    "target": "a conversion runs on Keras 2, tf_keras and Keras 3; leave it out",
 }
 #: What to do instead of each value, by option and value.
 REMOVED_VALUES: Mapping[tuple[str, str], str] = {

@@ -179,7 +179,7 @@ class TensorMagics(Magics):  # type: ignore[misc]
         try:
             tree = ast.parse(text, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise UsageError(f"%gradcost: `{text}` is no function and no call") from None
+            raise UsageError(f"%gradcost: `{text}` is neither a function nor a call") from None
         if not isinstance(tree, ast.Call) or _makes_function(tree):
             return self._evaluated(text), None
         function = self._evaluated(ast.unparse(tree.func))

@@ -221,9 +221,9 @@ def test_nothing_is_overwritten(hvd, tmp_path: Path) -> None:
         (("--slurm", "-n", "2", "--sbatch='open"), "--sbatch 'open"),
         (("--slurm", "-n", "2", "--image", "x"), "--image: this is for --kubernetes"),
         (("--kubernetes", "-n", "2", "--time", "1:00"), "--time: this is for --slurm"),
-        (("--kubernetes", "-n", "3", "--slots", "2"), "no whole number of workers"),
-        (("--kubernetes", "-n", "2", "--image", "a b"), "no name of an image"),
-        (("--kubernetes", "-n", "2", "--", "\udc80"), "is no text"),
+        (("--kubernetes", "-n", "3", "--slots", "2"), "do not divide into workers evenly"),
+        (("--kubernetes", "-n", "2", "--image", "a b"), "is not an image name"),
+        (("--kubernetes", "-n", "2", "--", "\udc80"), "is not text"),
     ],
 )
 def test_what_cannot_be_meant(hvd, tmp_path: Path, options: tuple[str, ...], told: str) -> None:
@@ -265,12 +265,12 @@ def test_a_notebook_becomes_a_script(hvd, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cell", "told"),
     [
-        ("files = !ls", "cell 0, line 1: `files = !ls` cannot be run by a script"),
+        ("files = !ls", "cell 0, line 1: `files = !ls` cannot run in a script"),
         ("x = 1\n%cd data", "cell 0, line 2: `%cd data` cannot"),
         ("%run other.py", "`%run other.py` cannot"),
         ("%env A=1", "`%env A=1` cannot"),
-        ("await f()", "no script"),
-        ("get_ipython().system('ls')", "`get_ipython` is there in a notebook alone"),
+        ("await f()", "not a Python script"),
+        ("get_ipython().system('ls')", "`get_ipython` exists in notebooks only"),
     ],
 )
 def test_what_only_ipython_can_do(hvd, tmp_path: Path, cell: str, told: str) -> None:
@@ -306,7 +306,7 @@ def test_the_starter_is_one_whole_file(tmp_path: Path) -> None:
         timeout=120,
     )
     assert done.returncode == 1
-    assert done.stderr.strip().endswith("this is no job of Slurm: give the script to sbatch")
+    assert done.stderr.strip().endswith("this is not a Slurm job: submit the script with sbatch")
 
 
 @pytest.mark.parametrize("text", ["---", "A_hvd", "x" * 100, "_"])

@@ -75,7 +75,7 @@ def test_clocks() -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("exec /no/such/python -", f"host b has no {sys.executable}: Python and what it needs"),
+        ("exec /no/such/python -", f"host b has no {sys.executable}: Python and its packages"),
         (
             "echo Permission denied >&2; exit 255",
             "cannot be reached: Permission denied. `ssh b true`",

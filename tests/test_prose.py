@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
+import importlib
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from markdown_it import MarkdownIt
@@ -21,6 +22,7 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 LONGEST = 35  # words of a sentence
+MOST_SENTENCES = 2  # of a message
 #: Long sentences that pages still have. These numbers may only become smaller.
 LONG_LEFT = {
     "docs/corpus.md": 3,
@@ -176,16 +178,32 @@ def test_names_use_the_terms_of_the_glossary() -> None:
     assert not more, f"new names with {more}:\n" + "\n".join(shown)
 
 
-def test_the_page_of_modules_is_current() -> None:
-    file = ROOT / "scripts" / "modules_page.py"
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    made = "\n".join(script.page()) + "\n"
-    message = "run  python scripts/modules_page.py > docs/modules.md"
-    assert made == (ROOT / "docs" / "modules.md").read_text(), message
+def script(name: str) -> ModuleType:
+    """A module of `scripts/`, which may import others there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "scripts")
+        return importlib.import_module(name)
+
+
+@pytest.mark.parametrize("name", ["modules", "messages"])
+def test_pages_made_from_the_code_are_current(name: str) -> None:
+    made = "\n".join(script(f"{name}_page").page()) + "\n"
+    message = f"run  python scripts/{name}_page.py > docs/{name}.md"
+    assert made == (ROOT / "docs" / f"{name}.md").read_text(), message
+
+
+def test_messages_are_short_and_use_the_terms_of_the_glossary() -> None:
+    page = script("messages_page")
+    found = []
+    for folder in page.packages():
+        for message in (m for path in page.modules(folder) for m in page.messages(path)):
+            text = f"{message.text}\n\n{message.advice}"
+            wrong = [f'"{word}", write: {right}' for _, word, right in words_to_replace(text)]
+            if len(re.findall(r"[.!?](?=\s|$)", text)) > MOST_SENTENCES:
+                wrong.append(f"more than {MOST_SENTENCES} sentences")
+            if wrong:
+                found.append(f"{own_name(message.path)}: {text.strip()}: {'; '.join(wrong)}")
+    assert not found, "\n".join(found)
 
 
 def test_modules_that_the_architecture_names_exist() -> None:

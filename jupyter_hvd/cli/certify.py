@@ -87,5 +87,5 @@ def tensor_function(file: Path, name: str) -> TensorFunction:
     if not isinstance(function, TensorFunction):
         found = sorted(x for x, value in defined.items() if isinstance(value, TensorFunction))
         others = f"it has {', '.join(found)}" if found else "it defines none"
-        raise UnusableInputError(f"{file}: `{name}` is no tensor function there; {others}")
+        raise UnusableInputError(f"{file}: `{name}` is not a tensor function there; {others}")
     return function

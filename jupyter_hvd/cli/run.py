@@ -206,7 +206,7 @@ def policy_for(
             raise UnusableInputError("--min and --max are for --elastic")
         return Restarts(ranks, arguments.restarts)
     if arguments.restarts:
-        raise UnusableInputError("--elastic starts the job again by itself: leave --restarts out")
+        raise UnusableInputError("--elastic restarts the job already: leave --restarts out")
     least = 1 if arguments.least is None else arguments.least
     return Elastic(ranks, least, arguments.most or max(ranks.size, least), queued)
 
@@ -250,7 +250,7 @@ def log_of(arguments: argparse.Namespace, copy: Path, errors: Console) -> Iterat
             raise UnusableInputError(
                 f"--log {arguments.log}: cannot be written ({error})"
             ) from None
-        errors.print(f"no log is kept: {error}", style="dim", markup=False)
+        errors.print(f"no log is written: {error}", style="dim", markup=False)
         yield None
         return
     try:
@@ -265,7 +265,7 @@ def log_of(arguments: argparse.Namespace, copy: Path, errors: Console) -> Iterat
         log.end(1, None, str(error))
         raise
     if log.given_up:
-        errors.print(f"the log is not whole: {log.given_up}", style="dim", markup=False)
+        errors.print(f"the log is incomplete: {log.given_up}", style="dim", markup=False)
 
 
 def command_of(arguments: argparse.Namespace) -> list[str]:

@@ -295,7 +295,7 @@ def _checked(cells: JoinedCells, outcome: Conversion) -> Conversion:
         first.cell,
         first.line,
         1,
-        f"what this would be converted to is no Python ({reason}): {''.join(shown).strip()}",
+        f"the converted program is not valid Python ({reason}): {''.join(shown).strip()}",
         "this is a fault of the converter: please report it, with this program",
     )
     return replace(outcome, status="refused", changes=(), diagnostics=(fault, *outcome.diagnostics))
@@ -313,7 +313,7 @@ def _with_warnings(cells: JoinedCells, outcome: Conversion) -> Conversion:
             line,
             column,
             f"this cell is left alone: it is not valid Python ({reason})",
-            "nothing else needs it; take it out, or make it a text cell",
+            "no other cell needs it; delete it, or make it a Markdown cell",
         )
         for cell, (line, column, reason) in cells.left_alone.items()
     )

@@ -54,7 +54,7 @@ class VariableScale:
     @property
     def _unit(self) -> str:
         if self.exponent is None:
-            return "no unit, as what it is set to differs in unit"
+            return "no unit: its values differ in unit"
         if isinstance(self.exponent, str):
             return "any unit"
         return _EXPONENTS.get(self.exponent, f"× N ** {self.exponent}")

@@ -65,7 +65,7 @@ def accept(
         ProfileCancelledError: `cancelled()` has become true.
     """
     if not 0 <= way < len(adviser.candidates):
-        raise TensorError("there is no such advice any more")
+        raise TensorError("this advice no longer applies")
     subject = adviser.subject
     before = costs(subject, sizes)
     cheaper: list[tuple[int, Subject, Written, str]] = []
@@ -159,7 +159,7 @@ def compared(one: Subject, other: Subject, sizes: Sizes, cancelled: Cancelled) -
                 draws += 1
     if draws == 0:
         raise TensorError(
-            "at these sizes both programs are too large to be compared", "choose smaller sizes"
+            "at these sizes both programs are too large to compare", "choose smaller sizes"
         )
     return draws, largest
 

@@ -294,7 +294,7 @@ class Panel:
                     raise ProfileCancelledError
 
             if size is None or size.fixed:
-                raise TensorError(f"`{name}` is no size to choose")
+                raise TensorError(f"`{name}` is not a size that can be chosen")
             wanted = [(about, sizes, size)]
             for beside in others.values():
                 pairs = matched(about, beside, linked)

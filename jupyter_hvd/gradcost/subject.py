@@ -264,7 +264,7 @@ def subject(
     if not isinstance(function, TensorFunction):
         name = getattr(function, "__name__", repr(function))
         raise TensorError(
-            f"`{name}` is no tensor function",
+            f"`{name}` is not a tensor function",
             "put `%%tensor` on top of its cell, or `@tensor` on top of it",
         )
     arguments: Mapping[str, Any] | None = None

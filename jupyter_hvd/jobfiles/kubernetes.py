@@ -79,10 +79,10 @@ class Cluster:
             UnusableInputError: they do not fit together.
         """
         if not IMAGE.fullmatch(self.image):
-            raise UnusableInputError(f"--image {self.image}: is no name of an image")
+            raise UnusableInputError(f"--image {self.image}: is not an image name")
         if self.slots < 1 or self.size % self.slots:
             raise UnusableInputError(
-                f"--slots {self.slots}: {self.size} ranks are no whole number of workers"
+                f"--slots {self.slots}: {self.size} ranks do not divide into workers evenly"
             )
 
 
@@ -236,7 +236,7 @@ def check(value: Any) -> None:
                 value.encode()
             except UnicodeEncodeError:
                 raise UnusableInputError(
-                    f"{value!r}: is no text, and cannot stand in a manifest"
+                    f"{value!r}: is not text, so it cannot be written into a manifest"
                 ) from None
         case Mapping():
             for entry in value.values():

@@ -74,19 +74,19 @@ def script_of(document: Document, original: Document | None = None) -> str:
     for lost in left_out((original or document).sources):
         if lost.fatal:
             raise UnusableInputError(
-                f"cell {lost.cell}, line {lost.line}: `{lost.text}` cannot be run by a script; "
-                "say it in Python"
+                f"cell {lost.cell}, line {lost.line}: `{lost.text}` cannot run in a script; "
+                "write it in Python"
             )
     script = to_script(document.notebook)
     try:
         tree = parse_program(script)
     except UnparsableError as error:
         raise UnusableInputError(
-            f"the cells, one after the other, are no script: {error}; say it in plain Python"
+            f"the cells, one after the other, are not a Python script: {error}; write it in plain Python"
         ) from None
     named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     if "get_ipython" in named:
-        raise UnusableInputError("`get_ipython` is there in a notebook alone; say it in Python")
+        raise UnusableInputError("`get_ipython` exists in notebooks only; write it in Python")
     if "display" in named:
         after = [n.end_lineno or 0 for n in tree.body if _from_future(n)]
         lines = script.split("\n")

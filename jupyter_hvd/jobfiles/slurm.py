@@ -65,7 +65,7 @@ class Batch:
         for word in self.more:
             if not OPTION.fullmatch(word):
                 raise UnusableInputError(
-                    f"--sbatch: `{word}` is no option of sbatch that can be written into a script; "
+                    f"--sbatch: `{word}` is not an sbatch option that a script can have; "
                     "write each as --name=value"
                 )
 

@@ -143,7 +143,7 @@ def require_safe(place: Path) -> None:
     shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX
     if shared or found.st_uid not in (0, os.getuid()):
         raise OSError(
-            f"{place}: others may change what is in this folder; take one that is yours alone"
+            f"{place}: other users may change the files in this folder; choose one that only you can write to"
         )
 
 

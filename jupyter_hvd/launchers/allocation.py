@@ -107,7 +107,7 @@ def repeated(text: str) -> list[int]:
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part.strip())
         if match is None:
-            raise ValueError(f"{text!r} is no list of numbers")
+            raise ValueError(f"{text!r} is not a list of numbers")
         numbers += [int(match[1])] * int(match[2] or 1)
     return numbers
 

@@ -100,8 +100,8 @@ def words(stall: Stall, locate: Locate) -> list[str]:
             if stall.places[r].collective
         )
         said.append(
-            f"The ranks wait in different collective operations: {each}. Each waits for the others to come to "
-            "its own, for ever: all ranks must come to the same ones, in the same order."
+            f"The ranks wait in different collective operations: {each}. All ranks must call the same "
+            "collective operations in the same order."
         )
     if together and absent:
         said.append(
@@ -111,13 +111,13 @@ def words(stall: Stall, locate: Locate) -> list[str]:
     said += [line for rank in absent for line in about(rank, stall, locate)]
     if together and not absent and len(kinds) <= 1:
         said.append(
-            "All ranks wait in the same place: for the network between them, or, within TensorFlow, for data."
+            "All ranks wait in the same operation: for the network, or, inside TensorFlow, for data."
         )
     for rank, place in sorted(stall.places.items()):
         if place.handling:
             said.append(
-                f"Rank {rank} has caught {place.handling!r} and is handling it: what the other ranks do in the "
-                "meantime, it does not."
+                f"Rank {rank} has caught {place.handling!r} and is handling it, so it does not run "
+                "what the other ranks run meanwhile."
             )
     return said
 
@@ -136,7 +136,7 @@ def about(rank: int, stall: Stall, locate: Locate) -> list[str]:
     """Where a rank is on which others wait, or that waits by itself."""
     place = stall.places.get(rank)
     if place is None and rank in stall.finished:
-        return [f"Rank {rank} has come to its end: it will not take part any more."]
+        return [f"Rank {rank} has finished, so it takes part in no further operation."]
     if place is None:
         return [f"Rank {rank} does not answer: its process is stopped, or busy below Python."]
     found = locate(place.cell) if place.cell is not None else None

@@ -122,8 +122,8 @@ def silence(host: str, code: int, errors: str) -> str:
         )
     if code in NO_PROGRAM:
         return (
-            f"host {host} has no {sys.executable}: Python and what it needs must be at the same path on every host, "
-            "in a shared folder say"
+            f"host {host} has no {sys.executable}: Python and its packages must be at the same path on every host, "
+            "for example in a shared folder"
         )
     return f"host {host}: {sys.executable} does not run there: {said}"
 

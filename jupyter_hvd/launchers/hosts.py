@@ -39,7 +39,7 @@ def parse_hosts(text: str) -> tuple[Host, ...]:
         name, _, slots = part.strip().rpartition(":")
         if not NAME.fullmatch(name) or not re.fullmatch(r"[0-9]{1,6}", slots) or int(slots) < 1:
             raise LaunchError(
-                f"-H {text}: `{part}` is no host; write the hosts as name:slots,name:slots"
+                f"-H {text}: `{part}` is not a host; write the hosts as name:slots,name:slots"
             )
         if name in found:
             raise LaunchError(f"-H {text}: {name} is there twice; add its slots up")

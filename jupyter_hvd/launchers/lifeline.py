@@ -321,7 +321,7 @@ def connect_as(
     handshake = ClientHandshake(token, name)
     answer = handshake.answer(decode(lines.readline(FIRST_LINE)) or {})
     if answer is None:
-        raise ConnectionRefusedError("this is no kernel")
+        raise ConnectionRefusedError("this process is not a kernel")
     connection.sendall(encode({**told, **answer}))
     if not handshake.accepts(decode(lines.readline(FIRST_LINE)) or {}):
         raise ConnectionRefusedError("this kernel does not know the job's token")

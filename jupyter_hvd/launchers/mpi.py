@@ -75,11 +75,11 @@ def require_horovod_for_mpi() -> None:
     """
     if not horovod_has(ANY_MPI):
         raise LaunchError(
-            f"--launcher mpirun: Horovod was built without MPI; `{BUILD}` builds it anew"
+            f"--launcher mpirun: Horovod was built without MPI; `{BUILD}` rebuilds it"
         )
     if not horovod_has(OPEN_MPI):
         raise LaunchError(
-            f"--launcher mpirun: Horovod was built with another MPI than Open MPI; `{BUILD}` builds it anew"
+            f"--launcher mpirun: Horovod was built with another MPI than Open MPI; `{BUILD}` rebuilds it"
         )
 
 

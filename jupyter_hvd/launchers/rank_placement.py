@@ -74,7 +74,7 @@ def place(size: int, where: Where = HERE) -> Place:
     found = None if where.launcher == "horovodrun" or where.hosts else current_allocation()
     if where.launcher == "hostfile" and (found is None or found.scheduler == "slurm"):
         raise LaunchError(
-            "--launcher hostfile: this is no job of PBS, LSF or Grid Engine, which name their "
+            "--launcher hostfile: this is not a job of PBS, LSF or Grid Engine, which list their "
             "hosts in PBS_NODEFILE, LSB_HOSTS or PE_HOSTFILE"
         )
     if found is not None and where.launcher in (None, found.scheduler, "hostfile", "mpirun"):

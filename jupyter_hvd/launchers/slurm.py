@@ -75,7 +75,7 @@ def require_slurm() -> None:
         LaunchError: there is none here.
     """
     if shutil.which("salloc") is None or shutil.which("srun") is None:
-        raise LaunchError("--launcher slurm: there is no salloc and srun on this machine")
+        raise LaunchError("--launcher slurm: salloc or srun is missing on this machine")
 
 
 def address_towards_nodes(partition: str | None) -> str:

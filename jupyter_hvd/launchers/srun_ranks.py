@@ -41,7 +41,7 @@ def start(arguments: Sequence[str]) -> int:
     """
     found = current_allocation()
     if found is None or found.scheduler != "slurm":
-        raise LaunchError("this is no job of Slurm: give the script to sbatch")
+        raise LaunchError("this is not a Slurm job: submit the script with sbatch")
     others = [address_of(host.name) for host in found.hosts if not is_local(host.name)]
     address = address_towards(others[0]) if others else "127.0.0.1"
     slots = slots_of(found.hosts)

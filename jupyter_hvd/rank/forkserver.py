@@ -168,7 +168,7 @@ def bear_name(job: str) -> None:
     find.restype = ctypes.c_void_p
     name = job.encode()
     if len(os.environ[JOB_VARIABLE].encode()) != len(name):
-        raise ValueError(f"{job} is no job's name")
+        raise ValueError(f"{job} is not the name of a job")
     ctypes.memmove(find(JOB_VARIABLE.encode()), name, len(name))
 
 

@@ -114,7 +114,7 @@ def require_all_ranks(size: int) -> None:
     if os.environ.get("HOROVOD_CONTROLLER") == "mpi" and str(size) != started:
         raise RuntimeError(
             f"mpirun has started {started} ranks, of which Horovod sees {size}: it was built with another MPI; "
-            "`jupyter hvd install --mpi` builds it anew"
+            "`jupyter hvd install --mpi` rebuilds it"
         )
 
 

@@ -284,5 +284,5 @@ class _Unpickler(pickle.Unpickler):
         path, has_weights = known
         value = path.follow(self._namespace)
         if value is None or (keras_kind(value) == "weights") != has_weights:
-            raise LookupError(f"there is no such thing as the ranks' `{path}`")
+            raise LookupError(f"the ranks have no `{path}`")
         return value

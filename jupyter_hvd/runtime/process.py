@@ -61,12 +61,12 @@ def _check_keras() -> None:
     used = tf.keras.Model.__module__.partition(".")[0]
     if used == "keras" and "tf_keras" in sys.modules:
         raise RuntimeError(
-            "two Kerases are loaded, tf_keras and, as tf.keras, Keras 3; models of one cannot train with "
+            "two versions of Keras are loaded, tf_keras and, as tf.keras, Keras 3; models of one cannot train with "
             "the other: set TF_USE_LEGACY_KERAS=1, which makes tf.keras that of tf_keras"
         )
     if used == "tf_keras" and "keras" in sys.modules:
         raise RuntimeError(
-            "two Kerases are loaded, Keras 3 as keras and, as tf.keras, tf_keras; models of one cannot train "
+            "two versions of Keras are loaded, Keras 3 as keras and, as tf.keras, tf_keras; models of one cannot train "
             "with the other: import keras from tensorflow, or unset TF_USE_LEGACY_KERAS"
         )
 

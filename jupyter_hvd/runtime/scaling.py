@@ -125,7 +125,7 @@ def _install(kind: type) -> None:
     name = next((p for p in packages if p in ("keras", "tf_keras")), None)
     if name is None:
         raise TypeError(
-            f"jupyter_hvd: {kind.__name__} is no optimizer of Keras: multiply its rate by hvd.size()"
+            f"jupyter_hvd: {kind.__name__} is not a Keras optimizer: multiply its rate by hvd.size()"
         )
     if name not in _installed:
         from .sharing import keras_versions

@@ -240,14 +240,14 @@ class Session:
     def _report(self, plan: CellPlan, screen: CellOutput) -> None:
         """Show what the conversion has to say."""
         if plan.program.uses_horovod:
-            screen.say("this uses Horovod by itself, and runs as it is written")
+            screen.say("this cell calls Horovod itself, so it runs unconverted")
             return
         for line in plan.program.diagnostics:
             screen.say(line)
         for number in plan.outdated:
             screen.say(
-                f"In[{number}] ran on the ranks before this training was in sight, and is converted otherwise with it: it stays "
-                "as it ran, and is not scaled. Run it again, and then this cell; what it makes is trained anew then"
+                f"In[{number}] ran on the ranks before this training was known, so its data are not scaled. "
+                "Run it again and then this cell; the training then starts over"
             )
 
     def _announce(self, plan: CellPlan, screen: CellOutput, verb: str) -> None:
@@ -420,7 +420,7 @@ class Session:
         self._compare(run, program, screen)
         if run.trained and not program.trains and self.ranks.batch == "per-rank":
             screen.say(
-                "what trains here stands in no cell: its batches and its learning rate are those of one process"
+                "the code that trains here is in no cell, so its batches and learning rate are not scaled"
             )
         self._state = self._state.after([plan.number], program, run.trained)
         self._take_objects(run.replies[0], plan, screen)
@@ -627,8 +627,8 @@ class Session:
             del self._parted[name]
             return False
         screen.say(
-            f"`{name}` on the ranks is not that of the notebook since In[{since}]: what it leads to neither comes nor goes. "
-            "Make it anew in an ordinary cell"
+            f"`{name}` on the ranks differs from the notebook's since In[{since}], so its contents are not copied. "
+            "Re-create it in an ordinary cell"
         )
         return True
 
@@ -780,7 +780,7 @@ class Session:
         if goes_on and (usable or (run.usable and self.ranks.rejoin())):
             found = self._make_alike(plan)
             if found is not None:
-                how = "are usable" if usable else "live on, and Horovod is started anew in them"
+                how = "are usable" if usable else "live on, and Horovod is restarted in them"
                 return [f"The ranks {how}: what is on them is kept.", *found]
         rescued = self._rescue(run)
         self.renew()
@@ -855,7 +855,7 @@ class Session:
         lines = ["The next training begins with rank 0's weights on all of them."] * bool(weights)
         if left:
             lines.append(
-                f"They may have come to different places in {quoted(left)}: `%hvd restart` lets them begin alike, with the "
+                f"They may have stopped at different points in {quoted(left)}: `%hvd restart` starts all of them with the "
                 "notebook's weights."
             )
         return lines
@@ -1001,7 +1001,9 @@ class Session:
         """
         ranks = self.require()
         if ranks.size == 1:
-            raise DistributeError("one rank alone averages with nobody; `%hvd start -n 2`")
+            raise DistributeError(
+                "one rank has no other rank to average with; run `%hvd start -n 2`"
+            )
         run = ranks.run(rank_network.allreduce_times)
         self._judge(run, CellOutput(self.shell), None)
         return fitted(ranks.size, run.replies[0])

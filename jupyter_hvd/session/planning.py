@@ -148,9 +148,9 @@ def plan_cell(
         needed = with_again(kept)
     for cell, name in needed.lost:
         raise DistributeError(
-            f"In[{cell}] has to run on the ranks, and would not give what it gave: it begins from `{name}`, which has been "
-            "changed since, in the notebook too, and no cell can make it anew. Run the cells again that make it, or let a "
-            "changed value have a name of its own."
+            f"In[{cell}] must run again on the ranks and would give another result: it starts from `{name}`, which "
+            "has changed since. Run the cells again that create it, or give the changed value "
+            "a name of its own."
         )
     return CellPlan(number, needed, program, watch, outdated)
 

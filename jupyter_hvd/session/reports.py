@@ -54,7 +54,9 @@ def failure_of(run: Run, cells: Cells, timeout: float | None = None) -> Failure 
             )
             return headed("Deadlock", message, *([UPDATES] if run.trained else []), *stuck(run))
         case "unanswered":
-            message = f"no answer came from {ranks_text(run.stuck)}: the request or the answer was lost on its way"
+            message = (
+                f"no answer came from {ranks_text(run.stuck)}: the request or the answer was lost"
+            )
             return headed("AnswerLost", message)
     if not errors:
         return None

@@ -188,7 +188,7 @@ def _paths_in(path: ParameterPath, layout: Layout) -> Iterator[ParameterPath]:
 
 
 def _array_outside(path: ParameterPath, outside: Mapping[str, Reference]) -> str | None:
-    """The parameter that an array of a container is which is no tensor."""
+    """The parameter that an array of a container is which is not a tensor."""
     return next((name for name, known in _arrays(path.root, outside) if known == path), None)
 
 

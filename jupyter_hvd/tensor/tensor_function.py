@@ -164,7 +164,7 @@ class TensorFunction(CalledFunction):
         if format == "dense":
             return dense
         if _path(wrt).keys:
-            message = f"a sparse Jacobian is by a whole parameter, and `{wrt}` is a part of one"
+            message = f"a sparse Jacobian is by a full parameter, and `{wrt}` is a part of one"
             raise TensorError(message, 'make it dense: `format="dense"`')
         made_by = of, kind, names, {"format": format}
         return SparseJacobian(name, self, wrt, format, dense, made_by, symmetric)
@@ -399,7 +399,7 @@ def _derivative_of(
 def _check_checkpoint(checkpoint: object) -> None:
     if not isinstance(checkpoint, bool) and checkpoint != "blocks":
         message = f"`checkpoint={checkpoint!r}` says nothing"
-        advice = 'it is False, True, which keeps what loops carry, or "blocks", which keeps that of one turn in √T'
+        advice = 'it is False, True, which stores what loops carry, or "blocks", which stores that of one iteration in √T'
         raise TensorError(message, advice)
 
 

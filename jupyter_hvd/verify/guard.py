@@ -20,7 +20,7 @@ from .workspace import is_left_out
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 REFUSAL = (
     "verify works on a copy of the files beside the program and leaves the files themselves alone;"
-    " write below the working folder, not by a full path"
+    " write below the working folder, by a relative path"
 )
 
 

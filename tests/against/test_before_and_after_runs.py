@@ -29,7 +29,7 @@ def test_right_programs_are_usable(path: Path) -> None:
     [
         ("", "it is empty"),
         (" \n\n", "it is empty"),
-        ("x = 1\ndef f(:\n", "it is no Python: line 2"),
+        ("x = 1\ndef f(:\n", "it is not valid Python: line 2"),
     ],
 )
 def test_what_is_no_python(text: str, said: str) -> None:

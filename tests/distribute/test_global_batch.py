@@ -86,6 +86,6 @@ def test_a_cell_does_what_it_does_in_the_kernel(open_notebook: Callable[..., Not
         "        return x - tf.reduce_mean(x, 0)\ncentre = Centre()\ncentre(x)\nprint(float(tf.norm(centre(x))))"
     )
     assert "`Centre`" in whole.text
-    assert re.search(r"\(In\[\d+\], line 7\) runs whole", whole.text)
+    assert re.search(r"\(In\[\d+\], line 7\) runs unsharded", whole.text)
     again = shared.good("%%distribute --batch per-rank\nprint(1)")
     assert "2 ranks are stopped" in again.text

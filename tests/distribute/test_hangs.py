@@ -56,7 +56,7 @@ KINDS: dict[str, tuple[str, str, str, str]] = {
         'if hvd.rank() == 0:\n    hvd.allreduce(one)\nelse:\n    hvd.allgather_object("x", name="objects")\n',
         r"^0 .*line 7 +waits in allreduce of a tensor of shape \(1,\)",
         r"^1 .*line 9 +waits in allgather_object of objects",
-        "all ranks must come to the same ones, in the same order.",
+        "All ranks must call the same collective operations in the same order.",
     ),
     "a rank waits for a file": (
         'file = open("FOLDER/locked", "w")\nif hvd.rank() == 1:\n    hvd.allreduce(one, name="first")\n'
@@ -242,7 +242,7 @@ def test_a_rank_that_has_finished() -> None:
     said = report(stall, locate, {0: "a", 1: "b"})
     assert said[0] == "no progress for 12 s:"
     assert said[3].split() == ["1", "b", "has", "finished"]
-    assert "Rank 1 has come to its end: it will not take part any more." in said
+    assert "Rank 1 has finished, so it takes part in no further operation." in said
     assert is_hang(stall)
 
 

@@ -134,8 +134,8 @@ def test_what_differs(two: Record, aspect: str, words: str) -> None:
 def test_what_there_was_no_room_for_is_said() -> None:
     one = replace(changed(training(), 9, measures=np.zeros(0)), unheld=3)
     observed = {c.aspect: c.observed for c in compare(one, one)}
-    assert observed[UPDATES] == "18 tensors; later ones are not observed, for want of room"
-    assert observed[WEIGHTS] == "1 variable; 3 more are not observed, for want of room"
+    assert observed[UPDATES] == "18 tensors; later ones are not observed, for lack of memory"
+    assert observed[WEIGHTS] == "1 variable; 3 more are not observed, for lack of memory"
 
 
 def test_the_first_difference_is_that_of_the_first_step() -> None:

@@ -159,5 +159,5 @@ def test_the_cards_of_the_function_are_left_alone():
 
 def test_there_is_no_such_advice():
     adviser, _ = inspected(scaled, ("x",), 2.0, VECTOR)
-    with pytest.raises(TensorError, match="no such advice"):
+    with pytest.raises(TensorError, match="no longer applies"):
         accept(adviser, 99, adviser.subject.start, plain_source)

@@ -164,7 +164,9 @@ def test_times_over_a_size_are_cancelled(by_name, shell):
     front.until(lambda m: m.get("progress", "none") is None)
     assert front.panel.report().times == ()
     front.ask(do="sweep", size="no size")
-    front.until(lambda m: "is no size to choose" in m.get("report", {}).get("error", ""))
+    front.until(
+        lambda m: "is not a size that can be chosen" in m.get("report", {}).get("error", "")
+    )
 
 
 def test_growth_is_that_of_what_exceeds_a_call() -> None:
@@ -475,8 +477,8 @@ def test_what_is_asked_about_what_is_not_there(shell):
     [
         ("", "required"),
         ("missing", "missing"),
-        ("len", "is no tensor function"),
-        ("f(", "no function and no call"),
+        ("len", "is not a tensor function"),
+        ("f(", "neither a function nor a call"),
         ("f --wrt y", "no parameter `y`"),
     ],
 )

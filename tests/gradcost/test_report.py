@@ -152,7 +152,7 @@ def test_a_function_without_types_says_what_to_do():
 
     with pytest.raises(TensorError):
         subject(untyped)
-    with pytest.raises(TensorError, match="no tensor function"):
+    with pytest.raises(TensorError, match="not a tensor function"):
         subject(len)
 
 

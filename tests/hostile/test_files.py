@@ -42,11 +42,11 @@ def test_a_fifo_and_a_device_are_left_alone(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     (tmp_path / "zero.py").symlink_to("/dev/zero")
     for path in (pipe, tmp_path / "zero.py", Path("/dev/null")):
-        with pytest.raises(UnusableInputError, match="no ordinary file"):
+        with pytest.raises(UnusableInputError, match="not a regular file"):
             write_atomically(path, b"x")
         assert not stat.S_ISREG(path.stat().st_mode)
     for path in (pipe, tmp_path / "zero.py"):
-        with pytest.raises(UnusableInputError, match="no ordinary file"):
+        with pytest.raises(UnusableInputError, match="not a regular file"):
             load(path)
 
 

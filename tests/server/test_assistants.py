@@ -163,7 +163,7 @@ def test_certify_runs_the_file_after_confirmation(ask: Ask) -> None:
     assert "did not agree" in ask("certify", request, agrees=False)["answer"]
     missing = ask("certify", {**request, "function": "energi"})
     assert "it has energy" in missing["answer"]
-    assert "no name" in ask("certify", {**request, "by": ["--help"]})["answer"]
+    assert "is not the name" in ask("certify", {**request, "by": ["--help"]})["answer"]
     certified = ask("certify", request)
     assert not certified["failed"], certified
     assert "energy.py" in certified["questions"][0]

@@ -132,7 +132,9 @@ def test_an_entry_that_is_changed_in_place_is_refused():
             y.append(h * 2)
         return sum(np.sum(v) for v in y)
 
-    with pytest.raises(TensorError, match=r"`y` holds `y\[-1\]` itself, which each turn changes"):
+    with pytest.raises(
+        TensorError, match=r"`y` holds `y\[-1\]` itself, which each iteration changes"
+    ):
         tensor(f)(np.ones(4))
 
 

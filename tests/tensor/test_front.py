@@ -283,7 +283,7 @@ def test_a_set_holds_integers(held, words):
     def over(R, x):
         return sum(x[i] * x[j] for i in range(3) for j in range(3) if (i, j) in R)
 
-    with pytest.raises(TensorError, match=rf"`R` has .*{words}.* is no index"):
+    with pytest.raises(TensorError, match=rf"`R` has .*{words}.* is not an index"):
         over(held, X)
 
 

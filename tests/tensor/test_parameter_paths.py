@@ -137,5 +137,5 @@ def test_errors_name_the_parts_that_there_are():
         F.grad("x.w")(MODEL, X)
     with pytest.raises(TensorError, match=r"no parameter `mode\.layers`"):
         F.grad("mode.layers")
-    with pytest.raises(TensorError, match="whole parameter"):
+    with pytest.raises(TensorError, match="full parameter"):
         F.jacobian("model.layers[0].b")

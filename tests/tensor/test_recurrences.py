@@ -683,7 +683,7 @@ REFUSED = [
     ),
     (
         "for t in range(len(x)):\n        h = «h * x[t]»\n    return h",
-        "turn before",
+        "previous iteration",
         "before the loop",
     ),
     (

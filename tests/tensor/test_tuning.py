@@ -167,7 +167,7 @@ def test_what_is_no_choice_on_disk_is_left_alone(tmp_path, content):
 def test_a_disk_that_takes_nothing_is_told_once(tmp_path):
     (tmp_path / "kernels").write_text("a file")
     x = jnp.ones(16)
-    with pytest.warns(UserWarning, match="in this process alone"):
+    with pytest.warns(UserWarning, match="in this process only"):
         blur.tune(x, repeats=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -188,7 +188,7 @@ def test_what_differs_or_fails_is_not_chosen(monkeypatch):
     monkeypatch.setattr(tuning, "_compiled", broken)
     found = blur.grad("x").tune(jnp.linspace(0.0, 1.0, 300_000), repeats=1)
     assert found.chosen == MODEL
-    assert "its results are others" in str(found)
+    assert "its results differ" in str(found)
     assert "no memory" in str(found)
 
 
@@ -403,7 +403,7 @@ def where_defined(x):
     ("function", "argument", "why"),
     [
         (slow_loop, jnp.ones(200), "more than 64 turns"),
-        (where_defined, jnp.ones(64), "what nobody reads"),
+        (where_defined, jnp.ones(64), "never read"),
         (blur.hessian("x"), jnp.ones(64), "no such derivative"),
     ],
 )

@@ -66,8 +66,8 @@ class ShareProgram(Rule):
         if place is None:
             yield Problem(
                 context.module.tree,
-                "every statement stands in a line of IPython's own syntax, so sharing cannot be started",
-                "import tensorflow in a line of its own",
+                "every statement is on a line of IPython syntax, so sharing cannot be started",
+                "import tensorflow on a line of its own",
             )
             return
         yield self._start(context, place)

@@ -85,9 +85,9 @@ def words_of_difference(site: str) -> str:
         site: the line; "" for that which runs now.
     """
     return (
-        f"{DIFFERENT} at {site or call_site()}. Every rank must read the same batches: seed what draws or "
-        "shuffles them, and sort what comes in the order of a file system or of threads; or let rank 0 read them, by "
-        "--data rank0 for datasets and arrays, by jhvd.rank_zero(value) for what else differs."
+        f"{DIFFERENT} at {site or call_site()}. Every rank must read the same batches: give one seed to all that draws or "
+        "shuffles them, and sort lists of files; or let rank 0 read them, by "
+        "--data rank0 for datasets and arrays, by jhvd.rank_zero(value) for other values."
     )
 
 

@@ -289,7 +289,9 @@ class Keras2(Keras):
             if region is None:
                 return calculate(layer, x, axes, keep_dims, mask=mask)
             if layer.virtual_batch_size is not None:
-                region.refuse("batch normalisation with virtual_batch_size goes by the whole batch")
+                region.refuse(
+                    "batch normalisation with virtual_batch_size depends on the full batch"
+                )
             mean, variance = batch_norm.moments(x, region, list(axes), mask)
             if keep_dims:
                 kept = [1 if d in axes else x.shape[d] for d in range(len(x.shape))]
@@ -453,8 +455,8 @@ def require(name: str, version: str) -> None:
         return
     tested = ", ".join(f"{kind} {v} with TensorFlow {t}" for t, kind, v in TESTED)
     raise UntestedVersionError(
-        f"jupyter_hvd: --batch global was not tested with {name} {version} on TensorFlow {tf.__version__}, and stops before "
-        f"it could compute something else. Tested: {tested}. Install one of these, or leave --batch global out."
+        f"jupyter_hvd: --batch global was not tested with {name} {version} on TensorFlow {tf.__version__}, so "
+        f"nothing runs. Install one of {tested}, or leave --batch global out."
     )
 
 

@@ -136,7 +136,7 @@ def share_other_keras() -> None:
         install_keras(module)
     except keras_versions.UntestedVersionError:
         tell(
-            f"the layers of {other} {module.__version__} run whole on every rank, with the same result and no gain: "
+            f"the layers of {other} {module.__version__} run unsharded on every rank, with the same result and no speedup: "
             "sharing was not tested with it."
         )
 

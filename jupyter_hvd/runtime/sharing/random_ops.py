@@ -147,7 +147,7 @@ def refuse(draw: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     @functools.wraps(draw)
     def drawn(*args: Any, **options: Any) -> Any:
-        sharing.refuse(f"it draws numbers by {name}, which go by the whole batch")
+        sharing.refuse(f"it draws numbers by {name}, and they depend on the full batch")
         return draw(*args, **options)
 
     return drawn

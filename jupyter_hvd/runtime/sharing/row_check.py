@@ -286,7 +286,7 @@ def placeholder_like(tensor: Any, keras: Any) -> Any:
 def words(error: Exception) -> str:
     if isinstance(error, NotByRowsError):
         return str(error)
-    return f"own rows alone cannot be computed ({first_line(error)})"
+    return f"a rank's rows cannot be computed without the others ({first_line(error)})"
 
 
 def first_line(error: Exception) -> str:
@@ -432,9 +432,9 @@ def projected(y: Any) -> Any:
 
 WORDS = {
     "outputs": "its outputs depend on more than their own rows",
-    "losses": "the losses that it adds depend on the whole batch",
+    "losses": "the losses that it adds depend on the full batch",
     "gradients": "its gradients depend on more than their own rows",
-    "states": "the variables that it assigns depend on the whole batch",
+    "states": "the variables that it assigns depend on the full batch",
     "attributes": "it keeps tensors of a call in its attributes",
 }
 

@@ -139,7 +139,7 @@ def real_parameters(of: Differentiable, wrt: tuple[str, ...]) -> tuple[tuple[str
     for x in wrt:
         type_ = types.get(x)
         if not isinstance(type_, Real | Array | Product):
-            message = f"`{x}` is no real parameter, so nothing differentiates by it"
+            message = f"`{x}` is not a real parameter, so there is no derivative by it"
             raise TensorError(message, "pass floats")
         made.append((x, type_))
     return tuple(made)

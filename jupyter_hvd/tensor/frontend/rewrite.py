@@ -45,17 +45,17 @@ MARK = "#@"  # before the number of the source line that a rewritten statement e
 LONG = 32  # operands of one sum or product above which it is built as a balanced tree
 
 _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
-    cst.With: ("a `with` statement is no expression", "move it to the caller"),
-    cst.Try: ("a `try` statement is no expression", "move it to the caller"),
+    cst.With: ("a `with` statement is not an expression", "move it to the caller"),
+    cst.Try: ("a `try` statement is not an expression", "move it to the caller"),
     cst.Del: ("`del` is a mutation", "let the name go out of use"),
     cst.Global: ("`global` is a mutation", "return the value"),
     cst.Nonlocal: ("`nonlocal` is a mutation", "return the value"),
-    cst.ClassDef: ("a class is no tensor", "return a tuple"),
+    cst.ClassDef: ("a class is not a tensor", "return a tuple"),
     cst.NamedExpr: ("`:=` inside an expression", "assign it in a statement of its own"),
-    cst.SetComp: ("a set is no tensor", "use arrays, indexed by `range`"),
+    cst.SetComp: ("a set is not a tensor", "use arrays, indexed by `range`"),
     cst.Yield: ("a generator function has no size", "return an array: `[… for i in range(n)]`"),
     cst.Await: ("`await` inside a tensor function", "await in the caller and pass the array"),
-    cst.FormattedString: ("a string is no tensor", "take it out"),
+    cst.FormattedString: ("a string is not a tensor", "take it out"),
 }
 
 
@@ -69,7 +69,7 @@ AT_MOST = re.compile(r"# at most (\w+)\b")
 
 #: What changes a list, and what to write instead.
 _IN_PLACE = {
-    "insert": "append, and turn the whole round afterwards: `y[::-1]`",
+    "insert": "append, and reverse the list afterwards: `y[::-1]`",
     "pop": "read the entry, `y[-1]`, and go on with the rest, `y = y[:-1]`",
     "at": "write `np.bincount(k, x, n)`, or a loop: `for e in range(len(k)): y[k[e]] += x[e]`",
     "fill": "write `y = np.full(n, 0.5)`",
@@ -410,7 +410,7 @@ class _Rewriter(cst.CSTTransformer):
             case cst.Yield():
                 raise self.refuse(
                     node,
-                    "a tensor function is no generator",
+                    "a tensor function is not a generator",
                     "return an array, or a list, of all values",
                 )
             case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))) if name in _IN_PLACE:

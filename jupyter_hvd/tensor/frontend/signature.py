@@ -96,7 +96,7 @@ def observed(name: str, value: Any) -> tuple[ParameterType, Layout]:
         parts = [observed(f"{name}_{k}", part) for k, part in enumerate(value)]
         if any(not isinstance(t, Real | Array | Product) for t, _ in parts):
             raise TensorError(
-                f"`{name}` has a part that is no array of floats",
+                f"`{name}` has a part that is not an array of floats",
                 "pass relations, index arrays and integers as parameters of their own",
             )
         types = [cast("Type", t) for t, _ in parts]
@@ -154,7 +154,7 @@ def _arity(name: str, tuples: Collection[Any]) -> int:
     for kind in {*map(type, chain.from_iterable(tuples))}:
         if not issubclass(kind, int | np.integer):
             one = next(t for t in tuples if kind in map(type, t))
-            message = f"`{name}` has {one!r}, of which {kind.__name__} is no index"
+            message = f"`{name}` has {one!r}, of which {kind.__name__} is not an index"
             raise TensorError(message, "indices are integers, from 0 on")
     return arities.pop() if arities else 2
 
@@ -215,7 +215,7 @@ def _kind_and_shape(name: str, value: Any) -> tuple[str, tuple[int, ...]]:
     if not hasattr(value, "dtype"):
         if value is None or isinstance(value, str | bytes | dict):
             raise TensorError(
-                f"`{name}` is {value!r}, which is no tensor", "pass numbers or arrays"
+                f"`{name}` is {value!r}, which is not a tensor", "pass numbers or arrays"
             )
         try:
             value = np.asarray(value)

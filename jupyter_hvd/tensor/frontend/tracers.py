@@ -209,7 +209,7 @@ class Index:
         self.sought = sought
 
     def __bool__(self) -> bool:
-        raise self.tracer.error("an integer is no condition", "compare it: `i == 0`")
+        raise self.tracer.error("an integer is not a condition", "compare it: `i == 0`")
 
     def __index__(self) -> int:
         raise self.tracer.error(

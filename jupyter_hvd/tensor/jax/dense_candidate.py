@@ -93,12 +93,12 @@ class Plain:
     def reason(self) -> str:
         """Why it is no way to compute a kernel; nothing where it is one."""
         if any(isinstance(t, TupleSet) for _, t in self.primal.function.parameter_type):
-            return "a set of tuples is no dense array"
+            return "a set of tuples is not a dense array"
         if self.unrolled > TURNS:
             return f"it would write more than {TURNS} turns of a loop out"
         program = at_sizes(self.primal.ssa, self.sizes)
         if any(s not in program.statements for s in restrict(program).statements):
-            return "it would compute what nobody reads"
+            return "it would compute values that are never read"
         return ""
 
     @cached_property

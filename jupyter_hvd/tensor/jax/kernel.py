@@ -319,7 +319,7 @@ class Kernel:
         if self.plain is None:
             raise TensorError("JAX has no such derivative")
         if any(isinstance(value, Tuples | dict) for value in arrays):
-            raise TensorError("a relation that comes by its tuples is no dense array")
+            raise TensorError("a relation that is given by its tuples is not a dense array")
         key = plan.counts, plan.dtype
         if key not in self.fitting:
             try:

@@ -42,7 +42,7 @@ def remember(digest: str, choices: Choices) -> None:
     except (OSError, UnusableInputError) as error:
         if not _told:
             _told = True
-            message = f"what is measured is remembered in this process alone: {error}"
+            message = f"measurements are stored in this process only: {error}"
             warnings.warn(message, stacklevel=2)
 
 

@@ -111,7 +111,7 @@ def tune(
         else:
             expected = result if expected is None else expected
             if not _alike(result, expected):
-                reasons[choices] = "its results are others"
+                reasons[choices] = "its results differ"
             elif seconds < math.inf:
                 run = partial(compiled[choices], *operands)
                 once[choices] = sample(run)

@@ -347,7 +347,7 @@ class Iterate(Term):
             if type_ != array(dimensions(type_)):
                 raise TypeError(f"a loop carries arrays of reals, not {type_}")
         if self.body.type != to_pairs(types, Product):
-            raise TypeError(f"a turn makes {self.body.type} of {to_pairs(types, Product)}")
+            raise TypeError(f"an iteration makes {self.body.type} of {to_pairs(types, Product)}")
         histories: list[Type] = [Array(self.size + 1, type_) for type_ in types]
         _typed(self, to_pairs(histories, Product))
 

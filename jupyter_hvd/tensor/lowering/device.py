@@ -150,7 +150,7 @@ def _measured_profiles() -> Iterator[Device]:
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             reason = f"lacks {error}" if isinstance(error, KeyError) else error
             warnings.warn(
-                f"{file} is ignored: {reason}; `jupyter hvd device-profile` measures anew",
+                f"{file} is ignored: {reason}; `jupyter hvd device-profile` measures it again",
                 stacklevel=2,
             )
 

@@ -37,7 +37,7 @@ def cross(a: Array, b: Array):
 @numpy.kron
 def kron(a: Array, b: Array):
     if a.ndim != b.ndim:
-        raise ValueError("takes two arrays of as many dimensions here")
+        raise ValueError("takes two arrays with the same number of dimensions")
     left, right = "abcdefgh"[: a.ndim], "pqrstuvw"[: b.ndim]
     mixed = "".join(x + y for x, y in zip(left, right, strict=True))
     shape = [int(m) * int(n) for m, n in zip(a.shape, b.shape, strict=True)]

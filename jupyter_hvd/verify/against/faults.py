@@ -292,7 +292,7 @@ def check_weights_before(moment: Moment) -> Fault | bool:
     amount = f"{np.abs(theirs - own)[place].max():.2g}"
     name = moment.ranks[0].names[place]
     if moment.number == 1:
-        detail = f"`{name}` differs by {amount} from that of one process: seed both programs alike"
+        detail = f"`{name}` differs by {amount} from that of one process: give both programs the same seed"
         return moment.fault("other initial weights", BEFORE, detail, place=place)
     detail = f"`{name}` has changed by {amount} since the update before"
     return moment.fault("weights changed between steps", BEFORE, detail, place=place)

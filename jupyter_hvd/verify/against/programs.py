@@ -43,7 +43,7 @@ def require_python(path: Path, document: Document) -> None:
         if fault is not None:
             line, _, message = fault
             place = f"line {line}" if cell is None else f"cell {cell}, line {line}"
-            raise UnusableInputError(f"{path}: it is no Python: {place}: {message}")
+            raise UnusableInputError(f"{path}: it is not valid Python: {place}: {message}")
 
 
 def require_processes(path: Path, document: Document) -> None:

@@ -164,7 +164,7 @@ def compare_steps(one: Record, two: Record, tolerance: float) -> tuple[Compariso
             found[STEPS][key] = Difference(key, detail, one.steps, site.line)
     tensors = number_of(measured, "tensor", "tensors")
     if tensors and any(one.sites[e.site].names and not len(e.measures) for e in one.events[-1:]):
-        tensors += "; later ones are not observed, for want of room"
+        tensors += "; later ones are not observed, for lack of memory"
     return (
         compare_counts(one, two, found[STEPS].values()),
         *(
@@ -358,7 +358,7 @@ def compare_weights(one: Record, two: Record, tolerance: float) -> Comparison:
             found.append(Difference(f"{key}", f"`{variable.name}` {apart}"))
     observed = number_of(count, "variable", "variables")
     if one.unheld and observed:
-        observed += f"; {one.unheld} more are not observed, for want of room"
+        observed += f"; {one.unheld} more are not observed, for lack of memory"
     return Comparison(WEIGHTS, observed, count, tuple(found))
 
 

@@ -225,9 +225,13 @@ def check_epochs(original: Record, scaled: Record, size: int) -> list[Check]:
         if factors <= {float(size), 1 / size}:
             lines = "; ".join(dict.fromkeys(fit.line for fit in scaled.fits))
             words = factor_in_words(factors.pop(), size)
-            return [Check(name, "fail", f"{said}, {words}: epochs are no steps: {lines}")]
+            return [Check(name, "fail", f"{said}, {words}: epochs are not steps: {lines}")]
     return [
-        Check(name, "unknown", f"{said}: another exit, as it may be where that goes by the loss")
+        Check(
+            name,
+            "unknown",
+            f"{said}: another early exit; this can happen where the loss decides it",
+        )
     ]
 
 
@@ -251,7 +255,11 @@ def check_evaluations(original: Record, scaled: Record, size: int) -> list[Check
         wrong = f"{said}, {words}: a period or a patience is not counted in its unit"
         return [Check(name, "fail", wrong)]
     return [
-        Check(name, "unknown", f"{said}: another exit, as it may be where that goes by the loss")
+        Check(
+            name,
+            "unknown",
+            f"{said}: another early exit; this can happen where the loss decides it",
+        )
     ]
 
 

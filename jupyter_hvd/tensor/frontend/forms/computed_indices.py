@@ -165,7 +165,7 @@ def take_along_axis(t: Any, arr: Any, indices: Any, axis: Any = -1) -> Any:
     own = indices.dims if data else t.dims(t.whole(indices))
     if len(own) != len(dims) or (not data and t.numbers_of(indices) != "int"):
         raise t.error(
-            "`take_along_axis` takes an index array of as many dimensions",
+            "`take_along_axis` takes an index array with the same number of dimensions",
             "pass integers: `np.take_along_axis(x, labels[:, None], axis=1)`",
         )
     if not data:

@@ -30,7 +30,7 @@ def scan(
         found = t._structure(t.applied(f, carry, x if xs is not None else None))
         if not isinstance(found, tuple) or len(found) != 2:
             raise t.error(
-                "`scan`'s function returns what it carries and an output", "`return h, y`"
+                "the function of `scan` returns the carried value and an output", "`return h, y`"
             )
         after, y = found
         leaves: list[Any] = []

@@ -75,7 +75,7 @@ def _columns(t: Any, a: Any, b: Any) -> Any:
             t.build((*batch, *sizes, Affine.of(1)), lambda *at: t.read(b, at[-2]), b), "b"
         )
     if len(sizes) != len(batch) + 2:
-        raise t.error("these are not as many right-hand sides as there are systems")
+        raise t.error("the number of right-hand sides differs from the number of systems")
     for one, other in zip(batch, sizes, strict=False):
         t.same(one, other)
     return t.named(b, "b")
@@ -131,7 +131,7 @@ def lstsq(t: Any, a: Any, b: Any, rcond: Any = None) -> Any:
     q, r = _tall_qr(t, a)
     right = t.once(t.matmul(_transposed(t, q), _columns(t, a, b)), "b")
     x = _as_given(t, applied(t, SOLVE_UPPER, r, right), b)
-    return (x, *(t.barred("`lstsq` gives the solution alone here") for _ in range(3)))
+    return (x, *(t.barred("`lstsq` returns only the solution here") for _ in range(3)))
 
 
 def _tall_qr(t: Any, a: Any) -> tuple[Any, Any]:

@@ -217,7 +217,7 @@ def convolve(t: Any, a: Any, b: Any, mode: str = "full") -> Any:
         elif mode == "same":
             length, first = Affine.of(count_n), Affine.of((count_m - 1) // 2)
         else:
-            raise t.error(f"`{mode}` is no mode", "write 'full', 'valid' or 'same'")
+            raise t.error(f"`{mode}` is not a mode", "write 'full', 'valid' or 'same'")
 
     def entry(i: Affine) -> Any:
         at = i + first

@@ -252,7 +252,7 @@ def min_(
 def _beside_initial(t: Any, x: Any, axis: Any, initial: Any, where: Any, end: float) -> Any:
     """The entries where a condition holds, and `end` elsewhere; without an initial value there are entries."""
     if where is not None and where is not True and initial is None:
-        raise t.error("what this is where the condition nowhere holds", "say so: `initial=0`")
+        raise t.error("this has no value where the condition never holds", "say so: `initial=0`")
     x = t.whole(x)
     if initial is None:
         require_entries(t, x, axis)

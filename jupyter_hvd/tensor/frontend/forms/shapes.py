@@ -29,7 +29,7 @@ def transpose(t: Any, x: Any, *axes: Any) -> Any:
         axes = tuple(reversed(range(len(dims))))
     order = [a % len(dims) for a in axes]
     if sorted(order) != list(range(len(dims))):
-        raise t.error(f"{axes} is no order of {len(dims)} axes")
+        raise t.error(f"{axes} is not an order of {len(dims)} axes")
 
     def entry(*at: Affine) -> Any:
         return t.read(x, *(at[order.index(k)] for k in range(len(dims))))
@@ -83,7 +83,7 @@ def reshape(t: Any, x: Any, *shape: Any, order: str = "C") -> Any:
 
 def _by_columns(t: Any, order: str) -> bool:
     if order not in ("C", "F"):
-        raise t.error(f"order {order!r} goes by how NumPy has stored the array", "`C` or `F`")
+        raise t.error(f"order {order!r} depends on how NumPy stores the array", "`C` or `F`")
     return order == "F"
 
 

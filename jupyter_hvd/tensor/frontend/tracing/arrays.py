@@ -99,7 +99,7 @@ class Wholes(Packing):
     def dims(self, value: Value) -> tuple[Affine, ...]:
         """The sizes of an array's axes, none of a scalar; TensorError for an array of tuples."""
         if isinstance(_innermost(value), Product):
-            raise self.error(f"{kind(value)} is no array of numbers", "take its parts first")
+            raise self.error(f"{kind(value)} is not an array of numbers", "take its parts first")
         return dimensions(value.type)
 
     def is_array(self, value: Any) -> bool:

@@ -202,7 +202,7 @@ class Tracer(Selections):
             raise self.error(message, "leave the type out, or write `float`")
         name = str(getattr(dtype, "__name__", dtype))
         if name.startswith(("str", "object", "bytes", "datetime")):
-            raise self.error(f"`{name}` is no type of numbers", "leave it out")
+            raise self.error(f"`{name}` is not a type of numbers", "leave it out")
         if name.startswith("bool"):
             return as_truth(value if exact or numbers_of(value) == "bool" else self._nonzero(value))
         if name.startswith(("int", "uint")) and (exact or numbers_of(value)):
@@ -837,7 +837,7 @@ class Tracer(Selections):
         """The first item of an iteration, which has one, and an iteration over the others."""
         if over.fixed is not None:
             if not over.fixed:
-                raise self.error("this has no first entry", "give what it begins with")
+                raise self.error("this has no first entry", "give an initial value")
             rest = over.fixed[1:]
             return over.fixed[0], Iteration(Affine.of(len(rest)), self._nowhere, rest)
         self.looked("the first entry", "what this goes over", Affine.of(0), over.length)

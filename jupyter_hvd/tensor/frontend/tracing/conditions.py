@@ -274,7 +274,7 @@ class Conditions(Wholes):
                 return compare("=", a, b)
             case "!=":
                 return disj(compare("<", a, b), compare("<", b, a))
-        raise self.error(f"`{op}` is no comparison of indices", "use <, <=, ==, != or in")
+        raise self.error(f"`{op}` is not a comparison of indices", "use <, <=, ==, != or in")
 
     def condition(self, value: Any) -> Predicate:
         if isinstance(value, Index):
@@ -325,7 +325,7 @@ class Conditions(Wholes):
         """A comparison of data: an indicator, whose derivative is zero."""
         if op not in _INDICATORS:
             raise self.error(
-                f"`{op}` is no comparison of numbers", "use <, <=, ==, != and the like"
+                f"`{op}` is not a comparison of numbers", "use <, <=, ==, != and the like"
             )
         for side in (left, right):
             if not isinstance(side, Value | Index | int | float | Fraction):

@@ -152,7 +152,7 @@ class Loops(Integers):
         if over.taken is not None:
             raise self.error(
                 "entries that a condition chooses, beside others or in an order",
-                "loop over all, and choose in the turn: `if x[i] > 0: …`",
+                "loop over all, and choose in the iteration: `if x[i] > 0: …`",
             )
         return over
 
@@ -525,7 +525,8 @@ class Loops(Integers):
         pairs = [pair for pair in (body(*items) for items in turns) if pair is not None]
         if not turns or not all(isinstance(key, str | int) for key, _ in pairs):
             raise self.error(
-                "a dictionary of as many parts as data say", "use arrays, indexed by `range`"
+                "the data decide how many parts this dictionary has",
+                "use arrays, indexed by `range`",
             )
         return self._bind("part", dict(pairs))
 

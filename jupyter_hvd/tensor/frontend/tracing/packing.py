@@ -287,7 +287,7 @@ class Packing:
                 return Const(value), None
             case tuple():
                 if not value:
-                    raise self.error("an empty tuple is no value", "give it a part")
+                    raise self.error("an empty tuple is not a value", "give it a part")
                 parts = [self.pack(part) for part in value]
                 term = to_pairs([part for part, _ in parts], Pair)
                 layouts = tuple(layout for _, layout in parts)
@@ -300,7 +300,9 @@ class Packing:
             raise self.error(
                 "this array is not a parameter", "pass it as one, or write its entries out"
             )
-        raise self.error(f"a {type(value).__name__} is no tensor", "use numbers, arrays and tuples")
+        raise self.error(
+            f"a {type(value).__name__} is not a tensor", "use numbers, arrays and tuples"
+        )
 
     @property
     def not_a_number(self) -> Term:

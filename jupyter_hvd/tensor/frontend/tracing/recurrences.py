@@ -132,7 +132,7 @@ class Appended(Barred):
     ) -> None:
         super().__init__(
             f"`{name}` is a list that this loop appends to",
-            "carry what a turn reads by a name of its own",
+            "give the value that an iteration reads a name of its own",
         )
         self.name = name
         self.first = first
@@ -442,7 +442,9 @@ class Recurrences(Entries):
         term, layout = self.pack(_listed_like(one.layout, value))
         parts = parts_of(term)
         if [dimensions(part.type) for part in parts] != [own.next for own in one.lengths]:
-            raise self.error(f"`{one.name}` changes its size by another number in each turn")
+            raise self.error(
+                f"`{one.name}` changes its size by a different number in each iteration"
+            )
         padded = [
             self._padded(Value(self, part), own.next, own.longest)
             for part, own in zip(parts, one.lengths, strict=True)
@@ -469,7 +471,7 @@ class Recurrences(Entries):
         written = list_.first.written if list_.first is not None else None
         if not 1 <= back <= len(written or ()):
             raise self.error(
-                f"`{list_.name}` has too few entries before the loop for this one to be there in its first turn",
+                f"`{list_.name}` has too few entries before the loop for this one to exist in its first iteration",
                 f"begin with as many: `{list_.name} = [first, second]`",
             )
         assert written is not None
@@ -505,8 +507,8 @@ class Recurrences(Entries):
             shared = sum(x is value for x in left) > 1
             if shared or any(not mine.isdisjoint(arrays(self.memory.of(x))) for x in others):
                 raise self.error(
-                    f"`{one.name}` is changed in place in each turn, and is what another name has "
-                    "after it: from the second turn on both are one array",
+                    f"`{one.name}` is changed in place in each iteration and then assigned to "
+                    "another name: from the second iteration on both are one array",
                     f"take a copy: `{one.name}.copy()`",
                 )
             for list_ in lists:
@@ -514,7 +516,7 @@ class Recurrences(Entries):
                 held = (self.memory.of(x) for x in (*(first or ()), list_.value))
                 if not (mine | own).isdisjoint(arrays(frozenset[tuple[str, int]]().union(*held))):
                     raise self.error(
-                        f"`{list_.name}` holds `{one.name}` itself, which each turn changes in place, "
+                        f"`{list_.name}` holds `{one.name}` itself, which each iteration changes in place, "
                         "so that all its entries are one array",
                         f"append a copy: `{list_.name}.append({one.name}.copy())`",
                     )
@@ -537,7 +539,7 @@ class Recurrences(Entries):
         if not self._is_read(state, read):
             return None
         raise self.error(
-            f"`{state.name}` begins as {describe(state.start.type, self.spelt)}, and a turn makes it "
+            f"`{state.name}` begins as {describe(state.start.type, self.spelt)}, and an iteration makes it "
             f"{describe(term.type, self.spelt)}",
             "what a loop carries keeps its shape: begin with one, `h = np.zeros(n)`",
         )
@@ -645,8 +647,8 @@ class Recurrences(Entries):
             return one, self.pack(_listed_like(one.layout, value))[0]
         if isinstance(one, Appended) and (value is not one or one.value is None):
             raise self.error(
-                f"`{one.name}` is not appended to in every turn",
-                "append once a turn, to a list that begins empty: `y = []`",
+                f"`{one.name}` is not appended to in every iteration",
+                "append once per iteration, to a list that begins empty: `y = []`",
             )
         if not isinstance(value, Appended) or value.value is None:
             return None
@@ -744,7 +746,7 @@ def _listed_like(layout: Layout, value: Any) -> Any:
 
 
 def left_there(name: str) -> str:
-    return f"`{name}` has what the turn before has left there"
+    return f"`{name}` has the value that the previous iteration stored there"
 
 
 def parts_of(e: Term) -> tuple[Term, ...]:

@@ -180,7 +180,7 @@ class Selections(Statements):
             given.append(value)
         made = self.whole(function(*given))
         if len(self.dims(made)) < len(self.dims(first.mask)):
-            raise self.error("this is no function entry by entry", "keep every entry: `np.where`")
+            raise self.error("this function is not elementwise", "keep every entry: `np.where`")
         return self._chosen_with(first, made)
 
     def _chosen_with(self, value: Selected, array: Value) -> Selected:

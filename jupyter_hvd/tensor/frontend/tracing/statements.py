@@ -567,7 +567,7 @@ class Statements(Recurrences):
             if c.plain:
                 if c.changes:
                     raise self.error(
-                        f"this loop assigns to `{c.name}` anew and adds to it", "use two names"
+                        f"this loop assigns to `{c.name}` again and adds to it", "use two names"
                     )
                 results.append(gone(c.name))
                 continue
@@ -698,7 +698,7 @@ class Statements(Recurrences):
         for change in changes:
             if change.op != "append" or (change.axes and len(changes) > 1):
                 raise self.error(
-                    f"`{name}` is appended to in several loops of one turn, or changed otherwise, too",
+                    f"`{name}` is appended to in several loops of one iteration, or also changed otherwise",
                     "append to a list of its own in each, and join them: `a + b`",
                 )
         values = [Value(self, guarded(x.condition, x.term)) for x in changes]
@@ -762,12 +762,12 @@ class Statements(Recurrences):
         if change.op == "=":
             if len(c.changes) > 1 and not self._apart(c.changes, index, size):
                 raise self.in_order(
-                    f"`{c.name}` is assigned to at several places in one turn",
+                    f"`{c.name}` is assigned to several times in one iteration",
                     "write one assignment",
                 )
             if self._meets_later(change, change, index, size):
                 raise self.in_order(
-                    f"more than one turn may assign to one entry of `{c.name}`",
+                    f"several iterations may assign to one entry of `{c.name}`",
                     "index it by the loop's index: `y[i] = …`",
                 )
             at = tuple(a for a in at if index not in a.names)
@@ -862,7 +862,7 @@ class Statements(Recurrences):
         entries = value if isinstance(value, list) else getattr(value, "written", None)
         if entries is None:
             raise self.error(
-                f"`{target.name}` grows by a list in each turn that is not written out",
+                f"`{target.name}` grows in each iteration by a list that is not written out",
                 f"append its entries in a loop: `for e in a: {target.name}.append(e)`",
             )
         for entry in entries:
@@ -966,7 +966,7 @@ class Statements(Recurrences):
             raise self.error(f"`{name}` has no value yet", f"begin with `{name} = np.zeros(n)`")
         self._may_change(name, root)
         if op in ("&", "|", "^", "<<", ">>") and numbers_of(root) != "bool":
-            raise self.error(f"`{op}=` of entries that are no conditions", "write `y[i] = …`")
+            raise self.error(f"`{op}=` of entries that are not conditions", "write `y[i] = …`")
         if any(isinstance(place, Crossed) for place in places):
             return self._stored_crossed(k, op, name, target, places, value)
         if any(isinstance(place, Selected) for place in places):
@@ -1247,7 +1247,7 @@ class Statements(Recurrences):
                 continue
             if isinstance(place, Value | Data) or sought is not None:
                 raise self.in_order(
-                    f"more than one turn may assign to one entry of `{target.name}`",
+                    f"several iterations may assign to one entry of `{target.name}`",
                     "index it by the loop's index: `y[i] = …`",
                 )
             if isinstance(place, slice):

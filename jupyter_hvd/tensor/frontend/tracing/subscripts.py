@@ -673,7 +673,7 @@ class Subscripts(Places):
         (count,) = counts
         taken = [k for k in range(len(spelt)) if k not in slices]
         if taken[-1] - taken[0] + 1 != len(taken):
-            raise self.error("a list of indices apart from another index", "store row by row")
+            raise self.error("a list of indices, separated from another index", "store row by row")
         # The value's axis along the list: of the axes behind, each is one of the value.
         behind = sum(k > taken[0] for k in slices)
         dims = self.dims(value)
