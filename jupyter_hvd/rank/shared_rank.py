@@ -26,7 +26,8 @@ def explain(report: str) -> str:
         if "Mismatched" in report and "Horovod" in report:
             return "the ranks computed on data of different sizes: every rank must read the same batches"
         return report
-    text = report[report.index(MARK) + len(MARK) :]
+    # The last one is the error's own: from Python 3.13 on, a traceback shows the source of the whole message above it.
+    text = report[report.rindex(MARK) + len(MARK) :]
     end = min((place for end in ENDS if (place := text.find(end)) > 0), default=len(text))
     return text[:end].strip().strip("'\"")
 
