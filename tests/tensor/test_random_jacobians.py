@@ -28,6 +28,8 @@ def test_functions_of_two_arguments():
     "seed",
     [
         300686,  # has a condition with the same index on both sides
+        410520,  # reads the first entries of a longer value
+        413647,  # has a quantified index on both sides
         300857,  # reads a value at a place outside of it where its mask is false
     ],
 )

@@ -46,7 +46,7 @@ def _run(plan: Plan, dtype: Any, values: Sequence[Any], arrays: Sequence[Any]) -
     known = dict(enumerate(made))
     for group in groups(stages, first):
         run = functools.partial(_grouped, group, stages, first, known, dtype, values, arrays)
-        known[group.stages[-1]] = _computed_once(run, values) if group.is_gathered else run()
+        known[group.stages[-1]] = _computed_once(run, values) if group.once else run()
     return known[first + len(stages) - 1]
 
 

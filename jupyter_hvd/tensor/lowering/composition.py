@@ -229,10 +229,12 @@ def _needed(
 
 @dataclass(frozen=True)
 class Group:
-    """Stages by number, of which only the last is read elsewhere, and whether that is gathered."""
+    """Stages by number, of which only the last is read elsewhere, and whether that pays to compute once: it is gathered, and
+    more than numbers.
+    """
 
     stages: tuple[int, ...]
-    is_gathered: bool
+    once: bool
 
 
 def groups(plan: Sequence[Summed], first: int) -> Iterator[Group]:
@@ -245,6 +247,7 @@ def groups(plan: Sequence[Summed], first: int) -> Iterator[Group]:
         behind = [i for a in stage.addends if a.source in waiting for i in waiting.pop(a.source)]
         group = (*sorted(behind), k)
         if k == last or reads[k] != 1 or k in gathered:
-            yield Group(group, k in gathered)
+            computes = any(_gathers(a, a.source is not None) for a in stage.addends)
+            yield Group(group, computes and k in gathered)
         else:
             waiting[k] = group

@@ -185,6 +185,11 @@ class _Builder:
         if not part.sums and part.indices == pointwise(binders):
             columns = dict(zip(index_names(binders), of.columns[:inner], strict=True))
             kept = truth(part.mask, binders, columns, of.count, self.data)
+            for (index, _), here, there in zip(
+                binders, _extents(binders), of.shape[:inner], strict=True
+            ):
+                if here < there:  # only the first entries of the source are read
+                    kept = kept & (columns[index] < here)
             if kept.all():
                 like = of if of.shape[:inner] == _extents(binders) else None
                 return _Joined(of.count, columns, [*of.columns[inner:]], like=like)

@@ -72,6 +72,9 @@ class Points(ABC):
     def _multiple(self, index: str, extent: int, difference: Affine) -> Aligned:
         """Where `∃ index:extent. difference = 0`: at each point by a division, not by trying all."""
         k = difference.coefficient(index)
+        if k == 0:  # it stands on both sides
+            rest, axes = self.index(difference)
+            return (rest == 0) & (extent > 0), axes
         rest, axes = self.index((difference - Affine.of(index) * k) * (-1 if k > 0 else 1))
         k = abs(k)
         return (rest % k == 0) & (rest >= 0) & (rest < k * extent), axes
