@@ -521,7 +521,7 @@ class Loops(Integers):
     def dictionary(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
         """`{key: value for pattern in bounds}`, of keys that are written out."""
         self.at(k)
-        turns = self.constant_turns(pattern, bounds) or []
+        turns = self.constant_iterations(pattern, bounds) or []
         pairs = [pair for pair in (body(*items) for items in turns) if pair is not None]
         if not turns or not all(isinstance(key, str | int) for key, _ in pairs):
             raise self.error(
@@ -536,7 +536,7 @@ class Loops(Integers):
         """A loop as one over an index; where that is refused, and its count is a constant that is not
         large, or its items are written out, its turns one by one.
         """
-        if (turns := self.fixed_turns(loop.pattern, loop.bounds)) is not None:
+        if (turns := self.fixed_iterations(loop.pattern, loop.bounds)) is not None:
             return spelt_out(turns)
         before = self.so_far()
         try:
@@ -546,7 +546,7 @@ class Loops(Integers):
         self.at(loop.k)
         self.back_to(before)
         try:
-            turns = self.constant_turns(loop.pattern, loop.bounds)
+            turns = self.constant_iterations(loop.pattern, loop.bounds)
             if turns is not None:
                 return spelt_out(turns)
         except SizesMet as met:
@@ -556,16 +556,16 @@ class Loops(Integers):
             pass
         raise refused
 
-    def fixed_turns(self, pattern: Pattern, bounds: Any) -> list[tuple[Any, ...]] | None:
+    def fixed_iterations(self, pattern: Pattern, bounds: Any) -> list[tuple[Any, ...]] | None:
         """What a loop's names are in each of its turns, where its items are written out."""
         fixed = bounds.fixed if isinstance(bounds, Iteration) else None
         return None if fixed is None else [self.fitted(pattern, item) for item in fixed]
 
-    def constant_turns(self, pattern: Pattern, bounds: Any) -> list[tuple[Any, ...]] | None:
+    def constant_iterations(self, pattern: Pattern, bounds: Any) -> list[tuple[Any, ...]] | None:
         """What a loop's names are in each of its turns, where its items are written out, or a constant, or an integer that is a
         parameter, says how many there are, and that is not large.
         """
-        if (fixed := self.fixed_turns(pattern, bounds)) is not None:
+        if (fixed := self.fixed_iterations(pattern, bounds)) is not None:
             return fixed
         if isinstance(bounds, Iteration):
             if bounds.taken is not None:
@@ -667,7 +667,7 @@ class Loops(Integers):
         """`any(body(…) for pattern in bounds)`: `∃`, of a condition that indices decide; of one that data decide as `np.any`."""
         self.at(k)
         loop = self._with_tests(Loop(k, pattern, bounds, body), self.given_any)
-        if (turns := self.fixed_turns(loop.pattern, loop.bounds)) is not None:
+        if (turns := self.fixed_iterations(loop.pattern, loop.bounds)) is not None:
             return reduce(self._either_of, [loop.body(*items) for items in turns], False)
         index, size, item, within = self.turn(loop, ragged=True)
         with self.scope(Binder(index, size), within) as scope:

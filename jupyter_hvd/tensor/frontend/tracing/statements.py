@@ -609,7 +609,7 @@ class Statements(Recurrences):
         turn may take what the one before has left.
         """
         if isinstance(loop.bounds, Iteration):
-            return self.fixed_turns(loop.pattern, loop.bounds)
+            return self.fixed_iterations(loop.pattern, loop.bounds)
         if any(map(self._indices_decide, loop.bounds)):
             return None
         start, length, step = self._range(loop.bounds)
