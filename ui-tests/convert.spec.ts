@@ -167,6 +167,12 @@ test('verify live, and cancel', { tag: '@installed' }, async ({ page, request })
     panel.getByText(/^On 2 ranks the scaled program gives the results of one process/)
   ).toBeVisible(patient);
   await panel.evaluate(node => node.scrollIntoView());
+  const beyond = await panel
+    .getByRole('table')
+    .evaluate(
+      node => node.getBoundingClientRect().width - node.parentElement!.clientWidth
+    );
+  expect(beyond, 'what the checks say is not cut off').toBeLessThanOrEqual(0);
   await picture(page, 'verified');
 });
 
