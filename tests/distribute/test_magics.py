@@ -70,7 +70,7 @@ def test_commands_that_need_ranks_say_so(alone: Any) -> None:
         ("%hvd vars", "there are no ranks"),
         ("%%rank 0\n1", "there are no ranks"),
         ("%%rank\n1", "the following arguments are required: RANKS"),
-        ("%%rank one\n1", "'one' is no number of a rank"),
+        ("%%rank one\n1", "'one' is neither the number of a rank nor a range"),
         ("%%rank ,\n1", "which ranks?"),
     ],
 )

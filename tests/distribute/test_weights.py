@@ -148,7 +148,10 @@ def test_models_of_other_places_are_not_confused(models: Any) -> None:
     assert "`row` in the notebook is not that of the ranks: a Sequential cannot be" in shown
     before = models.good("print(sums(a, b))").stdout
     shown = models.good("%%distribute\nprint(sums(*row[1:]))")
-    assert (shown.stdout, "`row` on the ranks is not that of the" in shown.shown) == (before, True)
+    assert (shown.stdout, "`row` on the ranks differs from the notebook" in shown.shown) == (
+        before,
+        True,
+    )
     models.good("row = [a, b]")
     shown = models.good("%%distribute\nprint(sums(*row))")
     assert (shown.stdout, "`row` on" in shown.shown) == (before, False)
@@ -312,7 +315,7 @@ def test_what_a_cell_doubles_is_doubled_once(models: Any) -> None:
     models.good("get_ipython().user_ns['hidden'] = 1.0")
     models.good("hidden = hidden * 2\nfrom_hidden = tf.data.Dataset.from_tensors(hidden)")
     refused = models.run("%%distribute\nprint(from_hidden)")
-    assert "it begins from `hidden`, which has been changed since" in refused.traceback
+    assert "it starts from `hidden`, which has changed since" in refused.traceback
     # What a cell begins from that is pushed is there before the cell runs.
     models.good("get_ipython().user_ns['ground'] = 1.0")
     models.good("built = tf.data.Dataset.from_tensors(ground)")

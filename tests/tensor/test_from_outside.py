@@ -223,7 +223,7 @@ def test_what_is_known_of_a_function_with_data():
 
 def test_nothing_is_differentiated_by_what_is_no_tensor():
     f = tensor(dataclass)
-    with pytest.raises(TensorError, match="`given` is no real parameter"):
+    with pytest.raises(TensorError, match="`given` is not a real parameter"):
         f.grad("given")(W, Settings(0.1, DATA, LABELS))
 
 
