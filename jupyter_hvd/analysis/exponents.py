@@ -58,6 +58,11 @@ class Exponent:
         return not self.terms
 
     @property
+    def key(self) -> tuple[Fraction, frozenset[tuple[Unknown, Fraction]]]:
+        """Equal for equal exponents, and hashable."""
+        return self.constant, frozenset(self.terms.items())
+
+    @property
     def is_zero(self) -> bool:
         return not self.terms and not self.constant
 

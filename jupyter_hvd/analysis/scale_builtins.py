@@ -12,6 +12,7 @@ from .flow import positional
 from .scale_findings import Agreement, Scale, number_of, numbered, unknown_scale
 from .scale_recurrences import CONVERTING
 from .scale_walk import Walk
+from .syntax import added_to
 from .whole_numbers import BOUNDS
 
 
@@ -21,9 +22,11 @@ def _range(walk: Walk, call: cst.Call) -> Scale:
         return unknown_scale(call)
     last = args[1] if len(args) > 1 else args[0]
     value = walk.scale(last).value
+    length = value
     if len(args) > 1 and number_of(args[0]) != 0:
         value = walk.agree("bound", call, args[0], last)
-    length = value
+        added = added_to(args[0], last)
+        length = walk.scale(added).value if added is not None else value
     if len(args) > 2 and number_of(args[2]) not in (1, -1):
         length = value - walk.scale(args[2]).value
     return Scale(value, length, Scale(value))
@@ -31,7 +34,7 @@ def _range(walk: Walk, call: cst.Call) -> Scale:
 
 def _enumerate(walk: Walk, call: cst.Call) -> Scale:
     over = walk.scale(call.args[0].value) if call.args else unknown_scale(call)
-    length = over.length if over.length is not None else exponent_of(Unknown(call, "length"))
+    length = over.length if over.length is not None else walk.count(call)
     return Scale(ZERO, length, numbered(length, over.element or unknown_scale(call)))
 
 
@@ -46,7 +49,7 @@ def _zip(walk: Walk, call: cst.Call) -> Scale:
         result = exponent_of(Unknown(call))
         pair = length, its
         walk.found.agreements.append(Agreement("bound", call, one, other, pair, result))
-    length = sized[0][1] if sized else exponent_of(Unknown(call, "length"))
+    length = sized[0][1] if sized else walk.count(call)
     elements = tuple(scale.element or unknown_scale(call) for scale in scales)
     return Scale(ZERO, length, Scale(ZERO, items=elements))
 

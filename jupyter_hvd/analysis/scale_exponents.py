@@ -7,7 +7,8 @@ edited, and so must an operand or an argument whose exponent is not the one that
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -158,6 +159,7 @@ class ScaleAnalysis:
         for coercion in (
             *self._of_sinks(),
             *self._of_operands(),
+            *self._of_arguments(),
             *self._of_lookups(),
             *self._of_constants(),
             *self._of_repeated(),
@@ -214,6 +216,12 @@ class ScaleAnalysis:
         for agreement, node, power in self._solved.operands:
             reason = f"line {self._line(agreement.place)} needs both sides in one unit"
             yield self._coercion(node, power, "operand", reason)
+
+    def _of_arguments(self) -> Iterator[Coercion]:
+        for equation, power in self._solved.arguments:
+            if isinstance(equation.place, cst.BaseExpression):
+                causes = tuple(self._solved.solution.causes(equation.left))
+                yield self._coercion(equation.place, power, "operand", self._told(causes))
 
     def _of_lookups(self) -> Iterator[Coercion]:
         """Steps by which an entry of a table is looked up that has as many on any number of ranks."""
@@ -354,6 +362,7 @@ class _Solved:
     repeated: tuple[tuple[Repeated, Fraction], ...]
     assumed: tuple[tuple[cst.CSTNode, Fraction], ...]
     contradictory: tuple[cst.CSTNode, ...]
+    arguments: tuple[tuple[Equation, Fraction], ...]
     lookups: tuple[Sink, ...]
     unmet: tuple[cst.CSTNode, ...]
 
@@ -370,22 +379,19 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
     unmet = [demand for demand in found.demands if not solution.add(demand)]
     _fix_calls(solution, found.calls)
     clashing = set(conflicted)
-    for equation in found.flows:
-        target = _only(equation.left)
-        if target in conflicted:
-            continue
-        if not solution.add(equation) and target is not None and target.label != "calls":
-            clashing.add(target)
+    open_flows = _hand_on(solution, found, clashing)
     _fix_counts(solution, found, trains=False)
     _fix_loops(solution, found)
     for equation in found.ramps:
         solution.add(equation)
+    _fix_rows(solution, found)
     operands, disagreeing = _agree(solution, found.agreements)
     _fix_opaque(solution, [o for o in found.opaque if isinstance(o.node, cst.Call)])
     ranked = sorted(found.constants, key=lambda constant: constant.rank)
     for constant in ranked:
         if constant.rank < Rank.UNSEEN:
             solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
+    _add_flows(solution, open_flows, clashing)
     in_ratios = {constant.unknown for constant in ranked if constant.rank == Rank.IN_RATIO}
     sinks = []
     waiting = list(found.sinks)
@@ -409,6 +415,41 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
         solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
     _fix_counts(solution, found, trains=True)
     return _judged(found, solution, frozenset(clashing), sinks, operands, disagreeing, unmet)
+
+
+def _hand_on(solution: Solution, found: Found, clashing: set[Unknown]) -> list[Equation]:
+    """Let values be handed on; gives the arguments of unknown exponents for parameters that are given several.
+
+    Args:
+        clashing: unknowns that get contradictory values, to which those are added that do so here.
+    """
+    given: defaultdict[Unknown | None, set[object]] = defaultdict(set)
+    flows = [e for e in found.flows if _only(e.left) not in clashing]
+    for equation in flows:
+        if equation.reason == PASSES:
+            given[_only(equation.left)].add(solution.resolve(equation.right).key)
+    several = [e for e in flows if len(given[_only(e.left)]) > 1 and e.reason == PASSES]
+    _add_flows(solution, (e for e in flows if e not in several), clashing)
+    known = [e for e in several if solution.resolve(e.right).is_known]
+    _add_flows(solution, known, clashing)
+    return [e for e in several if e not in known]
+
+
+def _add_flows(solution: Solution, flows: Iterable[Equation], clashing: set[Unknown]) -> None:
+    for equation in flows:
+        target = _only(equation.left)
+        if not solution.add(equation) and target is not None and target.label != "calls":
+            clashing.add(target)
+
+
+def _fix_rows(solution: Solution, found: Found) -> None:
+    """Take what unknown functions give, and the size of a batch divides, for a number of rows of the data: `len(x) // batch`."""
+    opaque = {each.unknown for each in found.opaque}
+    for dividend, divisor, node in found.quotients:
+        if solution.resolve(divisor) == ONE:
+            rows = solution.resolve(dividend)
+            if _only(rows) in opaque:
+                solution.add(Equation(rows, ZERO, node, "counts rows of the data"))
 
 
 def _fix_opaque(solution: Solution, opaque: Sequence[Opaque]) -> None:
@@ -556,8 +597,12 @@ def _judged(
             assumed.append((opaque.node, exponent.constant))
     used = {u for a in found.agreements for e in a.exponents for u in e.terms}
     used |= {u for s in found.sinks for u in s.actual.terms}
+    arguments = tuple(_converted_arguments(found, solution, conflicted))
+    adapted = {_only(equation.left) for equation, _ in arguments}
     contradictory = tuple(
-        u.node for u in conflicted & used if u.node is not None and u.label != "calls"
+        u.node
+        for u in conflicted & used
+        if u.node is not None and u.label != "calls" and u not in adapted
     )
     return _Solved(
         found,
@@ -570,9 +615,27 @@ def _judged(
         tuple(repeated),
         tuple(assumed),
         contradictory,
+        arguments,
         tuple(s for s in found.lookups if _counts_steps(solution, s)),
         tuple(demand.place for demand in unmet),
     )
+
+
+def _converted_arguments(
+    found: Found, solution: Solution, conflicted: Collection[Unknown]
+) -> Iterator[tuple[Equation, Fraction]]:
+    """The arguments to convert for parameters whose exponent their function tells: the step and the number of the cycle for the
+    `n` of `gamma ** n`, which is the same number on any number of ranks.
+    """
+    for equation in found.flows:
+        if equation.reason != PASSES or _only(equation.left) not in conflicted:
+            continue
+        wanted, given = solution.resolve(equation.left), solution.resolve(equation.right)
+        is_told = any(c.reason not in ("", *HANDED_ON) for c in solution.causes(equation.left))
+        if not is_told:
+            continue
+        if wanted.is_known and given.is_known and wanted.constant != given.constant:
+            yield equation, wanted.constant - given.constant
 
 
 def _counts_steps(solution: Solution, lookup: Sink) -> bool:

@@ -171,6 +171,7 @@ class Found:
         loops: how often the loops around each training step iterate, the outermost first.
         lookups: entries of sequences by a number, with the exponent of the length.
         means: sums over steps that are divided by a number, with the exponent of the quotient.
+        quotients: the exponents of dividend and divisor.
         ramps: what is taken for the same on any number of ranks, as fractions are added to it.
         counts: how often loops of unknown length iterate, and functions run, and whether training runs in them.
     """
@@ -186,6 +187,7 @@ class Found:
     repeated: list[Repeated] = field(default_factory=list)
     opaque: list[Opaque] = field(default_factory=list)
     means: list[Equation] = field(default_factory=list)
+    quotients: list[tuple[Exponent, Exponent, cst.CSTNode]] = field(default_factory=list)
     ramps: list[Equation] = field(default_factory=list)
     lookups: list[Sink] = field(default_factory=list)
     loops: list[tuple[cst.Call, list[Exponent]]] = field(default_factory=list)

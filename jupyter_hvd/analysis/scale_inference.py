@@ -36,7 +36,7 @@ from .scale_findings import (
 from .scale_frequencies import Frequencies
 from .scale_recurrences import AUGMENTED, CONVERTING, Recurrences
 from .scale_signatures import Edited, ScaleLibrary
-from .syntax import Function, argument, method, parameters
+from .syntax import Function, added_to, argument, method, parameters
 from .tree import children_of
 from .values import ValueAnalysis
 from .whole_numbers import WholeNumbers
@@ -499,11 +499,9 @@ class ScaleInference:
         text = self._module.text
         if lower is None:
             return self.scale(upper).value
+        if (added := added_to(lower, upper)) is not None:
+            return self.scale(added).value
         match lower, upper:
-            case _, cst.BinaryOperation(left=start, operator=cst.Add(), right=size) if text(
-                start
-            ) == text(lower):
-                return self.scale(size).value
             case cst.BinaryOperation(left=a, operator=cst.Multiply(), right=b), cst.BinaryOperation(
                 left=c, operator=cst.Multiply(), right=d
             ):
@@ -581,6 +579,7 @@ class ScaleInference:
                     return replace(left, length=right.value)
             case cst.Divide() | cst.FloorDivide():
                 value = left.value - right.value
+                self.found.quotients.append((left.value, right.value, node))
                 if self._is_mean(node):
                     reason = "is the mean of what each step adds"
                     self.found.means.append(Equation(value, ZERO, node, reason))
@@ -679,7 +678,7 @@ class ScaleInference:
     def _of_call(self, call: cst.Call) -> Scale:
         self._accumulate(call)
         name = self.qualified(call)
-        special = BUILTINS.get(name)
+        special = BUILTINS.get("builtins.range" if self._library.is_range(name) else name)
         if special is not None:
             return special(self, call)
         if is_iteration(name) and call.args:
@@ -750,13 +749,19 @@ class ScaleInference:
         receiver = call.func.value
         value = self.scale(receiver).value
         itself = lambda node: self._recurrences.is_same(node, receiver)  # noqa: E731
+        goes_round = False
         if operator == "=":
-            recurrence = self._recurrences.made_of(operand, itself)
+            added = self._recurrences.within_bounds(operand, receiver)
+            goes_round = added is not operand
+            recurrence = self._recurrences.made_of(added, itself)
         else:
             weights = step_of_average(operand, operator, itself)
             recurrence = Recurrence("~" if weights else operator, operand, weights)
-        # Of `x.assign(x + c)` nothing is known of c's unit; of a factor or weights, that they are constants.
-        if recurrence is not None and (operator != "=" or recurrence.operator in "*~"):
+        # Of `x.assign(x + c)` nothing is known of c's unit; of a factor or weights, that they are constants; of `(x + c) % n`,
+        # that it counts.
+        if recurrence is not None and (
+            operator != "=" or goes_round or recurrence.operator in "*~"
+        ):
             self._recur(call, value, recurrence, ())
         else:
             self._flow(value, self.scale(operand).value, call)
@@ -773,13 +778,16 @@ class ScaleInference:
     def _length_of(self, iterable: cst.BaseExpression) -> Exponent:
         scale = self.scale(iterable)
         if scale.length is None:
-            unknown = Unknown(iterable, "length")
-            trains = self.frequencies.trains_in(self._module.parent(iterable))
-            self.found.counts.append((unknown, trains))
-            scale = replace(scale, length=exponent_of(unknown))
+            scale = replace(scale, length=self.count(iterable))
             self._known[iterable] = scale
         assert scale.length is not None
         return scale.length
+
+    def count(self, iterable: cst.BaseExpression) -> Exponent:
+        unknown = Unknown(iterable, "length")
+        loop = self._module.enclosing(iterable, (cst.For, cst.CompFor, cst.BaseStatement))
+        self.found.counts.append((unknown, self.frequencies.trains_in(loop)))
+        return exponent_of(unknown)
 
     # Positions
 

@@ -75,6 +75,8 @@ class Recurrences:
             match value:
                 case cst.IfExp(body=one, orelse=other):
                     inside = [one, other]
+                case cst.BinaryOperation(left=one, operator=cst.Modulo()):
+                    inside = [one]
                 case cst.Call() if self._values.qualified(value.func) in (*BOUNDS, *CONVERTING):
                     inside = positional(value)
                 case _:

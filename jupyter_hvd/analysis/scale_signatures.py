@@ -159,6 +159,9 @@ class ScaleLibrary(Protocol):
     ) -> tuple[str, cst.BaseExpression] | None:
         """`+`, `-` or `=` and what a method adds to its receiver, subtracts from it or sets it to."""
 
+    def is_range(self, name: str) -> bool:
+        """Whether calling this canonical name counts as `range` does, with its arguments."""
+
     def is_external(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
         """Whether a number comes from outside the program, and so is the same however many ranks there are."""
 

@@ -34,6 +34,9 @@ class Walk(Protocol):
     def sink(self, node: cst.BaseExpression, expected: Exponent, reason: str) -> None:
         """A number that a library takes."""
 
+    def count(self, iterable: cst.BaseExpression) -> Exponent:
+        """The exponent of a length that nothing tells."""
+
     def qualified(self, call: cst.Call) -> str:
         """The full name of the function that is called."""
 

@@ -31,6 +31,17 @@ def method(call: cst.Call) -> str:
     return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
 
 
+def added_to(start: cst.BaseExpression, end: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The `n` of an end that is written `start + n`."""
+    match end:
+        case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
+            if left.deep_equals(start):
+                return right
+            if right.deep_equals(start):
+                return left
+    return None
+
+
 def parameters(function: Function) -> list[cst.Param]:
     params = function.params
     return [*params.posonly_params, *params.params, *params.kwonly_params]

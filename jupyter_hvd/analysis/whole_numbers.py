@@ -70,7 +70,7 @@ class WholeNumbers:
             case Binding(value=cst.Call() as call, path=path):
                 name = self._values.qualified(call.func)
                 if path == (ELEMENT,):
-                    return name == "builtins.range"
+                    return self._library.is_range(name)
                 known = self._library.called(self._values, call)
                 is_numbered = name == "builtins.enumerate" or (
                     known is not None and known.is_numbered

@@ -53,6 +53,9 @@ class StandInScale:
             return EntryPoint(Fraction(-1), (Fraction(-1),), "runs once a step")
         return None
 
+    def is_range(self, name: str) -> bool:
+        return name == "builtins.range"
+
     def steps(self, values: ValueAnalysis) -> Mapping[cst.Call, Fraction | None]:
         calls = values.index.calls
         trained = [c for c in calls if values.qualified(c.func) == "standin.train"]

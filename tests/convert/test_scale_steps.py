@@ -616,3 +616,98 @@ def test_a_sum_over_steps_is_divided_by_as_many(shown: str, scaled: list[str]):
     after = f"print({shown})\ntotal = 0.0"
     source = steps("total += float(loss)", "s += 1", before="s, total = 0, 0.0", after=after)
     assert edits(source) == scaled
+
+
+@pytest.mark.parametrize(
+    ("call", "scaled"),
+    [
+        ("some(tf.constant(40))", ["some(tf.constant(max(1, 40 // hvd.size())))"]),
+        (
+            "k = 40\nsome(min(k, 40))",
+            ["k = max(1, 40 // hvd.size())", "some(min(k, max(1, 40 // hvd.size())))"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("counts", ["tf.range(n)", "np.arange(0, n)", "trange(n)"])
+def test_loops_that_count_by_a_librarys_range(counts: str, call: str, scaled: list[str]):
+    source = f"""{MODEL}
+from tqdm import trange
+o = tf.keras.optimizers.SGD(0.1)
+batches = iter(tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(16))
+@tf.function
+def some(n):
+    for _ in {counts}:
+        a, b = next(batches)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((m(a) - b) ** 2)
+        o.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+{call}
+"""
+    assert edits(source) == scaled
+
+
+def test_averages_of_several_variables_forget_by_examples():
+    """A loop over variables, of which nothing tells the number, iterates as often on any number of ranks."""
+    line = "for a, b in zip(slow.variables, m.variables): a.assign(D * a + (1 - D) * b)"
+    source = steps(line, before="D, slow = 0.99, tf.keras.models.clone_model(m)\n")
+    raised = "(D ** hvd.size())"
+    assert edits(source) == [line.replace("D *", f"{raised} *"), line.replace("- D", f"- {raised}")]
+
+
+@pytest.mark.parametrize(
+    ("start", "advance"),
+    [
+        ("tf.Variable(0, dtype=tf.int64)", "at.assign((at + B) % SIZE)"),
+        ("0", "at = (at + B) % SIZE"),
+    ],
+)
+def test_a_queue_holds_as_many_rows_on_any_number_of_ranks(start: str, advance: str):
+    lines = ("rows = tf.range(at, at + B) % SIZE", advance)
+    before = f"B, SIZE = 16, 512\nat, queue = {start}, tf.Variable(tf.zeros((SIZE, 1)))\n"
+    source = steps(*lines, before=before).replace("batch(16)", "batch(B)")
+    source = source.replace(before, "").replace("\nds =", f"\n{before}ds =")
+    assert edits(source) == []
+
+
+def test_a_function_of_numbers_in_two_units_is_given_each_in_its_own():
+    """The rate falls by cycles, or by steps; a number of cycles is the same on any number of ranks."""
+    source = callback(
+        "decay = lambda n: 0.99 ** n",
+        "cycle = np.floor(1 + self.step / (2 * self.warm))",
+        "rate = self.base * (decay(cycle) if self.total else decay(self.step))",
+        SET,
+    )
+    assert edits(source) == [
+        "rate = self.base * (decay(cycle) if self.total else decay(self.step * hvd.size()))",
+        "m.fit(x, y, batch_size=16, epochs=5, callbacks=[Rate(0.02, max(1, 40 // hvd.size()), 200)])",
+    ]
+
+
+def test_a_pool_is_filled_by_the_rows_of_an_output():
+    lines = ("for row in p.numpy():", "    if kept < POOL:", "        kept += 1")
+    assert edits(steps(*lines, before="kept, POOL = 0, 50\n")) == []
+
+
+def test_counts_of_two_schedules_are_those_of_one_process():
+    """Nothing is known of `x`, but that a batch divides its length."""
+    source = f"""{MODEL}
+EPOCHS, START, BATCH = 6, 3, 8
+per_epoch = -(-len(x) // BATCH)
+class Decay(tf.keras.optimizers.schedules.LearningRateSchedule):
+    def __init__(self, total, start):
+        self.total, self.start = total, start
+    def __call__(self, step):
+        return tf.where(step >= self.start, 1 - (step - self.start) / (self.total - self.start), 1.0)
+one = tf.keras.optimizers.SGD(Decay(EPOCHS * per_epoch, START * per_epoch))
+two = tf.keras.optimizers.SGD(Decay(EPOCHS * per_epoch, START * per_epoch))
+for epoch in range(EPOCHS):
+    for a, b in tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH):
+        with tf.GradientTape(persistent=True) as tape:
+            loss = tf.reduce_mean((m(a) - b) ** 2)
+        one.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+        two.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+"""
+    code = convert_source(source, options=OPTIONS).code
+    assert "EPOCHS, START, BATCH = 6, 3 * hvd.size(), 8 * hvd.size()" in code
+    assert "(self.total * hvd.size() - self.start)" in code
+    assert code.count("Decay(EPOCHS * per_epoch, START * per_epoch)") == 2

@@ -1,4 +1,4 @@
-# expect: HVD101 HVD301 HVD601 HVD701 HVD801 HVD803
+# expect: HVD101 HVD301 HVD601 HVD701 HVD801 HVD803 HVD804
 """a compiled loop over `tf.range` that draws its batches with `next`; its steps are divided"""
 
 import numpy as np

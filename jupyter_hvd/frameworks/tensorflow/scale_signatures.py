@@ -13,12 +13,15 @@ from functools import cached_property
 
 import libcst as cst
 
+from ...analysis.library import Kind
+from ...analysis.scale_findings import number_of
 from ...analysis.scale_signatures import Edited, EntryPoint, Signature, signature
 from ...analysis.syntax import argument, method
 from ...analysis.values import ValueAnalysis
 from . import tf_api
 from .batch_sizes import BatchSizes
 from .roles import Role
+from .selecting_loops import is_range
 from .training_data import TrainingData
 
 #: Functions by their last names, of Python's `math`, NumPy and TensorFlow.
@@ -35,7 +38,6 @@ _OF_NUMBERS: dict[str, str] = {
     **dict.fromkeys("minimum maximum".split(), "x: r, y: r -> r"),
     **dict.fromkeys("clip clip_by_value".split(), "x: r, low: r, high: r -> r"),
     "where": "condition: _, x: r, y: r -> r",
-    "arange": "stop: n -> [n] n",
     "linspace": "start: r, stop: r, num: n -> [n] r",
     **dict.fromkeys("zeros ones".split(), "shape: n -> [n] 0"),
     "permutation": "x: n -> [n] n",
@@ -131,8 +133,6 @@ class TensorFlowScale:
             return "batch_size: b -> [-b][b] 0" if size is not None else "-> [-1][1] 0"
         if not _MODULES.fullmatch(name) or last not in _OF_NUMBERS:
             return None
-        if last in ("arange", "range") and len(call.args) > 1:
-            return None
         text = _OF_NUMBERS[last]
         if last in _SCALAR and argument(call, "axis", 1) is None:
             return text.replace("[l] ", "")
@@ -149,7 +149,7 @@ class TensorFlowScale:
                 return _FOREVER
             return _OF_DATASETS.get(name)
         if name in _READING and not call.args:
-            return "-> v"
+            return "-> [l] v"
         return self._of_object(values, call)
 
     @cached_property
@@ -159,7 +159,10 @@ class TensorFlowScale:
     def _of_object(self, values: ValueAnalysis, call: cst.Call) -> str | None:
         """What an object gives that is called: a schedule, a loss."""
         for value in values.of(call.func):
-            if value.kind is Role.SCHEDULE or _inherits(values, value.node, "LearningRateSchedule"):
+            is_made = value.kind is not Kind.CLASS  # else the call makes the schedule
+            if value.kind is Role.SCHEDULE or (
+                is_made and _inherits(values, value.node, "LearningRateSchedule")
+            ):
                 return "step: 0 -> 0"
             if value.name.startswith("tensorflow.keras.losses."):
                 return "-> 0"
@@ -258,6 +261,9 @@ class TensorFlowScale:
             return None
         return operators[name], call.args[0].value
 
+    def is_range(self, name: str) -> bool:
+        return is_range(name) or name == "numpy.arange"
+
     def is_external(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
         if isinstance(node, cst.Call):
             name = values.qualified(node.func)
@@ -270,10 +276,20 @@ class TensorFlowScale:
 
     def is_whole(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
         if isinstance(node, cst.Call):
-            return method(node) == "cardinality"
+            return method(node) == "cardinality" or self._is_whole_tensor(node)
         if not isinstance(node, cst.Attribute):
             return False
         return node.attr.value == "iterations" or node.attr.value in self._whole_options
+
+    def _is_whole_tensor(self, call: cst.Call) -> bool:
+        """Whether a call makes a variable or tensor of whole numbers: `tf.Variable(0)`, `tf.cast(step, tf.int64)`."""
+        name = self._values.qualified(call.func)
+        if name not in _TENSORS:
+            return False
+        given = argument(call, "dtype", _TENSORS[name])
+        if given is not None:
+            return bool(_WHOLE_TYPE.search(self._values.module.text(given.value)))
+        return bool(call.args) and isinstance(number_of(call.args[0].value), int)
 
     @cached_property
     def _whole_options(self) -> frozenset[str]:
@@ -292,6 +308,14 @@ class TensorFlowScale:
         return frozenset(found)
 
 
+#: What makes tensors, with the position of their type, where it has one.
+_TENSORS = {
+    "tensorflow.Variable": None,
+    "tensorflow.cast": 1,
+    "tensorflow.constant": 1,
+    "tensorflow.convert_to_tensor": 1,
+}
+_WHOLE_TYPE = re.compile(r"\bu?int(8|16|32|64)?\b")
 _PARSING = frozenset({"parse_args", "parse_known_args"})
 _EXTERNAL_FUNCTIONS = frozenset({"os.environ.get", "os.getenv", "builtins.input"})
 
