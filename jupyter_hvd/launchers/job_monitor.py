@@ -55,8 +55,7 @@ class Watchman:
 
     def look(self, lifelines: Lifelines, now: float) -> None:
         """Take in what the ranks have answered, ask them again, and tell of a stall."""
-        present = {r: m for r in range(self._size) if (m := lifelines.members.get(f"rank {r}"))}
-        members = {r: m for r, m in present.items() if "ended" not in m.told}
+        members = {r: m for r in range(self._size) if (m := lifelines.members.get(f"rank {r}"))}
         asked = self._asked
         for rank, member in members.items():
             self._progress.join(rank, now)
@@ -70,14 +69,13 @@ class Watchman:
             return  # nobody to wait for
         gone = {r: m for r in range(self._size) if (m := lifelines.gone.get(f"rank {r}"))}
         finished = [r for r, member in gone.items() if not member.cut_off]
-        finished += present.keys() - members.keys()
         stall = self._progress.stall(list(members), now, finished, WAITS)
         if stall is None or not is_hang(stall):
             return
         if self._told is not None and not is_due(self._told, stall, now - self._told_at):
             return
         self._told, self._told_at = stall, now
-        hosts = {r: str(m.told.get("host", "")) for r, m in present.items()}
+        hosts = {r: str(m.told.get("host", "")) for r, m in members.items()}
         self._tell(stall, hosts)
 
 

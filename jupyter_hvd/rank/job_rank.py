@@ -7,7 +7,6 @@ is blamed for a failure that all of them report.
 
 from __future__ import annotations
 
-import atexit
 import functools
 import json
 import os
@@ -83,8 +82,6 @@ def hold_lifeline() -> None:
     note_temporary_files()
     rank = os.environ.get("HOROVOD_RANK", "0")
     held = LifelineClient(f"rank {rank}")
-    # From then on nothing answers, and what TensorFlow destroys may take seconds.
-    atexit.register(held.tell, {"ended": True})
     with suppress(ImportError):
         note_horovods_threads(held)
 

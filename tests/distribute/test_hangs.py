@@ -208,29 +208,6 @@ def asked_on_control_channel(notebook: Any) -> list[str]:
     return [row["line"] for row in answer["content"]["ranks"]]
 
 
-ENDS_SLOWLY = """\
-import time
-
-class Kept:
-    def __del__(self):
-        time.sleep(20)
-
-kept = Kept()
-print("done")
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.own_forks
-def test_a_rank_that_takes_long_to_end_is_no_hang(hvd: Any, tmp_path: Path) -> None:
-    """What a program leaves is destroyed when no thread of it answers any more."""
-    (tmp_path / "slow.py").write_text(ENDS_SLOWLY)
-    done = hvd("run", "slow.py", "-n", 2, "--batch", "global", "--no-log")
-    assert done.returncode == 0
-    assert "done" in done.stdout
-    assert "no progress" not in done.stdout + done.stderr
-
-
 @pytest.mark.slow
 def test_where_living_ranks_are(open_notebook: Callable[..., Any]) -> None:
     notebook = open_notebook()
