@@ -144,7 +144,7 @@ test('at its hunk, a change is rejected, restored and explained', async ({
   await layout.selectOption('Fit to width');
 });
 
-test('the changes of a cell are one stop of Tab; arrows go on', async ({
+test('all changes are one stop of Tab; arrows go on', async ({
   page,
   request
 }) => {
@@ -156,7 +156,7 @@ test('the changes of a cell are one stop of Tab; arrows go on', async ({
   const cell = await lab.cell(3);
   const choices = cell.locator('.jp-hvd-choice');
   await expect.poll(() => choices.count()).toBeGreaterThan(8);
-  await expect(cell.locator('.jp-hvd-choice[tabindex="0"]')).toHaveCount(1);
+  await expect(lab.diff.locator('.jp-hvd-choice[tabindex="0"]')).toHaveCount(1);
   await choices.first().focus();
   const counter = page.locator('.jp-hvd-counter');
   await expect(counter).toHaveText(/ of /);
