@@ -20,6 +20,7 @@ from .lifeline import Lifelines
 from .processes import end_processes
 from .rank_placement import Place
 from .reaper import PrivateFolder
+from .status_file import status_files
 from .temporary_files import make_notes_folder
 
 #: Receives a line of output: the rank, "stdout" or "stderr", the text without newline.
@@ -108,7 +109,7 @@ def run_job(
             ended_with(folder.job),
             ended(process),
             _expiring(process, timeout) as expired,
-            watched(lines, place.size, stalled),
+            watched(lines, place.size, status, stalled),
         ):
             assert process.stdout is not None
             for line in process.stdout:
@@ -226,7 +227,7 @@ def _result(
     status: Path, code: int, exits: Mapping[int, int], said: Sequence[str] = ()
 ) -> JobResult:
     """The rank that failed first, by its own clock, with its own exit code."""
-    endings = [json.loads(file.read_text()) for file in sorted(status.glob("rank-*.json"))]
+    endings = [json.loads(file.read_text()) for file in status_files(status)]
     if code < 0:  # the ranks that failed then did so for that reason
         return JobResult(
             128 - code, None, f"the process that starts the ranks died: {describe_exit(128 - code)}"

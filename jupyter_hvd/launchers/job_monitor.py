@@ -6,10 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from .diagnosis import waits_together
 from .lifeline import Lifelines
 from .progress import Progress, Stall
+from .status_file import status_file
 
 #: Seconds for which a rank waits for another before it is told, and for which all ranks sleep or wait for files.
 WAITS, SLEEPS = 10.0, 30.0
@@ -23,11 +25,18 @@ Told = Callable[[Stall, Mapping[int, str]], None]
 
 
 @contextmanager
-def watched(lifelines: Lifelines, size: int, tell: Told) -> Iterator[None]:
-    """Watch the ranks for a block."""
+def watched(lifelines: Lifelines, size: int, status: Path, tell: Told) -> Iterator[None]:
+    """Watch the ranks for a block.
+
+    Args:
+        status: the folder where ranks write how their programs ended.
+    """
     over = threading.Event()
     watching = threading.Thread(
-        target=_watch, args=(lifelines, size, tell, over), name="hvd-watchman", daemon=True
+        target=_watch,
+        args=(lifelines, Watchman(size, status, tell, time.monotonic()), over),
+        name="hvd-watchman",
+        daemon=True,
     )
     watching.start()
     try:
@@ -37,8 +46,7 @@ def watched(lifelines: Lifelines, size: int, tell: Told) -> Iterator[None]:
         watching.join(2)
 
 
-def _watch(lifelines: Lifelines, size: int, tell: Told, over: threading.Event) -> None:
-    watchman = Watchman(size, tell, time.monotonic())
+def _watch(lifelines: Lifelines, watchman: Watchman, over: threading.Event) -> None:
     while not over.wait(PERIOD):
         watchman.look(lifelines, time.monotonic())
 
@@ -46,8 +54,8 @@ def _watch(lifelines: Lifelines, size: int, tell: Told, over: threading.Event) -
 class Watchman:
     """Monitors the ranks of a job: their last positions, and the stalls that were reported."""
 
-    def __init__(self, size: int, tell: Told, now: float) -> None:
-        self._size, self._tell = size, tell
+    def __init__(self, size: int, status: Path, tell: Told, now: float) -> None:
+        self._size, self._status, self._tell = size, status, tell
         self._progress = Progress((), now)
         self._asked: dict[int, int] = {}
         self._told: Stall | None = None
@@ -55,7 +63,9 @@ class Watchman:
 
     def look(self, lifelines: Lifelines, now: float) -> None:
         """Take in what the ranks have answered, ask them again, and tell of a stall."""
-        members = {r: m for r in range(self._size) if (m := lifelines.members.get(f"rank {r}"))}
+        present = {r: m for r in range(self._size) if (m := lifelines.members.get(f"rank {r}"))}
+        # Python destroys what the program leaves when no thread answers any more; that may take long.
+        members = {r: m for r, m in present.items() if not status_file(self._status, r).exists()}
         asked = self._asked
         for rank, member in members.items():
             self._progress.join(rank, now)
@@ -69,13 +79,14 @@ class Watchman:
             return  # nobody to wait for
         gone = {r: m for r in range(self._size) if (m := lifelines.gone.get(f"rank {r}"))}
         finished = [r for r, member in gone.items() if not member.cut_off]
+        finished += present.keys() - members.keys()
         stall = self._progress.stall(list(members), now, finished, WAITS)
         if stall is None or not is_hang(stall):
             return
         if self._told is not None and not is_due(self._told, stall, now - self._told_at):
             return
         self._told, self._told_at = stall, now
-        hosts = {r: str(m.told.get("host", "")) for r, m in members.items()}
+        hosts = {r: str(m.told.get("host", "")) for r, m in present.items()}
         self._tell(stall, hosts)
 
 

@@ -22,6 +22,7 @@ from typing import Any
 from ..files import is_notebook, write_atomically
 from ..launchers.lifeline import LifelineClient
 from ..launchers.rank_location import own_files, threads
+from ..launchers.status_file import status_file
 from ..launchers.temporary_files import note_temporary_files
 from .forks import run_forked
 from .shell_lines import ShellLines
@@ -73,7 +74,7 @@ def run_program(
         "host": os.uname().nodename,
     }
     # Whole or not at all: who is killed here is one that could not say how it ended.
-    write_atomically(status / f"rank-{rank}.json", json.dumps(ending).encode())
+    write_atomically(status_file(status, rank), json.dumps(ending).encode())
     return code
 
 

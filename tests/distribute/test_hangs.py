@@ -208,6 +208,29 @@ def asked_on_control_channel(notebook: Any) -> list[str]:
     return [row["line"] for row in answer["content"]["ranks"]]
 
 
+ENDS_SLOWLY = """\
+import time
+
+class Kept:
+    def __del__(self):
+        time.sleep(20)
+
+kept = Kept()
+print("done")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.own_forks
+def test_a_rank_that_takes_long_to_end_is_no_hang(hvd: Any, tmp_path: Path) -> None:
+    """What a program leaves is destroyed when no thread of it answers any more."""
+    (tmp_path / "slow.py").write_text(ENDS_SLOWLY)
+    done = hvd("run", "slow.py", "-n", 2, "--batch", "global", "--no-log")
+    assert done.returncode == 0
+    assert "done" in done.stdout
+    assert "no progress" not in done.stdout + done.stderr
+
+
 @pytest.mark.slow
 def test_where_living_ranks_are(open_notebook: Callable[..., Any]) -> None:
     notebook = open_notebook()
@@ -306,7 +329,7 @@ def test_what_a_rank_looks_at_may_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     assert position_of({"call": 1, "cpu": 0.0, **lifeline._place()}).cell is None
 
 
-def test_a_rank_that_does_not_answer_is_asked_once() -> None:
+def test_a_rank_that_does_not_answer_is_asked_once(tmp_path: Path) -> None:
     """Questions that nobody reads would end its connection, and with that the rank."""
     asked: list[str] = []
 
@@ -315,7 +338,7 @@ def test_a_rank_that_does_not_answer_is_asked_once() -> None:
         gone={},
         send=lambda name, _: asked.append(name),
     )
-    watchman = Watchman(2, lambda *_: None, 0.0)
+    watchman = Watchman(2, tmp_path, lambda *_: None, 0.0)
     for second in range(5):
         watchman.look(lines, float(second))
     assert asked == ["rank 0", "rank 1"]
