@@ -144,10 +144,7 @@ test('at its hunk, a change is rejected, restored and explained', async ({
   await layout.selectOption('Fit to width');
 });
 
-test('all changes are one stop of Tab; arrows go on', async ({
-  page,
-  request
-}) => {
+test('all changes are one stop of Tab; arrows go on', async ({ page, request }) => {
   const prints = Array.from({ length: 30 }, (_, i) => [`x_${i} = ${i}`, `print(x_${i})`]);
   const [imports, data, ...rest] = CLASSIFIER.cells.map(cell => cell.source);
   const content = notebook(imports, data, prints.flat().join('\n'), ...rest);

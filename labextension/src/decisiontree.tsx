@@ -3,6 +3,7 @@ import React, { useMemo, useRef, useState } from 'react';
 import { useSignal, useView } from './context';
 import { Change } from './conversion';
 import { DecisionName, decisionsOf, IDecision, matchesQuery } from './decisions';
+import { MixedBox } from './fields';
 import { PlaceLink, RuleLink } from './findings';
 import { useRovingFocus } from './roving';
 
@@ -132,14 +133,10 @@ function StateBox(props: {
   const bound = choices.length > 0 ? choices : model.choices;
   return (
     <label className={accepted > 0 ? '' : 'jp-hvd-mod-left'}>
-      <input
-        type="checkbox"
-        className="jp-mod-styled"
-        checked={accepted === changes.length}
-        ref={box =>
-          box && (box.indeterminate = accepted > 0 && accepted < changes.length)
-        }
-        onChange={event => model.accept(bound, event.target.checked)}
+      <MixedBox
+        accepted={accepted}
+        all={changes.length}
+        onChange={isAccepted => model.accept(bound, isAccepted)}
       />
       {props.isCode ? <code>{label}</code> : <span>{label}</span>}
     </label>

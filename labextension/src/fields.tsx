@@ -99,3 +99,21 @@ export function WorkersInput(props: {
     />
   );
 }
+
+/** A box for several choices at once: checked, mixed or not. */
+export function MixedBox(props: {
+  accepted: number;
+  all: number;
+  onChange: (isAccepted: boolean) => void;
+}): JSX.Element {
+  const { accepted, all, onChange } = props;
+  return (
+    <input
+      type="checkbox"
+      className="jp-mod-styled"
+      checked={accepted === all}
+      ref={box => box && (box.indeterminate = accepted > 0 && accepted < all)}
+      onChange={event => onChange(event.target.checked)}
+    />
+  );
+}

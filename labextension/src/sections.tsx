@@ -3,6 +3,7 @@ import React, { useEffect, useMemo, useState } from 'react';
 
 import { CellEditor } from './celleditor';
 import { useText, useView } from './context';
+import { MixedBox } from './fields';
 import { Markdown } from './markdown';
 import { ICell } from './model';
 import { IPlace } from './session';
@@ -32,14 +33,10 @@ export function CellSection(props: {
         <h3>{label}</h3>
         {changes.length > 1 && (
           <label className="jp-hvd-acceptCell">
-            <input
-              type="checkbox"
-              className="jp-mod-styled"
-              checked={accepted === changes.length}
-              ref={box =>
-                box && (box.indeterminate = accepted > 0 && accepted < changes.length)
-              }
-              onChange={event => model.accept(changes, event.target.checked)}
+            <MixedBox
+              accepted={accepted}
+              all={changes.length}
+              onChange={isAccepted => model.accept(changes, isAccepted)}
             />
             {trans.__('Accept all of this cell')}
           </label>
