@@ -31,18 +31,17 @@ function rovingFocus(
   part: HTMLElement,
   { first = CONTROLS, keys = ARROWS }: IRovingOptions
 ): () => void {
-  let stop: HTMLElement | null = null;
+  let visited: HTMLElement | null = null;
   const controls = (): HTMLElement[] => [...part.querySelectorAll<HTMLElement>(CONTROLS)];
   const isStop = (control: HTMLElement): boolean =>
     part.contains(control) && isReachable(control);
   const renew = (): void => {
     const all = controls();
-    if (!stop || !isStop(stop)) {
-      stop =
-        [...part.querySelectorAll<HTMLElement>(first)].find(isStop) ??
-        all.find(isStop) ??
-        null;
-    }
+    const stop =
+      visited && isStop(visited)
+        ? visited
+        : ([...part.querySelectorAll<HTMLElement>(first)].find(isStop) ??
+          all.find(isStop));
     for (const control of all) {
       setIndex(control, control === stop ? 0 : -1);
       if (control.matches('.cm-collapsedLines')) {
@@ -54,7 +53,7 @@ function rovingFocus(
     const control = (event.target as HTMLElement).closest<HTMLElement>(CONTROLS);
     // An editor's own attributes are its own.
     if (control && control !== part && !control.matches('.cm-content')) {
-      stop = control;
+      visited = control;
       renew();
     }
   };
