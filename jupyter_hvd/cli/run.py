@@ -279,10 +279,10 @@ def stall_printer(
     """Prints where the ranks are that make no progress, and what it means; the log has it too."""
     from rich.text import Text
 
-    from ..launchers.diagnosis import report
+    from ..launchers.diagnosis import report_stall
 
     def show(stall: Stall, hosts: Mapping[int, str]) -> None:
-        lines = report(stall, locate, hosts)
+        lines = report_stall(stall, locate, hosts).lines
         if log is not None:
             log.note_stall(lines)
         for line in lines:

@@ -42,15 +42,34 @@ def ranks_text(ranks: Sequence[int]) -> str:
     return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
 
 
-def table(stall: Stall, locate: Locate, hosts: Mapping[int, str]) -> list[str]:
+@dataclass(frozen=True)
+class StallReport:
+    """What a user is told of ranks that make no progress.
+
+    Attributes:
+        head: for how long. rows: of a table with a row for each rank, the names of its columns first.
+        sentences: the cause, and where to look.
+    """
+
+    head: str
+    rows: Sequence[Sequence[str]]
+    sentences: Sequence[str]
+
+    @property
+    def lines(self) -> list[str]:
+        """The report as text, for a terminal or a log."""
+        return [self.head, *columns(self.rows), *self.sentences]
+
+
+def rank_rows(stall: Stall, locate: Locate, hosts: Mapping[int, str]) -> list[tuple[str, ...]]:
     """A row for each rank: its host, the line, what it does, since when."""
-    rows = [("rank", "host", "at", "does", "for")]
+    rows: list[tuple[str, ...]] = [("rank", "host", "at", "does", "for")]
     for rank in sorted({*stall.waiting, *stall.places, *stall.finished}):
         place, seconds = stall.places.get(rank), stall.since.get(rank)
         lasts = "" if seconds is None else f"{seconds:.0f} s"
         at = line_name(place, locate) if place is not None else ""
         rows.append((str(rank), hosts.get(rank, ""), at, doing(rank, stall), lasts))
-    return columns(rows)
+    return rows
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -153,8 +172,8 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def report(stall: Stall, locate: Locate, hosts: Mapping[int, str]) -> list[str]:
+def report_stall(stall: Stall, locate: Locate, hosts: Mapping[int, str]) -> StallReport:
     """The table, and what it means."""
     longest = max(stall.since.values(), default=0.0)
     head = f"no progress for {longest:.0f} s:"
-    return [head, *table(stall, locate, hosts), *words(stall, locate)]
+    return StallReport(head, rank_rows(stall, locate, hosts), words(stall, locate))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..launchers.base import Output
+from ..launchers.diagnosis import StallReport
 from ..launchers.progress import Stall
 from .monitor import Message, Shown, WentOn
 
@@ -52,7 +53,7 @@ class CellOutput:
     def __init__(
         self,
         shell: Any,
-        stall_lines: Callable[[Stall], Sequence[str]] = lambda _: (),
+        stall_report: Callable[[Stall], StallReport],
         shows_others: bool = True,
         shown: int = 0,
         opens_others: bool = False,
@@ -68,7 +69,7 @@ class CellOutput:
         self._shows_others = shows_others
         self._shown = shown
         self._open = " open" * opens_others
-        self._stall_lines = stall_lines
+        self._stall_report = stall_report
         self._head: Any = None
         self._lines: list[str] = []
         self._folded: Any = None
@@ -99,12 +100,6 @@ class CellOutput:
             self._head,
         )
 
-    def text(self, lines: Sequence[str], handle: Any = None) -> Any:
-        """Lines in columns, in place of what a handle stands for; the handle of what is shown."""
-        body = "\n".join(lines)
-        markup = f'<pre style="white-space: pre-wrap">{html.escape(body)}</pre>'
-        return self._publish({"text/plain": body, "text/html": markup}, handle)
-
     def diff(self, lines: Sequence[str]) -> None:
         """A unified diff, coloured where it can be."""
         colours = {"+": "#1a7f37", "-": "#cf222e", "@": "#0969da"}
@@ -122,11 +117,12 @@ class CellOutput:
 
     def show(self, output: Shown) -> None:
         if isinstance(output, Stall):
-            advice = "The stop button, or --timeout S, ends the cell."
-            self._stall = self.text([*self._stall_lines(output), advice], self._stall)
+            self._show_stall(self._stall_report(output))
         elif isinstance(output, WentOn):
             went_on = f"The ranks waited {output.seconds:.0f} s for one another, and went on."
-            self._stall = self.text([went_on], self._stall)
+            self._stall = self._publish(
+                {"text/plain": went_on, "text/html": f"<p>{html.escape(went_on)}</p>"}, self._stall
+            )
         elif isinstance(output, Message) and output.kind == "clear_output":
             self.texts.pop(output.rank, None)
         elif output.rank is not None and (text := text_of(output)):
@@ -136,6 +132,19 @@ class CellOutput:
             self._show_own(output)
         if self._dirty and time.monotonic() - self._shown_at > PACE:
             self._show_folded()
+
+    def _show_stall(self, report: StallReport) -> None:
+        advice = "The stop button, or --timeout S, ends the cell."
+        head, *rows = ([html.escape(text) for text in row] for row in report.rows)
+        cells = [f"<th>{'</th><th>'.join(head)}</th>"]
+        cells += [f"<td>{'</td><td>'.join(row)}</td>" for row in rows]
+        sentences = (html.escape(sentence) for sentence in (*report.sentences, advice))
+        markup = (
+            f"<p>{html.escape(report.head)}</p><table><tr>{'</tr><tr>'.join(cells)}</tr></table>"
+            f"<p>{'<br>'.join(sentences)}</p>"
+        )
+        plain = "\n".join([*report.lines, advice])
+        self._stall = self._publish({"text/plain": plain, "text/html": markup}, self._stall)
 
     def _show_own(self, output: Output | Message) -> None:
         if isinstance(output, Output):

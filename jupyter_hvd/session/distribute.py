@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 from ..gpu_memory import VARIABLE, kernel_gpus, kernel_warning
+from ..launchers.diagnosis import StallReport
 from ..launchers.hosts import LaunchError, is_local, parse_hosts
 from ..launchers.progress import Stall
 from ..launchers.rank_placement import Where, place
@@ -58,7 +59,7 @@ from .program import (
     options_here,
     runnable,
 )
-from .reports import failure_of, headed, stall_lines
+from .reports import failure_of, headed, stall_report
 from .tracebacks import SentCell
 from .transfer import push
 from .variables import compare_summaries, ranks_to_fetch, shown_variables, table_of_variables
@@ -153,7 +154,7 @@ class Session:
         batch = self._batch_for(plan, request)
         screen = self.screen = CellOutput(
             self.shell,
-            self._stall_lines,
+            self._stall_report,
             shows_others=batch is None or plan.program.asks_horovod,
             cell=number,
         )
@@ -347,7 +348,7 @@ class Session:
         Raises:
             DistributeError: they do not start.
         """
-        screen = CellOutput(self.shell)
+        screen = CellOutput(self.shell, self._stall_report)
         try:
             request = Request(size, where, batch=batch)
             self._ensure(request, self._options(request).batch, screen)
@@ -371,7 +372,7 @@ class Session:
             raise DistributeError("there are no ranks; a cell with %%distribute starts them")
         self.renew()
         self._rescued.clear()
-        self._ensure(Request(), self.ranks.batch, CellOutput(self.shell))
+        self._ensure(Request(), self.ranks.batch, CellOutput(self.shell, self._stall_report))
 
     # Running
 
@@ -489,7 +490,7 @@ class Session:
             last = f"0 to {there.size - 1}" if there.size > 1 else "0 only"
             raise DistributeError(f"there is no rank {absent[0]}: this notebook has {last}")
         screen = self.screen = CellOutput(
-            self.shell, self._stall_lines, shown=ranks[0], opens_others=True, cell=number
+            self.shell, self._stall_report, shown=ranks[0], opens_others=True, cell=number
         )
         marker = f"\x1e{uuid.uuid4().hex}"
         file = self._name_file(SentCell(number, source, ()))
@@ -762,8 +763,8 @@ class Session:
             failure = headed("RanksDiffer", told, "The notebook keeps the weights that it had.")
             raise named_error(failure.name, failure.message, list(failure.lines))
 
-    def _stall_lines(self, stall: Stall) -> list[str]:
-        return stall_lines(stall, self._files, self._hosts())
+    def _stall_report(self, stall: Stall) -> StallReport:
+        return stall_report(stall, self._files, self._hosts())
 
     def _hosts(self) -> dict[int, str]:
         assert self.ranks is not None
@@ -870,7 +871,7 @@ class Session:
         """
         if self.ranks is None:
             raise DistributeError("there are no ranks; a cell with %%distribute starts them")
-        self._ensure(Request(), self.ranks.batch, CellOutput(self.shell))
+        self._ensure(Request(), self.ranks.batch, CellOutput(self.shell, self._stall_report))
         return self.ranks
 
     def pull(self, names: Sequence[str]) -> None:
@@ -880,7 +881,7 @@ class Session:
             DistributeError: a name is not there, or its value cannot travel.
         """
         run = self.require().run(remote.get_values, [AccessPath(name) for name in names], ranks=[0])
-        self._judge(run, CellOutput(self.shell), None)
+        self._judge(run, CellOutput(self.shell, self._stall_report), None)
         values: dict[str, SerializedValue] = run.replies[0]
         namespace = self.shell.user_ns
         for name in names:
@@ -910,7 +911,10 @@ class Session:
                 raise DistributeError(f"`{name}`: {values[name].why}")
             self._rescued.pop(name, None)  # it is the notebook's that the ranks are to have
         self.require()
-        failed = self._push({AccessPath(n): v for n, v in values.items()}, CellOutput(self.shell))
+        failed = self._push(
+            {AccessPath(n): v for n, v in values.items()},
+            CellOutput(self.shell, self._stall_report),
+        )
         arrived = {name: value for name, value in values.items() if name not in failed}
         weights = {n: digest(v) for n, v in arrived.items() if v.kind in TRAINED}
         self._state = self._state.with_pushed(weights)
@@ -976,7 +980,12 @@ class Session:
         """
         ranks = self.require()
         told = ranks.run(rank_variables.summarize_variables, list(names), timeout=VARIABLES_TIMEOUT)
-        self._judge(told, CellOutput(self.shell), timeout=VARIABLES_TIMEOUT, together=False)
+        self._judge(
+            told,
+            CellOutput(self.shell, self._stall_report),
+            timeout=VARIABLES_TIMEOUT,
+            together=False,
+        )
         found = compare_summaries(told.replies)
         if missing := [n for n in names if not any(each.name.startswith(n) for each in found)]:
             raise DistributeError(f"no rank has {quoted(missing)}")
@@ -989,7 +998,12 @@ class Session:
                 ranks=ranks_to_fetch(differing),
                 timeout=VARIABLES_TIMEOUT,
             )
-            self._judge(fetched, CellOutput(self.shell), timeout=VARIABLES_TIMEOUT, together=False)
+            self._judge(
+                fetched,
+                CellOutput(self.shell, self._stall_report),
+                timeout=VARIABLES_TIMEOUT,
+                together=False,
+            )
             values = fetched.replies
         return table_of_variables(shown_variables(found, values))
 
@@ -1005,7 +1019,7 @@ class Session:
                 "one rank has no other rank to average with; run `%hvd start -n 2`"
             )
         run = ranks.run(rank_network.allreduce_times)
-        self._judge(run, CellOutput(self.shell), None)
+        self._judge(run, CellOutput(self.shell, self._stall_report), None)
         return fitted(ranks.size, run.replies[0])
 
 

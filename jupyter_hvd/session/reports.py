@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..launchers.diagnosis import Line, ranks_text, report
+from ..launchers.diagnosis import Line, StallReport, ranks_text, report_stall
 from ..launchers.progress import Stall
 from ..rank.reply import RemoteError, Reply
 from .monitor import Run
@@ -104,9 +104,9 @@ def place_in(place: tuple[str, int], cells: Cells) -> str:
     return found.name
 
 
-def stall_lines(stall: Stall, cells: Cells, hosts: Mapping[int, str]) -> list[str]:
+def stall_report(stall: Stall, cells: Cells, hosts: Mapping[int, str]) -> StallReport:
     """The report of ranks that make no progress: a table and its meaning."""
-    return report(stall, lambda place: line_of(place, cells), hosts)
+    return report_stall(stall, lambda place: line_of(place, cells), hosts)
 
 
 def line_of(place: tuple[str, int], cells: Cells) -> Line | None:

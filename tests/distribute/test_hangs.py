@@ -19,7 +19,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from jupyter_hvd.launchers.diagnosis import Line, report, words
+from jupyter_hvd.launchers.diagnosis import Line, report_stall, words
 from jupyter_hvd.launchers.job_monitor import PAUSE, Watchman, is_due, is_hang
 from jupyter_hvd.launchers.progress import Position, Progress, Stall, position_of
 from jupyter_hvd.source.lines import line_origins
@@ -262,7 +262,7 @@ def locate(place: tuple[str, int]) -> Line | None:
 
 def test_a_rank_that_has_finished() -> None:
     stall = Stall((0,), {0: at(3, collective="allreduce of x")}, {0: 12.0}, (1,))
-    said = report(stall, locate, {0: "a", 1: "b"})
+    said = report_stall(stall, locate, {0: "a", 1: "b"}).lines
     assert said[0] == "no progress for 12 s:"
     assert said[3].split() == ["1", "b", "has", "finished"]
     assert "Rank 1 has finished, so it takes part in no further operation." in said

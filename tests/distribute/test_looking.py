@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from jupyter_hvd.launchers.base import Output
+from jupyter_hvd.launchers.diagnosis import StallReport
+from jupyter_hvd.launchers.progress import Stall
 from jupyter_hvd.rank.code import is_code, packed_code, text_of_code
 from jupyter_hvd.rank.questions import QUESTION, answer_question
 from jupyter_hvd.rank.serialization import digest, is_plain
@@ -75,12 +77,34 @@ def test_what_a_rank_prints_is_kept_as_a_terminal_shows_it() -> None:
     assert text.lines[-1] == "4999"
 
 
+REPORT = StallReport(
+    "no progress for 9 s:",
+    [("rank", "at"), ("0", "In[1], line 2"), ("1", "<stdin>")],
+    ["Rank 0 cannot go on before rank 1 comes."],
+)
+
+
+def test_a_stall_is_shown_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[dict[str, str]] = []
+    monkeypatch.setattr(CellOutput, "_publish", lambda _, data, __: shown.append(data))
+    screen = CellOutput(SimpleNamespace(), lambda _: REPORT, cell=3)
+    screen.show(Stall((), {}))
+    [data] = shown
+    assert data["text/plain"].splitlines()[:4] == [
+        "no progress for 9 s:",
+        "rank  at",
+        "0     In[1], line 2",
+        "1     <stdin>",
+    ]
+    assert "<tr><td>1</td><td>&lt;stdin&gt;</td></tr>" in data["text/html"]
+
+
 def test_the_output_of_every_rank_is_kept_whatever_the_notebook_shows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shown: list[Any] = []
     monkeypatch.setattr(CellOutput, "_publish", lambda _, data, __: shown.append(data))
-    screen = CellOutput(SimpleNamespace(), shows_others=False, cell=3)
+    screen = CellOutput(SimpleNamespace(), lambda _: REPORT, shows_others=False, cell=3)
     for rank in (0, 1):
         screen.show(Output(rank, "stdout", f"from {rank}"))
     screen.show(Message(1, "stream", {"name": "stdout", "text": "more\n"}))

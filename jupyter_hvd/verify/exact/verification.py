@@ -13,7 +13,7 @@ from typing import Any
 
 from ...documents import Document, write
 from ...files import UnusableInputError, is_notebook
-from ...launchers.diagnosis import locate_by, report
+from ...launchers.diagnosis import locate_by, report_stall
 from ...launchers.hosts import LaunchError, hosts_for
 from ...launchers.job import TIMED_OUT, Program, ended_with, run_job, run_single
 from ...launchers.progress import Stall
@@ -591,7 +591,7 @@ class Runner:
 
         def stalled(stall: Stall, hosts: Mapping[int, str]) -> None:
             finder = origin_finder(self.document.sources, self.document.sources)
-            stalls[:] = report(stall, locate_by(finder, self.path.name), hosts)
+            stalls[:] = report_stall(stall, locate_by(finder, self.path.name), hosts).lines
 
         with self.reporting(folder, name, most):
             result = run_job(
