@@ -143,9 +143,13 @@ test('measure, with progress; cancel', async ({ page, request }) => {
   ).toBeVisible({ timeout: 120_000 });
   await expect(panel.locator('.jp-hvd-gc-time').first()).toHaveText(/[µm]?s$/);
   await expect(panel.getByRole('columnheader', { name: 'time' })).toHaveCount(1);
+  const hidden = panel
+    .locator('.jp-hvd-gc-figures')
+    .evaluate(node => node.scrollWidth - node.clientWidth);
+  expect(await hidden, 'the times are in sight').toBe(0);
+  await picture(page, 'measured');
   await panel.getByText('Compiled statements').click();
   await expect(panel.getByRole('columnheader', { name: 'time' })).toHaveCount(3);
-  await picture(page, 'measured');
 
   await panel.getByRole('slider').first().focus();
   await page.keyboard.press('PageUp');

@@ -112,7 +112,9 @@ export function Figures({ report }: { report: IReport }): JSX.Element {
                 <Total value={row.total} unit={row.unit} />
               </td>
               <td className="jp-hvd-gc-formula">{row.formula}</td>
-              <td>{row.ratio && <Ratio ratio={row.ratio} />}</td>
+              <td className="jp-hvd-gc-ratio">
+                {row.ratio && <Ratio ratio={row.ratio} />}
+              </td>
               <td>{row.figure && count(row.figure.entries)}</td>
               {hasLoops && (
                 <td>{row.figure?.histories ? count(row.figure.histories) : ''}</td>
