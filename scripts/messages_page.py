@@ -23,9 +23,10 @@ LEFT_OUT = {
     *("add_argument", "add_parser", "ArgumentParser", "MagicParser", "add"),
     *("_enter", "_smooth", "EntryPoint", "getattr", "signature"),
 }
-#: Modules whose strings are tables of libraries' functions, or programs.
+#: Modules whose strings are tables of libraries' functions, programs, or headings of pages.
 WITHOUT_MESSAGES = (
-    *("frameworks", "analysis/scale_signatures.py", "jobfiles/shared_runtime.py"),
+    *("frameworks", "analysis/scale_signatures.py", "convert/documentation.py"),
+    "jobfiles/shared_runtime.py",
     *("tensor/derivative/elementary.py", "verify/against/report_page.py"),
 )
 #: Calls that tell a user something and go on.

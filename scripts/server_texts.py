@@ -34,6 +34,8 @@ SOURCES = (
     ),
     *("control_channel.py", "launchers/diagnosis.py", "session/network.py"),
 )
+#: A module among them that writes pages, which are not translated.
+PAGES_OF_RULES = "convert/documentation.py"
 #: Calls whose strings are Python programs, patterns, lists of names, or the command line's.
 LEFT_OUT = {"program", "add_argument", "add_parser", "compile", "print", "split"}
 #: How a line of Python, an annotation, or a part of a page begins.
@@ -90,7 +92,8 @@ def name_of(function: ast.expr) -> str:
 
 def all_sentences() -> list[str]:
     """Every template once, in the order of the alphabet."""
-    files = [file for pattern in SOURCES for file in PACKAGE.glob(pattern)]
+    pages = PACKAGE / PAGES_OF_RULES
+    files = [file for pattern in SOURCES for file in PACKAGE.glob(pattern) if file != pages]
     return sorted({text for file in files for text in sentences(ast.parse(file.read_bytes()))})
 
 

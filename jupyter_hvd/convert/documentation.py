@@ -2,45 +2,77 @@
 
 from __future__ import annotations
 
+import re
 from difflib import unified_diff
 from inspect import getdoc
 from typing import Any
 
-from ..rules.base import Rule
+from ..rules.base import Example, Rule
+
+#: The headings of a rule's page, in their order. All but the example's are sections of the rule's docstring.
+HEADINGS = (
+    "What it changes",
+    "Why",
+    "Example",
+    "Known problems",
+    "When it does not apply",
+)
+#: Anchors of rules that have another name now.
+FORMER_ANCHORS = {"HVD804": "hvd804-counts-of-steps"}
+
+
+def sections(rule: Rule[Any]) -> dict[str, str]:
+    """The title of a rule, by "", and the text of each section of its docstring, by its heading.
+
+    A section begins behind a line `HEADING:`; the first one, *What it changes*, begins behind the title.
+    """
+    title, _, body = (getdoc(type(rule)) or "").partition("\n")
+    named = "|".join(HEADINGS)
+    first, *others = re.split(rf"^({named}):\n", body, flags=re.MULTILINE)
+    texts = zip(("", HEADINGS[0], *others[::2]), (title, first, *others[1::2]), strict=True)
+    return {heading: text.strip() for heading, text in texts}
 
 
 def rule_page(rule: Rule[Any]) -> str:
-    """One rule in Markdown: what, why, and its examples as diffs."""
-    title, _, body = (getdoc(type(rule)) or "").partition("\n")
-    parts = [f"## {rule.code}: {rule.name}", title, body.strip(), f"*{rule.rationale}*"]
-    for example in rule.examples:
-        if example.note:
-            parts.append(example.note)
-        if example.after in (None, example.before):
-            outcome = "Refused" if example.after is None else "Told"
-            parts.append(f"{outcome}:\n\n```python\n{example.before.rstrip()}\n```")
-        else:
-            lines = list(
-                unified_diff(
-                    example.before.splitlines(), example.after.splitlines(), lineterm="", n=2
-                )
-            )[2:]
-            parts.append(
-                "```diff\n"
-                + "\n".join(line for line in lines if not line.startswith("@@"))
-                + "\n```"
-            )
+    """One rule in Markdown, under `HEADINGS`; a heading without a text is left out."""
+    found = sections(rule)
+    found["Why"] = f"*{rule.rationale}*\n\n{found.get('Why', '')}".strip()
+    found["Example"] = "\n\n".join(map(example_text, rule.examples))
+    parts = [f"## {rule.code}: {rule.name}", found[""]]
+    for heading in HEADINGS:
+        if text := found.get(heading):
+            parts += [f"### {heading}", text]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def example_text(example: Example) -> str:
+    """An example as a diff, or the program that nothing is changed in."""
+    if example.after in (None, example.before):
+        outcome = "Refused" if example.after is None else "Reported, and left as it is"
+        shown = f"{outcome}:\n\n```python\n{example.before.rstrip()}\n```"
+    else:
+        lines = list(
+            unified_diff(example.before.splitlines(), example.after.splitlines(), lineterm="", n=2)
+        )[2:]
+        shown = (
+            "```diff\n" + "\n".join(line for line in lines if not line.startswith("@@")) + "\n```"
+        )
+    return f"{example.note}\n\n{shown}" if example.note else shown
 
 
 def all_pages(rules: tuple[Rule[Any], ...]) -> str:
     """`docs/rules.md`."""
     head = (
         "# The rules\n\n"
-        "Made by `make docs` from the rules in `jupyter_hvd/rules/`; every example is a test.\n"
-        "`jupyter hvd rule CODE` prints one of them; `# hvd: ignore[CODE]` on a line silences it there.\n"
+        "Each rule makes one kind of change, or refuses one kind of program. `jupyter hvd rule CODE` prints one rule.\n"
+        'Leave a rule out by `--ignore CODE`, by `ignore = ["CODE"]` under `[tool.jupyter-hvd]`, or on one line by\n'
+        "`# hvd: ignore[CODE]`. `make docs` writes this page from `jupyter_hvd/rules/`; every example is a test.\n"
     )
-    return head + "\n" + "\n".join(rule_page(rule) for rule in rules)
+    pages = []
+    for rule in rules:
+        anchor = FORMER_ANCHORS.get(rule.code)
+        pages.append((f'<a id="{anchor}"></a>\n\n' if anchor else "") + rule_page(rule))
+    return head + "\n" + "\n".join(pages)
 
 
 if __name__ == "__main__":

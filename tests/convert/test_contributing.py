@@ -41,7 +41,7 @@ def test_its_example(rule: Rule) -> None:
 
 
 def test_its_page(rule: Rule) -> None:
-    assert "What goes wrong on some rank alone" in rule_page(rule)
+    assert "an error may occur on one rank only" in rule_page(rule)
     assert "+    logging.info('trained')" in rule_page(rule)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from jupyter_hvd import convert_source
 from jupyter_hvd.convert import Options
-from jupyter_hvd.convert.documentation import all_pages
+from jupyter_hvd.convert.documentation import HEADINGS, all_pages, rule_page, sections
 from jupyter_hvd.rules.base import Example
 from jupyter_hvd.rules.tensorflow_horovod import RULES
 from jupyter_hvd.rules.tensorflow_horovod.context import Rule
@@ -43,6 +44,14 @@ def test_rule_is_complete(rule: Rule) -> None:
     assert rule.rationale.endswith(".")
     assert type(rule).__doc__
     assert rule.examples, "a rule is explained by an example"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_page_has_all_headings(rule: Rule) -> None:
+    texts = sections(rule)
+    assert {*texts} == {"", *HEADINGS} - {"Example"}
+    assert all(texts.values()), "no heading without a text"
+    assert re.findall(r"^### (.*)$", rule_page(rule), re.MULTILINE) == [*HEADINGS]
 
 
 def test_codes_are_unique() -> None:

@@ -11,11 +11,18 @@ from .refusal import Refusal
 
 
 class AlreadyHorovod(Refusal):
-    """The program already uses Horovod.
+    """Refuse programs that already use Horovod.
 
-    What this converter has written is left as it is. A program that somebody else has
-    brought to Horovod, perhaps in part, is refused: laid twice, Horovod averages twice
-    and scales the learning rate twice.
+    Nothing. A program that this converter has written stays as it is, with a note. Any other program with Horovod in it is refused.
+
+    Why:
+    A second conversion would average twice and scale the learning rate twice.
+
+    Known problems:
+    A program that imports Horovod and does not train with it is refused, too. Remove the import.
+
+    When it does not apply:
+    To `%%distribute`: a cell that uses Horovod itself runs as it is ([distribute.md](distribute.md)).
     """
 
     code = "HVD901"

@@ -17,14 +17,26 @@ from .optimizers import (
 
 
 class ScaleBatch(Rule):
-    """Multiply the size of training's batches by the number of ranks.
+    """Multiply the batch size of the training by the number of ranks.
 
-    N ranks share a batch that is N times as large, so that a pass over the data takes an N-th of the steps. A size is multiplied once:
-    where a name, a parameter or an entry of a configuration defines it, so that numbers of steps which are computed from it
-    agree. It is multiplied where it is used, if the name is used for evaluations only beside; those stay as they are. `fit`, loaders and generators of images that are given no size get their default,
-    multiplied. So do batches that a loop cuts out of arrays, or draws from them.
+    A size is multiplied once:
 
-    A batch of all rows cannot grow. It stays, and so does the rate of an optimizer that takes such batches only; this is told.
+    - where a name, parameter or entry of a configuration defines it, so that step counts computed from it agree;
+    - where it is used, if evaluations use the name too. Their batches stay as they are.
+
+    `fit`, loaders and image generators without a batch size get their default, multiplied. Batches that a loop cuts out of arrays, or draws from them, grow as well.
+
+    Why:
+    Each rank then computes as many rows in a step as one process did, and a pass over the data takes an N-th of the steps. Small batches per rank leave most of a step to communication.
+
+    Known problems:
+    - More than N times the batch may train worse even at N times the rate; Goyal et al. ([2017](https://arxiv.org/abs/1706.02677)) discuss the limits. `--warmup-epochs` helps at the start.
+    - A batch is never larger than the data. With more ranks than the data has batches, the rate grows further than the batch.
+    - `fit` on rows that were just drawn, as in Q-learning, keeps these rows as its batch.
+
+    When it does not apply:
+    With `--batch global`. Batches of all rows, and batches of stateful recurrent layers, keep their size and rate, and a note says so. Where no batch size
+    is seen, HVD802 joins batches. Trainings in other modules are shared but not scaled, with a warning.
     """
 
     code = "HVD801"

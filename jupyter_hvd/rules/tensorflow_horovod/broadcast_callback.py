@@ -15,10 +15,18 @@ from .context import RUNTIME, Context, Rule
 
 
 class FitCallbacks(Rule):
-    """Give `fit` the callback that broadcasts rank 0's weights (`jhvd.BroadcastGlobalVariablesCallback`).
+    """Give `fit` the callback that broadcasts rank 0's weights.
 
-    All ranks draw the same weights, so they are equal already. The callback broadcasts those of a model once, when its first `fit` begins. It is
-    added where `callbacks` is a list, a callback or nothing.
+    Adds `jhvd.BroadcastGlobalVariablesCallback(0)` in front of the other callbacks.
+
+    Why:
+    All ranks draw the same initial weights, so they are equal already. The callback broadcasts the weights of each model once, when its first `fit` begins.
+
+    Known problems:
+    A model that is built by its first batch has no weights yet, so nothing is broadcast. The checksums of HVD701 still compare its weights.
+
+    When it does not apply:
+    With `--batch global`; to `fit` with arguments in `*` or `**`; where `callbacks` is not seen to be a list, a callback or `None`.
     """
 
     code = "HVD401"

@@ -21,10 +21,19 @@ CHOOSING = (
 
 
 class DeviceEnvironment(Rule):
-    """Remove assignments to `os.environ['CUDA_VISIBLE_DEVICES']`, and `set_visible_devices` of a GPU.
+    """Let the local rank choose the GPU.
 
-    With Horovod the local rank chooses the GPU. A program that hides all GPUs but
-    one leaves none for the other ranks of the machine, or has all ranks share it.
+    Removes assignments to `os.environ['CUDA_VISIBLE_DEVICES']`, and calls of `set_visible_devices` that choose a GPU. Comments stay.
+
+    Why:
+    A program that hides all GPUs but one leaves none for the other ranks of the host, or makes all ranks share it.
+
+    Known problems:
+    Only these two forms are removed. A GPU chosen by `os.environ.update`, `os.putenv`, in the shell, or by a value that the program computes
+    (`str(args.gpu)`) stays chosen. Remove it by hand, or all ranks of a host use that GPU.
+
+    When it does not apply:
+    To programs that hide all GPUs (`''`, `'-1'`, `set_visible_devices([], 'GPU')`) or choose CPUs: every rank then computes on its CPU.
     """
 
     code = "HVD102"

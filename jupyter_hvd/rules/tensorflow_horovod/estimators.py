@@ -11,7 +11,19 @@ from .refusal import Refusal, uses
 
 
 class Estimators(Refusal):
-    """The program trains an Estimator, which builds its own graph and sessions."""
+    """Refuse programs that train an Estimator.
+
+    Nothing. The program is refused.
+
+    Why:
+    An Estimator builds its own graph and sessions, which Horovod's operations cannot enter. TensorFlow has removed Estimators.
+
+    Known problems:
+    `model_to_estimator` of a Keras model is refused, too: train the Keras model with `fit` instead.
+
+    When it does not apply:
+    To `tf.estimator.ModeKeys` alone, whose names are constants.
+    """
 
     code = "HVD904"
     name = "Estimator"

@@ -15,7 +15,16 @@ from .context import HOROVOD, Context, Rule
 class Verbose(Rule):
     """Show the progress of `fit` on rank 0 only.
 
-    What the other ranks print is discarded; so they need not draw it. `verbose=2` stays 2 on rank 0, `verbose=0` stays silent.
+    `verbose` becomes `1 if hvd.rank() == 0 else 0`. A value that the program gives stays the value on rank 0.
+
+    Why:
+    The output of the other ranks is discarded, so they need not produce it.
+
+    Known problems:
+    None. Without this change the output is the same.
+
+    When it does not apply:
+    With `--batch global`; to `fit` with arguments in `*` or `**`; where `verbose` is 0 or computed.
     """
 
     code = "HVD403"

@@ -12,16 +12,27 @@ from .imports import MARK, SHARING_FILE, Place, first_place
 
 
 class ShareProgram(Rule):
-    """Share each batch among the ranks, with the result of one process (`--batch global`).
+    """Share each batch among the ranks, with the result of one process.
 
-    Two lines at the top of the program; the rest stays as it is. Every rank runs the whole program, with the same seed and on the
-    same batches. From each outermost call of a Keras layer or model a rank computes its own rows, all ranks gather the rows of
-    all, and gradients are averaged. So losses, metrics, rates, step counts, callbacks and prints are those of one process,
-    and need no change. Rank 0 prints and writes; the other ranks work on a copy of the folder. [exact.md](exact.md) says more.
+    Adds two lines at the top of the program; with `--batch global` the rest stays as it is. With `--standalone` they import `jupyter_hvd_sharing.py`,
+    one file beside the program, so jupyter_hvd need not be installed.
 
-    One call shares all models: layers are called outside models too, and models made in other modules, where no line of this
-    program could share them. It comes first, so that all ranks draw the same random numbers from the beginning; the calls are shared as soon as the
-    program has imported TensorFlow. With `--standalone` what is needed of `jupyter_hvd.runtime` is one file beside the program. Under `%%distribute` the ranks share already, and cells run as they are.
+    Why:
+    Every rank runs the full program, with the same seed and on the same batches. At each outermost call of a Keras layer or model a rank
+    computes its own rows, and the ranks gather the rows of all. Gradients are averaged. So losses, metrics, rates, step counts, callbacks
+    and prints are those of one process, and need no change. Rank 0 prints and writes; the other ranks work on a copy of the folder
+    ([exact.md](exact.md)).
+
+    One call shares all models, also those that other modules make. It comes first, so that all ranks draw the same random
+    numbers from the beginning.
+
+    Known problems:
+    - Layers that do not compute each row by itself, and training of plain variables, run unsharded on every rank: the same result, no speedup.
+    - Ranks that read different data stop with an error. Generators without a seed are the usual reason; `--data rank0` lets rank 0 read.
+    - Writes to absolute paths are made by every rank.
+
+    When it does not apply:
+    Under `%%distribute`, whose ranks share already. A notebook that consists of IPython syntax only is refused. The rule cannot be left out.
     """
 
     code = "HVD701"

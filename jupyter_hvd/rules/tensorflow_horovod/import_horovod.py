@@ -19,10 +19,21 @@ ENVIRONMENT = re.compile(r"\benviron\b|\bputenv\b|\bset_env\b|\bload_dotenv\b")
 
 
 class ImportHorovod(Rule):
-    """Import Horovod, and TensorFlow, where other changes name them.
+    """Import Horovod where other changes use it.
 
-    The lines follow the imports of TensorFlow, or stand in front of an earlier line that needs them. `jhvd.start_shared()` (HVD701) has
-    started Horovod when TensorFlow was imported, and has taken the GPU that the local rank names; `hvd.init()` then changes nothing.
+    Adds `import horovod.tensorflow as hvd` and `hvd.init()` behind the imports of TensorFlow, or in front of an earlier line
+    that needs them. Adds `import tensorflow as tf` where a change names TensorFlow and the program does not.
+
+    Why:
+    Batch sizes, rates and prints refer to `hvd.size()` and `hvd.rank()`. `jhvd.start_shared()` (HVD701) has already started Horovod and
+    taken the GPU of the local rank, so `hvd.init()` changes nothing. It shows that this is a program for Horovod.
+
+    Known problems:
+    Importing Horovod loads TensorFlow. A program that sets TensorFlow's environment variables below the first line that needs
+    the number of ranks is refused. Set them first, or import TensorFlow above that line.
+
+    When it does not apply:
+    Where no other change needs it, as with `--batch global`, which only needs HVD701. The rule cannot be left out.
     """
 
     code = "HVD101"

@@ -12,10 +12,19 @@ from .optimizers import (
 
 
 class JoinBatches(Rule):
-    """Join as many consecutive batches as there are ranks, where no number says how large they are.
+    """Join as many consecutive batches as there are ranks.
 
-    This is done for datasets of other modules, generators and `PyDataset`s whose batch size is not seen, and where the program
-    takes or skips some of the batches.
+    Wraps the data in `jhvd.join_batches`. This applies to datasets of other modules, generators and `PyDataset`s whose batch size is not
+    seen, and where the program takes or skips a number of batches.
+
+    Why:
+    A training step should have N times the rows, and no number in the program says how many rows a batch has.
+
+    Known problems:
+    The last joined batch of an epoch has fewer batches in it if N does not divide their number.
+
+    When it does not apply:
+    With `--batch global`; where the batch size is seen: HVD801 multiplies it.
     """
 
     code = "HVD802"

@@ -38,15 +38,24 @@ NUMBERS = frozenset({Kind.CONSTANT, Kind.OTHER})
 class ScaleRate(Rule):
     """Multiply learning rates by the number of ranks.
 
-    A step averages its gradient over N times the rows, so it may be N times as long. Where the rate is a number that is
-    given once, it is multiplied there. Where a schedule, a callback or the program itself goes by the rate, or by the optimizer's
-    count of steps, `jhvd.scale_rate` gives back the same optimizer, which multiplies the rate only while it updates weights: what the
-    program reads, sets, bounds, plots and schedules is the rate of one process. A schedule is asked for the step at which one
-    process has seen as many examples.
+    - A number that is given once is multiplied there: `Adam(1e-3 * hvd.size())`.
+    - Where a schedule, a callback or the program depends on the rate or on `optimizer.iterations`, the optimizer is wrapped in
+      `jhvd.scale_rate`. It returns the same optimizer, which multiplies the rate only while it updates weights. What the program reads, sets,
+      bounds, plots and schedules is the rate of one process. A schedule is evaluated at the step at which one process has seen as many examples.
+    - Rates by which the program itself changes weights are multiplied where they are numbers beside the gradient.
 
-    Weight decay of `AdamW` goes by the rate and is scaled with it. Momentum, moving averages, and a decay per step that a program
-    computes by itself, are not scaled. An optimizer that takes batches of all rows only keeps its rate; a rate
-    that is computed from the batch size grows with it.
+    `weight_decay` of `AdamW` and others is scaled with the rate.
+
+    Why:
+    A step averages its gradient over N times the rows, and there are N times fewer steps (the linear scaling rule of Goyal et al.).
+
+    Known problems:
+    - Adaptive optimizers may need less than N times the rate. Leave the rule out (`--ignore HVD803`) or set the rate yourself.
+    - Momentum and the moments of optimizers are not scaled.
+    - An optimizer restored from a saved configuration is not scaled.
+
+    When it does not apply:
+    With `--batch global`; to an optimizer that only takes batches of all rows; to a rate that is computed from the batch size, since it grows already.
     """
 
     code = "HVD803"

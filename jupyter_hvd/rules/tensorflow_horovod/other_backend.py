@@ -14,11 +14,18 @@ from .refusal import Refusal
 
 
 class OtherBackend(Refusal):
-    """Keras computes with JAX or PyTorch.
+    """Refuse programs in which Keras computes with JAX or PyTorch.
 
-    Horovod for TensorFlow averages the gradients that TensorFlow computes. What the program does
-    not say itself, an environment variable or Keras' own settings may; a converted program asks for that
-    when it starts.
+    Nothing. The program is refused.
+
+    Why:
+    Horovod for TensorFlow averages gradients that TensorFlow computes.
+
+    Known problems:
+    A backend that is set outside the program, in the environment or in `keras.json`, is not seen by the conversion. The converted program checks it when it starts, and stops.
+
+    When it does not apply:
+    To the TensorFlow backend. Programs that use only Keras' own layers and operations run there unchanged: set `KERAS_BACKEND=tensorflow`.
     """
 
     code = "HVD908"

@@ -13,10 +13,19 @@ from .refusal import Refusal, uses
 
 
 class OtherDistribution(Refusal):
-    """The program distributes with `tf.distribute`.
+    """Refuse programs that distribute by other means.
 
-    A strategy and Horovod both take the devices and both average gradients. One for the devices of one
-    process goes, and Horovod comes in its place (HVD104).
+    Nothing. The program is refused.
+
+    Why:
+    A strategy for several processes and Horovod would both take the devices and both average the gradients.
+
+    Known problems:
+    To remove the strategy is left to you: the converter does not know which batch size and rate you mean then.
+
+    When it does not apply:
+    - To strategies for the devices of one process (`MirroredStrategy` and others): HVD104 replaces them.
+    - To TPU code with an alternative in the program, `try: … except` or `if … else` with such a strategy: Horovod runs where there is no TPU.
     """
 
     code = "HVD902"

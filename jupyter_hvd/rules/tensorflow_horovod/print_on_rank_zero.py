@@ -28,10 +28,21 @@ UNSEEN_METHODS = frozenset(("__str__", "__repr__", "__format__", "__getattr__"))
 
 
 class Print(Rule):
-    """Put prints under `if hvd.rank() == 0:`, where only rank 0 may compute what is printed.
+    """Print on rank 0 only.
 
-    Rank 0's output alone is shown, so this only saves the other ranks the work. A print stays as it is if its arguments call more than
-    functions that give a text or a number: all ranks must call models, draw random numbers and read data together. So does one that writes into a file.
+    Puts a `print` that stands on a line of its own under `if hvd.rank() == 0:`.
+
+    Why:
+    Only rank 0's output is shown, so this saves the other ranks the work.
+
+    Known problems:
+    None. Without this change the output is the same.
+
+    When it does not apply:
+    - With `--batch global`.
+    - To prints whose arguments call more than functions that give a text or a number. All ranks must call models, draw random numbers and read data together.
+    - To prints into a file, and prints above the last import of TensorFlow.
+    - In programs whose classes define `__str__`, `__repr__`, `__format__` or `__getattr__`, which a print may call.
     """
 
     code = "HVD601"

@@ -1,4 +1,4 @@
-"""HVD804: numbers of a program's own that count steps follow the scaled batch."""
+"""HVD804: step counts follow the scaled batch."""
 
 from __future__ import annotations
 
@@ -13,21 +13,28 @@ from .optimizers import RANKS
 
 
 class ScaleSteps(Rule):
-    """Convert the numbers that count steps, or go by them, where batches grow with the number of ranks.
+    """Convert the numbers that count steps.
 
-    An epoch has an N-th of the steps. So a number of steps that the program writes down is divided: in `steps_per_epoch`, in the
-    range of a loop, in `if step % 100 == 0`, as a warm-up or a patience that is counted in steps. What is divided by such a number
-    is multiplied instead, `step * N / 500`, which needs no rounding. Each is found by its unit: at the same number of examples
-    seen, a number is N ** k times that of one process, with k = -1 for steps and 0 for epochs, evaluations and ratios;
-    `jupyter hvd explain` shows them. A number is divided once, where it is defined. Where a library takes a number in another unit,
-    it is converted there: a schedule is asked for the step of one process. What is multiplied once a step, `epsilon *= 0.99`, is
-    raised to the power of N.
+    - A number of steps is divided by N: in `steps_per_epoch`, in the range of a loop, in `if step % 100 == 0`, as a warm-up or a patience counted in steps.
+    - What is divided by such a number is multiplied instead, `step * N / 500`, which needs no rounding.
+    - A factor that is applied once per step, `epsilon *= 0.99`, is raised to the power of N.
 
-    What has no unit that can be told is left alone, with a note.
+    Each number is converted once, where it is defined, or where a library takes it in another unit.
+
+    Why:
+    Batches are N times as large, so an epoch has an N-th of the steps. Each number is found by its unit: at the same number of examples seen it is
+    N ** k times that of one process, with k = -1 for steps and 0 for epochs, evaluations and ratios. `jupyter hvd explain` shows the units.
+
+    Known problems:
+    - A divided number is rounded down, and is at least 1. At 4 ranks, `step % 10 == 0` becomes `step % 2 == 0`: every 8 old steps.
+    - A number whose unit is not determined is left as it is, with a note.
+
+    When it does not apply:
+    With `--batch global`; where no batch grows; to numbers of epochs, evaluations and rows.
     """
 
     code = "HVD804"
-    name = "counts of steps"
+    name = "step counts"
     rationale = "N ranks take an N-th of the steps for as many examples, so what counts steps is divided by N."
     batches = ("per-rank",)
     examples = (

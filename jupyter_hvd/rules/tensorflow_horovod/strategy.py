@@ -10,11 +10,19 @@ from .context import TENSORFLOW, Context, Rule
 
 
 class Strategy(Rule):
-    """Put the strategy of one device in the place of one for all devices of a process.
+    """Replace a strategy for all devices of a process by that of one device.
 
-    `MirroredStrategy` trains on the GPUs of one machine. A rank has one GPU, and Horovod averages over the ranks of
-    any number of machines, so that what is left to the strategy is to run everything where it stands: its `scope`,
+    `MirroredStrategy(…)`, `OneDeviceStrategy(…)` and `CentralStorageStrategy(…)` become `tf.distribute.get_strategy()`. The strategy's `scope`,
     `run` and `reduce` stay, for one replica.
+
+    Why:
+    `MirroredStrategy` averages over the GPUs of one host. With Horovod each rank has one GPU, and Horovod averages over the ranks of all hosts.
+
+    Known problems:
+    `strategy.num_replicas_in_sync` is 1 afterwards, so a batch size that the program multiplies by it is that of one device.
+
+    When it does not apply:
+    To strategies for several processes or for TPUs (`MultiWorkerMirroredStrategy`, `ParameterServerStrategy`, `TPUStrategy`): HVD902 refuses these programs.
     """
 
     code = "HVD104"

@@ -11,10 +11,18 @@ from .refusal import Refusal, uses
 
 
 class TF1(Refusal):
-    """The program uses TensorFlow 1: sessions, placeholders, graph mode.
+    """Refuse programs of TensorFlow 1.
 
-    The rules are about eager TensorFlow 2. A session runs one graph, built once, and needs
-    Horovod's hooks for sessions.
+    Nothing. A program with sessions, placeholders, `tf.compat.v1.train` or disabled eager execution is refused.
+
+    Why:
+    The rules are for eager TensorFlow 2. A session runs one graph that is built once, and needs Horovod's hooks for sessions.
+
+    Known problems:
+    `tf_upgrade_v2` renames functions, but leaves sessions: migrate those by TensorFlow's guide (tensorflow.org/guide/migrate).
+
+    When it does not apply:
+    To other names of `tf.compat.v1`, which TensorFlow 2 runs eagerly.
     """
 
     code = "HVD903"
