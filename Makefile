@@ -192,7 +192,7 @@ fuzz-tensor: env
 fuzz-convert: env
 	$(BIN)/pytest -q -m thorough tests/generated/test_scaled_programs.py
 
-# Kernels beside direct JAX, the newest, in one table, and step times as predicted and measured: docs/performance.md, its plots, and a table of docs/distribute.md are made anew.
+# Kernels beside direct JAX, the newest, in one table, and step times as predicted and measured: docs/performance-tables.md, its plots, and a table of docs/distribute-reference.md are written again.
 bench: env
 	$(BIN)/python benchmarks/tensor_kernels.py --write
 	$(BIN)/python benchmarks/tensor_peers.py --write

@@ -1,4 +1,4 @@
-"""The results of `device_run` in docs/performance.md, in columns by device. Those of each device are kept in
+"""The results of `device_run` in docs/performance-tables.md, in columns by device. Those of each device are kept in
 benchmarks/device_results, so that another device adds its columns to them.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "benchmarks" / "device_results"
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "performance-tables.md"
 BEGIN, END = "<!-- devices -->", "<!-- end of devices -->"
 LAUNCHES = 10  # that JAX's gradient takes where a ratio is counted
 Row = Mapping[str, Any]

@@ -13,7 +13,7 @@ Each result is appended to FOLDER/results.jsonl at once, the most important firs
 
 For each program every candidate kernel is timed beside JAX's. Several processes trace and compile at once; then one program at a
 time is timed while the others wait. A program that does not compile within `COMPILING` seconds is given up. `--merge` writes the
-results into docs/performance.md, in columns by device.
+results into docs/performance-tables.md, in columns by device.
 """
 
 from __future__ import annotations
@@ -529,7 +529,9 @@ def main() -> None:
     parser.add_argument(
         "--skip", nargs="*", default=(), help="profile, tests, peers, growth, table"
     )
-    parser.add_argument("--merge", type=Path, help="folder with results for docs/performance.md")
+    parser.add_argument(
+        "--merge", type=Path, help="folder with results for docs/performance-tables.md"
+    )
     parser.add_argument("--testing", type=float, default=TESTING, help="part of the time for tests")
     parser.add_argument("--compiling", type=float, default=COMPILING, help="seconds for a program")
     options = parser.parse_args()

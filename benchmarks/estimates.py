@@ -7,7 +7,7 @@ from allreduces as `%hvd network` makes them, whose sizes know nothing of the mo
 share this machine's cores, so computing is measured as all of them do it at once, without averaging, from a common
 start until the last is done. With `--batch global` the ranks share one batch: an N-th of that computing, and what
 `jupyter_hvd.session.network.Network.sharing` says. One turn has some of each, so that what else the machine does meets them
-all alike; every figure is the mean over the turns, since means add up. `--write` puts the table into docs/distribute.md.
+all alike; every figure is the mean over the turns, since means add up. `--write` puts the table into docs/distribute-reference.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-PAGE = Path(__file__).parent.parent / "docs" / "distribute.md"
+PAGE = Path(__file__).parent.parent / "docs" / "distribute-reference.md"
 BEGIN, END = "<!-- estimates -->", "<!-- end of estimates -->"
 HEADER = (
     "| model | batch | gradients | ranks | computing ms | messages ms, predicted | step ms, predicted | measured | off by |\n"
@@ -209,7 +209,7 @@ def page_of(rows: list[Row], turns: int) -> str:
     middle = median(abs(row.error) for row in rows)
     return "\n".join(
         [
-            f"{os.cpu_count()} cores, Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}; means of {turns} turns.",
+            f"{os.cpu_count()} cores, Python {platform.python_version()}, {time.strftime('%Y-%m-%d')}; means of {turns} steps.",
             "",
             HEADER,
             *map(str, rows),
@@ -224,7 +224,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--turns", type=int, default=40)
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
-    parser.add_argument("--write", action="store_true", help="the table of docs/distribute.md")
+    parser.add_argument(
+        "--write", action="store_true", help="the table of docs/distribute-reference.md"
+    )
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.rank:

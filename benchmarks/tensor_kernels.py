@@ -5,7 +5,7 @@ Both are jitted functions of the same arrays in one process: `jax.jit(f.grad(…
 `jax.jit(jax.grad(direct))`. Times are medians of paired runs, of each in turn; ratios are medians over the pairs.
 Memory is what XLA's own analysis says the compiled gradient allocates, temporaries and results;
 where a goal names a limit, the growth of the peak resident set of a process of its own. `--write`
-makes docs/performance.md and the plots of growth in docs/images. `--joins` prints how gradients of sums
+makes docs/performance-tables.md and the plots of growth in docs/images. `--joins` prints how gradients of sums
 over several relations grow, and nothing else.
 """
 
@@ -460,7 +460,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="", help="programs whose name has this in it")
     parser.add_argument("--runs", type=int, default=15)
-    parser.add_argument("--write", action="store_true", help="docs/performance.md and the plots")
+    parser.add_argument(
+        "--write", action="store_true", help="docs/performance-tables.md and the plots"
+    )
     parser.add_argument("--peak", nargs=2, metavar=("NAME", "SIZE"))
     parser.add_argument(
         "--joins", action="store_true", help="growth of sums over several relations"
@@ -509,7 +511,7 @@ def warm_up() -> None:
 
 
 def write(rows: list[Row], limits: list[str], images: list[str]) -> None:
-    from_template = (DOCS / "performance.md").read_text().split("<!-- measured -->")[0]
+    from_template = (DOCS / "performance-tables.md").read_text().split("<!-- measured -->")[0]
     parts = [
         from_template + "<!-- measured -->",
         device() + f", {time.strftime('%Y-%m-%d')}; medians of paired runs.",
@@ -517,7 +519,7 @@ def write(rows: list[Row], limits: list[str], images: list[str]) -> None:
         "\n".join(f"- {text}" for text in limits),
         *(f"![growth](images/{file})" for file in images),
     ]
-    (DOCS / "performance.md").write_text("\n\n".join(parts) + "\n")
+    (DOCS / "performance-tables.md").write_text("\n\n".join(parts) + "\n")
     data = [asdict(row) for row in rows]
     print(json.dumps(data))
 

@@ -5,7 +5,7 @@ them in JAX (`peer_programs.py`), and what a call costs beside a jitted function
 
 As in `tensor_kernels.py`, whose other part `make bench` is: jitted functions of the same arrays in one
 process, one run of each in turn, ratios medians over the turns. Of ours there are two: what a call runs once a first one has
-measured, if it does, in a cache of its own, and what the model alone would. `--write` puts the table into docs/performance.md.
+measured, if it does, in a cache of its own, and what the model alone would. `--write` puts the table into docs/performance-tables.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tensor_kernels import (
 
 BEGIN, END = "<!-- peers -->", "<!-- end of peers -->"
 HEADER = (
-    "| program | size | gradient ms | JAX's fastest ms | JAX's time / ours | by the model alone | kernel | slower ways / ours | "
+    "| program | size | gradient ms | JAX's fastest ms | JAX's time / ours | chosen by the cost model | kernel | slower versions / ours | "
     "difference |\n|---|---|---|---|---|---|---|---|---|"
 )
 
@@ -125,7 +125,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="", help="programs whose name has this in it")
     parser.add_argument("--runs", type=int, default=25)
-    parser.add_argument("--write", action="store_true", help="the table of docs/performance.md")
+    parser.add_argument(
+        "--write", action="store_true", help="the table of docs/performance-tables.md"
+    )
     options = parser.parse_args()
     os.environ["JUPYTER_HVD_CACHE"] = tempfile.mkdtemp()  # where nothing has been tuned
     warm_up()
@@ -143,7 +145,7 @@ def main() -> None:
     if options.write:
         table = "\n".join((HEADER, *map(str, rows)))
         told = f"{device()}, {time.strftime('%Y-%m-%d')}; medians of {options.runs} paired runs."
-        page = DOCS / "performance.md"
+        page = DOCS / "performance-tables.md"
         before, rest = page.read_text().split(BEGIN)
         _, after = rest.split(END)
         parts = (before + BEGIN, told, table, f"{summary(rows)} {calls}", END + after)

@@ -10,7 +10,7 @@ in turn; a ratio is the median over the turns, with the interval that holds it a
 1.05 lies in that. Where arrays lie in memory is a matter of luck that lasts as long as a process, and can be a tenth of the
 time of programs whose compiled code is the same: of several runs, each in a process of its own, the table has the middle one
 for each program. What was measured is kept in `.bench/tensor_table.json`, so that a run that ends early is gone on with;
-`--again` forgets it, `--write` puts the table into docs/performance.md.
+`--again` forgets it, `--write` puts the table into docs/performance-tables.md.
 """
 
 from __future__ import annotations
@@ -425,7 +425,7 @@ def report(rows: list[Row], runs: int) -> str:
     for row in sorted(measured, key=lambda row: row.kind):
         groups.setdefault(f"Of the class {row.kind}", []).append(row)
     lines = [
-        f"{device()}, {time.strftime('%Y-%m-%d')}; medians over turns, their intervals at 95 %"
+        f"{device()}, {time.strftime('%Y-%m-%d')}; medians over runs, their intervals at 95 %"
         f"{f'; the middle of {runs} runs' if runs > 1 else ''}.",
         "",
         "| program | class | entries | gradient ms | JAX's ms | JAX's / ours, by the model | measured | kernel | difference |",
@@ -494,7 +494,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1, help="each in a process of its own")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin none after so long")
     parser.add_argument("--again", action="store_true", help="forget what was measured before")
-    parser.add_argument("--write", action="store_true", help="docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="docs/performance-tables.md")
     options = parser.parse_args()
     kept = {} if options.again else kept_runs()
     os.environ["JUPYTER_HVD_CACHE"] = tempfile.mkdtemp()  # where nothing has been tuned
@@ -527,7 +527,7 @@ def main() -> None:
     text = report([middle(rows) for rows in kept.values()], max(map(len, kept.values())))
     print(text)
     if options.write:
-        page = DOCS / "performance.md"
+        page = DOCS / "performance-tables.md"
         before, rest = page.read_text().split(BEGIN)
         page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
 

@@ -48,6 +48,16 @@ PAGES = {
         ("Who can do what to whom", "docs/security"),
         ("Beside its peers", "docs/peers"),
     ],
+    "Reference": [
+        ("%%distribute", "docs/distribute-reference"),
+        ("--batch global", "docs/exact-reference"),
+        ("--batch per-rank", "docs/scaling-reference"),
+        ("verify", "docs/verify-reference"),
+        ("Clusters", "docs/clusters-reference"),
+        ("The tensor language", "docs/tensor-language-reference"),
+        ("Jacobians", "docs/jacobians-reference"),
+        ("Measurements of kernels", "docs/performance-tables"),
+    ],
     "Work on it": [
         ("Where it runs", "docs/platforms"),
         ("Contributing", "CONTRIBUTING"),

@@ -33,6 +33,7 @@ GIVEN = {
     "recurrences.md": "import numpy as np\nfrom jupyter_hvd.tensor import tensor\n"
     "W, U, x, h = np.eye(3), np.ones((3, 2)), np.ones((5, 2)), np.ones(3)",
     "tensor-language.md": ARRAYS,
+    "tensor-language-reference.md": ARRAYS,
 }
 
 
@@ -79,6 +80,21 @@ def test_blocks_of_python_run(path, monkeypatch, tmp_path):
             except Exception as error:
                 error.add_note(f"{path.relative_to(ROOT)}, line {line}")
                 raise
+
+
+def test_results_of_kernels_are_those_of_the_tables():
+    """A row's geometric mean and worst ratio stand in one line of the tables."""
+    page = (ROOT / "docs" / "performance.md").read_text().split("## Results")[1]
+    tables = (ROOT / "docs" / "performance-tables.md").read_text().splitlines()
+    rows = [line.split(" | ")[-2:] for line in page.splitlines() if re.search(r"\d \|$", line)]
+    found = {tuple(re.findall(r"\d+(?:\.\d+)?", " ".join(cells))): cells for cells in rows}
+    assert found
+    missing = [
+        cells
+        for numbers, cells in found.items()
+        if not any(set(numbers) <= {*re.findall(r"\d+(?:\.\d+)?", line)} for line in tables)
+    ]
+    assert not missing
 
 
 def test_what_a_page_runs_is_found():

@@ -43,8 +43,8 @@ def test_the_plan_of_a_residual_as_documented():
     A, x, y = (np.ones(shape, np.float32) for shape in ((3, 4), 4, 3))
     text = str(residual.plan(A, x, y))
     assert "X2      12 B  3          u0<3 Σ r0<4    dot_general: X0[u0, r0]·X1[r0]\n" in text
-    guide = Path(__file__).parents[2] / "docs" / "tensor-language.md"
-    assert text in guide.read_text(), f"docs/tensor-language.md should have\n{text}"
+    guide = Path(__file__).parents[2] / "docs" / "tensor-language-reference.md"
+    assert text in guide.read_text(), f"docs/tensor-language-reference.md should have\n{text}"
 
 
 def lines(function, *arguments):
