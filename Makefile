@@ -97,6 +97,7 @@ check: needs
 	$(BIN)/pytest -q --numprocesses=2 -m "not slow and not thorough" $(if $(LEDGER),--unless-passed=$(LEDGER)/tests.json $(if $(CHECK_SECONDS),--cpu-limit=$(CHECK_SECONDS)))
 
 test: needs
+	@echo "make test: lint, types and the site, then about 29 minutes of Python tests and 8 to 10 of the browser's on two cores; tests that passed and have not changed are skipped. make check takes minutes."
 	@rm -f $(JUPYTER_HVD_SKIPPED)
 	$(MAKE) env
 	$(MAKE) $(TOGETHER) lint test-ts site env-tf215 $(if $(WHEELS),,env-mcp) binder

@@ -4,8 +4,9 @@ them in JAX (`peer_programs.py`), and what a call costs beside a jitted function
     python benchmarks/tensor_peers.py [--only NAME] [--write]
 
 As in `tensor_kernels.py`, whose other part `make bench` is: jitted functions of the same arrays in one
-process, one run of each in turn, ratios medians over the turns. Of ours there are two: what a call runs once a first one has
-measured, if it does, in a cache of its own, and what the model alone would. `--write` puts the table into docs/performance-tables.md.
+process, run alternately; ratios are medians over the pairs. Of ours there are two: what a call runs once a first one has
+measured, if it does, in a cache of its own, and what the cost model chooses.
+`--write` puts the table into docs/performance-tables.md.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from tensor_kernels import (
 
 BEGIN, END = "<!-- peers -->", "<!-- end of peers -->"
 HEADER = (
-    "| program | size | gradient ms | JAX's fastest ms | JAX's time / ours | chosen by the cost model | kernel | slower versions / ours | "
+    "| program | size | gradient ms | JAX's fastest ms | JAX's time / ours | chosen by the cost model | "
+    "kernel | slower versions / ours | "
     "difference |\n|---|---|---|---|---|---|---|---|---|"
 )
 

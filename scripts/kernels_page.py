@@ -138,10 +138,10 @@ It visits {join_points} points. Nothing of it has n² entries, and no relation i
   time is that of sorting the tuples and writing what agrees; of a chain of joins, of what agrees on the way.
 - A kernel is made for a number of tuples. That of J changes with every change of a relation, and is rounded up to a
   power of two, as that of a sparse boolean array is; rows in excess hold indices outside of every array, and give zeros.
-- There is a join where the tuples expected, were they spread evenly, and then the tuples found, are no more than the points that
-  would be visited else, and these are 2¹⁴ or more (2¹¹ where tuples are sought in sets); and of at most 2²² tuples, for
-  its table takes memory.
-  Else, and inside `jax.jit` of relations that are arguments, one relation is run over and the others are probed.
+- There is a join where it saves points: neither the tuples expected, if they were spread evenly, nor the tuples found may be more
+  than the points that would be visited otherwise. These must be 2¹⁴ or more (2¹¹ where tuples are searched in sets), and the
+  tuples at most 2²², because a table takes memory.
+  Otherwise, and inside `jax.jit` of relations that are arguments, one relation is run over and the others are probed.
 - Atoms are joined whose arguments are `i`, `i+c`, `-i+c` or constants. Entries of index arrays are looked up as before:
   write pairs of them as a set of tuples.
 """

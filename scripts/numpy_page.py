@@ -233,7 +233,7 @@ One table, `derivative/elementary.py`, has all that is known of a scalar functio
 integers and infinities, and against JAX.
 
 - **To every order.** The derivative of a smooth function is made of smooth functions, so that Hessians and further derivatives hold everywhere: that of `softplus` is `sigmoid`, at 0 too. The derivatives of `x**k` by x
-  are `k·x**(k-1)`, `k·(k-1)·x**(k-2)`, … (`pow1`, `pow2`), which are 0 where k, or k - 1, is 0: no logarithm and no 0·∞ at x = 0, for whole k that are constants, indices, parameters or data. `|x|·|x|` and even constant powers of `|x|` are read as those of x.
+  are `k·x**(k-1)`, `k·(k-1)·x**(k-2)`, … (`pow1`, `pow2`), which are 0 where k, or k - 1, is 0: no logarithm and no 0·∞ at x = 0, for integers k that are constants, indices, parameters or data. `|x|·|x|` and even constant powers of `|x|` are read as those of x.
 - **At kinks**, where there is no derivative, it is the middle of the one-sided ones: 0 of `|x|` at 0, 1/2 for each of two equal operands of `maximum` and `minimum` (so `relu6` and `clip` have 1/2 at their ends), and 0 for steps. That is JAX's
   but for `abs` at 0 (JAX: 1; PyTorch and TensorFlow: 0) and `hypot` at (0, 0) (JAX: 1/2 each). `relu`, `leaky_relu` and `elu` are JAX's, too: 0, 1 and alpha at 0. Second derivatives at kinks of the first (`maximum(x, 0)**2` at 0, a power of `|x|` whose
   exponent is a parameter) follow from the same rules and are not the middle in general. `mod` and `fmod` have derivative 1 by x where they jump.
@@ -252,33 +252,35 @@ of that program. `numpy`, `jax.numpy`, methods and operators are one: `np.sum(x)
 A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
 
 - **Broadcasting.** Two sizes that meet and have different names are compared when the function is called: they are equal, or one of them is 1, or an
-  error says which sizes do not go together. What costs something and is read at several places gets a name, so that it is computed once.
+  error says which sizes do not go together. A value that costs something and is read several times gets a name, so it is computed once.
 - **Sizes that must be numbers.** `reshape`, `ravel` of a matrix, `kron`, `linspace`, slices with a step, `prod`, `cumprod`, `argmax` and quantiles are made for the sizes of a call, and the
   function is traced again at others. The page shows them at n = 4.
 - **Data in conditions.** `x > t` is 1 or 0, with derivative zero; `where` takes an entry from one side or the other, both of which are computed. Where indices
   alone decide it is a bracket, which costs nothing.
-- **Largest entries and products.** `max` and `min` are functions of whole arrays, `largest(x)` and `smallest(x)` (`derivative/extremes`), n - 1 operations and one reduction in a kernel. `prod` combines one half of the entries
-  with the other, ⌈log2 n⌉ times: n - 1 operations; its derivative divides by nothing, so that zeros are no matter. Entries that are equally large share the derivative of `max` equally, as in JAX: `tangent(x, w)` is nothing, of which the derivative by x is w, and
-  `stopped(x)` is x without a derivative. Neither is computed, nor counted here or by `f.cost`. The derivative of a maximum of k > 2 entries costs up to 4·k + 3 operations beside the maximum's
-  k - 1: the bound of 4 holds of a function with that counted in, as `f.certify` says and the panel counts.
-  `logsumexp` and `softmax` take the largest entry off first, and the derivative takes that for a constant.
-- **`cumsum`** is a loop: n - 1 additions, and in a kernel running sums, with no turn waiting for another.
+- **Largest entries and products.** `max` and `min` are array-level functions, `largest(x)` and `smallest(x)` (`derivative/extremes`): n - 1 operations, and one reduction in a kernel. `prod` multiplies one half of the entries
+  by the other, ⌈log2 n⌉ times: n - 1 operations. Its derivative divides by nothing, so zeros do no harm. Entries that are equally large share the derivative of `max` equally, as in JAX. In programs, `tangent(x, w)` is zero and its derivative by x is w;
+  `stopped(x)` is x without a derivative. Neither is computed, or counted here or by `f.cost`. The derivative of a maximum of k > 2 entries costs up to 4·k + 3 operations beside the maximum's
+  k - 1. The bound of 4 holds with that counted in the function, as `f.certify` and the panel count it.
+  `logsumexp` and `softmax` subtract the largest entry first, and their derivatives treat it as a constant.
+- **`cumsum`** is a loop: n - 1 additions, and running sums in a kernel, where no iteration waits for another.
 - **Remainders and rounding.** `x // y`, `floor` and `round` have derivative zero, `x % y` has 1 by x and `-(x // y)` by y, as in JAX.
-- **What a condition chooses.** `x[x > 0]` has as many entries as data decide. What is computed of it entry by entry is computed of all entries, functions seeing 1 where
-  nothing is chosen; a sum, mean, variance, norm, product, `max` or `min` (of none ∓∞) takes those that are, and `y[p] = f(x[p])` puts them back. Returned, looped over or indexed, it is refused.
-- **In order.** `argsort` is a function of whole arrays, `order(x)` (`derivative/sorting`): the indices that sort x, equal entries in their order, n·(n - 1)/2 comparisons as it is counted; a kernel sorts. `sort` takes the entries
-  at these indices, 3·n² - n operations as they are written (in a kernel one gather), `median` and `quantile` one or two. `searchsorted` is one, too: how many entries of a sorted list are less. The derivative goes to the entry that is taken. What is no number (`nan`) comes last, as in NumPy, and makes a median, a quantile, a maximum or a minimum one that is none;
-  `argmax` and `argmin` are the first such place.
-- **Linear systems and decompositions** are functions of whole arrays that programs call and do not write out (`derivative/linear_algebra`): `solve(A, factors(A), B)` is defined by its equation, as are `det`, `slogdet`, `inv`,
-  `cholesky`, `qr`, `lstsq`, `solve_triangular`, `eigh`, `svd` and `expm`. They take one matrix or, by leading axes, several, and a kernel calls LAPACK's, also in a loop or beside what is sparse. What they cost is the count of a textbook's algorithm
-  (2/3·n³ for `factors`, which value and gradient share, 2·n² for each right-hand side, n³/3 for `cholesky`, 4·m·n² for `qr`, 9·n³ for `eigh`, 14·m·n·k for `svd`, 26·n³ for `expm`); a derivative of a decomposition counts twice that, by an
-  algorithm that is differentiated step by step, and a kernel takes more operations, all of them in products of matrices. With these counts value and gradient obey the bound of [loops](recurrences.md) (`tests/tensor/test_form_theorems.py`).
-  Derivatives hold to every order. Of a singular matrix `solve` gives what is no number; `det` is right there and so is its gradient, the signed minors. `cholesky` and `eigh` take `(A + A.T)/2`. Where eigenvalues or singular values are equal, vectors
-  have no derivative; what does not depend on their choice, such as a nuclear norm, has one.
-- **Places that data decide.** `argmax` and `argmin` are the least place whose entry is the largest (5·n - 2 operations; of equal entries the first), `argsort` those that sort. They are whole numbers with derivative zero, and indices: `x[p]` is `Σ j:n. kept(picks(p, j), x[j])`, 3·n - 1 operations (in a kernel one gather), so that the derivative goes to the entry
-  that is chosen and not through the choice, as in JAX. `+`, `-`, `%`, `np.clip`, `np.where`, lists and loops keep them places, as Viterbi's algorithm needs; `y[p] = v`, `at[p].add`, `bincount`, `one_hot`,
-  comparisons with labels take them. Of such a number it is known between which sizes it lies, so that every read is in range before anything runs; what is only rounded, `np.floor(x).astype(int)`, counts from the end where it is negative, reads the last entry beyond the end, and stores nothing without `np.clip`.
-  They come back as floats that are whole, of float32 up to 2²⁴.
+- **What a condition chooses.** Data decide how many entries `x[x > 0]` has. Elementwise functions of it are computed for all entries, with 1 as the argument where nothing is chosen. A sum, mean, variance, norm, product,
+  `max` or `min` (of none ∓∞) uses the chosen entries, and `y[p] = f(x[p])` puts them back. Returned, looped over or indexed, it is refused.
+- **Sorting.** `argsort` is an array-level function, `order(x)` (`derivative/sorting`): the indices that sort x, stable, counted as n·(n - 1)/2 comparisons; a kernel sorts. `sort` takes the entries
+  at these indices, 3·n² - n operations as they are written (in a kernel one gather), `median` and `quantile` one or two. `searchsorted` is array-level, too: the number of entries of a sorted list that are less.
+  The derivative belongs to the entry that is taken. NaN comes last, as in NumPy, and makes a median, quantile, maximum or minimum NaN; `argmax` and `argmin` are the index of the first NaN.
+- **Linear systems and decompositions** are array-level functions that programs call and do not write out (`derivative/linear_algebra`). `solve(A, factors(A), B)` is defined by its equation, and so are `det`, `slogdet`, `inv`,
+  `cholesky`, `qr`, `lstsq`, `solve_triangular`, `eigh`, `svd` and `expm`. They take one matrix or, by leading axes, several. A kernel calls LAPACK, also in a loop or beside sparse arrays.
+  - *Costs* are those of a textbook's algorithm: 2/3·n³ for `factors`, which value and gradient share, 2·n² for each right-hand side, n³/3 for `cholesky`, 4·m·n² for `qr`, 9·n³ for `eigh`, 14·m·n·k for `svd`, 26·n³ for `expm`.
+    A derivative of a decomposition counts twice that, as if the algorithm were differentiated step by step. A kernel takes more operations, all of them in products of matrices.
+    With these counts value and gradient obey the bound of [loops](recurrences.md) (`tests/tensor/test_form_theorems.py`).
+  - *Derivatives* hold to every order. For a singular matrix `solve` gives NaN or infinities; `det` is right there, and so is its gradient, the signed minors. `cholesky` and `eigh` use `(A + A.T)/2`. Where eigenvalues or singular values
+    are equal, vectors have no derivative; what does not depend on their choice, such as a nuclear norm, has one.
+- **Indices that data decide.** `argmax` and `argmin` are the first index of the largest or smallest entry (5·n - 2 operations), `argsort` the indices that sort. They are integers with derivative zero. As an index, `x[p]` is
+  `Σ j:n. kept(picks(p, j), x[j])`, 3·n - 1 operations (in a kernel one gather). So the derivative belongs to the chosen entry and not to the choice, as in JAX. They stay indices through `+`, `-`, `%`, `np.clip`, `np.where`,
+  lists and loops, as Viterbi's algorithm needs. `y[p] = v`, `at[p].add`, `bincount`, `one_hot` and comparisons with labels accept them. Their range is known from the sizes, so every read is in range before anything runs.
+  A value that is only rounded, `np.floor(x).astype(int)`, counts from the end where it is negative, reads the last entry beyond the end, and stores nothing without `np.clip`.
+  Such indices come back as whole floats, exact in float32 up to 2²⁴.
 - **What indices name twice**: of `y[p] = v` the last counts, and `y[p] += v` adds once, as in NumPy; `y.at[p].add(v)` and `np.bincount` add all of it. Which is the last takes as many operations as p has pairs of entries.
 - **Not there:** what gives as many entries as data decide (`nonzero`, `unique`), decompositions whose results may be complex (`eig`, `schur`, `sqrtm`), random numbers,
   complex numbers and Fourier transforms, `grad` inside. Each is refused at its line, with what to write instead. What has only the name of one of these, `scipy.ndimage.convolve`,

@@ -138,7 +138,7 @@ test('measure, with progress; cancel', async ({ page, request }) => {
   await panel.getByRole('button', { name: 'Measure', exact: true }).click();
   await expect(
     panel.getByText(
-      /Measured on .* rounds in turn\. Value .*s, gradient .*s \(.*s to .*s\)\. jax\.grad .*(faster|no difference|too noisy)/
+      /Measured on .* alternating rounds\. Value .*s, gradient .*s \(.*s to .*s\)\. jax\.grad .*(faster|no difference|too noisy)/
     )
   ).toBeVisible({ timeout: 120_000 });
   await expect(panel.locator('.jp-hvd-gc-time').first()).toHaveText(/[µm]?s$/);

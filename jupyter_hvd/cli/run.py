@@ -157,7 +157,7 @@ def run_run(arguments: argparse.Namespace) -> int:
                     again = f"started again, {next(starts)} of {arguments.restarts}"
                     if elastic:
                         ranks_now = f"{following.size} rank{'s' if following.size > 1 else ''}"
-                        again = f"goes on with {ranks_now}, from what was kept last"
+                        again = f"continues with {ranks_now}, from the state stored last"
                     errors.print(again, style="yellow", soft_wrap=True)
                     if log is not None:
                         log.hear(result.rank or 0, f"[{fault_of(result)}; {again}]")

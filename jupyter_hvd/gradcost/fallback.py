@@ -81,12 +81,12 @@ def _text_line(name: str, figure: Figure, ratio: Ratio | None) -> str:
 
 
 def history_text(h: History) -> str:
-    """What is kept at the sizes on display."""
+    """What loops store between iterations, at the sizes on display."""
     k = h.sizes.index(h.at)
     if not h.whole[k]:
         return ""
     return (
-        f"kept between {h.at} turns of {h.size}: {number(h.whole[k])} numbers, {number(h.carried[k])} with "
+        f"stored between {h.at} iterations of {h.size}: {number(h.whole[k])} numbers, {number(h.carried[k])} with "
         f'checkpoint=True, {number(h.blocks[k])} with checkpoint="blocks"'
     )
 
@@ -105,7 +105,7 @@ def measured_text(m: Measured) -> str:
     if m.jax_adjoint is not None and m.jax_spread is not None:
         jax = f", jax.grad {spread(m.jax_adjoint, m.jax_spread)}: {comparison(m.faster)}"
     return (
-        f"measured at {m.at or 'these arguments'} on {m.device} in {m.dtype}, {m.repeats} rounds in turn: "
+        f"measured at {m.at or 'these arguments'} on {m.device} in {m.dtype}, {m.repeats} alternating rounds: "
         f"value {in_seconds(m.value)}, gradient {spread(m.adjoint, m.adjoint_spread)}{jax}"
     )
 

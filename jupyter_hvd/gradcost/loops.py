@@ -1,5 +1,5 @@
-"""Loops that carry values, as the panel shows them: the statements of a turn, counted over all turns, what loops keep for
-their reverse, and what goes into and comes out of their turns, which the bound counts (docs/recurrences.md).
+"""Loops that carry values, as the panel shows them: the statements of an iteration, counted over all iterations, what loops
+store for their reverse, and the inputs and outputs of iterations, which the bound counts (docs/recurrences.md).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from .ssa.program import Recurrence
 
 PAPER = "$IO(Dᵀ) ≤ 4·$IO: Theorem 6.55 of “Differentiating A Tensor Language”"
 SHARED = ", $IO with how its largest entries share their derivative"
-LOOPS = "$IO(Dᵀ) ≤ 4·($IO + I), I being what the turns of loops take and give: Theorem 2 of docs/recurrences.md"
+LOOPS = "$IO(Dᵀ) ≤ 4·($IO + I), I being the inputs and outputs of the iterations of loops: Theorem 2 of docs/recurrences.md"
 ROWS = "$J ≤ ρ·$D ≤ {}·ρ·$, ρ entries being what a value depends on at most: the theorem of docs/jacobians.md"
 #: Sizes grow until a call takes as long as this, in seconds, or an array has as many entries.
 LONG, LARGE = 0.2, 20_000_000

@@ -75,13 +75,13 @@ class Growth:
         ]
         if self.seconds_exponents is not None:
             value, gradient = self.seconds_exponents
-            verdict = "THE GRADIENT GROWS FASTER" if self.slower else "alike"
+            verdict = "THE GRADIENT GROWS FASTER" if self.slower else "equally fast"
             lines.append(
                 f"    seconds grow as size^{value:.2f} (value), size^{gradient:.2f} (with gradient): {verdict}"
             )
         if self.bytes_exponents is not None:
             value, gradient = self.bytes_exponents
-            verdict = "THE GRADIENT KEEPS MORE" if self.larger else "alike"
+            verdict = "THE GRADIENT STORES MORE" if self.larger else "equally fast"
             lines.append(
                 f"    bytes grow as size^{value:.2f}, to {last.value_bytes:,} (value), size^{gradient:.2f}, to "
                 f"{last.gradient_bytes:,} (with gradient): {verdict}"

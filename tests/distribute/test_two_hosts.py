@@ -140,12 +140,12 @@ def test_an_elastic_job_loses_a_host_and_gets_it_back(two_hosts: Path, fault_tol
             if line.startswith("Epoch 5/200") and not lost:
                 sh("ip", "link", "set", cable(second), "down")  # the cable is pulled
                 lost = time.monotonic()
-            if "goes on with 1 rank," in line:
+            if "continues with 1 rank," in line:
                 fault_told(
                     "a host of an elastic job is lost",
                     time.monotonic() - lost,
                     0,
-                    "from what was kept last",
+                    "from the state stored last",
                 )
                 sh("ip", "link", "set", cable(second), "up")
     told = "\n".join(said)

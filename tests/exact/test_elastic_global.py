@@ -154,10 +154,16 @@ def assert_equal_results(one: list[np.ndarray], ranks: list[np.ndarray]) -> None
     ("training", "batch", "said"),
     [
         pytest.param(FIT, "global", "fit goes on after epoch", id="fit"),
-        pytest.param(TAPE, "global", "goes on with 2 ranks", id="tape", marks=pytest.mark.thorough),
+        pytest.param(
+            TAPE, "global", "continues with 2 ranks", id="tape", marks=pytest.mark.thorough
+        ),
         pytest.param(FIT, "per-rank", "fit goes on after epoch", id="per-rank-fit"),
         pytest.param(
-            TAPE, "per-rank", "goes on with 2 ranks", id="per-rank-tape", marks=pytest.mark.thorough
+            TAPE,
+            "per-rank",
+            "continues with 2 ranks",
+            id="per-rank-tape",
+            marks=pytest.mark.thorough,
         ),
     ],
 )

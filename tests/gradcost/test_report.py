@@ -192,7 +192,7 @@ def test_what_loops_keep_is_what_their_reverse_reads():
     panel = Panel(about, Cells(InteractiveShell()))
     assert not panel.report().advice, "no line of a loop is said to cost nothing"
 
-    assert "kept between 100 turns of T: 800 numbers, 400 with" in text(made)
+    assert "stored between 100 iterations of T: 800 numbers, 400 with" in text(made)
 
     case = by_name["quadratic_form"]
     about = subject(case.function, case.wrt, (case.arguments, {}))

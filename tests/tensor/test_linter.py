@@ -68,7 +68,7 @@ def test_bytes_of_a_gradient_that_grow_faster():
     assert growth.size == "x.shape[0]"
     assert growth.bytes_exponents == pytest.approx((1, 2), abs=0.3)
     assert growth.larger
-    assert "THE GRADIENT KEEPS MORE" in str(found)
+    assert "THE GRADIENT STORES MORE" in str(found)
     assert any("test_linter.py:" in culprit for culprit in growth.culprits)
 
 

@@ -402,7 +402,7 @@ def where_defined(x):
 @pytest.mark.parametrize(
     ("function", "argument", "why"),
     [
-        (slow_loop, jnp.ones(200), "more than 64 turns"),
+        (slow_loop, jnp.ones(200), "more than 64 iterations"),
         (where_defined, jnp.ones(64), "never read"),
         (blur.hessian("x"), jnp.ones(64), "no such derivative"),
     ],

@@ -1,4 +1,4 @@
-"""Loops that create the model anew in each iteration: folds, trials, seeds. They do not iterate over the data of one training."""
+"""Loops that re-create the model in each iteration: folds, trials, seeds. They do not iterate over the data of one training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of the program's own that take all rows each time: full-batch training."""
+"""User-defined steps that take all rows each time: full-batch training."""
 
 from __future__ import annotations
 

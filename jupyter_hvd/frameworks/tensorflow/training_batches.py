@@ -1,4 +1,4 @@
-"""What each training of a program takes its batches from: `fit`, and steps of the program's own."""
+"""What each training of a program takes its batches from: `fit`, and user-defined steps."""
 
 from __future__ import annotations
 

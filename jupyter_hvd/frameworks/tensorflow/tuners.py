@@ -1,4 +1,4 @@
-"""Tuners of KerasTuner: which calls train their models, and where these are told how large a batch is."""
+"""Tuners of KerasTuner: which calls train their models, and where they get the batch size."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Plain:
         if any(isinstance(t, TupleSet) for _, t in self.primal.function.parameter_type):
             return "a set of tuples is not a dense array"
         if self.unrolled > TURNS:
-            return f"it would write more than {TURNS} turns of a loop out"
+            return f"it would write out more than {TURNS} iterations of a loop"
         program = at_sizes(self.primal.ssa, self.sizes)
         if any(s not in program.statements for s in restrict(program).statements):
             return "it would compute values that are never read"

@@ -27,7 +27,7 @@ def require_memory(compiled: Any, plan: Plan | None = None) -> None:
         raise TensorError(
             f"the result and what is made on the way take {in_bytes(needed)}, and {in_bytes(there)} "
             f"are there{f': {plan.widest()}' if plan else ''}",
-            "`print(f.plan(…))` shows every array and its bytes; sum what need not be returned whole",
+            "`print(f.plan(…))` shows every array and its bytes; sum what need not be returned in full",
         )
 
 

@@ -1,4 +1,4 @@
-"""Black boxes `f(e,…)`: scalar functions that the language calls but does not look into."""
+"""Primitives `f(e,…)`: scalar functions that the language calls but does not look into."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Form(IntEnum):
     OTHER = 4
 
     def __str__(self) -> str:
-        return ("anew", "running sums", "entry by entry", "by matrices", "")[self]
+        return ("recomputed", "running sums", "entry by entry", "by matrices", "")[self]
 
 
 #: What is solved one place after the other, and how.

@@ -292,23 +292,27 @@ def _how(action: Action, device: Device) -> str:
             return f"{array} as indices below {below}"
         case Scan(index, count) if action.solution:
             forms = ", ".join(f"s{place} {form}" for place, form in action.solution)
-            return f"{count} turns of {index} composed two by two, {forms}, from {_taken(action)}:"
+            return (
+                f"{count} iterations of {index} composed pairwise, {forms}, from {_taken(action)}:"
+            )
         case Scan(index, count, _, _, _, _, _, _, every, backwards):
-            kept = f", the values at every {_ordinal(every)} kept" if every else ""
-            kept += ", rows from the last" if backwards else ""
+            stored = f", the values of every {_ordinal(every)} stored" if every else ""
+            stored += ", rows from the last" if backwards else ""
             if action.sums:
-                return f"running sums of {count} turns of {index}{kept}, from {_taken(action)}:"
-            return f"{count} turns of {index} one after the other{kept}, from {_taken(action)}:"
+                return (
+                    f"running sums of {count} iterations of {index}{stored}, from {_taken(action)}:"
+                )
+            return f"{count} sequential iterations of {index}{stored}, from {_taken(action)}:"
         case Rerun(source, length, again, back, taken, given):
             rows = ", ".join(f"r{k.row} = s{k.place}{' after' if k.after else ''}" for k in taken)
             return (
-                f"{back.count} turns of {back.index} one after the other, from {_taken(back, given)}; in blocks of {length}, "
-                f"from what those of {source} began with: the turns again, from {_taken(again)}, then in reverse, {rows}:"
+                f"{back.count} sequential iterations of {back.index}, from {_taken(back, given)}; in blocks of {length}, "
+                f"from the states that {source} stored: the iterations again, from {_taken(again)}, then in reverse, {rows}:"
             )
         case Take(source, place):
             return f"s{place} of {source}"
         case Whole(_, definition, operands, _):
-            return f"{definition.name}({', '.join(operands)}), of whole arrays"
+            return f"{definition.name}({', '.join(operands)}), array-level"
         case Contract():
             strategy = str(choose(action, device))
             terms = "·".join(map(_access, action.reads))

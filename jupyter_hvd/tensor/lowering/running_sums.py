@@ -1,4 +1,4 @@
-"""Loops that only add up: each turn leaves the sum of what the one before it left and of rows. What such a loop
+"""Loops that only add up: each iteration adds rows to the sum of the one before. What such a loop
 carries are running sums, which need no turn after the other.
 """
 

@@ -1,4 +1,4 @@
-"""What is computed of a program, once its derivatives are taken: black boxes that say how to differentiate are gone."""
+"""What is computed of a program, once its derivatives are taken: primitives that say how to differentiate are gone."""
 
 from __future__ import annotations
 

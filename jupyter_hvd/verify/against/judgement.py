@@ -197,7 +197,7 @@ def judge(
     """
     faults: list[Fault | None] = [find_exit_fault(ranks)]
     said: dict[str, str] = {}
-    paired = Walk(Counter(), unjudged="each rank takes a whole batch, and one process one of them")
+    paired = Walk(Counter(), unjudged="each rank takes a full batch, and one process one of them")
     if mode == "exact":
         paired = compare_with_original(own, ranks, tolerance)
     reason = ""

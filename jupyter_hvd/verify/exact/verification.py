@@ -502,7 +502,7 @@ def work_shared(two: Record, size: int) -> Check:
         return Check(
             name,
             "unknown",
-            f"nothing was shared, every rank ran it all{f': {whole}' * bool(whole)}",
+            f"nothing was sharded: every rank ran the full program{f': {whole}' * bool(whole)}",
         )
     uneven = [rows for rows in two.rows if rows % size]
     sizes = ", ".join(map(str, two.rows[:8])) + (", …" if len(two.rows) > 8 else "")

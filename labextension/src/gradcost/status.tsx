@@ -42,9 +42,9 @@ function sayMeasured(
       : time(median);
   const words = [
     isHere
-      ? trans.__('Measured on %1 in %2, %3 rounds in turn.', device, dtype, repeats)
+      ? trans.__('Measured on %1 in %2, %3 alternating rounds.', device, dtype, repeats)
       : trans.__(
-          'Measured at %1 on %2 in %3, %4 rounds in turn.',
+          'Measured at %1 on %2 in %3, %4 alternating rounds.',
           at,
           device,
           dtype,

@@ -1,4 +1,4 @@
-"""Calls: of black boxes, of Python's own functions, of other tensor functions."""
+"""Calls: of primitives, of Python's own functions, of other tensor functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops that carry values: where a turn reads what the one before has left.
+"""Loops that carry values: where an iteration reads what the one before has left.
 
 A `for` statement is traced as one that only adds up; `Carried` stands for each name that it changes, and
 may not be read. Where it is, the loop is traced once more by `Recurrences`, with a variable for each value
