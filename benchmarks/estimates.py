@@ -6,8 +6,8 @@ What is predicted is the time of a step's own computing plus that of averaging i
 from allreduces as `%hvd network` makes them, whose sizes know nothing of the models, and nothing is fitted to a step. The ranks
 share this machine's cores, so computing is measured as all of them do it at once, without averaging, from a common
 start until the last is done. With `--batch global` the ranks share one batch: an N-th of that computing, and what
-`jupyter_hvd.session.network.Network.sharing` says. Each repetition has some of each, so that other work on the machine affects them
-equally; every figure is the mean over the repetitions, since means add up.
+`jupyter_hvd.session.network.Network.sharing` says. Each repetition has some of each, so that other work on the machine
+affects them equally; every figure is the mean over the repetitions, since means add up.
 `--write` puts the table into docs/distribute-reference.md.
 """
 

@@ -1,4 +1,6 @@
-"""What a training step takes on N ranks, by its time on one: the model of the panel's cost estimate. See docs/distribute-reference.md.
+"""What a training step takes on N ranks, by its time on one: the model of the panel's cost estimate.
+
+See docs/distribute-reference.md.
 
 Ranks share each batch: `global`, one process's; `per-rank`, one that is N times as large.
 """

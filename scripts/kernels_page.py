@@ -41,8 +41,8 @@ def within(R, S, T, x):
 PAGE = """# How a function becomes a kernel
 
 One function, followed through every stage; all that is indented is printed by the code (`scripts/kernels_page.py`),
-and a test sees that it still is. The stages are the packages of `jupyter_hvd/tensor`, in their order;
-[architecture.md](architecture.md#the-tensor-language) says why they are apart.
+and a test checks it. The stages are the packages of `jupyter_hvd/tensor`, in their order;
+[architecture.md](architecture.md#the-tensor-language) says why they are separate.
 
 {python}
 
@@ -63,7 +63,9 @@ the program gives it:
 `⊞ i:n` makes an array, `[p]·e` is e where p holds and zero elsewhere. Before anything runs, `bounds` shows that
 `x[i+1]` stays in range where `i<n-1` (isl).
 
-## 2. `ssa`: whole arrays
+<a id="2-ssa-whole-arrays"></a>
+
+## 2. `ssa`: array-level statements
 
 `normalize` lifts every `let` out, takes pairs apart and pushes `⊞` outwards; `convert` gives every operation a
 variable, with all structure in its predicate (5.25–5.34):

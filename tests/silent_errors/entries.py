@@ -185,12 +185,12 @@ FILES = {
     ),
     "same_data": (horovod(2623), "no rank takes a shard: all take the same batches"),
     "same_data_scaled": (horovod(223), "the same, with batches and rate scaled up"),
-    "state_on_rank_0": (horovod(526), "rank 0 alone restores the optimizer's state"),
+    "state_on_rank_0": (horovod(526), "only rank 0 restores the optimizer's state"),
     "summed": (horovod(843), "gradients are summed instead of averaged"),
     "summed_scaled": (horovod(390), "the same, with batches and rate scaled up"),
     "uneven_batches": (horovod(1095), "ranks average the means of batches of different sizes"),
     "workers_rate_not_scaled": (TF_PAGES, "the global batch is scaled up, the rate is not"),
-    "workers_same_data": (TF_PAGES, "each worker takes the whole dataset"),
+    "workers_same_data": (TF_PAGES, "each worker takes the full dataset"),
     "workers_summed": (
         issue("tensorflow/tensorflow", 45923),
         "the mean over a replica's rows as loss: gradients are summed over replicas",
@@ -447,7 +447,7 @@ PATCHES = (
     Entry(
         "restored_on_rank_0",
         horovod(1964),
-        "rank 0 alone loads a checkpoint, after the broadcast",
+        "only rank 0 loads a checkpoint, after the broadcast",
         "right/loop_allreduce",
         (
             (
@@ -677,7 +677,7 @@ PATCHES = (
     Entry(
         "rate_reduced_on_rank_0",
         horovod(1095),
-        "rank 0 alone reduces the rate, as it alone has the validation loss",
+        "only rank 0 reduces the rate, because only it has the validation loss",
         "right/loop_allreduce",
         (
             (
@@ -1007,7 +1007,7 @@ MUTANTS = {
     "other_learning_rate": "one rank has another learning rate",
     "update_left_out": "one rank leaves out an update",
     "early_exit_on_a_rank": "one rank stops early",
-    "one_verdict_for_all_switches": "whether a call goes by rows is asked once for all its modes",
+    "one_verdict_for_all_switches": "the row check of a call is made once for all its modes",
     "mask_of_first_rows": "all ranks take the mask of the first rows",
 }
 FAULTS = tuple(
