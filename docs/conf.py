@@ -55,6 +55,7 @@ PAGES = {
         ("verify", "docs/verify-reference"),
         ("Clusters", "docs/clusters-reference"),
         ("The tensor language", "docs/tensor-language-reference"),
+        ("Loops that carry values", "docs/recurrences-reference"),
         ("Jacobians", "docs/jacobians-reference"),
         ("Measurements of kernels", "docs/performance-tables"),
     ],

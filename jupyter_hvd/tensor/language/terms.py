@@ -3,8 +3,8 @@
     e ::= x | c | e+e | e·e | f(e,…) | (e,e) | π0 e | π1 e | ⊞ i:n. e | Σ i:n. e | e[a] | [p]·e | let x = e in e
         | iterate k:n. x := e, … in e | F(e,…)
 
-The last two are not the paper's: docs/recurrences.md has the meaning of a loop, its cost and its derivatives, `definition` that
-of a function of whole arrays.
+The last two are not the paper's: docs/recurrences-reference.md has the meaning of a loop, its cost and its
+derivatives, `definition` that of an array-level function.
 
 A term checks its own type when it is built. Equal terms are one object. Index variables, sizes
 and value variables are names.

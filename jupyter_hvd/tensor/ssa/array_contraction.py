@@ -3,7 +3,7 @@
 Where turn k changes of an array only the row at e(k), e is injective, and a turn reads of what others have
 left the rows at e(k - l) with 0 < l ≤ L, the loop carries the last L rows and leaves one. What it reads
 elsewhere is what the array begins with. After the loop the array is the history of the rows, put together
-with that. docs/recurrences.md has the rule and its proof.
+with that. docs/recurrences-reference.md has the rule and its proof.
 """
 
 from __future__ import annotations
