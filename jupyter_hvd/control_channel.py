@@ -1,4 +1,4 @@
-"""What a panel asks of the ranks: answered on the kernel's control channel, whose thread does not wait for cells."""
+"""Answers questions of panels about ranks on the kernel's control channel, whose thread does not wait for cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The notebook's face: `%%distribute`, `%%rank` and `%hvd`. Parse, call, show.
+"""The magics `%%distribute`, `%%rank` and `%hvd`. Parse, call, show.
 
 What does the work is imported when it is used, so that `%load_ext jupyter_hvd` is instant.
 """

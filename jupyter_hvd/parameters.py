@@ -1,4 +1,4 @@
-"""How many parameters a Keras model has, as far as its source alone can tell.
+"""How many parameters a Keras model has, as far as the source shows it.
 
 A `Sequential` model with literal sizes and a known input shape is counted layer by
 layer; for anything else nothing is said, since a wrong number is worse than none.

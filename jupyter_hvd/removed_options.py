@@ -1,4 +1,4 @@
-"""Options and values that earlier versions took, and what to use instead."""
+"""Options and values of earlier versions, and what to use instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server's part: `POST convert`, `POST script`, `GET rules`, `POST verify`, under `/jupyter-hvd/`.
+"""Routes of the Jupyter server: `POST convert`, `POST script`, `GET rules`, `POST verify`, under `/jupyter-hvd/`.
 
 Conversions run in a few processes of their own, see `worker.py`; verification in
 another, see `verify/server_verification.py`, its events passed on as they come. Nothing here

@@ -1,4 +1,4 @@
-"""Settings of a project, the table `[tool.jupyter-hvd]` of the nearest `pyproject.toml`, and those that a notebook keeps."""
+"""Settings: of a project, in `[tool.jupyter-hvd]` of the nearest `pyproject.toml`, and of a notebook, in its metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The notebook's face of the tensor language: `%%tensor` and `%gradcost`. Parse, call, show.
+"""The magics of the tensor language: `%%tensor` and `%gradcost`. Parse, call, show.
 
 What does the work is imported when it is used, so that `%load_ext jupyter_hvd` is instant.
 """

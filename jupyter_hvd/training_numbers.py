@@ -1,4 +1,4 @@
-"""Batch size, learning rate and epochs of a training, as far as its source alone tells.
+"""Batch size, learning rate and epochs of a training, as far as the source shows them.
 
 A number that the source gives twice, and differently, is not told: a wrong one is worse than none.
 """

@@ -1,4 +1,4 @@
-"""Programs that run on N ranks without conversion: which are refused, and what all ranks have in common."""
+"""Programs that run on N ranks without conversion: which are refused, and which settings are replicated."""
 
 from __future__ import annotations
 

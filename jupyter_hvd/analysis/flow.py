@@ -1,4 +1,4 @@
-"""The flow of values, one step backwards: from where an expression takes what it holds.
+"""The flow of values, one step backwards: the expressions from which an expression gets its values.
 
 Everything that follows values, forwards in time or back, takes this step and no other: so
 scopes, the order of statements, calls, and the receivers of attributes mean the same to all.

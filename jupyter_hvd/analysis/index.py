@@ -1,4 +1,4 @@
-"""All places of a module that the analysis asks for, collected in one walk."""
+"""Lists of all calls, bindings, loops and imports of a module, collected in one walk."""
 
 from __future__ import annotations
 

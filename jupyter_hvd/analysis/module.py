@@ -1,4 +1,4 @@
-"""A parsed module: the LibCST tree, its metadata, and where each node stands in the text."""
+"""A parsed module: the LibCST tree, its metadata, and the position of each node in the text."""
 
 from __future__ import annotations
 

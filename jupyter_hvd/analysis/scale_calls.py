@@ -1,4 +1,4 @@
-"""How calls scale whose signature a library tells."""
+"""How calls scale that have a signature in a library's table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that a program writes down: which of them are the least likely to count steps."""
+"""Literal numbers of a program: which of them are the least likely to count steps."""
 
 from __future__ import annotations
 

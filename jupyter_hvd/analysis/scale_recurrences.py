@@ -1,4 +1,4 @@
-"""Variables that are made of what they were before: `x += c`, `x = max(low, x * c)`, moving averages."""
+"""Variables that are updated from their last value: `x += c`, `x = max(low, x * c)`, moving averages."""
 
 from __future__ import annotations
 

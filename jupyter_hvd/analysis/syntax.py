@@ -1,4 +1,4 @@
-"""Small questions to a node that its own text answers."""
+"""Small questions about a node that its text answers."""
 
 from __future__ import annotations
 

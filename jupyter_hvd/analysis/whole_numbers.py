@@ -1,4 +1,4 @@
-"""Finds the expressions that are whole numbers, as counts are."""
+"""Finds the expressions that are integers, as counts are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rules write with: Python that asks something of the other ranks.
+"""The interface of backends: the Python that rules write for ranks, sizes and collective operations.
 
 Each answer is the text of an expression in the converted program. A backend knows no rules, and not where its text goes.
 """

@@ -1,4 +1,4 @@
-"""The copy of a program that ranks run, with the way back from its lines to the user's."""
+"""The copy of a program that ranks run, with a map from its lines to the user's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Advice that is taken: a change of the source, after both programs were run on random values."""
+"""Applies advice: changes the source, after both programs gave equal results on random values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What JAX alone makes of a function: `jax.grad` of the same program in dense arrays, or of the
+"""Plain JAX's derivative of a function: `jax.grad` of the same program in dense arrays, or of the
 user's own version. That is what the language's sparsity and derivatives are compared with.
 """
 

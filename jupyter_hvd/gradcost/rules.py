@@ -1,4 +1,4 @@
-"""The rules of the paper by number: what each does, for people who have not got it open."""
+"""The rules of the paper by number: what each does, for readers without the paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function names that there is not: told where it is defined, before a call finds it."""
+"""Names in a function that are not defined: reported at the definition, before a call fails."""
 
 from __future__ import annotations
 

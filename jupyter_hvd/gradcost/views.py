@@ -1,4 +1,4 @@
-"""What a panel shows on demand: how the kernels compute value and gradient, and what is certified of them."""
+"""What a panel shows on demand: the plans of value and gradient, and their certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What XLA compiles, and what it says of it."""
+"""XLA's compiled code of a function, and its estimates of flops and bytes."""
 
 from __future__ import annotations
 

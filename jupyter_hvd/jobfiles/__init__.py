@@ -1,1 +1,1 @@
-"""What `jupyter hvd job` writes: a stand-alone program, and what another place needs to run it. Text in, text out."""
+"""What `jupyter hvd job` writes: a stand-alone program, and the files that run it elsewhere. Text in, text out."""

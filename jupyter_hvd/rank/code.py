@@ -1,4 +1,4 @@
-"""Functions and classes that cells have made, as what they would do: ranks whose cells differ compute other things."""
+"""Digests of the functions and classes of cells, by which ranks with different code are found."""
 
 from __future__ import annotations
 

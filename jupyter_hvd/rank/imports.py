@@ -1,4 +1,4 @@
-"""Importing TensorFlow in a process of ours, before a user's program begins there."""
+"""Imports TensorFlow in one of our processes, before a user's program begins there."""
 
 from __future__ import annotations
 

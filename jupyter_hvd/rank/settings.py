@@ -1,4 +1,4 @@
-"""The settings of Keras' and TensorFlow's objects, beside weights: ranks whose settings differ train other models."""
+"""The settings of Keras' and TensorFlow's objects, by which ranks with different models are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions by which programs for Horovod are known. Where the ranks share each batch, what they ask for holds already."""
+"""The usual functions of Horovod programs: they mark what sharing does anyway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each rank as a process: it joins the others and takes a GPU of its own."""
+"""Starts a rank's process: it joins the others and takes its GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tensor function as it is called and looked at."""
+"""The common base of tensor functions and derivatives: calls, costs, plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What TensorFlow compiles, and where, outside all of it, an update is begun: there a broadcast can follow."""
+"""The functions that TensorFlow compiles, and the eager calls outside them that start an update."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients: the calls that ask a tape for them, and how far what these give is handed on."""
+"""Gradients: the calls that ask a tape for them, and where their results flow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What TensorFlow's classes and functions give: the kinds of values that the analysis follows."""
+"""What TensorFlow's classes and functions return: the kinds of values that the analysis follows."""
 
 from __future__ import annotations
 

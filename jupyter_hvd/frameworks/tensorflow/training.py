@@ -1,4 +1,4 @@
-"""Where a module trains, and how: what its parts find out, put together.
+"""Where and how a module trains, from the answers of the other modules.
 
 Every update of weights (`apply_gradients`, `minimize`, `fit`) is found, with the
 tapes whose gradients reach it and the place, outside every compiled function,

@@ -1,4 +1,4 @@
-"""The data of a training loop: what loops and `fit` take it from."""
+"""The data of a training: from what loops and `fit` take batches."""
 
 from __future__ import annotations
 

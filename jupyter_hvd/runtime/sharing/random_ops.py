@@ -1,4 +1,4 @@
-"""Random numbers within a shared call: drawn for the whole batch, of which each rank takes its rows.
+"""Random numbers within a shared call: drawn for the full batch, of which each rank uses its rows.
 
 All of TensorFlow's and Keras' random functions end in a few operations; these are replaced, and the methods of
 `tf.random.Generator`, whose state goes on by the size of what is drawn.

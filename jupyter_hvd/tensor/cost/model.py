@@ -1,4 +1,4 @@
-"""The cost model (Figs. 6 and 17): additions, multiplications and black-box calls; index
+"""The cost model (Figs. 6 and 17): additions, multiplications and calls of primitives; index
 arithmetic, reads and writes are free.
 """
 

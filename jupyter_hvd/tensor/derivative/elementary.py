@@ -1,4 +1,4 @@
-"""The table of elementary functions: scalar functions that a program calls and no pass looks into.
+"""The table of elementary functions: scalar functions that a program calls, and that passes treat as primitives.
 
 A row says all that the project knows of one: NumPy's names for it, JAX's function, its partial derivatives as terms, where it
 is defined, its values at special points, and what its derivative is where it has none. `primitives` makes a function of the

@@ -1,4 +1,4 @@
-"""The largest and the smallest of the entries of whole arrays, as constants to derivatives: `np.max` adds how the entries share
+"""The largest and smallest entries of arrays, as constants to derivatives: `np.max` adds how the entries share
 its derivative. Where one of them is no number, the result is none.
 """
 

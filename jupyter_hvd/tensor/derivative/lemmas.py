@@ -1,4 +1,4 @@
-"""Costs of functions of whole arrays, as `language/definition.Work`."""
+"""Costs of array-level functions, as `language/definition.Work`."""
 
 from __future__ import annotations
 

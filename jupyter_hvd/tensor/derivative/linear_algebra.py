@@ -1,4 +1,4 @@
-"""Linear systems and decompositions: functions of whole arrays, each defined by an equation, with its derivative to every order.
+"""Linear systems and decompositions: array-level functions, each defined by an equation, with its derivative to every order.
 
 `solve` and `det` read the factors of a matrix, `factors(A)`, which are computed once for all that reads them, the derivative of
 `solve` too. These have no derivative of their own: that goes through the matrix. What has several results gives them one below

@@ -1,4 +1,4 @@
-"""Algebra of matrices as terms, in which the derivatives of functions of whole arrays are written; and how these are applied."""
+"""Algebra of matrices as terms, in which the derivatives of array-level functions are written; and how these are applied."""
 
 from __future__ import annotations
 

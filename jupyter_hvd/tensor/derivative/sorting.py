@@ -1,4 +1,4 @@
-"""Functions of whole arrays that sort or search: their results are whole numbers, which are constants to derivatives.
+"""Array-level functions that sort or search: their results are integers, which are constants to derivatives.
 
 What is no number comes after all numbers; zeros of either sign are equal.
 """

@@ -1,4 +1,4 @@
-"""XLA's functions for those of whole arrays (`derivative/linear_algebra`, `derivative/sorting`), on batches."""
+"""XLA's functions for array-level functions (`derivative/linear_algebra`, `derivative/sorting`), on batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One more way to compute a kernel: the program in dense arrays, as a JAX user would write it, and JAX's own
+"""One more candidate for a kernel: the program in dense arrays, as a JAX user would write it, and JAX's own
 derivative of it. Where nothing is sparse it is at times the faster one.
 
 It is the same function or it is not taken: conditions guard what they leave out (`Dense.strict`), so that no NaN comes of it,

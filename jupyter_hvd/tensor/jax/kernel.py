@@ -1,4 +1,4 @@
-"""A program at the sizes of a call: planned for its arguments, run whole or statement by statement."""
+"""A program at the sizes of a call: planned for its arguments, run as one function or statement by statement."""
 
 from __future__ import annotations
 

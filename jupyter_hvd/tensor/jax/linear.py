@@ -1,4 +1,4 @@
-"""Loops of linear iterations (`lowering/linear`), which are composed two by two."""
+"""Loops of linear iterations (`lowering/linear`), which are composed pairwise."""
 
 from __future__ import annotations
 

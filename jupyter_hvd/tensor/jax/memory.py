@@ -1,6 +1,4 @@
-"""Whether there is memory for what a kernel makes: asked before it runs, for XLA ends the process, or
-the system does, where there is none.
-"""
+"""Checks before a kernel runs that there is memory for it: XLA, or the system, would end the process otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long functions take that run on devices."""
+"""Times of functions that run on devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of the ways to compute a program is the fastest here, measured: by `f.tune(*args)`, and, of the likely ones, by the
+"""Measures which candidate for a program is the fastest: by `f.tune(*args)`, and, of the likely ones, by the
 first call where its kernel is large.
 """
 

@@ -1,4 +1,4 @@
-"""Functions of whole arrays that the language does not write out: `solve`, `cholesky`, `eigh`.
+"""Array-level functions that the language does not write out: `solve`, `cholesky`, `eigh`.
 
 Each is defined by an equation, `A·solve(A, B) = B`, and not by a program. It is applied to arrays whose last dimensions are its
 own; those before them are a batch, the same of all operands that have any: an operand that has none is that of the whole batch.

@@ -1,4 +1,4 @@
-"""Where a plan can be made in more than one way, all of which give the same arrays."""
+"""The candidates of a plan, all of which give the same arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variables as sums of pieces: stored together where that wastes little, apart where it would."""
+"""Variables as sums of pieces: stored together where that wastes little, separately otherwise."""
 
 from __future__ import annotations
 

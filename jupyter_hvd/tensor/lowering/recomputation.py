@@ -1,4 +1,4 @@
-"""Loops in reverse whose values are computed once more, block by block.
+"""Loops in reverse whose values are computed again, block by block.
 
 A loop in reverse takes from each turn of a loop of values what that has kept, the last first. Where it
 alone reads that loop, which computes another's values again (`Recurrence.again`), the whole of it need

@@ -1,4 +1,4 @@
-"""Sums over one index, or several, divided among devices.
+"""Sums over one index, or several, sharded over devices.
 
 Every device has its share of the parameters' rows along each such index, as many as every other, and all of the rest. Rows
 beyond the last are zero, and no step computes any. What is made along the index stays where it is; where it is read some

@@ -1,4 +1,4 @@
-"""Array contraction: a loop that fills an array carries the rows that its turns read, not the array.
+"""Array contraction: a loop that fills an array carries the rows that its iterations read, not the array.
 
 Where turn k changes of an array only the row at e(k), e is injective, and a turn reads of what others have
 left the rows at e(k - l) with 0 < l ≤ L, the loop carries the last L rows and leaves one. What it reads

@@ -1,4 +1,4 @@
-"""Tensor SSA (Fig. 10): a list of statements over whole tensors.
+"""Tensor SSA (Fig. 10): a list of statements over full tensors.
 
     S ::= let X = E in S | (X, …, X)
     E ::= π…π x                                   an input projection

@@ -1,4 +1,4 @@
-"""Rounds a training otherwise: gradients get other last bits, and sums over rows are added up in another order.
+"""Changes the rounding of a training: gradients get other last bits, and sums over rows are added up in another order.
 
 Ranks that share a batch differ from one process in such sums: each adds up the gradients of its own rows. Where the terms of a
 sum nearly cancel, as in a convolution, its rounding is many times the last bit of the outcome.
