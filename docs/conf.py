@@ -54,6 +54,7 @@ PAGES = {
         ("--batch per-rank", "docs/scaling-reference"),
         ("verify", "docs/verify-reference"),
         ("Clusters", "docs/clusters-reference"),
+        ("The diff beside other diffs", "docs/review-reference"),
         ("The tensor language", "docs/tensor-language-reference"),
         ("Loops that carry values", "docs/recurrences-reference"),
         ("Jacobians", "docs/jacobians-reference"),
