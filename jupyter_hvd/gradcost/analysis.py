@@ -79,7 +79,7 @@ class Line:
     costs: Mapping[str, Formula]
     points: Formula
     entries: Formula
-    turns: tuple[Line, ...] = ()  # of a loop, the statements of a turn, counted over all of them
+    turns: tuple[Line, ...] = ()  # of a loop, the statements of an iteration, over all of them
 
     @property
     def places(self) -> tuple[tuple[Place, Mapping[str, Formula]], ...]:
@@ -142,7 +142,7 @@ class Analysis:
         return interface(self.function, sizes)
 
     def turn_interfaces(self, sizes: Sizes) -> int:
-        """What goes into and comes out of all turns of loops; 0 where there is no loop."""
+        """What goes into and comes out of all iterations of loops; 0 where there is no loop."""
         return turn_interfaces(self.instance.ssa, sizes)
 
 

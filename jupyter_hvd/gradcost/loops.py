@@ -30,7 +30,7 @@ Sizes = Mapping[str, int]
 
 
 def turn_interfaces(program: Program, sizes: Sizes) -> int:
-    """I(P): the numbers that go into and come out of all loops and each of their turns."""
+    """I(P): the numbers that go into and come out of all loops and each of their iterations."""
     total = 0
     for statement in program.statements:
         loop = statement.rhs
@@ -88,7 +88,7 @@ def named_histories(program: Program, name: str, loop: Recurrence) -> list[str]:
 
 
 def header(loop: Recurrence, name: str, called: list[str], variables: Mapping[str, Term]) -> str:
-    """A loop in short: what its histories begin with, and which statement of a turn each goes on with."""
+    """A loop in short: what its histories begin with, and which statement of an iteration each goes on with."""
     first = [f"{x}[0] := {show(variables[s])}" for x, s in zip(called, loop.starts, strict=True)]
     made = [
         f"{x}[{loop.index}+1] := {name}.{y}"
@@ -104,8 +104,8 @@ def turn_statements(
     variables: Mapping[str, Term],
     known: dict[str, Term],
 ) -> Iterator[tuple[str, Statement, Term]]:
-    """The statements of a turn by the names that they have outside, with their terms at the loop's index;
-    `known` takes what a turn's variables are called.
+    """The statements of an iteration by the names that they have outside, with their terms at the loop's index;
+    `known` takes what an iteration's variables are called.
     """
     turn = Affine.of(loop.index)
     inside: dict[str, Term] = {}

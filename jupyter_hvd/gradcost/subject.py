@@ -110,7 +110,7 @@ class Subject:
 
     @cached_property
     def kept(self) -> tuple[Kept, ...]:
-        """What the gradient keeps of the turns of its loops; of a gradient's own gradient, it is not told."""
+        """What the gradient keeps of the iterations of its loops; of a gradient's own gradient, it is not told."""
         loops = any(isinstance(line.rhs, Recurrence) for line in self.value.lines)
         if not loops or isinstance(self.function, DerivedFunction):
             return ()
@@ -238,7 +238,7 @@ class Subject:
         return tuple(dict.fromkeys(found))
 
 
-WRITTEN_OUT = 1 << 16  # entries that take XLA as long as a turn which is written out
+WRITTEN_OUT = 1 << 16  # entries that take XLA as long as an iteration which is written out
 
 
 def _space(e: Term, sizes: Sizes) -> int:

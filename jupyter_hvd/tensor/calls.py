@@ -168,7 +168,7 @@ def _entries_apart(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], Hashabl
 
 
 class Before:
-    """The calls of a function so far: one like them is neither checked nor planned anew.
+    """The calls of a function so far: one like them is neither checked nor planned again.
 
     Like is one with arrays of floats of the same types, the same JAX arrays of integers and
     booleans, which no one can change, NumPy arrays of these with the same entries, the same sets with the same tuples, and

@@ -92,6 +92,6 @@ class Instance:
     @cached_property
     @deep()
     def computed(self) -> Program:
-        """As `ssa`, with the bodies of functions of whole arrays, where what is zero or not needed is not computed."""
+        """As `ssa`, with the bodies of array-level functions, where what is zero or not needed is not computed."""
         whole = expanded(self.ssa)
         return whole if whole is self.ssa else simplify(whole)

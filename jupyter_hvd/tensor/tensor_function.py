@@ -69,9 +69,9 @@ class TensorFunction(CalledFunction):
         Raises TensorError where a name is no parameter or part, or no real one, or, once types are known, the result is no
         scalar. With `has_aux` the function returns `(scalar, aux)`, and this gives `(gradient, aux)`, as in JAX.
 
-        A loop that carries values keeps what its turns compute; with `checkpoint`, only what it
-        carries, and its turns are computed once more, the last first; with `checkpoint="blocks"`, that
-        of one turn in about √T, and those between are computed once more, T being their number
+        A loop that carries values keeps what its iterations compute; with `checkpoint`, only what it
+        carries, and its iterations are computed once more, the last first; with `checkpoint="blocks"`, that
+        of one iteration in about √T, and those between are computed once more, T being their number
         (docs/recurrences.md).
         """
         return self._gradient("grad", names, has_aux=has_aux, checkpoint=checkpoint)

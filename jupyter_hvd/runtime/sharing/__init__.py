@@ -16,7 +16,7 @@ def share(function: Callable[..., Any]) -> Callable[..., Any]:
     """Share the rows of a function's tensors among the ranks, where a program runs with `--batch global`.
 
     Layers and models are shared without it. The function must compute each row by itself; the first batch is computed
-    in both ways and compared, and a function that fails runs whole on every rank. Elsewhere, as in one process, it is
+    in both ways and compared, and a function that fails runs unsharded on every rank. Elsewhere, as in one process, it is
     returned as it is.
 
     Args:

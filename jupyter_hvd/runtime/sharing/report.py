@@ -19,7 +19,7 @@ def name_of(owner: Any) -> str:
 
 
 def tell_whole(owner: Any, reason: str) -> None:
-    """Say that a call runs whole on every rank, and why."""
+    """Say that a call runs unsharded on every rank, and why."""
     name = name_of(owner)
     text = f"{name} ({call_site()}) runs unsharded on every rank, with the same result and no speedup: {reason}."
     tell_once(text, key=name + reason)

@@ -75,7 +75,7 @@ FREE = Cost()
 
 
 def cost(e: Term, env: Environment) -> Cost:
-    """`$⟦e|σ⟧` (4.22–4.34); that of a loop is the sum of its turns'. Needs the sizes and the relations
+    """`$⟦e|σ⟧` (4.22–4.34); that of a loop is the sum of its iterations'. Needs the sizes and the relations
     in σ, not the values of variables.
     """
     match e:
@@ -110,7 +110,7 @@ def cost(e: Term, env: Environment) -> Cost:
 
 
 def _applied(e: Apply, env: Environment) -> Cost:
-    """The operations of a function of whole arrays."""
+    """The operations of an array-level function."""
     counts = {"additions": 0, "multiplications": 0, "calls": 0}
     for binders, work in applied_work(e):
         counts[work.kind] += work.times * sum(1 for _ in points(binders, work.condition, env))

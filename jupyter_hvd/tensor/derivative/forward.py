@@ -39,7 +39,7 @@ def differential(e: Term, sigma: Mapping[str, Term], *, fused: bool = True) -> T
     where it is zero.
 
     On Tensor SSA it costs at most 4 times what `e` does (Theorem 6.1). `fused` charges `Df` of
-    several arguments as the one black box that (6.6) takes it for; without it, `Df` is spelt out
+    several arguments as the one primitive that (6.6) takes it for; without it, `Df` is spelt out
     by its partial derivatives.
     """
     taken = frozenset().union(*(d.names | d.variables for d in sigma.values()))
@@ -140,7 +140,7 @@ def _names_of(sigma: Mapping[str, Term]) -> frozenset[str]:
 
 def _pairs_carried(e: Iterate, sigma: dict[str, Term], fused: bool) -> Iterate:
     """The loop that carries, beside each value, its differential: of `iterate k:n. x := e0 in e`
-    that is `iterate k:n. x := e0, dx := D⟦e0⟧ in (e, D⟦e⟧)`. The turns share what D⟦e⟧ needs of e.
+    that is `iterate k:n. x := e0, dx := D⟦e0⟧ in (e, D⟦e⟧)`. The iterations share what D⟦e⟧ needs of e.
     """
     taken = {*_names_of(sigma), *e.variables, *e.body.variables, *e.names_bound}
     moved = []

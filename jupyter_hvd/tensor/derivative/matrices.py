@@ -69,7 +69,7 @@ class Matrices:
         return self.build(dims, lambda *at: of(*(entry(a, *at) for a in arrays)))
 
     def apply(self, definition: Definition, *arguments: Term) -> Term:
-        """A function of whole arrays."""
+        """An array-level function."""
         return self.named(Apply(definition, tuple(map(self.named, arguments))))
 
     def product(
@@ -180,7 +180,7 @@ class Matrices:
 
 @dataclass(frozen=True)
 class _Batch:
-    """A function of whole arrays and what else its derivative reads, as one batch entry has them: `bindings` name them all."""
+    """An array-level function and what else its derivative reads, as one batch entry has them: `bindings` name them all."""
 
     binders: Binders
     bindings: list[tuple[str, Term]]
@@ -208,7 +208,7 @@ class _Batch:
 
 
 def tangent(e: Apply, moved: Sequence[Term | None], result: Term) -> Term | None:
-    """The differential of a function of whole arrays, of those of its operands, None where it is zero; `result` is its value."""
+    """The differential of an array-level function, of those of its operands, None where it is zero; `result` is its value."""
     rule = e.definition.tangent
     if rule is None or not any(d is not None for d in moved):
         return None
@@ -241,7 +241,7 @@ def cotangent(e: Apply, k: int, result: Term, due: Term) -> Term | None:
 
 
 def body_of(e: Apply) -> Term:
-    """A function of whole arrays as its body says it, if it has one; else as it is."""
+    """An array-level function as its body says it, if it has one; else as it is."""
     rule = e.definition.body
     if rule is None:
         return e
@@ -253,7 +253,7 @@ def body_of(e: Apply) -> Term:
 
 
 def expanded(program: Program) -> Program:
-    """A program with the bodies of the functions of whole arrays that have one."""
+    """A program with the bodies of the array-level functions that have one."""
     if not any(
         isinstance(s.rhs, Application) and s.rhs.definition.body for s in program.statements
     ):

@@ -83,11 +83,11 @@ def adjoint(
     for it, which makes the result the gradient of a scalar program. The output is one cotangent
     a parameter, nested pairs in order; with `keep`, a pair of the program's own output and
     those. With `has_aux` the output is a pair whose second part nothing differentiates: without `keep` the result is the pair
-    of the cotangents and that part. Its `$IO` is at most 4 times the program's where black boxes have one argument or two
+    of the cotangents and that part. Its `$IO` is at most 4 times the program's where primitives have one argument or two
     (Theorem 6.55).
 
-    A loop keeps of its turns what their reverse needs; with `checkpoint`, only what it carries, and
-    each turn is computed anew before it is reversed; with `"blocks"`, nothing, and a second loop of
+    A loop keeps of its iterations what their reverse needs; with `checkpoint`, only what it carries, and
+    each iteration is computed again before it is reversed; with `"blocks"`, nothing, and a second loop of
     its values, which keeps what the reverse needs, can be run block by block (docs/recurrences.md).
     """
     wrt, program = tuple(wrt), matrices.expanded(program)
@@ -172,7 +172,7 @@ class _Reverse:
                 self._application(statement.name, rhs, dy)
 
     def _application(self, name: str, rhs: Application, dy: str) -> None:
-        """What is due to the operands of a function of whole arrays."""
+        """What is due to the operands of an array-level function."""
         variables = {x: Var(x, type_of(self.builder.defined[x])) for x in (*rhs.operands, name, dy)}
         applied = Apply(rhs.definition, tuple([variables[x] for x in rhs.operands]))
         for k, x in enumerate(rhs.operands):
@@ -186,12 +186,12 @@ class _Reverse:
                 self._owe(x, made, TRUE)
 
     def loop(self, statement: Statement, rhs: Recurrence) -> None:
-        """Reverse a loop: the loop over the turns from the last to the first, over kept values.
+        """Reverse a loop: the loop over the iterations from the last to the first, over kept values.
 
-        A turn takes what is due to the values that it left to what is due to those that it found, by
+        An iteration takes what is due to the values that it left to what is due to those that it found, by
         the adjoint of the body, and adds what is due to these by themselves. It computes nothing of
-        the body anew: the loop keeps what its reverse needs, turn by turn. What is due to an array that
-        every turn reads is carried along and added to; what is due to a row is a row of the reverse
+        the body again: the loop keeps what its reverse needs, iteration by iteration. What is due to an array that
+        every iteration reads is carried along and added to; what is due to a row is a row of the reverse
         loop's history.
         """
         due = self.histories.get(statement.name)
@@ -209,7 +209,7 @@ class _Reverse:
             self._owe(moved[parameter], cotangent, TRUE)
 
     def _again(self, name: str, rhs: Recurrence, turn: _Turn) -> str:
-        """The loop once more, keeping what its turns in reverse take."""
+        """The loop once more, keeping what its iterations in reverse take."""
         zeros = [Constant(numbered("g", ranges(b)), 0) for b in turn.kept.values()]
         starts = (*rhs.starts, *(self.builder.add(zero, "loop") for zero in zeros))
         again = replace(rhs, starts=starts, body=turn.value, again=name)
@@ -241,7 +241,7 @@ class _Reverse:
         """`let dX'=[p0∧p1]Dᵀf(X,dY) in ⟨dX'|D⟦X⟧⟩_[p0∧p1]` (6.47), for each argument.
 
         The paper prints the rule for one argument, where `Dᵀf(X,dY) = f′(X)·dY`; of several,
-        each gets a black box of its own.
+        each gets a primitive of its own.
         """
         p = sets.simplify(conj(rhs.mask, p), rhs.gens)
         variables = tuple(Var(x, REAL) for x in rhs.arguments)
@@ -384,7 +384,7 @@ def _is_read(rhs: Rhs) -> bool:
 
 @dataclass(frozen=True)
 class _Turns:
-    """The turns of a loop in reverse: `due` are the cotangents of its histories, by place, and what its
+    """The iterations of a loop in reverse: `due` are the cotangents of its histories, by place, and what its
     turns take is among the histories of the loop `kept_by`.
     """
 
@@ -425,7 +425,7 @@ class _Turns:
         return found
 
     def _pulled(self, inside: Builder, outside: dict[str, str]) -> dict[str, str]:
-        """The adjoint of the body in the reverse loop's: the cotangents that a turn makes."""
+        """The adjoint of the body in the reverse loop's: the cotangents that an iteration makes."""
         back = self.rhs.size - 1 - Affine.of(self.rhs.index)
         found: dict[str, str] = {}
         rows: dict[str, str] = {}  # the row for each parameter
@@ -446,7 +446,7 @@ class _Turns:
         return dict(zip(self.turn.carried, pulled, strict=True))
 
     def _kept(self, parameter: str) -> str:
-        """What a turn takes by a parameter, of all turns and the last first."""
+        """What an iteration takes by a parameter, of all iterations and the last first."""
         j = int(parameter[1:])
         if parameter[0] == "r":
             return self._backwards(self.rhs.rows[j], 0)
@@ -482,7 +482,7 @@ def _added(builder: Builder, binders: Binders, x: str, other: str, of: str) -> s
 
 
 def _keeping(program: Program, turns: Mapping[str, _Turn]) -> Program:
-    """The program, its loops keeping what their turns in reverse take."""
+    """The program, its loops keeping what their iterations in reverse take."""
     if not turns:
         return program
     statements: list[Statement] = []

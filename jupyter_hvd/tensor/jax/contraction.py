@@ -328,7 +328,7 @@ def _unrolled(step: Contract, axis: str, values: Values) -> Any:
     total = parts[0]
     for part in parts[1:]:
         total = total + part
-    return fusion_barrier(total, values)  # else it may be computed anew for each reader
+    return fusion_barrier(total, values)  # else it may be computed again for each reader
 
 
 def _fixed(step: Contract, axis: str, value: int) -> Contract:

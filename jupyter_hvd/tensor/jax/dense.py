@@ -4,7 +4,7 @@ Each array of the program becomes a dense `jax.numpy` array: `⊞` is broadcasti
 `jnp.where`, a sum of products an `einsum`, a sum under a condition a masked `sum`; reads at an index
 are axes, at a constant or an offset slices, anywhere else gathers, and sums to the places that an index
 array says are scattered; loops that carry values are
-written out, turn by turn, long ones a `lax.scan`. It knows no convolution:
+written out, iteration by iteration, long ones a `lax.scan`. It knows no convolution:
 for that, and for any other trick, give a version of one's own, `%gradcost f --against g`.
 """
 
@@ -85,7 +85,7 @@ class Dense:
     their types and data.
 
     Where it is `strict`, JAX's derivatives are the program's: what a condition leaves out is not computed, so that
-    no NaN comes of it, and black boxes have the slopes that the language gives them.
+    no NaN comes of it, and primitives have the slopes that the language gives them.
     """
 
     sizes: Mapping[str, int]
@@ -95,7 +95,7 @@ class Dense:
     fuses: bool = False  # products of a matrix and a vector are fused with what makes the matrix
     picked: Mapping[str, int] = field(default_factory=dict)  # what places are below, by their array
     turns: Mapping[str, Aligned] = field(default_factory=dict)  # of loops around it that are scans
-    rows: Mapping[Row, Any] = field(default_factory=dict)  # what these read of arrays in this turn
+    rows: Mapping[Row, Any] = field(default_factory=dict)  # what they read of arrays there
 
     def block(self, e: Term, values: Mapping[str, Any]) -> Any:
         here = self
@@ -515,14 +515,14 @@ class Dense:
         return jnp.squeeze(array, tuple(same)), [places[k] for k in kept]
 
 
-# Loops of many turns
+# Loops of many iterations
 
 WRITTEN_OUT = 32  # turns
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one turn reads of an array along an axis: at `place`, which has the loop's index alone."""
+    """What one iteration reads of an array along an axis: at `place`, which has the loop's index alone."""
 
     array: str
     axis: int
@@ -535,7 +535,7 @@ class Row:
 
 
 def turn_rows(e: Iterate, sizes: Mapping[str, int]) -> tuple[Row, ...] | None:
-    """What the turns of a loop read at its index, if it is not to be written out: it has many, and they read row by row,
+    """What the iterations of a loop read at its index, if it is not to be written out: it has many, and they read row by row,
     forwards or backwards.
     """
     if e.size.evaluate(sizes) <= WRITTEN_OUT or e.index in _indices(e.body):
@@ -556,7 +556,7 @@ def turn_rows(e: Iterate, sizes: Mapping[str, int]) -> tuple[Row, ...] | None:
 
 
 def added_in_turn(e: Iterate) -> Term | None:
-    """What all turns of a loop of one value add to it, an array of that, if they do nothing else."""
+    """What all iterations of a loop of one value add to it, an array of that, if they do nothing else."""
     if len(e.names_bound) != 1:
         return None
     ((name,), body), before = (e.names_bound, e.body), list[tuple[str, Term]]()
@@ -611,7 +611,7 @@ def _indices(e: Term) -> frozenset[str]:
 
 
 def _row_by_row(array: Any, row: Row, count: int) -> Any:
-    """What each turn reads, the first turn's first; zeros where it lies outside."""
+    """What each iteration reads, the first iteration's first; zeros where it lies outside."""
     rows = jnp.moveaxis(array, row.axis, 0)
     c, k = row.place.constant, row.place.coefficient(row.index)
     if k < 0:
@@ -767,7 +767,7 @@ def _covering(inside: Aligned | None, factor: Term) -> Aligned | None:
 
 
 def _with_own_slopes(function: Function, dtype: Any) -> Callable[..., Any]:
-    """A black box whose derivatives are those of the language, which are JAX's but for where there is none."""
+    """A primitive whose derivatives are those of the language, which are JAX's but for where there is none."""
     names = parameter_names(function.arity)
     slopes = function.partials(tuple(Var(x, REAL) for x in names))
 
@@ -867,7 +867,7 @@ def _einsum(factors: Sequence[Aligned], summed: Sequence[str]) -> Aligned:
     return jnp.einsum(*operands, [number[a] for a in kept]), kept
 
 
-# Functions of whole arrays
+# Array-level functions
 
 WIDTH = 4  # bytes of the least type of numbers for which XLA has these
 
@@ -879,7 +879,7 @@ BROADCASTING = ("count_below", "count_up_to")
 
 
 def applied(definition: Definition, arrays: Sequence[Any]) -> Any:
-    """A function of whole arrays, in at least single precision."""
+    """An array-level function, in at least single precision."""
     dtype = jnp.result_type(*arrays)
     wide = dtype if dtype.itemsize >= WIDTH else jnp.float32
     *rest, last = (x.astype(wide) for x in arrays)

@@ -217,7 +217,7 @@ def _by_numbers(e: Term, name: str, count: int) -> bool:
 
 
 def _turns(e: Term, sizes: Mapping[str, int]) -> int:
-    """How many turns of loops are written out, those in loops too."""
+    """How many iterations of loops are written out, those in loops too."""
     inner = sum(_turns(x, sizes) for x in e.children)
     if not isinstance(e, Iterate) or added_in_turn(e) or turn_rows(e, sizes) is not None:
         return inner

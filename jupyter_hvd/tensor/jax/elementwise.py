@@ -196,8 +196,8 @@ def apply(step: Apply, values: Values) -> Any:
 
 
 def call(function: Function, arguments: Sequence[Any], dtype: Any) -> Any:
-    """A black box at every entry at once; of those whose slopes are JAX's the slope is, too, which XLA fuses better: `1 - t·t`
-    it would compute anew in each reader, where it stores `(1 + t)·(1 - t)`.
+    """A primitive at every entry at once; of those whose slopes are JAX's the slope is, too, which XLA fuses better: `1 - t·t`
+    it would compute again in each reader, where it stores `(1 + t)·(1 - t)`.
     """
     base = function.slope_of
     if base is not None and base.name in SLOPES_OF_JAX:

@@ -247,7 +247,7 @@ def _composed(action: Scan, starts: Carried, rows: Carried, values: Values) -> t
 
 
 def _added_up(action: Scan, starts: Carried, rows: Carried, values: Values) -> tuple[Any, ...]:
-    """What a loop that only adds up carries, as `scanned`: running sums along its turns."""
+    """What a loop that only adds up carries, as `scanned`: running sums along its iterations."""
     if action.backwards:
         parts = zip(rows.items(), action.backwards, strict=True)
         rows = {p: jnp.flip(_reversed(x, r, action.count), 0) for (p, x), r in parts}
@@ -270,7 +270,7 @@ def _added_up(action: Scan, starts: Carried, rows: Carried, values: Values) -> t
 
 
 def rerun(action: Rerun, values: Values) -> tuple[Any, ...]:
-    """What a loop in reverse carries, as `scanned`: the turns of each block, the last block first, are
+    """What a loop in reverse carries, as `scanned`: the iterations of each block, the last block first, are
     computed again and then reversed.
     """
     back, again, begins = action.back, action.again, values.arrays[action.source][-1]
@@ -279,7 +279,7 @@ def rerun(action: Rerun, values: Values) -> tuple[Any, ...]:
     forth, reversed_ = _turns(again, values), _turns(back, values)
 
     def block(carried: Carried, number: Any, done: Any, count: int) -> tuple[Carried, Carried]:
-        """The turns of a block, after so many in reverse."""
+        """The iterations of a block, after so many in reverse."""
         first = number * action.length
         here = kept | {p: lax.dynamic_index_in_dim(x, number, 0, False) for p, x in begins.items()}
         _, made = forth(here, first, _sliced(inputs, first, count), count)
@@ -303,7 +303,7 @@ def rerun(action: Rerun, values: Values) -> tuple[Any, ...]:
 
 
 def _turn(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried]]:
-    """What one turn of a loop leaves, and of that what is kept."""
+    """What one iteration of a loop leaves, and of that what is kept."""
     body: Plan = action.body
     wholes = _named("c", action.wholes, values)
 
@@ -328,7 +328,7 @@ def _turn(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried]
 
 
 def _turns(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried]]:
-    """What so many turns of a loop leave, and the histories that are kept, without what they begin
+    """What so many iterations of a loop leave, and the histories that are kept, without what they begin
     with.
     """
     turn, body = _turn(action, values), action.body
@@ -348,7 +348,7 @@ def _named(letter: str, names: Sequence[str], values: Values) -> Carried:
 
 
 def _reversed(array: Any, row: Row, count: int) -> Any:
-    """The rows of a loop, the last turn's first."""
+    """The rows of a loop, the last iteration's first."""
     if row.begin is None:
         return jnp.flip(array, 0)
     return lax.slice_in_dim(array, row.begin, row.begin + count)

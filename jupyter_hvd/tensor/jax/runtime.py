@@ -34,7 +34,7 @@ class Values:
 
     `around` has arrays with zeros around them, and where in it they start. `both_ways` are the arrays
     that are read straight and turned round, `inverted` has of reciprocals what they are of, `turns` of
-    relations that hold the turn of a loop how many there are. `device` is the kind of device for which
+    relations that hold the iteration of a loop how many there are. `device` is the kind of device for which
     strategies are chosen, `offsets` the first row of the block or the share that runs, scalars by name, `made` the types of
     the index arrays that steps make. `under_shard_map` says
     that XLA is to see the program without barriers, to divide it among devices.
@@ -63,7 +63,7 @@ class Values:
 def fusion_barrier(array: Any, values: Values, change: Callable[[Any], Any] = lambda x: x) -> Any:
     """`change(array)`, computed before what reads it and once.
 
-    XLA for CPUs computes an entry anew for each shifted or transposed read that it fuses, behind a
+    XLA for CPUs computes an entry again for each shifted or transposed read that it fuses, behind a
     branch for each padding: a stencil of a stencil runs thirty times slower than two stencils. It
     fuses nothing across a conditional, and does not see that this one's condition is always true.
     """
@@ -190,7 +190,7 @@ def entries(lookups: Sequence[IndexLookup], space: Space, values: Values) -> Non
 
 
 def _turn(subscripts: Sequence[Affine], array: Any, space: Space) -> Any:
-    """The place that a turn alone decides, where it lies in an array of one dimension in every turn."""
+    """The place that an iteration alone decides, where it lies in an array of one dimension in every iteration."""
     if len(subscripts) != 1 or len(array.shape) != 1:
         return None
     (a,) = subscripts

@@ -35,12 +35,12 @@ Derivation = Partial | Total | Cotangent
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A black box of `arity` scalars; equal functions are one object.
+    """A primitive of `arity` scalars; equal functions are one object.
 
     `compute` works on floats and, where the function is rational, on fractions. `body`, where
     there is one, is the function as a term over the variables x, y, z, … `partials` gives the
     derivative by each argument as terms over the arguments, or None where it is zero. `derived`
-    gives a black box that is made from this one, or None where that is zero; `derivation` says how
+    gives a primitive that is made from this one, or None where that is zero; `derivation` says how
     this one was made, and from which.
     """
 
@@ -61,13 +61,13 @@ class Function:
         return None
 
     def total(self, active: tuple[int, ...]) -> Function:
-        """`Df(X; dX)` as one black box (6.6)."""
+        """`Df(X; dX)` as one primitive (6.6)."""
         made = self.derived(Total(active))
         assert made is not None
         return made
 
     def cotangent(self, k: int) -> Function:
-        """`Dᵀf(X, dY)` for argument k as one black box (6.47)."""
+        """`Dᵀf(X, dY)` for argument k as one primitive (6.47)."""
         made = self.derived(Cotangent(k))
         assert made is not None
         return made
@@ -83,7 +83,7 @@ _FINDERS: list[Callable[[str], Function | None]] = []
 
 
 def register(f: Function) -> Function:
-    """The black box of that name: `f`, where there was none."""
+    """The primitive of that name: `f`, where there was none."""
     return _TABLE.setdefault(f.name, f)
 
 
@@ -93,19 +93,19 @@ def find_by(finder: Callable[[str], Function | None]) -> None:
 
 
 def named(name: str) -> Function:
-    """The black box of that name; KeyError where there is none."""
+    """The primitive of that name; KeyError where there is none."""
     if name not in _TABLE and not any(finder(name) for finder in _FINDERS):
         raise KeyError(name)
     return _TABLE[name]
 
 
 def derived(f: Function, how: Derivation) -> Function | None:
-    """The black box that is made from another."""
+    """The primitive that is made from another."""
     return f.derived(how)
 
 
 def derived_name(f: Function, how: Derivation) -> str:
-    """What a derived black box is called: `tanh′`, `∂0pow`, `D1pow`, `Dᵀ0pow`."""
+    """What a derived primitive is called: `tanh′`, `∂0pow`, `D1pow`, `Dᵀ0pow`."""
     match how:
         case Partial(k):
             return f"{f.name}′" if f.arity == 1 else f"∂{k}{f.name}"
@@ -120,5 +120,5 @@ PARAMETERS = ("x", "y", "z", "w")
 
 
 def parameter_names(arity: int) -> tuple[str, ...]:
-    """The variables that the body of a black box of that arity is written in."""
+    """The variables that the body of a primitive of that arity is written in."""
     return PARAMETERS[:arity] if arity <= len(PARAMETERS) else tuple(f"x{k}" for k in range(arity))

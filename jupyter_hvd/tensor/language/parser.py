@@ -304,7 +304,7 @@ class _Parser:
 
 
 def _function(name: str) -> Function:
-    """The black box that is printed so; KeyError where there is none."""
+    """The primitive that is printed so; KeyError where there is none."""
     how: Derivation
     with suppress(KeyError):
         return named(name)

@@ -151,7 +151,7 @@ class Mul(Term):
 
 @dataclass(frozen=True, eq=False)
 class Call(Term):
-    """A black-box scalar function applied to scalars."""
+    """A primitive scalar function applied to scalars."""
 
     function: Function
     arguments: tuple[Term, ...]
@@ -302,7 +302,7 @@ class Let(Term):
 
 @dataclass(frozen=True, eq=False)
 class Apply(Term):
-    """`F(e, …)`: a function of whole arrays applied to arrays."""
+    """`F(e, …)`: an array-level function applied to arrays."""
 
     definition: Definition
     arguments: tuple[Term, ...]
@@ -330,9 +330,9 @@ class Apply(Term):
 class Iterate(Term):
     """`iterate index:size. x := e0, … in body`: every value of what a loop carries.
 
-    The names begin as `starts`, scalars or arrays of reals, and each turn makes of them what the
+    The names begin as `starts`, scalars or arrays of reals, and each iteration makes of them what the
     body is, of several the nested pairs. The term is, for each name, the array of its `size + 1`
-    values, the start first and what the last turn leaves last; of several, nested pairs of these.
+    values, the start first and what the last iteration leaves last; of several, nested pairs of these.
     """
 
     index: str
@@ -525,7 +525,7 @@ def strip_sums(e: Term) -> tuple[Binders, Predicate, Term]:
 
 
 def applied_work(e: Apply) -> Iterator[tuple[Binders, Work]]:
-    """The operations of a function of whole arrays, each with the indices that it takes place at."""
+    """The operations of an array-level function, each with the indices that it takes place at."""
     operands = [dimensions(x.type) for x in e.arguments]
     batch = e.definition.batch(operands)
     for work in e.definition.cost(*e.definition.own(operands)):

@@ -116,7 +116,7 @@ def place_read(
 
 
 def _is_kept(function: Function) -> bool:
-    """Whether a black box is `kept`, or derived from it: zero where its first argument is."""
+    """Whether a primitive is `kept`, or derived from it: zero where its first argument is."""
     while function.derivation is not None:
         function, _ = function.derivation
     return function.name == "kept"

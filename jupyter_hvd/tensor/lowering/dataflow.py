@@ -77,7 +77,7 @@ def fusion_barriers(steps: Sequence[Step]) -> frozenset[str]:
     """The arrays to compute before what reads them, where they are not small.
 
     What entrywise steps read in more than two ways, as stencils of stencils do: XLA for CPUs would
-    compute it anew for each read. What sums read that shifted or looked-up entries make: it would
+    compute it again for each read. What sums read that shifted or looked-up entries make: it would
     be computed entry by entry, not in vectors. And what has exponentials, roots and the like in it
     and is read beyond its ends, as shifted terms of a sum are: each of them would be behind a branch
     for each entry; with it, what several such arrays have in common. With any of them, what is looked up for it and for others.
@@ -233,7 +233,7 @@ def _costly(
 
 @dataclass(frozen=True)
 class Remade:
-    """Arrays that some steps compute anew, and which `readers` read them so."""
+    """Arrays that some steps compute again, and which `readers` read them so."""
 
     steps: tuple[Step, ...]
     readers: frozenset[str]
@@ -252,7 +252,7 @@ class Remade:
 
 def remade(steps: Sequence[Step], stored: frozenset[str]) -> Remade:
     """What repeats smaller arrays, `x[i] - x[j]`, with a few cheap operations, and is read for a sum and for what depends on that
-    sum: XLA would store all of it in between, where to compute it anew costs nothing.
+    sum: XLA would store all of it in between, where to compute it again costs nothing.
     """
     made: dict[str, Step] = {}
     large: set[str] = set()

@@ -97,7 +97,7 @@ class Action:
 
     @property
     def loops(self) -> tuple[Scan, ...]:
-        """The loops that are run, each with the plan of a turn."""
+        """The loops that are run, each with the plan of an iteration."""
         return ()
 
     @cached_property
@@ -156,8 +156,8 @@ class Indices(MadeRelation):
 
 @dataclass(frozen=True)
 class Row:
-    """The rows of a loop that runs from its last turn to its first: so many of an array from `begin` on;
-    or, where that is None, all of an array in the order of the turns.
+    """The rows of a loop that runs from its last iteration to its first: so many of an array from `begin` on;
+    or, where that is None, all of an array in the order of the iterations.
     """
 
     array: str
@@ -167,9 +167,9 @@ class Row:
 @dataclass(frozen=True)
 class Scan(Action):
     """What a loop carries: of the values in `kept` the histories, one array each, of the others what
-    the last turn leaves. There are `count` turns of `body`, the plan of one, whose index is a relation
-    (`turns.relation_of`). With `every`, also what every so many turns begin with. With `backwards`, which
-    says where each of `rows` is, the rows are gone through from the last. With `sums`, a turn leaves at each
+    the last iteration leaves. There are `count` turns of `body`, the plan of one, whose index is a relation
+    (`turns.relation_of`). With `every`, also what every so many iterations begin with. With `backwards`, which
+    says where each of `rows` is, the rows are gone through from the last. With `sums`, an iteration leaves at each
     place the sum of those parameters of the body, and no turn waits for another (`running`). With `solution`, turns are linear
     and are composed two by two (`linear`).
     """
@@ -202,7 +202,7 @@ class Scan(Action):
 
 @dataclass(frozen=True)
 class Kept:
-    """A row of a loop in reverse: what the loop of values carries at a place, before a turn or after it."""
+    """A row of a loop in reverse: what the loop of values carries at a place, before an iteration or after it."""
 
     row: int
     place: int
@@ -238,7 +238,7 @@ class Rerun(Action):
 
 @dataclass(frozen=True)
 class Whole(Action):
-    """A function of whole arrays of some dimensions, which makes an array over `out`."""
+    """An array-level function of some dimensions, which makes an array over `out`."""
 
     out: Binders
     definition: Definition

@@ -1,6 +1,6 @@
 """The iteration that a loop is in, inside its body: an index that a kernel gets as data.
 
-The plan of a body is made once for all turns. So the loop's index is not a number in it, but an index
+The plan of a body is made once for all iterations. So the loop's index is not a number in it, but an index
 array of one entry and no dimensions, and what the body reads at the index is looked up: `x[k]` is
 `Σ τ:n. [turn(τ)]·x[τ]`, which has one term.
 """
@@ -29,12 +29,12 @@ from ..ssa.program import (
 
 
 def relation_of(index: str) -> str:
-    """The index array that holds the turn of a loop over this index."""
+    """The index array that holds the iteration of a loop over this index."""
     return f"{index}·turn"
 
 
 def looked_up(program: Program, index: str, count: int) -> Program:
-    """The body of a loop of so many turns, its index looked up."""
+    """The body of a loop of so many iterations, its index looked up."""
     supports = {s.name: simplify(support(s.rhs), s.rhs.gens) for s in program.statements}
     turns = _Turns(index, Binder(f"τ{index}", Affine.of(count)), supports)
     made = (t for s in program.statements for t in turns.statement(s))
@@ -86,7 +86,7 @@ class _Turns:
                 yield s
 
     def implied(self, p: Predicate, x: str, gens: Binders) -> bool:
-        """Whether a variable is zero where p does not hold, in every turn."""
+        """Whether a variable is zero where p does not hold, in every iteration."""
         known = self.supports[x]
         around = (Binder(self.index, self.binder.size), *gens)
         left = [q for q in conjuncts(p) if q not in conjuncts(known)]

@@ -111,7 +111,7 @@ def lower(
     asked: dict[Join, int] | None = None,
 ) -> Plan:
     """The plan of a program whose sizes are integers, for relations with so many tuples and index arrays with entries below that;
-    of a turn, with how many there are of each loop that it is in, by the relation that holds its index.
+    of an iteration, with how many there are of each loop that it is in, by the relation that holds its index.
 
     Relations are joined where `counts` has their join. With `asked`, which gets the joins that could be
     worth their while and how many tuples each may have, a join that `counts` does not have is taken to have
@@ -246,7 +246,7 @@ class _Lowering(Pieces):
         return Piece(self.step(made), identity(()))
 
     def backwards(self, scan: Scan) -> Scan:
-        """A loop some of whose rows are others' the last first as one that runs from the last turn: then
+        """A loop some of whose rows are others' the last first as one that runs from the last iteration: then
         these need not be turned round.
         """
         made = {s.name: s.action for s in self.steps}
@@ -435,7 +435,7 @@ class _Lowering(Pieces):
             yield made
 
     def during(self, d: IterationDomain) -> Binders:
-        """The turns that are looked up: each is one of its loop's."""
+        """The iterations that are looked up: each is one of its loop's."""
         turns = [(x.name, self.turns[x.relation]) for x in d.lookups if x.relation in self.turns]
         return tuple([Binder(name, Affine.of(count)) for name, count in turns])
 
@@ -498,7 +498,7 @@ class _Lowering(Pieces):
 
 
 def kept_whole(program: Program) -> frozenset[tuple[str, int]]:
-    """The loops and places of which more is read than what the last turn leaves."""
+    """The loops and places of which more is read than what the last iteration leaves."""
     parts = {s.name: s.rhs for s in program.statements if isinstance(s.rhs, Part)}
     found = {x for x in flat(program.output) if x in parts}
     for s in program.statements:

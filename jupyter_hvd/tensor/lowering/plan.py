@@ -108,7 +108,7 @@ class Plan:
 
     @cached_property
     def remade(self) -> Remade:
-        """What is computed anew for those that read it behind a sum of it."""
+        """What is computed again for those that read it behind a sum of it."""
         run = [part for part in self.order if isinstance(part, Step)]
         return remade(run if self.choices.apart else (), self.barriers)
 
@@ -173,7 +173,7 @@ class Plan:
 
     @cached_property
     def points(self) -> int:
-        """How many points its steps visit together, those of a loop in each turn."""
+        """How many points its steps visit together, those of a loop in each iteration."""
         total = 0
         for part in self.order:
             times = part.count if isinstance(part, Blocks) else 1

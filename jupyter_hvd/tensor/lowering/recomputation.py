@@ -1,8 +1,8 @@
 """Loops in reverse whose values are computed again, block by block.
 
-A loop in reverse takes from each turn of a loop of values what that has kept, the last first. Where it
+A loop in reverse takes from each iteration of a loop of values what that has kept, the last first. Where it
 alone reads that loop, which computes another's values again (`Recurrence.again`), the whole of it need
-not be there: the first loop keeps what each block of turns begins with, and the turns of one block are
+not be there: the first loop keeps what each block of iterations begins with, and the iterations of one block are
 computed again at a time. The operations are the same in another order.
 """
 
@@ -55,7 +55,7 @@ def computed_again(program: Program) -> dict[str, Again]:
 
 
 def _reversing(program: Program, name: str, loop: Recurrence) -> Iterator[tuple[str, Again]]:
-    """The loop that reads the histories of another, if it is one, turn by turn and the last first."""
+    """The loop that reads the histories of another, if it is one, iteration by iteration and the last first."""
     assert loop.again is not None
     turns = loop.size.constant
     if turns < FEW:
@@ -108,8 +108,8 @@ def _entries(loop: Recurrence) -> int:
 
 
 def block_length(turns: int, carried: int, kept: int) -> int:
-    """The turns of a block for which what the blocks begin with, `carried` reals each, and the values of
-    one block, `kept` a turn, together are fewest: `2·√(turns·carried·kept)` and one block's and one
+    """The iterations of a block for which what the blocks begin with, `carried` reals each, and the values of
+    one block, `kept` an iteration, together are fewest: `2·√(turns·carried·kept)` and one block's and one
     turn's at most.
     """
     square = -(-turns * max(1, carried) // max(1, kept))

@@ -79,7 +79,7 @@ class Work:
         }
 
 
-KERNELS = 4  # of a function of whole arrays
+KERNELS = 4  # of an array-level function
 _COUNTS = tuple(f.name for f in fields(Work))
 
 
@@ -143,7 +143,7 @@ def _step_work(step: Step, plan: Planned) -> Work:
 
 
 def _whole_work(action: Whole) -> Work:
-    """Of a function of whole arrays, by its lemma; its operations are mostly products of matrices."""
+    """Of an array-level function, by its lemma; its operations are mostly products of matrices."""
     own, dims = action.definition, action.dims
     times = prod(n.constant for n in own.batch(dims))
     stored = sum(prod(n.constant for n in x) for x in (ranges(action.out), *dims))

@@ -1,5 +1,5 @@
 """Loops that only add up: each iteration adds rows to the sum of the one before. What such a loop
-carries are running sums, which need no turn after the other.
+carries are running sums, which need no iteration after the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Terms = tuple[str, ...]  # parameters of a loop's body, which are added
 
 
 def running_sums(body: Plan) -> tuple[Terms, ...]:
-    """Of each value that a turn leaves what it is the sum of; () where one is anything else, or where no
+    """Of each value that an iteration leaves what it is the sum of; () where one is anything else, or where no
     order is, in which each needs only the histories of those before it.
     """
     actions = {s.name: s.action for s in body.steps}

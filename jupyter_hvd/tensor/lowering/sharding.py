@@ -394,7 +394,7 @@ def _within(step: Step, axis: str) -> Step:
 
 
 def _batch_axis(action: Whole, along: Mapping[str, int]) -> int:
-    """The divided axis of a function of whole arrays: one of its batch, of all operands that have a batch."""
+    """The divided axis of an array-level function: one of its batch, of all operands that have a batch."""
     operands = zip(action.operands, action.dims, action.definition.ranks, strict=True)
     found = {
         along.get(x) if len(dims) > rank else -1

@@ -31,7 +31,7 @@ class Primitive:
 
 @dataclass(frozen=True)
 class ArrayPrimitive:
-    """A function of whole arrays that `frontend/forms` builds, under a name that is not NumPy's."""
+    """An array-level function that `frontend/forms` builds, under a name that is not NumPy's."""
 
     name: str
     of_numpy: Callable[..., Any]

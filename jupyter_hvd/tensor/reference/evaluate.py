@@ -104,7 +104,7 @@ def _array(value: Any, type_: Type, env: Environment, kind: type) -> Any:
 
 
 def _applied(definition: Definition, arrays: list[Any]) -> Any:
-    """A function of whole arrays, one batch entry after the other."""
+    """An array-level function, one batch entry after the other."""
     own = [x.ndim == rank for x, rank in zip(arrays, definition.ranks, strict=True)]
     with np.errstate(all="ignore"):
         if all(own):

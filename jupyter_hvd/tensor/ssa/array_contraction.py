@@ -1,6 +1,6 @@
 """Array contraction: a loop that fills an array carries the rows that its iterations read, not the array.
 
-Where turn k changes of an array only the row at e(k), e is injective, and a turn reads of what others have
+Where turn k changes of an array only the row at e(k), e is injective, and an iteration reads of what others have
 left the rows at e(k - l) with 0 < l ≤ L, the loop carries the last L rows and leaves one. What it reads
 elsewhere is what the array begins with. After the loop the array is the history of the rows, put together
 with that. docs/recurrences-reference.md has the rule and its proof.
@@ -104,13 +104,13 @@ def _contractions(program: Program, around: frozenset[str]) -> Iterator[Program]
                     continue
 
 
-# The row that a turn changes
+# The row that an iteration changes
 
 
 @dataclass(frozen=True)
 class _Filled:
-    """That a turn changes, of the array at a place among what a loop over `index` carries, only entries whose
-    indices on some axes are `at`, which on the axis `lead` is another in every turn; it is the same row in all of
+    """That an iteration changes, of the array at a place among what a loop over `index` carries, only entries whose
+    indices on some axes are `at`, which on the axis `lead` is another in every iteration; it is the same row in all of
     them where there is no such axis. `versions` are the variables of the body that are the array, as far as the
     turn has changed it.
     """
@@ -126,19 +126,19 @@ class _Filled:
         return tuple([x for j, x in enumerate(axes) if j not in self.at])
 
     def entry(self, others: Sequence[Affine], turn: Affine) -> tuple[Affine, ...]:
-        """The place of an entry of the row that a turn changes, given its indices on the other axes."""
+        """The place of an entry of the row that an iteration changes, given its indices on the other axes."""
         row = {j: a.substitute({self.index: turn}) for j, a in self.at.items()}
         rest = iter(others)
         return tuple([row[j] if j in row else next(rest) for j in range(len(row) + len(others))])
 
     def is_row(self, indices: Sequence[Affine], turn: Affine) -> Predicate:
-        """That a place is in the row that a turn changes."""
+        """That a place is in the row that an iteration changes."""
         row = {j: a.substitute({self.index: turn}) for j, a in self.at.items()}
         return conj(*(compare("=", indices[j], a) for j, a in row.items()))
 
 
 def _fillings(loop: Recurrence, place: int) -> Iterator[_Filled]:
-    """The row of a value that each turn of a loop changes, if it changes no more than one; and the row in which all
+    """The row of a value that each iteration of a loop changes, if it changes no more than one; and the row in which all
     of these lie, if there is one.
     """
     output, gens = flat(loop.body.output)[place], loop.carried[place]
@@ -205,7 +205,7 @@ def _unchanged(body: Program, parameter: str, binders: Binders) -> dict[str, isl
     return found
 
 
-# The rows that a turn reads
+# The rows that an iteration reads
 
 
 @dataclass(frozen=True)
@@ -219,8 +219,8 @@ class _Carried:
 
 
 class _Body:
-    """The body of a loop over the last rows of an array that it fills, as far as what the turn leaves needs it:
-    `variable` is a variable of the old body in the new one, `row` its row that the turn changes. `lags` are how
+    """The body of a loop over the last rows of an array that it fills, as far as what the iteration leaves needs it:
+    `variable` is a variable of the old body in the new one, `row` its row that the iteration changes. `lags` are how
     far back the rows lie that it reads, and which are constant.
     """
 
@@ -278,7 +278,7 @@ class _Body:
         return self.variables[name]
 
     def row(self, name: str) -> str:
-        """The row of an array that the turn changes."""
+        """The row of an array that the iteration changes."""
         if name not in self.rows:
             made = self._row(name, self.defined[name])
             self.builder.origin = self.origins[name]
@@ -327,7 +327,7 @@ class _Body:
         return self._input(next(known, f"c{len(self.loop.wholes)}"), self.gens)
 
     def single(self, lag: int) -> str:
-        """The row of the turn that many turns before."""
+        """The row of the iteration that many iterations before."""
         place = self.filled.place if lag == 1 else len(self.loop.starts) + lag - 2
         return self._input(f"s{place}", self.rest)
 
@@ -358,7 +358,7 @@ class _Body:
         return Factor(self.variable(f.name), f.indices)
 
     def _read_of_array(self, f: Factor, binders: Binders, p: Predicate) -> Factor:
-        """An entry of the row of this turn, or of one before, or of what the array begins with."""
+        """An entry of the row of this iteration, or of one before, or of what the array begins with."""
         sizes = ranges(self.gens)
         inside = conj(*(in_range(a, n) for a, n in zip(f.indices, sizes, strict=True)))
         reached = conj(p, inside)
@@ -382,7 +382,7 @@ class _Body:
         return ways[0][1] if len(ways) == 1 else self._one_of(ways, binders, inside)
 
     def _lag(self, indices: tuple[Affine, ...]) -> Affine | None:
-        """How many turns before the row at these indices is changed; None where none changes it."""
+        """How many iterations before the row at these indices is changed; None where none changes it."""
         if self.filled.lead is None:
             return None
         at = self.filled.at[self.filled.lead]
@@ -397,7 +397,7 @@ class _Body:
     def _row_before(
         self, lag: Affine, rest: tuple[Affine, ...], turns: Binders, p: Predicate
     ) -> Factor:
-        """An entry of the row of the turn so many turns before, where `p` holds."""
+        """An entry of the row of the iteration so many iterations before, where `p` holds."""
         if lag.is_constant and lag.constant <= FEW:
             single = max(self.read.single, lag.constant)
             self.read = replace(self.read, single=single)
@@ -409,7 +409,7 @@ class _Body:
         return Factor(self._windowed(self.carried.window or length)[0], (lag - 1, *rest))
 
     def _bound(self, lag: Affine, turns: Binders, p: Predicate) -> Affine:
-        """How far back turns read at most, where that does not grow with the number of turns."""
+        """How far back turns read at most, where that does not grow with the number of iterations."""
         if lag.is_constant:
             return lag
         size = self.loop.size
@@ -515,7 +515,7 @@ class _Outside:
         return self.builder.add(loop)
 
     def _begun(self, gens: Binders, turn: Affine) -> str:
-        """The row of a turn before the first: it is as the array begins."""
+        """The row of an iteration before the first: it is as the array begins."""
         inner = pointwise(gens)
         rest = inner[len(gens) - (len(self.gens) - len(self.filled.at)) :]
         at = self.filled.entry(rest, turn)
@@ -554,7 +554,7 @@ class _Outside:
         return self.builder.add(Addition(gens, changed, new, unchanged, old))
 
     def statement(self, t: Statement) -> None:
-        """Another statement, which reads the array instead of what is left of it after the last turn."""
+        """Another statement, which reads the array instead of what is left of it after the last iteration."""
         rhs = t.rhs
         if isinstance(rhs, Contraction):
             rhs = replace(rhs, factors=tuple(map(self._read, rhs.factors)))

@@ -83,7 +83,7 @@ def converted(e: Term, env: Mapping[str, str], builder: Builder) -> Output:
 
 
 def _application(e: Apply, env: Mapping[str, str], builder: Builder) -> str:
-    """The variable for a function of whole arrays."""
+    """The variable for an array-level function."""
     around, builder.origin = builder.origin, origin_of(e) or builder.origin
     operands = tuple([_convert(x, (), TRUE, env, builder) for x in e.arguments])
     dims = numbered("g", dimensions(e.type))

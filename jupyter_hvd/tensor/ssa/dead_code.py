@@ -21,7 +21,7 @@ from .program import (
 
 
 def live(program: Program) -> Program:
-    """Drop the statements that the output does not need, and of loops the values that no turn and nothing after
+    """Drop the statements that the output does not need, and of loops the values that no iteration and nothing after
     them needs.
     """
     program = needed(program)

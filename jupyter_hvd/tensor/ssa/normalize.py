@@ -47,7 +47,7 @@ def lift_lets(e: Term) -> Term:
 
 
 def _named(e: Term) -> Term:
-    """The term with a name for the history of every loop, and for the result of every function of whole arrays."""
+    """The term with a name for the history of every loop, and for the result of every array-level function."""
     match e:
         case Let(name, Iterate() | Apply() as value, body):
             return Let(name, rebuild(value, _named), _named(body))
@@ -91,7 +91,7 @@ def _lift(e: Term) -> tuple[Bindings, Term]:
             before, value = _lift(value)
             after, body = _lift(body)
             return [*before, (name, value), *after], body
-        case Iterate(index, size, names, starts, body):  # What a turn binds stays in it.
+        case Iterate(index, size, names, starts, body):  # What an iteration binds stays in it.
             bindings, began = [], []
             for start in starts:
                 before, start = _lift(start)
@@ -126,7 +126,7 @@ def _side_by_side(index: str, size: Affine, loop: Term) -> Iterate:
 
 
 def _for_each(index: str, size: Affine, e: Apply) -> Term:
-    """A function of whole arrays for each value of an index as one, of a batch; what is the same for all stays as it is."""
+    """An array-level function for each value of an index as one, of a batch; what is the same for all stays as it is."""
     batch = e.definition.batch([dimensions(x.type) for x in e.arguments])
     inner = numbered("β", batch)
 
@@ -155,7 +155,7 @@ def _one_of(histories: Term, index: str) -> Term:
 
 
 def _guarded(condition: Predicate, e: Term) -> Term:
-    """`[p]·e`, where nothing else reads it; of a loop, under the guard in every turn, of a function of whole arrays, of what it
+    """`[p]·e`, where nothing else reads it; of a loop, under the guard in every iteration, of an array-level function, of what it
     reads.
     """
     if isinstance(e, Apply):

@@ -1,6 +1,6 @@
 """Loops whose iterations read nothing of one another become arrays over the iterations, which need no order.
 
-What a loop carries may turn out to be read by no turn, as when an inner loop fills a row from the one before
+What a loop carries may turn out to be read by no iteration, as when an inner loop fills a row from the one before
 (`ssa/array_contraction`). Then `iterate k:n. s := X in e` is `⊞ k:n. e`, behind what it began with.
 """
 
@@ -52,7 +52,7 @@ def without_order(program: Program) -> Program:
 
 
 def _is_independent(rhs: Rhs) -> bool:
-    """Whether it is a loop no turn of which reads what is carried."""
+    """Whether it is a loop no iteration of which reads what is carried."""
     if not isinstance(rhs, Recurrence) or rhs.again is not None:
         return False
     body = [s.rhs for s in rhs.body.statements]
@@ -61,7 +61,7 @@ def _is_independent(rhs: Rhs) -> bool:
 
 
 def _histories(loop: Recurrence, builder: Builder) -> list[str]:
-    """The values that a loop carries: what it begins with, and what its turns make."""
+    """The values that a loop carries: what it begins with, and what its iterations make."""
     made = dict[str, str]()
     for s in loop.body.statements:
         builder.origin = s.origin
@@ -80,7 +80,7 @@ def _histories(loop: Recurrence, builder: Builder) -> list[str]:
 
 
 def _of_all_turns(rhs: Rhs, loop: Recurrence, made: dict[str, str]) -> Rhs:
-    """A variable of a loop's body as an array over the turns."""
+    """A variable of a loop's body as an array over the iterations."""
     turn = Affine.of(loop.index)
     gens = (Binder(loop.index, loop.size), *rhs.gens)
     match rhs:

@@ -9,7 +9,7 @@
         | ⊞g Σs. [p]·X0[a0]                       a unary contraction
         | iterate k:n. s0 := X0, … in P           a loop, whose body is a program
         | π…π X                                   the history of one of the values that X carries
-        | F(X0, …)                                a function of whole arrays
+        | F(X0, …)                                an array-level function
 
 `convert` writes contractions as the paper does, with a distinct index variable in each place of
 `a0` and `a1` and all structure in `p`. Simplification solves the equalities of `p`, and then
@@ -130,7 +130,7 @@ class Recurrence:
     """`iterate index:size. s0 := X0, … in body`: the histories of what a loop carries.
 
     The body is a program of its own, which takes what it reads as parameters: `s0`, `s1`, … are the
-    values that it carries, which begin as `starts`; `r0`, `r1`, … the entries at the turn's index of
+    values that it carries, which begin as `starts`; `r0`, `r1`, … the entries at the iteration's index of
     the arrays `rows`; `c0`, `c1`, … the arrays `wholes`. What it returns are the values carried on.
 
     `again` is the loop whose first values this one computes once more, if there is one: its reader may
@@ -170,7 +170,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Application:
-    """`F(X0, …)`: a function of whole arrays."""
+    """`F(X0, …)`: an array-level function."""
 
     gens: Binders
     definition: Definition

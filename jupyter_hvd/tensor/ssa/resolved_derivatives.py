@@ -36,7 +36,7 @@ def _value(rhs: Rhs) -> Rhs:
 
 
 def settled_term(e: Term) -> Term:
-    """As `settled`, of a term: without those black boxes and what only they needed. Nothing else is simplified, so that what is
+    """As `settled`, of a term: without those primitives and what only they needed. Nothing else is simplified, so that what is
     counted of it is the cost of what was written.
     """
     found = _left(e, frozenset())
@@ -73,7 +73,7 @@ def _zero(e: Term) -> Term:
 
 
 def _same_as(f: Function) -> int | None:
-    """The place of the argument that a black box gives back."""
+    """The place of the argument that a primitive gives back."""
     if f.name == "stopped":
         return 0
     if isinstance(f.body, Var):

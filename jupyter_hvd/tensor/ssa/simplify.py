@@ -72,8 +72,8 @@ def simplified(rhs: Rhs, builder: Builder) -> Rhs | str:
 
 
 def _loop(rhs: Recurrence, builder: Builder) -> Rhs:
-    """The loop with a simpler body, which takes what it reads at the turn's index alone as rows, and of
-    what it reads at places that are the same in every turn only that.
+    """The loop with a simpler body, which takes what it reads at the iteration's index alone as rows, and of
+    what it reads at places that are the same in every iteration only that.
     """
     rhs = replace(rhs, body=simplify(_with_constants(rhs, builder)))
     rhs = replace(rhs, body=within(rhs.body, (Binder(rhs.index, rhs.size),)))
@@ -139,7 +139,7 @@ def _with_constants(rhs: Recurrence, builder: Builder) -> Program:
 
 
 def within(program: Program, turns: Binders) -> Program:
-    """The program without what its masks say of the ranges of the turns that it is in."""
+    """The program without what its masks say of the ranges of the iterations that it is in."""
 
     def plain(p: Predicate, binders: Binders) -> Predicate:
         return sets.simplify(p, (*turns, *binders)) if p.names & {*index_names(turns)} else p

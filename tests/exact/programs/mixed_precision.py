@@ -1,4 +1,4 @@
-"""bfloat16 is shared, float16 with its scaled loss runs whole."""
+"""bfloat16 is shared, float16 with its scaled loss runs unsharded."""
 import keras
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Variables and no layer: the program runs whole."""
+"""Variables and no layer: the program runs unsharded."""
 import numpy as np
 import tensorflow as tf
 
