@@ -59,7 +59,7 @@ class Outcome:
     """What became of a program on some numbers of ranks.
 
     Attributes:
-        outcome: one of `OUTCOMES`. why: what does not hold, or what runs whole. seconds: of wall time.
+        outcome: one of `OUTCOMES`. why: what does not hold, or what runs unsharded. seconds: of wall time.
     """
 
     program: str

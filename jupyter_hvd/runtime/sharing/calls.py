@@ -31,7 +31,7 @@ class Batch:
         rows: how many, a number or None where it is known only when the program runs.
         divided: for each argument, whether its first dimension is that of rows.
         key: what the judgement of a call goes by, beside its layer.
-        whole: why it runs whole, without a look at what it computes. silently: and is not reported.
+        whole: why it runs unsharded, without a look at what it computes. silently: and is not reported.
     """
 
     rows: int | None = None

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class NotByRowsError(Exception):
-    """A call does something that its own rows do not determine: it must run whole.
+    """A call does something that its own rows do not determine: it must run unsharded.
 
     Keras raises errors of layers again, of the same class and with more words around the reason.
     """
@@ -71,7 +71,7 @@ class Sharing:
         data: see `jupyter_hvd.runtime.start_shared`.
         reads_alone: this is rank 0, which reads for the others now.
         has_shared: a call was shared; before that, gradients are the same on all ranks.
-        region: the call that is being shared now. whole: depth of calls that run whole.
+        region: the call that is being shared now. whole: depth of calls that run unsharded.
         checking: a call is only checked; what has a state that cannot be put back must not run.
         order: the rows of a batch in the order in which they are dealt to the ranks; None for their own.
         draws: of random numbers in a call that is checked.

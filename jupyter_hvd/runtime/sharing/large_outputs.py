@@ -2,7 +2,7 @@
 
 A vocabulary of 50,000 or a mask of an image is larger than what a loss makes of it. Where Keras or TensorFlow computes
 the loss row by row, each rank computes its own rows from its own outputs, and a number a row is gathered. Like any shared
-call it is checked: a loss whose rows depend on one another runs whole, on gathered outputs. So does what a program
+call it is checked: a loss whose rows depend on one another runs unsharded, on gathered outputs. So does what a program
 defines itself.
 """
 

@@ -1,7 +1,7 @@
 """Row check: whether a call computes each row by itself.
 
 One batch is computed whole and shared, with the same states and random numbers, which are put back afterwards. Outputs,
-states, losses and gradients are compared. What differs runs whole: exact, only not faster. An eager call is checked on
+states, losses and gradients are compared. What differs runs unsharded: exact, only not faster. An eager call is checked on
 its own batch; a compiled one, which has no values yet, on random ones of its types and shapes.
 """
 
@@ -40,7 +40,7 @@ BOUNDS = (100, 10, 2)
 AGAIN = 100
 #: In the errors of collectives after a rank has failed.
 SHUT_DOWN = "Horovod has been shut down"
-#: Why a layer's first call runs whole.
+#: Why a layer's first call runs unsharded.
 NOT_YET = "its weights are made in this call"
 #: Attributes that Keras itself changes in a call.
 KERAS_OWN = {
@@ -54,7 +54,7 @@ KERAS_OWN = {
 class Verdict:
     """
     Attributes:
-        reason: why a call runs whole, or "". calls: since it was found.
+        reason: why a call runs unsharded, or "". calls: since it was found.
         other_sizes: see `Region`.
     """
 

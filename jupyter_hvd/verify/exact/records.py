@@ -75,7 +75,7 @@ class Record:
         unheld: how many more variables there were, for which there was no room.
         files: new or changed ones, relative to `folder`. refused: files that it was kept from changing.
         rows: the sizes of the batches that were shared. shared: whether any was.
-        told: what sharing has reported, such as the calls that run whole.
+        told: what sharing has reported, such as the calls that run unsharded.
         stopped: why it was ended before its end: "", "steps" or "time".
         normalizations, random_layers: names of layers that compute with the moments of a batch, and that draw random numbers.
         data_lines: where `tf.distribute` distributes datasets, or else where these are batched; only observed in detail, too.
