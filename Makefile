@@ -217,9 +217,9 @@ $(VENV)-gradbench/.ready: $(VENV)/.ready requirements/gradbench.txt
 corpus: env
 	$(BIN)/python tests/corpus.py
 
-# Notebooks that somebody has fetched: make coverage NOTEBOOKS="tensorflow-docs=FOLDER …"; their part of docs/corpus.md.
+# Notebooks that somebody has fetched: make coverage NOTEBOOKS="tensorflow-docs=FOLDER …"; their part of docs/corpus-history.md.
 coverage: env
-	$(BIN)/python tests/notebooks.py $(NOTEBOOKS) --write docs/corpus.md
+	$(BIN)/python tests/notebooks.py $(NOTEBOOKS) --write docs/corpus-history.md
 
 docs: env
 	$(BIN)/python -m jupyter_hvd.convert.documentation > docs/rules.md

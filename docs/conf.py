@@ -44,6 +44,7 @@ PAGES = {
         ("What a conversion claims", "docs/soundness"),
         ("Silent errors, and who finds them", "docs/silent-errors"),
         ("Other people’s code", "docs/corpus"),
+        ("Packages and notebooks, earlier", "docs/corpus-history"),
         ("Programs nobody wrote", "docs/generated"),
         ("Who can do what to whom", "docs/security"),
         ("Beside its peers", "docs/peers"),

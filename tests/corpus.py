@@ -1,6 +1,6 @@
 """Converts TensorFlow code that others wrote, thousands of files, and looks for what must never happen.
 
-    python tests/corpus.py [--packages NAME …] [--limit N] [--folder FOLDER] [--write docs/corpus.md]
+    python tests/corpus.py [--packages NAME …] [--limit N] [--folder FOLDER] [--write docs/corpus-history.md]
 
 Packages are downloaded from the registry into a temporary folder (or FOLDER, which is kept). No
 file may crash the converter, take it more than a minute, come out as invalid Python, change when
@@ -220,7 +220,7 @@ def main() -> int:
 
 def _page(done: list[Outcome]) -> str:
     return (
-        "# Other people's code\n\n"
+        "# Other people's code: packages and notebooks\n\n"
         "Every file of these packages that names TensorFlow or Keras, converted, and converted again "
         "(`make corpus` writes this page). A fault would be a crash, more than "
         f"{SECONDS_PER_FILE} s for one file, invalid Python, a second conversion that changes the "

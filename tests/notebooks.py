@@ -1,6 +1,6 @@
 """Converts folders of notebooks that others wrote, and says of each that is refused why.
 
-    python tests/notebooks.py NAME=FOLDER … [--write docs/corpus.md]
+    python tests/notebooks.py NAME=FOLDER … [--write docs/corpus-history.md]
 
 The notebooks are only read. Of each folder the page has a row, and every refusal has a line.
 """
