@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -95,6 +97,33 @@ def test_results_of_kernels_are_those_of_the_tables():
         if not any(set(numbers) <= {*re.findall(r"\d+(?:\.\d+)?", line)} for line in tables)
     ]
     assert not missing
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page: its headings', as GitHub makes them, and those that are written out."""
+    tokens = MarkdownIt("commonmark").parse(text)
+    titles = (
+        "".join(child.content for child in inline.children or ())
+        for opening, inline in pairwise(tokens)
+        if opening.type == "heading_open"
+    )
+    slugs: Counter[str] = Counter()
+    found = set(re.findall(r'<a id="([^"]+)"', text))
+    for title in titles:
+        slug = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        found.add(f"{slug}-{slugs[slug]}" if slugs[slug] else slug)
+        slugs[slug] += 1
+    return found
+
+
+def test_old_anchors_lead_somewhere():
+    """`anchors.txt` has what links may name; add an anchor where a heading is moved or renamed."""
+    links = [
+        line.split("#") for line in (Path(__file__).parent / "anchors.txt").read_text().split()
+    ]
+    pages = {name: anchors((ROOT / name).read_text()) for name, _ in links}
+    gone = [f"{name}#{anchor}" for name, anchor in links if anchor not in pages[name]]
+    assert not gone
 
 
 def test_what_a_page_runs_is_found():
