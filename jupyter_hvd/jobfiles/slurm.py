@@ -61,7 +61,7 @@ class Batch:
             ("--partition", PARTITION, self.partition),
         ):
             if value is not None and not pattern.fullmatch(value):
-                raise UnusableInputError(f"{option} {value}: is none that Slurm knows")
+                raise UnusableInputError(f"{option} {value}: Slurm does not know this value")
         for word in self.more:
             if not OPTION.fullmatch(word):
                 raise UnusableInputError(

@@ -152,7 +152,7 @@ def check_room(call: Call, entries: int, smaller: Callable[[int], str]) -> None:
         return
     needed = entries * floating(call.instance.parameters, call.arguments)[1].itemsize
     if needed > room:
-        message = f"the dense Jacobian takes {in_bytes(needed)}, and {in_bytes(room)} are there"
+        message = f"the dense Jacobian takes {in_bytes(needed)}, and {in_bytes(room)} are available"
         raise TensorError(message, smaller(room))
 
 
@@ -256,7 +256,7 @@ class SparseJacobian:
         every, count, room = shape[0] * shape[1], entry_count(found, call.sizes), free_bytes()
         if count is not None and count * ENTRY > room:
             raise TensorError(
-                f"the Jacobian has {count} entries, {in_bytes(count * ENTRY)} with their indices, and {in_bytes(room)} are there",
+                f"the Jacobian has {count} entries, {in_bytes(count * ENTRY)} with their indices; {in_bytes(room)} are available",
                 NO_ROOM,
             )
         reason = unstructured(found, call.sizes)

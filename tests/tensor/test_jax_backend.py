@@ -246,7 +246,9 @@ def product(A, B):
 
 def test_what_there_is_no_memory_for_is_refused():
     x = np.ones(10**6, np.float32)
-    with pytest.raises(TensorError, match=r"take 4 TB, and .* are there: X\d+ has 1000000×1000000"):
+    with pytest.raises(
+        TensorError, match=r"take 4 TB, and .* are available: X\d+ has 1000000×1000000"
+    ):
         outer(x)
 
 
@@ -255,7 +257,7 @@ def test_what_xla_never_stores_is_not_refused(monkeypatch):
     monkeypatch.setattr(memory, "SMALL", 0)
     x, A = np.ones(2000), np.ones((300, 300))
     assert product(A, A)[0, 0] == 300
-    with pytest.raises(TensorError, match="take 32 MB, and 4 MB are there"):
+    with pytest.raises(TensorError, match="take 32 MB, and 4 MB are available"):
         outer(x)
     with pytest.raises(TensorError, match="take 32 MB"):
         outer.profile(x, repeats=1)

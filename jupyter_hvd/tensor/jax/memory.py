@@ -23,8 +23,8 @@ def require_memory(compiled: Any, plan: Plan | None = None) -> None:
     needed, there = needed_bytes(compiled), free_bytes()
     if needed > there:
         raise TensorError(
-            f"the result and what is made on the way take {in_bytes(needed)}, and {in_bytes(there)} "
-            f"are there{f': {plan.widest()}' if plan else ''}",
+            f"the result and the intermediate arrays take {in_bytes(needed)}, and {in_bytes(there)} "
+            f"are available{f': {plan.widest()}' if plan else ''}",
             "`print(f.plan(…))` shows every array and its bytes; sum what need not be returned in full",
         )
 

@@ -229,7 +229,7 @@ class _Builder:
         self.bytes += POINT * points
         if self.bytes > self.memory:
             raise TensorError(
-                f"the index tuples of this Jacobian take more than {in_bytes(self.memory)}, which is what is there",
+                f"the index tuples of this Jacobian take more than {in_bytes(self.memory)}, the memory that is available",
                 "differentiate by fewer entries at a time, or use `.jvp` and `.vjp`",
             )
 
