@@ -25,7 +25,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
 from .launchers.arguments import add_place_options, where_of
-from .launchers.diagnosis import columns
+from .launchers.diagnosis import align_columns
 from .magic_parser import MagicParser
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def show_status(rows: list[dict[str, Any]]) -> None:
                 str(row["doing"]),
             )
         )
-    print("\n".join(columns(table)))
+    print("\n".join(align_columns(table)))
 
 
 def offered(line: str, names: Iterable[str]) -> list[str]:

@@ -18,7 +18,7 @@ import pytest
 from jupyter_hvd.launchers.base import rank_environment
 from jupyter_hvd.launchers.job import JobResult, Program, run_job, run_single
 from jupyter_hvd.launchers.processes import end_processes, processes_of
-from jupyter_hvd.launchers.rank_placement import place
+from jupyter_hvd.launchers.rank_placement import place_ranks
 from jupyter_hvd.launchers.reaper import PrivateFolder, private_folder
 from jupyter_hvd.rank.forks import FORKS_VARIABLE, KeptForks, forkservers
 from jupyter_hvd.verify.exact.rank import limits
@@ -127,7 +127,7 @@ def test_ranks_order_sets_in_one_way(
     hashes: dict[int, str] = {}
     result = run_job(
         Program(path, path, (), module="jupyter_hvd.verify.exact.rank"),
-        place(2),
+        place_ranks(2),
         folder,
         timeout=60,
         listener=lambda rank, _, text: hashes.setdefault(rank, text),

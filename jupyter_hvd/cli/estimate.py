@@ -126,7 +126,7 @@ def timed(
     """
     from ..launchers.hosts import LaunchError
     from ..launchers.job import Program, run_job, run_single
-    from ..launchers.rank_placement import place
+    from ..launchers.rank_placement import place_ranks
     from ..launchers.signals import ended_by_signals
     from ..rank.timed_rank import TIMES_VARIABLE
 
@@ -146,7 +146,7 @@ def timed(
             else:
                 result = run_job(
                     job,
-                    place(size),
+                    place_ranks(size),
                     folder,
                     timeout=arguments.timeout,
                     listener=lambda *_: None,

@@ -115,7 +115,7 @@ def run_run(arguments: argparse.Namespace) -> int:
 
     from ..launchers.hosts import LaunchError
     from ..launchers.job import Program
-    from ..launchers.rank_placement import place
+    from ..launchers.rank_placement import place_ranks
     from ..launchers.restarts import RESIZED, run_job_again
     from ..launchers.signals import ended_by_signals
     from ..runtime.scaling import VIRTUAL_SIZE_VARIABLE
@@ -129,10 +129,10 @@ def run_run(arguments: argparse.Namespace) -> int:
     if options.batch == "global":
         refuse_conversion_options(arguments)
     try:
-        ranks = place(arguments.size, where_of(arguments))  # refused before anything is done
+        ranks = place_ranks(arguments.size, where_of(arguments))  # refused before anything is done
         queue = queue_printer(errors)
         policy = policy_for(arguments, elastic, ranks, queue)
-        shared = not ranks.here
+        shared = not ranks.is_local
         program = (
             program_as_it_is(arguments.file, shared)
             if options.batch == "global"

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from ..files import is_notebook, write_atomically
-from ..launchers.lifeline import LifelineClient
-from ..launchers.rank_location import own_files, threads
+from ..launchers.heartbeat import HeartbeatClient
+from ..launchers.rank_location import list_threads, own_files
 from ..launchers.status_file import status_file
 from ..launchers.temporary_files import note_temporary_files
 from .forks import run_forked
@@ -82,12 +82,12 @@ def hold_lifeline() -> None:
     """End with the process that began the job, on whatever host it is."""
     note_temporary_files()
     rank = os.environ.get("HOROVOD_RANK", "0")
-    held = LifelineClient(f"rank {rank}")
+    held = HeartbeatClient(f"rank {rank}")
     with suppress(ImportError):
         note_horovods_threads(held)
 
 
-def note_horovods_threads(held: LifelineClient) -> None:
+def note_horovods_threads(held: HeartbeatClient) -> None:
     """Know the threads that Horovod starts: they are never idle, whether the rank computes or not."""
     from horovod.common.basics import HorovodBasics
 
@@ -95,9 +95,9 @@ def note_horovods_threads(held: LifelineClient) -> None:
 
     @functools.wraps(begin)
     def init(*args: Any, **kwargs: Any) -> Any:
-        before = threads()
+        before = list_threads()
         result = begin(*args, **kwargs)
-        held.busy_threads = threads() - before
+        held.busy_threads = list_threads() - before
         if not (kwargs.get("comm") or args[1:2]):  # all ranks, and none that are chosen
             require_all_ranks(args[0].size())
         return result

@@ -17,10 +17,10 @@ from contextlib import suppress
 from typing import Any
 
 from ..launchers.authentication import take_token
+from ..launchers.heartbeat import connect_as, encode_message, end_self
 from ..launchers.hosts import LaunchError
-from ..launchers.lifeline import connect_as, encode, end_self
 from ..launchers.mpi import require_horovod_for_mpi
-from ..launchers.placement_reports import follow
+from ..launchers.placement_reports import follow_process
 
 #: By which Open MPI tells a process its rank.
 RANK_VARIABLE = "OMPI_COMM_WORLD_RANK"
@@ -40,7 +40,7 @@ class Placement:
 
     def say(self, message: Mapping[str, Any]) -> None:
         with self._speaking, suppress(OSError):
-            self._connection.sendall(encode(message))
+            self._connection.sendall(encode_message(message))
 
     def next(self) -> dict[str, Any]:
         """The placement's next message. When there are no more, the job has ended, and so does this process."""
@@ -71,7 +71,7 @@ def main(address: str) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: process.terminate())
     threading.Thread(target=placement.next, daemon=True).start()
-    code = follow(process, lambda name, line: placement.say({"stream": name, "text": line}))
+    code = follow_process(process, lambda name, line: placement.say({"stream": name, "text": line}))
     placement.say({"exit": code})
     return code
 

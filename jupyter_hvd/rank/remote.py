@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..launchers.lifeline import LifelineClient
-from ..launchers.rank_location import threads
+from ..launchers.heartbeat import HeartbeatClient
+from ..launchers.rank_location import list_threads
 from ..runtime.sharing import program
 from ..runtime.sharing.random_state import RandomState, random_state, set_random_state
 from ..runtime.sharing.start import work_on_a_copy
@@ -42,7 +42,7 @@ CELL_FILE = "<In[{number}]#{serial}>"
 Watch = Literal["after", "never"]
 
 #: What ties this rank to the kernel; the engine sets it.
-lifeline: LifelineClient | None = None
+lifeline: HeartbeatClient | None = None
 
 #: The call that is answered.
 _call: int | None = None
@@ -54,7 +54,7 @@ def answer(call: int, function: Callable[..., Any], *args: Any) -> Any:
     _call = call
     reply = function(*args)
     if lifeline is not None:
-        lifeline.tell({"answered": [call, size_of(reply)]})
+        lifeline.send_message({"answered": [call, size_of(reply)]})
     return reply
 
 
@@ -375,7 +375,11 @@ def interruptible() -> Iterator[None]:
     global _interruptible
     try:
         _interruptible = True
-        if lifeline is not None and _call is not None and lifeline.heard("interrupt") == _call:
+        if (
+            lifeline is not None
+            and _call is not None
+            and lifeline.last_message("interrupt") == _call
+        ):
             raise KeyboardInterrupt
         yield
     finally:
@@ -447,9 +451,9 @@ def where() -> dict[str, Any]:
 
 
 def look() -> dict[str, Any]:
-    """The state of this rank for a panel: device, memory, and where it is, as `LifelineClient.position` says."""
+    """The state of this rank for a panel: device, memory, and where it is, as `HeartbeatClient.report_position` says."""
     assert lifeline is not None
-    return {**where(), **lifeline.position()}
+    return {**where(), **lifeline.report_position()}
 
 
 def agree() -> int:
@@ -470,10 +474,10 @@ def join() -> int:
     """Join the ranks' Horovod; how many they are."""
     import horovod.tensorflow as hvd
 
-    before = threads()
+    before = list_threads()
     hvd.init()
     if lifeline is not None:
-        lifeline.busy_threads = threads() - before
+        lifeline.busy_threads = list_threads() - before
     return int(hvd.size())
 
 

@@ -60,7 +60,7 @@ def set_state(existing: Any, packed: SerializedValue, namespace: Mapping[str, An
         ValueError: it does not fit.
     """
     if packed.kind == "state" and is_optimizer(existing):
-        variables = [path.follow(namespace) for path in packed.shape or ()]
+        variables = [path.follow_path(namespace) for path in packed.shape or ()]
         if not weights_of(existing) and variables and all(v is not None for v in variables):
             existing.build(variables)
     set_weights(existing, packed)

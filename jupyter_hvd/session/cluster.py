@@ -39,8 +39,8 @@ from ..launchers.base import (
     rank_environment,
 )
 from ..launchers.gloo import GlooLauncher
+from ..launchers.heartbeat import HeartbeatServer
 from ..launchers.hosts import LaunchError
-from ..launchers.lifeline import Lifelines
 from ..launchers.mpi import MpirunLauncher
 from ..launchers.processes import end_processes
 from ..launchers.rank_placement import Place
@@ -118,7 +118,7 @@ class Cluster:
         self._place, self.size, self.where = place, place.size, place.where
         self.batch = batch
         # A scheduler's ranks are its own processes, with its limits.
-        forked = place.here and isinstance(place.launcher, GlooLauncher)
+        forked = place.is_local and isinstance(place.launcher, GlooLauncher)
         self._forks = forks.variables() if forked else {}
         self.ready = False
         self.started = self._placing = time.monotonic()
@@ -133,7 +133,7 @@ class Cluster:
         #: Under which each rank registers with the controller.
         self._identities = tuple(secrets.token_hex(16) for _ in range(place.size))
         self._heard: dict[int, tuple[list[Any], float]] = {}
-        self._lifelines: Lifelines | None = None
+        self._lifelines: HeartbeatServer | None = None
         self._processes: list[subprocess.Popen[str]] = []
         self._stopped = False
         self._resting = False
@@ -154,14 +154,14 @@ class Cluster:
     @property
     def here(self) -> bool:
         """Whether all ranks are on this machine."""
-        return self._place.here
+        return self._place.is_local
 
     # Start and stop
 
     def _launch(self) -> None:
         launcher, address = self._place.launcher, self._place.address
         ports = choose_ports(address, os.environ.get(PORTS_VARIABLE))
-        self._lifelines = Lifelines(
+        self._lifelines = HeartbeatServer(
             address,
             ports[0] if ports else 0,
             lambda: self._events.put(None),
@@ -251,7 +251,7 @@ class Cluster:
         threading.Thread(target=listen, name="hvd-output", daemon=True).start()
 
     def _read_launcher(self, line: str) -> None:
-        report = self._place.launcher.parse(line)
+        report = self._place.launcher.parse_line(line)
         if isinstance(report, Exit):
             self._exits.setdefault(report.rank, report.code)
         elif isinstance(report, Queued):
@@ -394,7 +394,7 @@ class Cluster:
         end_processes(self.job, 0.5)  # they have had their time to heed the lifeline
         for process in self._processes:
             process.wait()
-        self._folder.remove()
+        self._folder.remove_folder()
 
     # Who is there
 

@@ -15,7 +15,7 @@ from ..gpu_memory import VARIABLE, kernel_gpus, kernel_warning
 from ..launchers.diagnosis import StallReport
 from ..launchers.hosts import LaunchError, is_local, parse_hosts
 from ..launchers.progress import Stall
-from ..launchers.rank_placement import Where, place
+from ..launchers.rank_placement import Where, place_ranks
 from ..rank import allreduce_times as rank_network
 from ..rank import remote
 from ..rank import training_state as states
@@ -276,7 +276,9 @@ class Session:
             others = (
                 self.ranks is None or (self.ranks.size, self.ranks.where, self.ranks.batch) != asked
             )
-            new = place(size, where) if others else None  # what cannot be started ends nothing
+            new = (
+                place_ranks(size, where) if others else None
+            )  # what cannot be started ends nothing
         except LaunchError as error:
             raise DistributeError(str(error)) from None
         try:
@@ -293,8 +295,8 @@ class Session:
                 )
                 self.stop()
             if self.ranks is None:
-                start = new or place(size, where)
-                if start.here or any(is_local(host.name) for host in start.hosts):
+                start = new or place_ranks(size, where)
+                if start.is_local or any(is_local(host.name) for host in start.hosts):
                     warning = kernel_warning(kernel_gpus(), os.environ.get(VARIABLE))
                     if warning:
                         screen.say(warning)
@@ -311,7 +313,7 @@ class Session:
                     ranks.wait_ready(told)
                 except ControllerLostError:
                     self.stop()
-                    self.ranks = ranks = Cluster(place(size, where), self._forks, batch)
+                    self.ranks = ranks = Cluster(place_ranks(size, where), self._forks, batch)
                     ranks.wait_ready(told)
                 screen.replace_last(f"{name} ready after {time.monotonic() - ranks.started:.1f} s")
         except LaunchError as error:
@@ -360,7 +362,7 @@ class Session:
         assert self.ranks is not None
         size, where, batch = self.ranks.size, self.ranks.where, self.ranks.batch
         self.stop()
-        self.ranks = Cluster(place(size, where), self._forks, batch)
+        self.ranks = Cluster(place_ranks(size, where), self._forks, batch)
 
     def restart(self) -> None:
         """End the ranks, start as many new ones, and wait for them.

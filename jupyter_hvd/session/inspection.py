@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..launchers.diagnosis import columns, doing, line_name, words
+from ..launchers.diagnosis import activity_of, align_columns, explain_stall, line_name
 from ..launchers.job_monitor import WAITS, is_hang
 from ..launchers.progress import Progress, Stall
 from ..rank import remote
@@ -67,7 +67,9 @@ class Inspector:
                 "cell": screen.cell if screen is not None else 0,
                 "running": is_running,
                 "ranks": rows,
-                "words": words(advice, lambda place: line_of(place, cells)) if advice else [],
+                "words": explain_stall(advice, lambda place: line_of(place, cells))
+                if advice
+                else [],
             }
             if rank is not None:
                 text = screen.texts.get(rank) if screen is not None else None
@@ -84,14 +86,16 @@ class Inspector:
         """Where all ranks are, and that again if it is a hang."""
         now, progress = time.monotonic(), self._progress
         for rank, told in looks.items():
-            progress.see(rank, told, now)
+            progress.note_position(rank, told, now)
         places = {rank: progress.seen[rank][0] for rank in looks}
         silent = [rank for rank in range(ranks.size) if rank not in looks]
-        since = {r: progress.idle(r) for r in looks if progress.idle(r) >= 1}
+        since = {r: progress.idle_seconds(r) for r in looks if progress.idle_seconds(r) >= 1}
         here = Stall(tuple(sorted({*silent, *since})), places, since)
         finished = [rank for rank, place in places.items() if place.awaits_work]
         working = [rank for rank in range(ranks.size) if rank not in finished]
-        stall = progress.stall(working, now, finished, WAITS) if is_running and working else None
+        stall = (
+            progress.find_stall(working, now, finished, WAITS) if is_running and working else None
+        )
         return here, stall if stall is not None and is_hang(stall) else None
 
     def _row(
@@ -110,7 +114,7 @@ class Inspector:
         if lost is not None:
             does = f"lost: {lost[1]}"
         elif ranks.ready:
-            does = doing(rank, stall)
+            does = activity_of(rank, stall)
         else:
             does = str(known.get("stage", ranks.stage()))
         return {
@@ -137,7 +141,7 @@ def table_of_ranks(rows: Iterable[Mapping[str, Any]]) -> list[str]:
         )
         for row in rows
     ]
-    return columns([head, *body])
+    return align_columns([head, *body])
 
 
 def _variables(ranks: Cluster) -> tuple[list[ShownVariable], list[int]]:

@@ -176,7 +176,7 @@ class CallMonitor:
         waiting = {
             rank
             for rank in self.open
-            if (place := self._progress.place(rank)) is not None and place.awaits_work
+            if (place := self._progress.position_of_rank(rank)) is not None and place.awaits_work
         }
         late = any(self.idle(k) >= STALL_SECONDS - 1 + self._travel[k] for k in waiting)
         return waiting if late else set()
@@ -186,7 +186,7 @@ class CallMonitor:
     def see(self, rank: int, told: Mapping[str, Any], now: float) -> None:
         """Take in where a rank says that it is, and how much it has computed."""
         if told["call"] == self.call:
-            self._progress.see(rank, told, now)
+            self._progress.note_position(rank, told, now)
 
     def expect(self, rank: int, size: int) -> None:
         """A rank has sent its answer, of so many bytes."""
@@ -194,11 +194,11 @@ class CallMonitor:
 
     def idle(self, rank: int) -> float:
         """For how many seconds a rank has computed nothing, in one place; by its own clock."""
-        return self._progress.idle(rank)
+        return self._progress.idle_seconds(rank)
 
     def tell_stall(self, now: float) -> None:
         """Tell where the ranks are when some of them have waited for others for long, and when they go on."""
-        stall = self._progress.stall(self.open, now, self.replies, WAITS)
+        stall = self._progress.find_stall(self.open, now, self.replies, WAITS)
         if stall is None or not is_hang(stall):
             self._note_progress()
         elif self._stall is None or is_due(self._stall, stall, now - self._stall_told):
@@ -219,7 +219,7 @@ class CallMonitor:
         """
 
         def waits(rank: int) -> bool:
-            place, patience = self._progress.place(rank), STALL_SECONDS - 1
+            place, patience = self._progress.position_of_rank(rank), STALL_SECONDS - 1
             if place is None:
                 return False
             waited = min(alone, self.idle(rank))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..launchers.diagnosis import columns, ranks_text
+from ..launchers.diagnosis import align_columns, ranks_text
 from ..rank.serialization import SerializedValue
 from ..rank.variables import MOST_CHARACTERS, VariableSummary, shortened
 
@@ -153,7 +153,7 @@ def table_of_variables(shown: Sequence[ShownVariable]) -> list[str]:
             rows.append((f"{mark}{variable.name}" if place == 0 else "", on, group.text))
             if group.note:
                 notes[len(rows)] = group.note
-    lines = columns([HEAD, *rows])
+    lines = align_columns([HEAD, *rows])
     margin = " " * max(0, lines[0].rindex(HEAD[2]))
     return [
         text

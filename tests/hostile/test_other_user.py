@@ -44,9 +44,9 @@ while True:
 #: A kernel's end of a job's connections whose token is in its command line, and which asks nobody for a user id.
 CARELESS = """\
 import sys, time
-from jupyter_hvd.launchers import lifeline
-lifeline.is_own = lambda *_: None
-listening = lifeline.Lifelines("127.0.0.1", 0, lambda: None, ["rank 0", "rank 1"])
+from jupyter_hvd.launchers import heartbeat
+heartbeat.is_own = lambda *_: None
+listening = heartbeat.HeartbeatServer("127.0.0.1", 0, lambda: None, ["rank 0", "rank 1"])
 listening.token = sys.argv[1]
 print(listening.port, flush=True)
 while True:
@@ -161,12 +161,12 @@ def test_no_secret_of_a_job(open_folder: Path, aftermath: Aftermath) -> None:
 @contextmanager
 def living_ranks() -> Iterator[Any]:
     """Two ranks as `%%distribute` has them, while they start."""
-    from jupyter_hvd.launchers.rank_placement import place
+    from jupyter_hvd.launchers.rank_placement import place_ranks
     from jupyter_hvd.rank.forks import KeptForks
     from jupyter_hvd.session.cluster import PRELOADED, Cluster
 
     forks = KeptForks(PRELOADED)
-    ranks = Cluster(place(2), forks)
+    ranks = Cluster(place_ranks(2), forks)
     try:
         yield ranks
     finally:

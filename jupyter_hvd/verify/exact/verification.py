@@ -17,7 +17,7 @@ from ...launchers.diagnosis import locate_by, report_stall
 from ...launchers.hosts import LaunchError, hosts_for
 from ...launchers.job import TIMED_OUT, Program, ended_with, run_job, run_single
 from ...launchers.progress import Stall
-from ...launchers.rank_placement import place
+from ...launchers.rank_placement import place_ranks
 from ...launchers.reaper import PrivateFolder, private_folder
 from ...rank.forks import separate_forkservers
 from ...runtime.scaling import VIRTUAL_SIZE_VARIABLE
@@ -596,7 +596,7 @@ class Runner:
         with self.reporting(folder, name, most):
             result = run_job(
                 program,
-                place(size),
+                place_ranks(size),
                 self.folder,
                 timeout=self.timeout,
                 listener=hear,
