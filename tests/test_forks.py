@@ -20,7 +20,7 @@ from jupyter_hvd.launchers.job import JobResult, Program, run_job, run_single
 from jupyter_hvd.launchers.processes import end_processes, processes_of
 from jupyter_hvd.launchers.rank_placement import place_ranks
 from jupyter_hvd.launchers.reaper import PrivateFolder, private_folder
-from jupyter_hvd.rank.forks import FORKS_VARIABLE, KeptForks, forkservers
+from jupyter_hvd.rank.forks import FORKS_VARIABLE, KeptForks, start_forkservers
 from jupyter_hvd.verify.exact.rank import limits
 from jupyter_hvd.verify.workspace import orders
 
@@ -53,7 +53,7 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...
 @pytest.fixture(scope="module")
 def forks(owner: PrivateFolder, modules: tuple[str, ...]) -> Iterator[Mapping[str, str]]:
     """Servers for all tests here that do not end them."""
-    with forkservers(owner.path, owner.job, modules, without_horovod=True) as found:
+    with start_forkservers(owner.path, owner.job, modules, without_horovod=True) as found:
         yield found
 
 
@@ -244,7 +244,7 @@ def test_another_python_has_none_of_ours(run: Run, forks: Mapping[str, str]) -> 
 
 
 def test_servers_end_with_their_owner() -> None:
-    with private_folder() as own, forkservers(own.path, own.job):
+    with private_folder() as own, start_forkservers(own.path, own.job):
         servers = [psutil.Process(pid) for pid in processes_of(own.job)]
         assert len(servers) == 2
     assert psutil.wait_procs(servers, 5)[1] == []
@@ -255,21 +255,21 @@ def test_servers_end_with_their_owner() -> None:
 def kept(modules: tuple[str, ...]) -> Iterator[KeptForks]:
     servers = KeptForks(modules)
     yield servers
-    servers.end()
+    servers.end_servers()
 
 
 def test_they_are_kept_while_the_environment_stays(
     kept: KeptForks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What TensorFlow reads of it, it reads when it is imported."""
-    first = kept.variables()
-    assert kept.variables() == first
+    first = kept.server_variables()
+    assert kept.server_variables() == first
     monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
-    second = kept.variables()
+    second = kept.server_variables()
     assert second != first
     folders = [Path(found[FORKS_VARIABLE].rpartition(":")[2]) for found in (first, second)]
     assert [folder.exists() for folder in folders] == [False, True]
-    kept.end()
+    kept.end_servers()
     assert not folders[1].exists()
 
 

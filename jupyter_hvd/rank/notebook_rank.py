@@ -18,7 +18,7 @@ from ..files import cache_folder
 from ..launchers.heartbeat import HeartbeatClient
 from ..launchers.temporary_files import note_temporary_files
 from . import remote
-from .imports import uncollected
+from .imports import pause_gc
 from .job_rank import require_all_ranks
 from .questions import add_questions
 from .trained_weights import join_ranks
@@ -31,14 +31,14 @@ def main() -> None:
     remote.lifeline = held
     remote.keep_outputs()
     signal.signal(signal.SIGINT, remote.heed_interrupt)
-    held.interrupt = remote.interrupt
+    held.interrupt = remote.interrupt_call
     held.send_message({"stage": "importing TensorFlow"})
-    with uncollected():
+    with pause_gc():
         import horovod.tensorflow as hvd
 
     held.send_message({"stage": "joining Horovod"})
-    require_all_ranks(remote.join())
-    held.abort = remote.abort
+    require_all_ranks(remote.join_horovod())
+    held.abort = remote.abort_call
     hvd.join = (
         join_ranks  # for cells that use Horovod by themselves: its own works once in a process
     )

@@ -119,7 +119,7 @@ class Cluster:
         self.batch = batch
         # A scheduler's ranks are its own processes, with its limits.
         forked = place.is_local and isinstance(place.launcher, GlooLauncher)
-        self._forks = forks.variables() if forked else {}
+        self._forks = forks.server_variables() if forked else {}
         self.ready = False
         self.started = self._placing = time.monotonic()
         self._calls = count(1)
@@ -486,7 +486,7 @@ class Cluster:
         from ipyparallel.serialize import PrePickled
 
         self._forget_events()
-        request = [PrePickled(part) for part in (remote.answer, call, function, *args)]
+        request = [PrePickled(part) for part in (remote.answer_call, call, function, *args)]
         size = sum(memoryview(buffer).nbytes for part in request for buffer in part.buffers)
         started = time.monotonic()
         futures = {rank: self._call(rank, call, request) for rank in ranks}
@@ -561,7 +561,7 @@ class Cluster:
 
     def agree(self) -> bool:
         """Whether the ranks work together, by a small sum over all of them."""
-        return self._all_answer(remote.agree, self.size)
+        return self._all_answer(remote.ranks_agree, self.size)
 
     def rejoin(self) -> bool:
         """Restart Horovod in the living ranks; whether they work together then.
@@ -569,8 +569,8 @@ class Cluster:
         None joins before all have left: it would find the others where they were.
         """
         return (
-            self._all_answer(remote.leave, None)
-            and self._all_answer(remote.rejoin, self.size)
+            self._all_answer(remote.leave_horovod, None)
+            and self._all_answer(remote.rejoin_horovod, self.size)
             and self.agree()
         )
 

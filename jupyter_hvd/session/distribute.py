@@ -21,19 +21,19 @@ from ..rank import remote
 from ..rank import training_state as states
 from ..rank import variables as rank_variables
 from ..rank.forks import KeptForks
-from ..rank.links import Link, linked
-from ..rank.paths import TRAINED, AccessPath, Reached, below, reached
+from ..rank.links import Link, unpack_linked
+from ..rank.paths import TRAINED, AccessPath, Reached, objects_below, weighted_objects
 from ..rank.remote import Beginning
 from ..rank.reply import Changed, Reply
 from ..rank.serialization import (
     SMALL,
     SerializedValue,
-    digest,
+    digest_value,
     is_plain,
     keras_kind,
-    pack,
+    pack_value,
     rate_of,
-    unpack,
+    unpack_value,
     weights_of,
 )
 from ..rules.base import Batch
@@ -220,7 +220,7 @@ class Session:
             DistributeError: where they are.
         """
         used = sorted(filter(self._has_value, plan.needs.names))
-        paths = [path for each in reached(self.shell.user_ns, used) for path in each.paths]
+        paths = [path for each in weighted_objects(self.shell.user_ns, used) for path in each.paths]
         for path in (path for path in paths if path.is_unordered):
             lines = plan.program.sources[plan.number].splitlines()
             uses = re.compile(rf"\b{re.escape(path.name)}\b")
@@ -232,7 +232,7 @@ class Session:
 
     def _has_weights(self, name: str) -> bool:
         """Whether a name leads to models or variables in the notebook, all with weights, which come to the ranks."""
-        found = reached(self.shell.user_ns, [name])
+        found = weighted_objects(self.shell.user_ns, [name])
         return bool(found) and all(weights_of(each.value) for each in found)
 
     def _has_value(self, name: str) -> bool:
@@ -337,7 +337,7 @@ class Session:
     def end(self) -> None:
         """End the ranks, and what they were forked from: the next start is as long as the first."""
         self.stop()
-        self._forks.end()
+        self._forks.end_servers()
 
     def _forget(self) -> None:
         self._state = RanksState()
@@ -429,7 +429,7 @@ class Session:
         self._take_objects(run.replies[0], plan, screen)
         self._take_back(run.replies[0].values)
         if shared:
-            drawn = self.ranks.run(remote.drawn, held, ranks=[0])
+            drawn = self.ranks.run(remote.drawn_random_state, held, ranks=[0])
             self._judge(drawn, screen)
             state, seeds = drawn.replies[0]
             set_random_state(state)
@@ -448,7 +448,7 @@ class Session:
             return False
         rates = {
             path: rate
-            for each in reached(self.shell.user_ns, held, TRAINED)
+            for each in weighted_objects(self.shell.user_ns, held, TRAINED)
             if hasattr(each.value, "apply_gradients") and (rate := rate_of(each.value)) is not None
             for path in each.paths
         }
@@ -467,13 +467,15 @@ class Session:
         assert self.ranks is not None
         namespace = self.shell.user_ns
         used = filter(self._has_value, plan.needs.names - plan.program.differing_names)
-        there = {n: pack(namespace[n], limit=None) for n in sorted(used) if is_plain(namespace[n])}
+        there = {
+            n: pack_value(namespace[n], limit=None) for n in sorted(used) if is_plain(namespace[n])
+        }
         if not there:
             return {}
-        run = self.ranks.run(remote.digests, [AccessPath(name) for name in there], ranks=[0])
+        run = self.ranks.run(remote.digest_paths, [AccessPath(name) for name in there], ranks=[0])
         self._judge(run, screen)
         has: dict[str, int] = run.replies[0]
-        return {n: v for n, v in there.items() if has.get(n, digest(v)) != digest(v)}
+        return {n: v for n, v in there.items() if has.get(n, digest_value(v)) != digest_value(v)}
 
     def run_on(
         self, ranks: Sequence[int], line: str, body: str, timeout: float | None = None
@@ -547,14 +549,14 @@ class Session:
         names = (bound & plan.needs.given) | ((bound | changed) & plan.needs.push)
         names &= self.shell.user_ns.keys()
         self._state = self._state.without((), names)
-        values = {name: pack(self.shell.user_ns[name], limit=None) for name in sorted(names)}
+        values = {name: pack_value(self.shell.user_ns[name], limit=None) for name in sorted(names)}
         self._push_changed({n: v for n, v in values.items() if v.kind not in TRAINED}, screen)
         self._state = self._state.with_given(sorted(names & plan.needs.given), plan.number - 1)
 
     def _push_weights(self, plan: CellPlan, held: Sequence[str], screen: CellOutput) -> None:
         """Push the weights that the notebook has and the ranks have not, whoever has changed them under whatever name."""
         assert self.ranks is not None
-        every = reached(self.shell.user_ns, held, TRAINED)
+        every = weighted_objects(self.shell.user_ns, held, TRAINED)
         ways = [tuple(path for path in each.paths if not path.is_unordered) for each in every]
         there = [Reached(e.value, paths) for e, paths in zip(every, ways, strict=True) if paths]
         found = [
@@ -564,7 +566,9 @@ class Session:
         ]
         known: Mapping[str, int] = self._state.pushed
         if plan.needs.run and found:  # the cells may have made anew what any of these lead to
-            run = self.ranks.run(remote.digests, [path for each in found for path in each.paths])
+            run = self.ranks.run(
+                remote.digest_paths, [path for each in found for path in each.paths]
+            )
             self._judge(run, screen)
             known = alike(run.replies.values())
         differ = outermost([each for each in found if not each.is_known(known)])
@@ -574,7 +578,7 @@ class Session:
 
     def _push_changed(self, values: Mapping[str, SerializedValue], screen: CellOutput) -> None:
         """Push the plain values that the ranks do not have as they are."""
-        digests = {n: digest(v) for n, v in values.items()}
+        digests = {n: digest_value(v) for n, v in values.items()}
         fresh = {n: v for n, v in values.items() if digests[n] != self._state.pushed.get(n)}
         self._push({AccessPath(n): v for n, v in fresh.items()}, screen)
         self._state = self._state.with_pushed({n: digests[n] for n in fresh})
@@ -615,7 +619,7 @@ class Session:
     def _take_back(self, values: Mapping[str, SerializedValue]) -> None:
         namespace = self.shell.user_ns
         for name, packed in values.items():
-            namespace[name] = unpack(packed, namespace.get(name))
+            namespace[name] = unpack_value(packed, namespace.get(name))
 
     def _is_parted(self, name: str, plan: CellPlan, screen: CellOutput) -> bool:
         """Whether a name refers to another object on the ranks than in the notebook.
@@ -637,7 +641,7 @@ class Session:
 
     def _names_leading_to(self, owner: Any) -> set[str]:
         namespace = self.shell.user_ns
-        found = below(namespace, sorted(filter(self._has_value, namespace)))
+        found = objects_below(namespace, sorted(filter(self._has_value, namespace)))
         return {path.name for path, value in found if value is owner}
 
     def _take_objects(self, reply: Reply, plan: CellPlan, screen: CellOutput) -> None:
@@ -649,7 +653,7 @@ class Session:
         found = [self._counterparts(each, plan.needs.names) for each in reply.changed]
         for each, there in zip(reply.changed, found, strict=True):
             if not there:  # what the notebook has at its paths is other things
-                ways = [path for path in each.paths if path.follow(namespace) is not None]
+                ways = [path for path in each.paths if path.follow_path(namespace) is not None]
                 self._parted |= {path.name: plan.number for path in ways}
         for put in [self._resolve(link, plan, screen) for link in reply.links]:
             put()
@@ -666,7 +670,7 @@ class Session:
         found = counterparts(changed.before or changed.paths, namespace, used)
         if changed.before:
             return found
-        everything = reached(namespace, sorted(filter(self._has_value, namespace)))
+        everything = weighted_objects(namespace, sorted(filter(self._has_value, namespace)))
         ways = {id(each.value): {*each.paths} for each in everything}
         return [(value, own) for value, own in found if ways[id(value)] <= {*changed.paths}]
 
@@ -680,18 +684,18 @@ class Session:
 
         def put() -> None:
             try:
-                link.put(namespace, owner, value)
+                link.set_value(namespace, owner, value)
             except Exception as error:  # a property of the user's own may raise anything
                 tell(error)
 
-        owner = link.path.follow(namespace)
+        owner = link.path.follow_path(namespace)
         if link.value is not None and link.value.kind == "none":
             tell(link.value.why)
             if link.place is not None and link.place.kind == "all":
                 self._parted |= dict.fromkeys(self._names_leading_to(owner), plan.number)
         else:
             try:
-                value = linked(link.value, namespace) if link.value is not None else None
+                value = unpack_linked(link.value, namespace) if link.value is not None else None
                 return put
             except Exception as error:
                 tell(error)
@@ -702,7 +706,9 @@ class Session:
     ) -> None:
         """Set weights in what the notebook has for what the ranks have trained."""
         namespace = self.shell.user_ns
-        lost = [path for path in changed.paths if path.steps and path.follow(namespace) is None]
+        lost = [
+            path for path in changed.paths if path.steps and path.follow_path(namespace) is None
+        ]
         if not found or (lost and not changed.before):
             none = "the notebook has no model or variable there"
             why = NO_ORDER if into_set(changed.paths) else none
@@ -715,8 +721,8 @@ class Session:
             except Exception as error:
                 screen.say(f"`{title(own)}` in the notebook is not that of the ranks: {error}")
                 continue
-            now = digest(pack(value))
-            same = [path for path in changed.paths if path.follow(namespace) is value]
+            now = digest_value(pack_value(value))
+            same = [path for path in changed.paths if path.follow_path(namespace) is value]
             self._state = self._state.with_pushed({str(path): now for path in same})
 
     # What went wrong
@@ -756,7 +762,7 @@ class Session:
         assert self.ranks is not None
         if not run.trained or run.alike:
             return
-        met = self.ranks.run(remote.meet)
+        met = self.ranks.run(remote.compare_weights)
         self._judge(met, screen)
         told: str = next(filter(None, met.replies.values()), "")
         if told and program.uses_horovod:
@@ -806,27 +812,32 @@ class Session:
         there = {
             n for c in history if c.number in self._state.ran for n in names_of(c.source).binds
         }
-        owned = reached(namespace, sorted(there))
+        owned = weighted_objects(namespace, sorted(there))
         paths = [path for each in owned for path in each.paths]
         if not paths:
             return []
         values = self.ranks.rescue(paths, run.stuck)
         found = {}
         for each in owned:
-            own = digest(pack(each.value))
+            own = digest_value(pack_value(each.value))
             for path in map(str, each.paths):
                 packed = values.get(path)
-                if packed and packed.kind == "weights" and packed.data and digest(packed) != own:
+                if (
+                    packed
+                    and packed.kind == "weights"
+                    and packed.data
+                    and digest_value(packed) != own
+                ):
                     found[path] = packed, own
         self._rescued |= found
         return sorted(title(each.paths) for each in owned if found.keys() & {*map(str, each.paths)})
 
     def _weights(self, each: Reached, among: Sequence[Reached]) -> SerializedValue:
         """What a model is to begin with on the ranks: the notebook's weights, or those that its last ranks had."""
-        own = states.packed(each, among)
+        own = states.pack_state(each, among)
         for path in map(str, each.paths):
             rescued, before = self._rescued.get(path, (own, 0))
-            if before == digest(own):
+            if before == digest_value(own):
                 return rescued
             self._rescued.pop(path, None)  # the notebook has later ones
         return own
@@ -847,7 +858,9 @@ class Session:
         history = self.history(plan.number)
         bound = {name for cell in history for name in names_of(cell.source).binds}
         weights = {n for n in bound if n in namespace and is_trained(namespace[n])}
-        weights |= {path.name for each in reached(namespace, sorted(bound)) for path in each.paths}
+        weights |= {
+            path.name for each in weighted_objects(namespace, sorted(bound)) for path in each.paths
+        }
         data = {n for n in plan.needs.changed if n in namespace and is_plain(namespace[n])}
         ordered = self.ranks.draw_level(plan.needs.names)
         if ordered is None:
@@ -891,11 +904,13 @@ class Session:
             if packed is None:
                 raise DistributeError(f"there is no `{name}` on rank 0")
             try:
-                namespace[name] = unpack(packed, namespace.get(name))
+                namespace[name] = unpack_value(packed, namespace.get(name))
             except Exception as error:
                 raise DistributeError(f"`{name}`: {error}") from None
             if packed.kind in TRAINED:
-                self._state = self._state.with_pushed({name: digest(pack(namespace[name]))})
+                self._state = self._state.with_pushed(
+                    {name: digest_value(pack_value(namespace[name]))}
+                )
 
     def push(self, names: Sequence[str]) -> None:
         """Send values from the notebook to every rank.
@@ -908,7 +923,7 @@ class Session:
         for name in names:
             if name not in namespace:
                 raise DistributeError(f"there is no `{name}` in the notebook")
-            values[name] = pack(namespace[name], limit=None)
+            values[name] = pack_value(namespace[name], limit=None)
             if values[name].kind == "none":
                 raise DistributeError(f"`{name}`: {values[name].why}")
             self._rescued.pop(name, None)  # it is the notebook's that the ranks are to have
@@ -918,7 +933,7 @@ class Session:
             CellOutput(self.shell, self._stall_report),
         )
         arrived = {name: value for name, value in values.items() if name not in failed}
-        weights = {n: digest(v) for n, v in arrived.items() if v.kind in TRAINED}
+        weights = {n: digest_value(v) for n, v in arrived.items() if v.kind in TRAINED}
         self._state = self._state.with_pushed(weights)
         number = len(self.shell.history_manager.input_hist_raw) - 1
         # Weights are set in what a cell has made; that cell is needed as before.
@@ -956,7 +971,11 @@ class Session:
                 {"rank": r, **ranks.told(r), "doing": ranks.told(r).get("stage", "starting")}
                 for r in range(ranks.size)
             ]
-        run = ranks.run(remote.where, timeout=5.0, aborts=False) if ranks.lost() is None else None
+        run = (
+            ranks.run(remote.status_row, timeout=5.0, aborts=False)
+            if ranks.lost() is None
+            else None
+        )
         lost = ranks.lost()
         if run is None or lost is not None:
             rank, how = lost or (0, "")
@@ -1027,7 +1046,7 @@ class Session:
 
 def copied(value: Any, limit: int | None = SMALL) -> SerializedValue:
     """A value for a name that stands for nothing on the ranks: weights alone are none."""
-    packed = pack(value, limit)
+    packed = pack_value(value, limit)
     if packed.kind not in TRAINED:
         return packed
     return SerializedValue(

@@ -59,7 +59,9 @@ class Inspector:
                 self._ranks, self._progress = ranks, Progress(range(ranks.size), time.monotonic())
             is_running = screen is not None and not screen.has_ended
             looks = {
-                r: told for r, told in ranks.ask(remote.look).items() if isinstance(told, dict)
+                r: told
+                for r, told in ranks.ask(remote.panel_state).items()
+                if isinstance(told, dict)
             }
             stall, advice = self._stall(ranks, looks, is_running)
             rows = [self._row(r, ranks, cells, looks, stall) for r in range(ranks.size)]

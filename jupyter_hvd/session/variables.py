@@ -8,7 +8,7 @@ from typing import Any
 
 from ..launchers.diagnosis import align_columns, ranks_text
 from ..rank.serialization import SerializedValue
-from ..rank.variables import MOST_CHARACTERS, VariableSummary, shortened
+from ..rank.variables import MOST_CHARACTERS, VariableSummary, shorten_text
 
 #: Bytes up to which a value is fetched to see where it differs.
 MOST_COMPARED = 64 * 2**20
@@ -213,7 +213,7 @@ def first_difference(zero: Any, other: Any, parts: Sequence[str] = (), path: str
     elif isinstance(zero, (set, frozenset)):
         for more, has in ((zero - other, "has no"), (other - zero, "has")):
             if more:
-                return f"{where}{has} {shortened(repr(min(more, key=repr)))}"
+                return f"{where}{has} {shorten_text(repr(min(more, key=repr)))}"
         return ""
     elif isinstance(zero, str):
         pairs_of_letters = enumerate(zip(zero, other, strict=False))
@@ -233,7 +233,7 @@ def first_difference(zero: Any, other: Any, parts: Sequence[str] = (), path: str
         return (
             ""
             if same
-            else f"{where}{shortened(repr(other))} instead of {shortened(repr(zero))}{size}"
+            else f"{where}{shorten_text(repr(other))} instead of {shorten_text(repr(zero))}{size}"
         )
     return next(filter(None, (first_difference(a, b, (), name) for name, a, b in pairs)), "")
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..rank.paths import TRAINED, AccessPath, reached
-from ..rank.serialization import SerializedValue, digest, keras_kind, weights_of
+from ..rank.paths import TRAINED, AccessPath, weighted_objects
+from ..rank.serialization import SerializedValue, digest_value, keras_kind, weights_of
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def counterparts(
     """The notebook's counterpart of an object on the ranks, and its access paths. They may be several, where a
     cell on the ranks has given an object a second name.
     """
-    values = {path: path.follow(namespace) for path in paths}
+    values = {path: path.follow_path(namespace) for path in paths}
     there = [path for path in paths if keras_kind(values[path]) in TRAINED]
     found: dict[int, tuple[Any, list[AccessPath]]] = {}
     for path in meant(there, used):
@@ -70,13 +70,13 @@ def alike(answers: Collection[Mapping[str, int]]) -> dict[str, int]:
 def owned(
     value: Any, paths: Sequence[AccessPath], used: Collection[str], weights: SerializedValue
 ) -> Owned:
-    return Owned(value, meant(paths, used), weights, digest(weights))
+    return Owned(value, meant(paths, used), weights, digest_value(weights))
 
 
 def same_models(namespace: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, frozenset[str]]:
     """For each of some names those that stand for the same models, for layers of them, or for containers of them."""
     parts: dict[str, set[int]] = {}
-    for each in reached(namespace, names):
+    for each in weighted_objects(namespace, names):
         for path in each.paths:
             if all(step.kind in ("entry", "place") for step in path.steps):
                 parts.setdefault(path.name, set()).update(parts_of_model(each.value))

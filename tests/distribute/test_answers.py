@@ -25,12 +25,12 @@ def held_up(rank, *request):
     return call(rank, *request)
 
 ranks._call = held_up
-runs = [ranks.run(remote.where) for _ in range(10)]
+runs = [ranks.run(remote.status_row) for _ in range(10)]
 ranks._call = call
 print(sum(len(run.replies) == 2 for run in runs), 'answered')
 """
 MANY = """
-runs = [ranks.run(remote.where) for _ in range(500)]
+runs = [ranks.run(remote.status_row) for _ in range(500)]
 print(sum(len(run.replies) == 2 for run in runs), 'answered')
 """
 

@@ -17,8 +17,8 @@ from jupyter_hvd.launchers.diagnosis import StallReport
 from jupyter_hvd.launchers.progress import Stall
 from jupyter_hvd.rank.code import is_code, packed_code, text_of_code
 from jupyter_hvd.rank.questions import QUESTION, answer_question
-from jupyter_hvd.rank.serialization import digest, is_plain
-from jupyter_hvd.rank.variables import VariableSummary, listed, summarize, text_of
+from jupyter_hvd.rank.serialization import digest_value, is_plain
+from jupyter_hvd.rank.variables import VariableSummary, list_variables, summarize_value, text_of
 from jupyter_hvd.session.cell_output import KEPT, CellOutput, RankText
 from jupyter_hvd.session.inspection import Inspector
 from jupyter_hvd.session.monitor import Message
@@ -139,11 +139,11 @@ def test_functions_and_classes_are_compared_by_what_they_do() -> None:
     assert is_code(one)
     assert not is_code(np.zeros)
     assert text_of_code(one) == "function f(a, factor)"
-    assert digest(packed_code(one)) == digest(packed_code(same))
+    assert digest_value(packed_code(one)) == digest_value(packed_code(same))
     for other in (twice.replace("*", "+"), twice.replace("2", "3"), twice.replace("'d'", "'e'")):
-        assert digest(packed_code(made(other))) != digest(packed_code(one))
+        assert digest_value(packed_code(made(other))) != digest_value(packed_code(one))
     first, second = (made(f"class C:\n    def g(self):\n        return {k}") for k in (1, 2))
-    assert digest(packed_code(first)) != digest(packed_code(second))
+    assert digest_value(packed_code(first)) != digest_value(packed_code(second))
     assert text_of_code(first) == "class C"
 
 
@@ -155,10 +155,10 @@ def test_what_a_cell_defines_is_listed_in_the_background() -> None:
         "np": np,
         "thread": time.sleep,
     }
-    rows = {str(row.path): row.in_background for row in listed(namespace, {}, [])}
+    rows = {str(row.path): row.in_background for row in list_variables(namespace, {}, [])}
     assert rows == {"f": True, "x": False}
-    assert [row.in_background for row in listed(namespace, {}, ["f"])] == [False]
-    told = {rank: {"f": summarize(namespace["f"], in_background=True)} for rank in (0, 1)}
+    assert [row.in_background for row in list_variables(namespace, {}, ["f"])] == [False]
+    told = {rank: {"f": summarize_value(namespace["f"], in_background=True)} for rank in (0, 1)}
     assert compare_summaries(told) == []
 
 
@@ -171,8 +171,8 @@ def test_no_code_of_the_users_runs_beside_a_cell() -> None:
     assert text_of(loud, beside=True) == "Loud"
     assert text_of([1, loud, {"a": loud}], beside=True) == "[1, Loud, {'a': Loud}]"
     assert text_of(np.float32(1.5), beside=True) == "float32: 1.5"
-    assert summarize([0] * 200_000, beside=True).digest is None
-    assert summarize([0] * 200_000).digest is not None
+    assert summarize_value([0] * 200_000, beside=True).digest is None
+    assert summarize_value([0] * 200_000).digest is not None
 
 
 def test_equal_values_with_other_digests_are_one_group() -> None:

@@ -20,7 +20,7 @@ import types
 from multiprocessing.connection import Client
 from pathlib import Path
 
-from jupyter_hvd.rank.shared_rank import explain
+from jupyter_hvd.rank.shared_rank import explain_failure
 from jupyter_hvd.runtime.scaling import VIRTUAL_SIZE_VARIABLE
 from jupyter_hvd.verify.exact import lines
 from jupyter_hvd.verify.exact import observer as observing
@@ -78,7 +78,7 @@ def run(tf, observer: observing.Observer, order: dict) -> Record:
     told_lines = told.getvalue().splitlines()
     return observer.record(
         rank=max(RANK, 0),
-        error=last_line(explain(error)),
+        error=last_line(explain_failure(error)),
         code=int(bool(error)),
         printed=tuple(printed.getvalue().splitlines()),
         folder=str(folder),

@@ -171,13 +171,13 @@ def living_ranks() -> Iterator[Any]:
         yield ranks
     finally:
         ranks.stop()
-        forks.end()
+        forks.end_servers()
 
 
 def test_no_secret_of_living_ranks(open_folder: Path, aftermath: Aftermath) -> None:
     """The secrets of `%%distribute` are searched while its ranks start, and while values are pushed to them"""
     from jupyter_hvd.rank.paths import AccessPath
-    from jupyter_hvd.rank.serialization import pack
+    from jupyter_hvd.rank.serialization import pack_value
     from jupyter_hvd.session.transfer import push
 
     aftermath.tries = 0
@@ -203,7 +203,7 @@ def test_no_secret_of_living_ranks(open_folder: Path, aftermath: Aftermath) -> N
         while starting.is_alive():
             check()
         assert ranks.ready
-        value = {AccessPath("large"): pack(np.zeros(2**24), None)}
+        value = {AccessPath("large"): pack_value(np.zeros(2**24), None)}
         pushing = threading.Thread(target=lambda: [push(ranks, value) for _ in range(10)])
         pushing.start()
         kept.callback(pushing.join)

@@ -71,8 +71,8 @@ def report_file(folder: Path) -> Path:
 
 def main() -> int:
     """Run what the command line says, observed; the exit code."""
-    from ...rank.job_rank import hold_lifeline, run
-    from ...rank.shared_rank import explain
+    from ...rank.job_rank import hold_heartbeat, run_arguments
+    from ...rank.shared_rank import explain_failure
     from ...runtime.sharing.program import (
         SEED_VARIABLE,
         seed_early,
@@ -84,7 +84,7 @@ def main() -> int:
     from .observer import Observer
     from .records import save
 
-    hold_lifeline()
+    hold_heartbeat()
     tell_workers()
     ordered = json.loads(os.environ[ORDERS_VARIABLE])
     folder, rank = Path(ordered["folder"]), int(os.environ.get("HOROVOD_RANK", "0"))
@@ -114,7 +114,7 @@ def main() -> int:
     errors: list[str] = []
 
     def explained(text: str) -> str:
-        errors.append(explain(text))
+        errors.append(explain_failure(text))
         return errors[-1]
 
     def finish() -> None:
@@ -132,7 +132,9 @@ def main() -> int:
 
     program, status, original, *arguments = sys.argv[1:]
     # Its imports and its `__file__` belong to the copy that it works on.
-    return run([program, status, str(here / Path(original).name), *arguments], finish, explained)
+    return run_arguments(
+        [program, status, str(here / Path(original).name), *arguments], finish, explained
+    )
 
 
 def await_records(folder: Path, size: int) -> None:
