@@ -127,7 +127,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
         session = Session(self.shell)
         session.failed |= self.failed
         session.drawn = self.drawn
-        atexit.register(session.end)
+        atexit.register(session.end_session)
         return session
 
     def __init__(self, shell: Any) -> None:
@@ -146,7 +146,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
         if "session" not in self.__dict__:
             raise DistributeError("no cell with %%distribute has run")
-        return self.session.look(rank, wants_variables)
+        return self.session.panel_state(rank, wants_variables)
 
     def note_start(self, _: Any) -> None:
         """Remember with which random numbers a cell begins: ranks that share each batch run it so, too."""
@@ -182,7 +182,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
             arguments.batch,
             arguments.data,
         )
-        self.session.distribute(request, line, cell)
+        self.session.distribute_cell(request, line, cell)
 
     @cell_magic  # type: ignore[untyped-decorator]
     def rank(self, line: str, cell: str) -> None:
@@ -202,20 +202,20 @@ class HvdMagics(Magics):  # type: ignore[misc]
                 raise UsageError(f"%hvd {arguments.command}: which names?")
             getattr(self.session, arguments.command)(arguments.names)
         elif arguments.command == "start":
-            self.session.start(arguments.n, where_of(arguments), arguments.batch)
+            self.session.start_ranks(arguments.n, where_of(arguments), arguments.batch)
         elif arguments.command == "stop":
-            self.session.end()
+            self.session.end_session()
             print("no ranks")
         elif arguments.command == "where":
-            print("\n".join(self.session.where()))
+            print("\n".join(self.session.rank_positions()))
         elif arguments.command == "network":
-            show_network(self.session.network())
+            show_network(self.session.measure_network())
         elif arguments.command == "vars":
-            print("\n".join(self.session.variables(arguments.names)))
+            print("\n".join(self.session.compare_variables(arguments.names)))
         elif arguments.command == "restart":
-            self.session.restart()
+            self.session.restart_ranks()
         else:
-            show_status(self.session.status())
+            show_status(self.session.status_rows())
 
 
 def show_network(network: Network) -> None:
@@ -225,7 +225,7 @@ def show_network(network: Network) -> None:
     for size, seconds in network.times:
         print(
             f"  {size / 1024:>8g} KiB  allreduce {seconds * 1e3:8.3f} ms  "
-            f"by these figures {network.seconds(size) * 1e3:8.3f} ms"
+            f"by these figures {network.allreduce_seconds(size) * 1e3:8.3f} ms"
         )
 
 
@@ -237,7 +237,7 @@ def measured(shell: Any) -> str:
     try:
         if magics is None:
             raise DistributeError("there are no ranks: `%load_ext jupyter_hvd`, then `%hvd start`")
-        return json.dumps(asdict(magics.session.network()))
+        return json.dumps(asdict(magics.session.measure_network()))
     except DistributeError as error:
         return json.dumps({"message": str(error)})
 

@@ -388,7 +388,7 @@ def allow_interrupt() -> Iterator[None]:
 
 
 def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> dict[str, str]:
-    """Bind names in this rank's namespace, and set weights of objects at paths, as `transfer.push` sends them; return what
+    """Bind names in this rank's namespace, and set weights of objects at paths, as `transfer.push_values` sends them; return what
     failed, by path.
     """
     from IPython.core.getipython import get_ipython

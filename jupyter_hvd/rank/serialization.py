@@ -312,7 +312,7 @@ def unpack_history(data: dict[str, Any]) -> Any:
 
 
 def read_pushed(head: bytes, path: str | None, places: list[tuple[int, int]]) -> Any:
-    """The values that `session.transfer.push` has sent: a pickle, with its buffers in a file of shared memory."""
+    """The values that `session.transfer.push_values` has sent: a pickle, with its buffers in a file of shared memory."""
     if path is None:
         return pickle.loads(head)  # noqa: S301 — from the user's own kernel, over a signed channel
     with Path(path).open("rb") as file:

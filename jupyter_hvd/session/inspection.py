@@ -38,7 +38,7 @@ class Inspector:
         self._ranks: Cluster | None = None
         self._progress = Progress((), 0.0)
 
-    def look(
+    def panel_state(
         self,
         ranks: Cluster,
         cells: Cells,
@@ -60,11 +60,11 @@ class Inspector:
             is_running = screen is not None and not screen.has_ended
             looks = {
                 r: told
-                for r, told in ranks.ask(remote.panel_state).items()
+                for r, told in ranks.ask_ranks(remote.panel_state).items()
                 if isinstance(told, dict)
             }
-            stall, advice = self._stall(ranks, looks, is_running)
-            rows = [self._row(r, ranks, cells, looks, stall) for r in range(ranks.size)]
+            stall, advice = self._find_stall(ranks, looks, is_running)
+            rows = [self._rank_row(r, ranks, cells, looks, stall) for r in range(ranks.size)]
             answer = {
                 "cell": screen.cell if screen is not None else 0,
                 "running": is_running,
@@ -77,12 +77,12 @@ class Inspector:
                 text = screen.texts.get(rank) if screen is not None else None
                 answer["output"] = text.lines if text is not None else []
             if wants_variables:
-                found, silent = _variables(ranks)
-                answer["variables"] = [_shown(each) for each in found]
+                found, silent = _ask_variables(ranks)
+                answer["variables"] = [_variable_as_json(each) for each in found]
                 answer["silent"] = silent
             return answer
 
-    def _stall(
+    def _find_stall(
         self, ranks: Cluster, looks: Mapping[int, Mapping[str, Any]], is_running: bool
     ) -> tuple[Stall, Stall | None]:
         """Where all ranks are, and that again if it is a hang."""
@@ -100,7 +100,7 @@ class Inspector:
         )
         return here, stall if stall is not None and is_hang(stall) else None
 
-    def _row(
+    def _rank_row(
         self,
         rank: int,
         ranks: Cluster,
@@ -109,16 +109,16 @@ class Inspector:
         stall: Stall,
     ) -> dict[str, Any]:
         """A rank: its process, its line, what it does and for how many seconds, its memory in bytes."""
-        known = ranks.told(rank)
+        known = ranks.rank_report(rank)
         place = stall.places.get(rank)
         line = line_of(place.cell, cells) if place is not None and place.cell is not None else None
-        lost = ranks.lost([rank])
+        lost = ranks.find_lost([rank])
         if lost is not None:
             does = f"lost: {lost[1]}"
         elif ranks.ready:
             does = activity_of(rank, stall)
         else:
-            does = str(known.get("stage", ranks.stage()))
+            does = str(known.get("stage", ranks.describe_stage()))
         return {
             "rank": rank,
             "host": str(known.get("host", "")),
@@ -134,7 +134,7 @@ class Inspector:
 
 
 def table_of_ranks(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A line for each rank of what `Inspector.look` has found."""
+    """A line for each rank of what `Inspector.panel_state` has found."""
     head = ("rank", "host", "at", "does", "for")
     body = [
         (
@@ -146,15 +146,15 @@ def table_of_ranks(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     return align_columns([head, *body])
 
 
-def _variables(ranks: Cluster) -> tuple[list[ShownVariable], list[int]]:
+def _ask_variables(ranks: Cluster) -> tuple[list[ShownVariable], list[int]]:
     """The ranks' variables as they are now, and the ranks that do not say what theirs are."""
-    told = ranks.ask(rank_variables.summarize_variables, [], True, within=VARIABLES_WITHIN)
+    told = ranks.ask_ranks(rank_variables.summarize_variables, [], True, within=VARIABLES_WITHIN)
     told = {rank: found for rank, found in told.items() if isinstance(found, dict)}
     found = compare_summaries(told)
     differing = within_limit([each for each in found if each.is_fetched and not each.is_replicated])
     values: Mapping[int, Any] = {}
     if differing:
-        values = ranks.ask(
+        values = ranks.ask_ranks(
             rank_variables.values_of_variables,
             *([each.name for each in differing], True),
             ranks=ranks_to_fetch(differing),
@@ -164,6 +164,6 @@ def _variables(ranks: Cluster) -> tuple[list[ShownVariable], list[int]]:
     return shown_variables(found, there), [r for r in range(ranks.size) if r not in told]
 
 
-def _shown(variable: ShownVariable) -> dict[str, Any]:
+def _variable_as_json(variable: ShownVariable) -> dict[str, Any]:
     groups = [{"ranks": g.ranks, "text": g.text, "note": g.note} for g in variable.groups]
     return {"name": variable.name, "groups": groups}

@@ -78,7 +78,7 @@ def compare_summaries(
     What is in the background is left out where it is replicated.
     """
     names = dict.fromkeys(name for rank in sorted(told) for name in told[rank])
-    found = [ComparedVariable(name, tuple(_groups(name, told))) for name in names]
+    found = [ComparedVariable(name, tuple(_group_ranks(name, told))) for name in names]
     shown = [
         each
         for each in found
@@ -88,7 +88,9 @@ def compare_summaries(
     return sorted(shown, key=lambda each: each.is_replicated)
 
 
-def _groups(name: str, told: Mapping[int, Mapping[str, VariableSummary]]) -> Iterator[RankGroup]:
+def _group_ranks(
+    name: str, told: Mapping[int, Mapping[str, VariableSummary]]
+) -> Iterator[RankGroup]:
     of_value: dict[Any, list[int]] = {}
     for rank in sorted(told):
         summary = told[rank].get(name)
@@ -106,14 +108,14 @@ def ranks_to_fetch(differing: Sequence[ComparedVariable]) -> list[int]:
 def within_limit(differing: Sequence[ComparedVariable]) -> list[ComparedVariable]:
     """As many of some variables, the smallest first, as are together not too large to fetch."""
     found, total = [], 0
-    for each in sorted(differing, key=_size):
-        total += _size(each)
+    for each in sorted(differing, key=_size_of_variable):
+        total += _size_of_variable(each)
         if total <= MOST_COMPARED:
             found.append(each)
     return found
 
 
-def _size(variable: ComparedVariable) -> int:
+def _size_of_variable(variable: ComparedVariable) -> int:
     return sum(group.summary.size for group in variable.groups if group.summary is not None)
 
 
@@ -132,7 +134,7 @@ def shown_variables(
         first, *others = variable.groups
         groups = [ShownGroup(first.ranks, first.text)]
         for group in others:
-            note = _difference(variable, group, values)
+            note = _first_difference(variable, group, values)
             if note is None:
                 same = tuple(sorted((*groups[0].ranks, *group.ranks)))
                 groups[0] = ShownGroup(same, first.text)
@@ -162,7 +164,7 @@ def table_of_variables(shown: Sequence[ShownVariable]) -> list[str]:
     ]
 
 
-def _difference(
+def _first_difference(
     variable: ComparedVariable,
     group: RankGroup,
     values: Mapping[int, Mapping[str, SerializedValue]],

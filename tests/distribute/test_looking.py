@@ -69,10 +69,10 @@ def test_a_question_that_hangs_holds_up_no_other() -> None:
 def test_what_a_rank_prints_is_kept_as_a_terminal_shows_it() -> None:
     text = RankText()
     for piece in ("one\ntw", "o\r\n", "10 %\r20 %\r", "30 %\n", "\n", "x" * 20_000):
-        text.add(piece)
+        text.add_text(piece)
     assert text.lines[:3] == ["one", "two", "30 %"]
     assert len(text.lines[3]) == 10_001
-    text.add("\n".join(map(str, range(5000))))
+    text.add_text("\n".join(map(str, range(5000))))
     assert len(text.lines) == KEPT
     assert text.lines[-1] == "4999"
 
@@ -86,9 +86,9 @@ REPORT = StallReport(
 
 def test_a_stall_is_shown_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[dict[str, str]] = []
-    monkeypatch.setattr(CellOutput, "_publish", lambda _, data, __: shown.append(data))
+    monkeypatch.setattr(CellOutput, "_publish_data", lambda _, data, __: shown.append(data))
     screen = CellOutput(SimpleNamespace(), lambda _: REPORT, cell=3)
-    screen.show(Stall((), {}))
+    screen.show_output(Stall((), {}))
     [data] = shown
     assert data["text/plain"].splitlines()[:4] == [
         "no progress for 9 s:",
@@ -103,15 +103,15 @@ def test_the_output_of_every_rank_is_kept_whatever_the_notebook_shows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shown: list[Any] = []
-    monkeypatch.setattr(CellOutput, "_publish", lambda _, data, __: shown.append(data))
+    monkeypatch.setattr(CellOutput, "_publish_data", lambda _, data, __: shown.append(data))
     screen = CellOutput(SimpleNamespace(), lambda _: REPORT, shows_others=False, cell=3)
     for rank in (0, 1):
-        screen.show(Output(rank, "stdout", f"from {rank}"))
-    screen.show(Message(1, "stream", {"name": "stdout", "text": "more\n"}))
+        screen.show_output(Output(rank, "stdout", f"from {rank}"))
+    screen.show_output(Message(1, "stream", {"name": "stdout", "text": "more\n"}))
     assert [screen.texts[rank].lines for rank in (0, 1)] == [["from 0"], ["from 1", "more"]]
-    screen.show(Message(1, "clear_output", {}))
+    screen.show_output(Message(1, "clear_output", {}))
     assert not screen.has_ended
-    screen.finish()
+    screen.show_rest()
     assert (sorted(screen.texts), screen.has_ended, shown) == ([0], True, [])
 
 
@@ -211,14 +211,16 @@ class Ranks:
 
     size, ready = 2, True
 
-    def ask(self, function: Any, *_: Any, **__: Any) -> dict[int, Any]:
+    def ask_ranks(self, function: Any, *_: Any, **__: Any) -> dict[int, Any]:
         place = {"cell": ["<In[3]#1>", 2], "inside": "x", "cpu": 0.0, "time": time.monotonic()}
-        return {0: {"device": "CPU", "memory": 5, **place} if function.__name__ == "look" else {}}
+        return {
+            0: {"device": "CPU", "memory": 5, **place} if function.__name__ == "panel_state" else {}
+        }
 
-    def told(self, rank: int) -> dict[str, Any]:
+    def rank_report(self, rank: int) -> dict[str, Any]:
         return {"pid": 10 + rank, "host": "here"}
 
-    def lost(self, ranks: list[int]) -> tuple[int, str] | None:
+    def find_lost(self, ranks: list[int]) -> tuple[int, str] | None:
         return None
 
 
@@ -226,7 +228,7 @@ def test_a_rank_that_does_not_answer_holds_up_no_other() -> None:
     from jupyter_hvd.session.tracebacks import SentCell
 
     cells = {"<In[3]#1>": SentCell(3, "%%distribute\nstep()", ())}
-    seen = Inspector().look(Ranks(), cells, None)  # type: ignore[arg-type]
+    seen = Inspector().panel_state(Ranks(), cells, None)  # type: ignore[arg-type]
     assert [(row["line"], row["text"], row["does"]) for row in seen["ranks"]] == [
         ("In[3], line 2", "step()", "computes"),
         ("", "", "does not answer"),

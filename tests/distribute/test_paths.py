@@ -15,7 +15,12 @@ import tensorflow as tf
 
 from jupyter_hvd.rank.paths import AccessPath, own_attributes, weighted_objects
 from jupyter_hvd.rank.serialization import pack_value
-from jupyter_hvd.session.weights import counterparts, outermost, owned, same_models
+from jupyter_hvd.session.weights import (
+    find_counterparts,
+    make_owned,
+    outermost_objects,
+    same_models,
+)
 
 V = tf.Variable(1.0)
 
@@ -126,12 +131,13 @@ def test_counterparts() -> None:
     (one,) = weighted_objects({"m": V, "all": [V]}, ["m", "all"])
     here = {"m": V, "all": [other]}
     values = [
-        [value for value, _ in counterparts(one.paths, here, used)] for used in ({"m"}, {"all"})
+        [value for value, _ in find_counterparts(one.paths, here, used)]
+        for used in ({"m"}, {"all"})
     ]
     assert values[0][0] is V
     assert values[1][0] is other
-    assert counterparts(one.paths, {"m": 1, "all": []}, {"m"}) == []
-    ((value, paths),) = counterparts(one.paths, {"all": [V]}, {"m"})
+    assert find_counterparts(one.paths, {"m": 1, "all": []}, {"m"}) == []
+    ((value, paths),) = find_counterparts(one.paths, {"all": [V]}, {"m"})
     assert (value is V, list(map(str, paths))) == (True, ["all[0]"])
 
 
@@ -140,11 +146,12 @@ def test_parts_of_a_model_travel_with_it() -> None:
     model = tf.keras.Sequential([tf.keras.Input((2,)), layer])
     here = {"layer": layer, "kernel": layer.kernel, "model": model, "other": V}
     found = [
-        owned(r.value, r.paths, here, pack_value(r.value)) for r in weighted_objects(here, [*here])
+        make_owned(r.value, r.paths, here, pack_value(r.value))
+        for r in weighted_objects(here, [*here])
     ]
     assert len(found) == 4
-    assert [str(each.paths[0]) for each in outermost(found)][-1] == "other"
-    assert len(outermost(found)) == 2
+    assert [str(each.paths[0]) for each in outermost_objects(found)][-1] == "other"
+    assert len(outermost_objects(found)) == 2
 
 
 def test_names_for_the_same_models() -> None:

@@ -178,7 +178,7 @@ def test_no_secret_of_living_ranks(open_folder: Path, aftermath: Aftermath) -> N
     """The secrets of `%%distribute` are searched while its ranks start, and while values are pushed to them"""
     from jupyter_hvd.rank.paths import AccessPath
     from jupyter_hvd.rank.serialization import pack_value
-    from jupyter_hvd.session.transfer import push
+    from jupyter_hvd.session.transfer import push_values
 
     aftermath.tries = 0
     with living_ranks() as ranks, ExitStack() as kept:
@@ -204,7 +204,7 @@ def test_no_secret_of_living_ranks(open_folder: Path, aftermath: Aftermath) -> N
             check()
         assert ranks.ready
         value = {AccessPath("large"): pack_value(np.zeros(2**24), None)}
-        pushing = threading.Thread(target=lambda: [push(ranks, value) for _ in range(10)])
+        pushing = threading.Thread(target=lambda: [push_values(ranks, value) for _ in range(10)])
         pushing.start()
         kept.callback(pushing.join)
         while pushing.is_alive():
@@ -229,7 +229,7 @@ def test_nobody_else_joins_living_ranks(open_folder: Path, aftermath: Aftermath)
     with living_ranks() as ranks, joining([ranks._lifelines.port], open_folder) as result:
         ranks.wait_ready(lambda *_: None)
         assert dict(ranks._client._engines) == dict(enumerate(ranks._identities))
-        pids = [ranks.told(rank)["pid"] for rank in (0, 1)]
+        pids = [ranks.rank_report(rank)["pid"] for rank in (0, 1)]
         assert [ranks.run(os.getpid).replies[rank] for rank in (0, 1)] == pids
         forged = Session(key=b"another").serialize(
             Session(key=b"another").msg("apply_reply", {"status": "ok"})
