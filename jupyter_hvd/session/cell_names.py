@@ -274,7 +274,7 @@ class _Scan(ast.NodeVisitor):
         self.visit(node.value)
         if isinstance(node.target, ast.Name):
             self.use_name(node.target.id)
-        self.grows |= changed_in(node.target, self.aliases) - self.shadowed_names()
+        self.grows |= changed_in(node.target, self.aliases) - self.own_names()
         self.bind_target(node.target)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
@@ -296,12 +296,12 @@ class _Scan(ast.NodeVisitor):
             case ast.Call(func=ast.Attribute(attr=method)) if method in SETTLING:
                 pass
             case _:
-                self.grows |= changed - self.shadowed_names()
+                self.grows |= changed - self.own_names()
         match call:
             case ast.Call(func=ast.Attribute(attr=method)) if method in WEIGHING:
-                self.weighs |= changed - self.shadowed_names()
+                self.weighs |= changed - self.own_names()
             case _:
-                self.changes |= changed - self.shadowed_names()
+                self.changes |= changed - self.own_names()
 
     # Expressions
 
@@ -326,7 +326,7 @@ class _Scan(ast.NodeVisitor):
 
     # What they do to names
 
-    def shadowed_names(self) -> set[str]:
+    def own_names(self) -> set[str]:
         return self.binds & self.bound
 
     def is_module(self, name: str) -> bool:
@@ -353,7 +353,7 @@ class _Scan(ast.NodeVisitor):
                 self.bind_target(value)
             case _:
                 self.visit(node)
-                self.changes |= changed_in(node, self.aliases) - self.shadowed_names()
+                self.changes |= changed_in(node, self.aliases) - self.own_names()
 
     def add_function(self, name: str, node: ast.AST) -> None:
         free, changed = free_names(node)
