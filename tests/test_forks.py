@@ -21,8 +21,8 @@ from jupyter_hvd.launchers.processes import end_processes, processes_of
 from jupyter_hvd.launchers.rank_placement import place_ranks
 from jupyter_hvd.launchers.reaper import PrivateFolder, private_folder
 from jupyter_hvd.rank.forks import FORKS_VARIABLE, KeptForks, start_forkservers
-from jupyter_hvd.verify.exact.rank import limits
-from jupyter_hvd.verify.workspace import orders
+from jupyter_hvd.verify.exact.rank import limit_variables
+from jupyter_hvd.verify.workspace import make_orders
 
 pytestmark = [pytest.mark.slow, pytest.mark.own_forks]
 
@@ -71,7 +71,7 @@ def run(folder: PrivateFolder, forks: Mapping[str, str], tmp_path: Path) -> Run:
     def run_it(source: str, forks: Mapping[str, str] = forks, **more: str) -> tuple:
         path = tmp_path / "program.py"
         path.write_text(source)
-        ordered = {**orders(tmp_path, tmp_path, ranks=0), **limits()}
+        ordered = {**make_orders(tmp_path, tmp_path, ranks=0), **limit_variables()}
         (tmp_path / "cwd-0").mkdir(exist_ok=True)
         program = Program(path, path, ("one", "two"), module="jupyter_hvd.verify.exact.rank")
         return run_single(program, folder, timeout=60, environment={**ordered, **forks, **more})
@@ -131,7 +131,7 @@ def test_ranks_order_sets_in_one_way(
         folder,
         timeout=60,
         listener=lambda rank, _, text: hashes.setdefault(rank, text),
-        environment={**orders(work, beside, ranks=2), **limits(), **forks},
+        environment={**make_orders(work, beside, ranks=2), **limit_variables(), **forks},
     )
     assert result.code == 0, result.report
     assert hashes.keys() == {0, 1}

@@ -252,9 +252,11 @@ def write_report(arguments: argparse.Namespace, verification: AgainstVerificatio
     Raises:
         UnusableInputError: the file cannot be written.
     """
-    from ..verify.against.report_page import environment, report_page
+    from ..verify.against.report_page import describe_environment, report_page
 
-    page = report_page(arguments.file.name, arguments.against.name, verification, environment())
+    page = report_page(
+        arguments.file.name, arguments.against.name, verification, describe_environment()
+    )
     write_atomically(arguments.report, page.encode())
 
 

@@ -53,7 +53,7 @@ def run(tf, observer: observing.Observer, order: dict) -> Record:
     from jupyter_hvd.runtime.sharing import report
     from jupyter_hvd.runtime.sharing.context import sharing
 
-    observer.begin()
+    observer.begin_program()
     begin(tf, order["seed"])
     if RANK < 0:
         os.environ[VIRTUAL_SIZE_VARIABLE] = str(order.get("virtual", 1))
@@ -76,7 +76,7 @@ def run(tf, observer: observing.Observer, order: dict) -> Record:
         except BaseException:
             error = traceback.format_exc()
     told_lines = told.getvalue().splitlines()
-    return observer.record(
+    return observer.make_record(
         rank=max(RANK, 0),
         error=last_line(explain_failure(error)),
         code=int(bool(error)),

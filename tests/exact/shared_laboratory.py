@@ -20,7 +20,7 @@ from jupyter_hvd.launchers.job import Program, run_job, run_single
 from jupyter_hvd.launchers.processes import end_processes
 from jupyter_hvd.launchers.rank_placement import place_ranks
 from jupyter_hvd.launchers.reaper import PrivateFolder
-from jupyter_hvd.verify.exact.compare import PRINTED, compare, first_difference
+from jupyter_hvd.verify.exact.compare import PRINTED, compare_records, first_difference
 from jupyter_hvd.verify.exact.records import Record
 
 HERE = Path(__file__).parent
@@ -166,7 +166,7 @@ def judge(one: Record, ranks: list[Record]) -> tuple[str, str]:
             return "refused", rank.error[:300]
     for rank in ranks:
         # A converted program may print on rank 0 only.
-        compared = (c for c in compare(one, rank) if rank.rank == 0 or c.aspect != PRINTED)
+        compared = (c for c in compare_records(one, rank) if rank.rank == 0 or c.aspect != PRINTED)
         first = first_difference(compared)
         if first is not None:
             return "wrong", f"rank {rank.rank} {first}"
