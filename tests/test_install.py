@@ -164,7 +164,7 @@ def test_progress_without_a_terminal(monkeypatch) -> None:
     now = 0.0
     monkeypatch.setattr(command.time, "monotonic", lambda: now)
     text = io.StringIO()
-    with command.progress(Console(file=text)) as tell:
+    with command.show_progress(Console(file=text)) as tell:
         for second in range(101):
             now = float(second)
             tell("compiling", second / 100)

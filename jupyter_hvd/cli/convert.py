@@ -12,7 +12,7 @@ from ..documents import load, write
 from ..files import UnusableInputError, write_atomically
 from .codes import OK, REFUSED, UNUSABLE
 from .options import add_batch, add_options, options_for
-from .show import complain, make_consoles, print_diff, print_outcome
+from .show import make_consoles, print_diff, print_error, print_outcome
 
 
 def add_parser(commands: Any) -> None:
@@ -47,7 +47,7 @@ def run_convert(arguments: argparse.Namespace) -> int:
         try:
             file = convert_file(path, arguments)
         except UnusableInputError as error:
-            complain(error)
+            print_error(error)
             file = invalid_as_json(path, str(error))
         files.append(file)
         if file["status"] == "invalid":

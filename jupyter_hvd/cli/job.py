@@ -128,7 +128,7 @@ def files_for(
             arguments.python or sys.executable,
             arguments.time,
             arguments.partition,
-            tuple(words(arguments.sbatch)),
+            tuple(parse_words(arguments.sbatch)),
         )
         told.append(f"to submit it:  cd {folder} && sbatch {name}.sbatch")
         return slurm.files(name, arguments.extra, batch), told
@@ -158,7 +158,7 @@ def files_for(
     return texts, told
 
 
-def words(text: str | None) -> list[str]:
+def parse_words(text: str | None) -> list[str]:
     """
     Raises:
         UnusableInputError: a quotation mark is not closed.

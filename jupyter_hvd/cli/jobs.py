@@ -56,7 +56,7 @@ def place_of(arguments: argparse.Namespace) -> Path:
         raise UnusableInputError(f"where logs are is not known ({error}): say --log DIR") from None
 
 
-def find(arguments: argparse.Namespace) -> Job:
+def find_job(arguments: argparse.Namespace) -> Job:
     """
     Raises:
         UnusableInputError: there is no such job.
@@ -126,18 +126,18 @@ def tagged_printer(console: Console, errors: Console) -> Callable[[int, str, str
     """Prints each line of output behind its rank."""
     from rich.text import Text
 
-    def show(rank: int, stream: str, line: str) -> None:
+    def show_line(rank: int, stream: str, line: str) -> None:
         style = RANK_STYLES[rank % len(RANK_STYLES)]
         target = errors if stream == "stderr" else console
         target.print(Text.assemble((f"[{rank}] ", style), Text.from_ansi(line)), soft_wrap=True)
 
-    return show
+    return show_line
 
 
 def run_logs(arguments: argparse.Namespace) -> int:
     from ..jobs.control import follow, lines
 
-    job = find(arguments)
+    job = find_job(arguments)
     console, errors = make_consoles(False)
     show = tagged_printer(console, errors)
     for said in (follow if arguments.follow else lines)(job, arguments.rank):
@@ -148,7 +148,7 @@ def run_logs(arguments: argparse.Namespace) -> int:
 def run_stop(arguments: argparse.Namespace) -> int:
     from ..jobs.control import NoSuchJobError, stop
 
-    job = find(arguments)
+    job = find_job(arguments)
     console, errors = make_consoles(False)
     try:
         done = stop(job, lambda text: errors.print(f"{job.name}: {text}", markup=False))

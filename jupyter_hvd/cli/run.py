@@ -143,7 +143,7 @@ def run_run(arguments: argparse.Namespace) -> int:
             starts = itertools.count(1)
             with log_of(arguments, copy, errors) as log:
 
-                def hear(rank: int, stream: str, text: str) -> None:
+                def hear_line(rank: int, stream: str, text: str) -> None:
                     if rank == 0:  # the others print the same
                         (errors if stream == "stderr" else console).print(
                             Text.from_ansi(text), soft_wrap=True
@@ -169,7 +169,7 @@ def run_run(arguments: argparse.Namespace) -> int:
                 heard: Any = {
                     "environment": variables,
                     "timeout": arguments.timeout,
-                    "listener": hear,
+                    "listener": hear_line,
                     "queued": queue,
                     "stalled": stall_printer(locate, errors, log),
                 }
@@ -281,14 +281,14 @@ def stall_printer(
 
     from ..launchers.diagnosis import report_stall
 
-    def show(stall: Stall, hosts: Mapping[int, str]) -> None:
+    def show_stall(stall: Stall, hosts: Mapping[int, str]) -> None:
         lines = report_stall(stall, locate, hosts).lines
         if log is not None:
             log.note_stall(lines)
         for line in lines:
             errors.print(Text(line, style="yellow"), soft_wrap=True)
 
-    return show
+    return show_stall
 
 
 def queue_printer(errors: Console) -> Callable[[str], None]:
@@ -298,7 +298,7 @@ def queue_printer(errors: Console) -> Callable[[str], None]:
     waiting: Status | None = None
     began = time.monotonic()
 
-    def show(text: str) -> None:
+    def show_text(text: str) -> None:
         nonlocal waiting, began
         if text and waiting is None:
             began, waiting = time.monotonic(), Status(text, console=errors)
@@ -309,4 +309,4 @@ def queue_printer(errors: Console) -> Callable[[str], None]:
             waiting = None
             errors.print(f"[dim]started after {time.monotonic() - began:.0f} s in the queue[/]")
 
-    return show
+    return show_text

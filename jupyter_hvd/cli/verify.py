@@ -128,7 +128,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
             try:
                 verification = run(arguments, options, confirmed=arguments.yes)
             except UnconfirmedError as error:
-                if not confirm(str(error), arguments):
+                if not ask_confirmation(str(error), arguments):
                     raise UnusableInputError(f"{error}; say --yes if that is meant") from None
                 verification = run(arguments, options, confirmed=True)
     except (LaunchError, NotPythonError) as error:
@@ -152,13 +152,13 @@ def shown_checks(arguments: argparse.Namespace) -> Iterator[Callable[[Check], No
     quiet = arguments.json or arguments.events
     with nullcontext() if quiet else console.status("reading the file") as status:
 
-        def show(check: Check) -> None:
+        def show_check(check: Check) -> None:
             if status is not None and check.status == "running":
                 status.update(f"{check.check}: {check.detail} …")
             elif status is not None:
                 print_check(console, check)
 
-        yield print_event if arguments.events else show
+        yield print_event if arguments.events else show_check
 
 
 def run_exact_checks(
@@ -260,7 +260,7 @@ def write_report(arguments: argparse.Namespace, verification: AgainstVerificatio
     write_atomically(arguments.report, page.encode())
 
 
-def confirm(question: str, arguments: argparse.Namespace) -> bool:
+def ask_confirmation(question: str, arguments: argparse.Namespace) -> bool:
     """Ask on the terminal; nobody can be asked where there is none."""
     if arguments.json or arguments.events or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
