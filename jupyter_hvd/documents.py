@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .files import UnusableInputError, is_notebook, read_bytes, write_atomically
-from .source.notebook_file import ChangedCell, joined, with_cells
+from .source.notebook_file import ChangedCell, join_lines, with_cells
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -103,7 +103,7 @@ class Notebook:
         return {
             place: ChangedCell(cell.source, cleared=not cell.get("outputs"))
             for place, (cell, was) in enumerate(zip(self.notebook.cells, before, strict=True))
-            if cell.cell_type == "code" and cell.source != joined(was.get("source", ""))
+            if cell.cell_type == "code" and cell.source != join_lines(was.get("source", ""))
         }
 
     def _text(self, **form: bool) -> str:

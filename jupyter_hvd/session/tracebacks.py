@@ -34,7 +34,7 @@ def line_map(source: str, edits: Iterable[Edit]) -> tuple[int, ...]:
     """
     pieces: list[tuple[str, int, bool]] = []
     position = 0
-    for edit in sorted(dict.fromkeys(edits), key=Edit.order):
+    for edit in sorted(dict.fromkeys(edits), key=Edit.sort_key):
         pieces.append((source[position : edit.start], position, True))
         pieces.append((edit.text, edit.start, False))
         position = edit.end
