@@ -40,7 +40,7 @@ def add_parser(commands: Any) -> None:
 def run_install(options: argparse.Namespace) -> int:
     from ..install.build import HOROVOD, Build, CannotBuildError, installed_tensorflow
     from ..install.pip import Source
-    from ..install.run import install, kept
+    from ..install.run import install_horovod, kept_wheel
     from ..launchers.signals import ended_by_signals
 
     out, errors = make_consoles(False)
@@ -54,11 +54,11 @@ def run_install(options: argparse.Namespace) -> int:
         return UNUSABLE
     try:
         build = Build(installed_tensorflow(), gpu=options.gpu, mpi=options.mpi)
-        found = kept(build)
+        found = kept_wheel(build)
         if found is None:
             out.print(f"Horovod {HOROVOD} for TensorFlow {build.tensorflow}: about three minutes.")
         with ended_by_signals(), show_progress(errors) as listener:
-            wheel = install(build, listener, Source(options.proxy, options.wheels))
+            wheel = install_horovod(build, listener, Source(options.proxy, options.wheels))
     except CannotBuildError as error:
         errors.print(f"jupyter hvd install: {error}", markup=False, highlight=False, soft_wrap=True)
         return REFUSED

@@ -173,7 +173,7 @@ def recipe(
     folders: Sequence[str],
 ) -> str:
     """The container's: TensorFlow, Horovod built for MPI, and an sshd that needs no root."""
-    flags = {k: v for k, v in Build(tensorflow, mpi=True).flags.items() if k != "MAKEFLAGS"}
+    flags = {k: v for k, v in Build(tensorflow, mpi=True).build_flags.items() if k != "MAKEFLAGS"}
     there = {*TENSORFLOW, *PYTHON_PACKAGES, "horovod"}
     others = [f"{name}=={version}" for name, version in packages.items() if name not in there]
     copied = [f'COPY ["{module}", "{PLACE}/"]\n' for module in modules]
