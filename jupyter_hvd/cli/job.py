@@ -118,7 +118,7 @@ def files_for(
         for file in programs.modules_beside(program, path.resolve().parent)
         if file.name not in more
     )
-    imported = programs.imported(program) - {Path(file).stem for file in more}
+    imported = programs.imported_names(program) - {Path(file).stem for file in more}
     elsewhere = arguments.output is not None and arguments.output.resolve() != path.resolve().parent
     told = [f"it imports {file.name}: copy it there too" for file in beside if elsewhere]
     folder = shlex.quote(str(arguments.output or path.parent))
@@ -131,23 +131,23 @@ def files_for(
             tuple(parse_words(arguments.sbatch)),
         )
         told.append(f"to submit it:  cd {folder} && sbatch {name}.sbatch")
-        return slurm.files(name, arguments.extra, batch), told
+        return slurm.slurm_files(name, arguments.extra, batch), told
     from ..install.build import CannotBuildError, installed_tensorflow
 
     try:
         tensorflow = installed_tensorflow()
     except CannotBuildError as error:
         raise UnusableInputError(str(error)) from None
-    image = arguments.image or IMAGE.format(kubernetes.label(name))
+    image = arguments.image or IMAGE.format(kubernetes.kubernetes_name(name))
     cluster = kubernetes.Cluster(
         arguments.size, image, 1 if arguments.slots is None else arguments.slots
     )
-    texts = kubernetes.files(
+    texts = kubernetes.kubernetes_files(
         name,
         arguments.extra,
         cluster,
         tensorflow,
-        programs.distributions(programs.outside(imported, beside)),
+        programs.find_distributions(programs.missing_modules(imported, beside)),
         [*more, *(file.name for file in beside if not file.is_dir())],
         [file.name for file in beside if file.is_dir()],
     )

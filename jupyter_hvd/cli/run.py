@@ -149,7 +149,7 @@ def run_run(arguments: argparse.Namespace) -> int:
                             Text.from_ansi(text), soft_wrap=True
                         )
                     if log is not None:
-                        log.hear(rank, text)
+                        log.add_output(rank, text)
 
                 def started_again(result: JobResult, following: Place) -> None:
                     if result.code != RESIZED:
@@ -160,7 +160,7 @@ def run_run(arguments: argparse.Namespace) -> int:
                         again = f"goes on with {ranks_now}, from what was kept last"
                     errors.print(again, style="yellow", soft_wrap=True)
                     if log is not None:
-                        log.hear(result.rank or 0, f"[{fault_of(result)}; {again}]")
+                        log.add_output(result.rank or 0, f"[{fault_of(result)}; {again}]")
 
                 variables = {**common_variables(options), RESUME_VARIABLE: str(int(begins_again))}
                 if begins_again and options.batch == "per-rank":
@@ -175,7 +175,7 @@ def run_run(arguments: argparse.Namespace) -> int:
                 }
                 result = run_job_again(job, folder, policy=policy, told=started_again, **heard)
                 if log is not None:
-                    log.end(result.code, result.rank, result.report)
+                    log.note_end(result.code, result.rank, result.report)
     except LaunchError as error:
         raise UnusableInputError(str(error)) from None
     except RefusedError as error:
@@ -230,8 +230,8 @@ def log_of(arguments: argparse.Namespace, copy: Path, errors: Console) -> Iterat
     Raises:
         UnusableInputError: it cannot be written where the user has said.
     """
-    from ..jobs.control import jobs
-    from ..jobs.log import JobLog, default_place, forget
+    from ..jobs.control import list_jobs
+    from ..jobs.log import JobLog, default_place, remove_oldest
 
     if arguments.no_log:
         yield None
@@ -242,7 +242,7 @@ def log_of(arguments: argparse.Namespace, copy: Path, errors: Console) -> Iterat
         log = JobLog(place, arguments.file, arguments.size, command_of(arguments))
         shutil.copyfile(copy, log.folder / copy.name)
         if arguments.log is None:
-            forget([job.folder for job in jobs(place) if job.is_past])
+            remove_oldest([job.folder for job in list_jobs(place) if job.is_past])
     except (OSError, RuntimeError, UnusableInputError) as error:  # RuntimeError: there is no home
         if log is not None:
             shutil.rmtree(log.folder, ignore_errors=True)
@@ -256,13 +256,15 @@ def log_of(arguments: argparse.Namespace, copy: Path, errors: Console) -> Iterat
     try:
         yield log
     except SystemExit as stopped:  # by a signal
-        log.end(stopped.code if isinstance(stopped.code, int) else 1, None, "ended by a signal")
+        log.note_end(
+            stopped.code if isinstance(stopped.code, int) else 1, None, "ended by a signal"
+        )
         raise
     except KeyboardInterrupt:
-        log.end(130, None, "interrupted")
+        log.note_end(130, None, "interrupted")
         raise
     except Exception as error:
-        log.end(1, None, str(error))
+        log.note_end(1, None, str(error))
         raise
     if log.given_up:
         errors.print(f"the log is incomplete: {log.given_up}", style="dim", markup=False)
