@@ -136,7 +136,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
         self.drawn: dict[int, RandomState] = {}
         self.last_drawn: RandomState | None = None
 
-    def look(self, rank: int | None, wants_variables: bool) -> dict[str, Any]:
+    def panel_state(self, rank: int | None, wants_variables: bool) -> dict[str, Any]:
         """What a panel shows of the ranks, asked by another thread than the one that cells run in.
 
         Raises:
@@ -229,7 +229,7 @@ def show_network(network: Network) -> None:
         )
 
 
-def measured(shell: Any) -> str:
+def network_json(shell: Any) -> str:
     """What lies between the notebook's ranks, as JSON, for the panel beside it; `message` says why it is not known."""
     from .session.errors import DistributeError
 
@@ -259,7 +259,7 @@ def show_status(rows: list[dict[str, Any]]) -> None:
     print("\n".join(align_columns(table)))
 
 
-def offered(line: str, names: Iterable[str]) -> list[str]:
+def complete_line(line: str, names: Iterable[str]) -> list[str]:
     """What may stand at the end of a line behind our magics: commands, options, names of the notebook."""
     magic, *words = [*line.split(), *([""] if line[-1:].isspace() else [])] or [""]
     if magic == "%%distribute" and words:
@@ -280,7 +280,9 @@ def make_completer(shell: Any) -> Any:
     def jupyter_hvd(context: CompletionContext) -> SimpleMatcherResult:
         names = (n for n in shell.user_ns if n[0] != "_" and n not in shell.user_ns_hidden)
         fitting = [
-            w for w in offered(context.text_until_cursor, names) if w.startswith(context.token)
+            w
+            for w in complete_line(context.text_until_cursor, names)
+            if w.startswith(context.token)
         ]
         completions = [SimpleCompletion(word) for word in fitting]
         return SimpleMatcherResult(completions=completions, suppress=bool(fitting), ordered=True)
@@ -288,7 +290,7 @@ def make_completer(shell: Any) -> Any:
     return jupyter_hvd
 
 
-def load(shell: Any) -> None:
+def load_magics(shell: Any) -> None:
     """Register the magics, their completions, and what remembers failed cells."""
     magics = HvdMagics(shell)
     shell.register_magics(magics)
@@ -299,4 +301,4 @@ def load(shell: Any) -> None:
     if kernel is not None:
         from .control_channel import answer_looks
 
-        answer_looks(kernel, magics.look)
+        answer_looks(kernel, magics.panel_state)

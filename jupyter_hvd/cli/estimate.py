@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cost_model import LINKS, Alone, speed_up, step_seconds
-from ..documents import load
+from ..documents import load_document
 from ..files import UnusableInputError
 from ..unconverted_programs import common_variables, require_single_process
 from .codes import OK
@@ -99,7 +99,7 @@ def run_estimate(arguments: argparse.Namespace) -> int:
     from ..rules.base import BATCHES
 
     options = options_for(argparse.Namespace(batch=arguments.batch), arguments.file)
-    document = require_single_process(arguments.file, load(arguments.file))
+    document = require_single_process(arguments.file, load_document(arguments.file))
     batches: tuple[Batch, ...] = (arguments.batch,) if arguments.batch else BATCHES
     alone = timed_alone(arguments, document)
     rows = list(estimate_rows(arguments, alone, batches, options, document))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..conversion_limit import conversion_limit
-from ..documents import Script, load
+from ..documents import Script, load_document
 from ..files import UnusableInputError, write_atomically
 from .codes import OK, REFUSED, UNUSABLE
 from .options import add_batch, add_options, options_for
@@ -64,7 +64,7 @@ def run_job_files(arguments: argparse.Namespace) -> int:
     try:
         require_ranks(arguments.size)
         options = replace(options_for(arguments, path), standalone=True)
-        document = load(path)
+        document = load_document(path)
         with conversion_limit(path, arguments.conversion_limit):
             outcome, converted = document.convert(options)
     except (LaunchError, NotPythonError) as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..conversion_limit import CONVERSION_SECONDS, conversion_limit
-from ..documents import load
+from ..documents import load_document
 from ..files import UnusableInputError
 from ..launchers.arguments import add_place_options, where_of
 from ..unconverted_programs import common_variables
@@ -98,7 +98,7 @@ def converted_copy(
     Raises:
         UnusableInputError: the file cannot be converted.
     """
-    original = load(path)
+    original = load_document(path)
     with conversion_limit(path, seconds):
         outcome, converted = original.convert(options)
     if outcome.status not in ("converted", "unchanged"):

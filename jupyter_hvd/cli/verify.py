@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..documents import load
+from ..documents import load_document
 from ..files import UnusableInputError, write_atomically
 from ..unconverted_programs import common_variables, require_single_process
 from .codes import OK, REFUSED
@@ -170,7 +170,7 @@ def run_exact_checks(
     with shown_checks(arguments) as show:
         return verify_exact(
             arguments.file,
-            require_single_process(arguments.file, load(arguments.file)),
+            require_single_process(arguments.file, load_document(arguments.file)),
             SIZES if arguments.size is None else (arguments.size,),
             variables=common_variables(options, SEED),
             steps=arguments.steps,
@@ -191,7 +191,7 @@ def run_scaled_checks(
     with shown_checks(arguments) as show:
         return verify_scaled(
             arguments.file,
-            load(arguments.file),
+            load_document(arguments.file),
             SIZES if arguments.size is None else (arguments.size,),
             options=options,
             steps=arguments.steps,
@@ -211,7 +211,9 @@ def run_other_checks(
     from ..verify.exact.compare import TOLERANCE
     from ..verify.exact.verification import SEED
 
-    original, other = (Program(path, load(path)) for path in (arguments.file, arguments.against))
+    original, other = (
+        Program(path, load_document(path)) for path in (arguments.file, arguments.against)
+    )
     require_single_process(original.path, original.document)
     with shown_checks(arguments) as show:
         return verify_against(

@@ -364,7 +364,7 @@ def test_the_server_is_killed(user: Path, aftermath) -> None:
     }
     program = (
         "import asyncio, json, sys\nfrom jupyter_hvd.server import Verifier\n"
-        "async def main():\n    async for event in Verifier().events(json.load(sys.stdin)): print(event)\n"
+        "async def main():\n    async for event in Verifier().stream_events(json.load(sys.stdin)): print(event)\n"
         "asyncio.run(main())"
     )
     process = subprocess.Popen(

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...documents import Document, write
+from ...documents import Document, write_document
 from ...files import UnusableInputError, is_notebook
 from ...launchers.diagnosis import locate_by, report_stall
 from ...launchers.hosts import LaunchError, hosts_for
@@ -548,7 +548,7 @@ class Runner:
         folder = self.folder.path / name.replace(" ", "-").replace(":", "")
         folder.mkdir()
         program = folder / f"{self.path.stem}{self.document.suffix}"
-        write(program, self.document)
+        write_document(program, self.document)
         try:
             ordered = make_orders(folder, self.beside, ranks=ranks, own=self.folder.path)
         except OSError as error:
