@@ -84,7 +84,7 @@ class TensorMagics(Magics):  # type: ignore[misc]
         from .tensor import TensorError
 
         self._remember_cell()
-        source, filename = self.cells.enter(self.shell.transform_cell(cell))
+        source, filename = self.cells.enter_cell(self.shell.transform_cell(cell))
         tree = ast.parse(source, filename)
         errors: list[TensorError] = []
         made: dict[str, TensorFunction] = {}
@@ -144,12 +144,12 @@ class TensorMagics(Magics):  # type: ignore[misc]
         known, made = [], []
         for function in functions:
             try:
-                made.append(cards.card(function))
+                made.append(cards.make_card(function))
                 known.append(function)
             except TensorError as error:
                 errors.append(error)
         if made:
-            handle = display(cards.bundle(made), raw=True, display_id=True)
+            handle = display(cards.cards_bundle(made), raw=True, display_id=True)
             self.shown.append(cards.Shown(tuple(known), handle, made))
 
     @line_magic  # type: ignore[untyped-decorator]
@@ -161,7 +161,7 @@ class TensorMagics(Magics):  # type: ignore[misc]
             raise UsageError(f"%gradcost: {error}") from None
         arguments = gradcost_parser().parse_args(words)
         from .gradcost.cells import CellError
-        from .gradcost.subject import subject
+        from .gradcost.subject import make_subject
         from .tensor import TensorError
 
         self._remember_cell()
@@ -169,8 +169,8 @@ class TensorMagics(Magics):  # type: ignore[misc]
         against = self._evaluate_text(arguments.against) if arguments.against else None
         try:
             wrt = [name for word in arguments.wrt for name in word.split(",") if name]
-            about = subject(function, wrt, call, against)
-            self.panels.show(about, arguments.estimate, arguments.measure, arguments.compare)
+            about = make_subject(function, wrt, call, against)
+            self.panels.show_panel(about, arguments.estimate, arguments.measure, arguments.compare)
         except TensorError as error:
             raise CellError([error], self.cells) from None
 
@@ -200,16 +200,16 @@ class TensorMagics(Magics):  # type: ignore[misc]
 
     def _remember_cell(self) -> None:
         for info in self.infos:
-            self.cells.note(info)
+            self.cells.note_cell(info)
         self.infos.clear()
 
     def note_end(self, _result: Any) -> None:
         for shown in self.shown:
-            shown.refresh()
+            shown.refresh_cards()
 
     def connect_panel(self, comm: Any, message: Any) -> None:
         self._remember_cell()
-        self.panels.connect(comm, message)
+        self.panels.connect_front_end(comm, message)
 
 
 def _makes_function(call: ast.Call) -> bool:
