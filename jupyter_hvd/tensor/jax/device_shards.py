@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec
 from ..language.types import IndexArray, Integer, Relation, TupleSet
 from ..lowering.ir import Accumulate, Step
 from ..lowering.plan import Plan
-from ..lowering.sharding import Axis, Division, Halo, Shards, Shares, shard, with_halo
+from ..lowering.sharding import Axis, Division, Halo, Shards, Shares, shard_plan, with_halo
 from ..ssa.program import flat
 from .execute import collected, run, started
 from .runtime import Values
@@ -34,7 +34,7 @@ def sharded(
     }
     longest = (max(extents(plan, arrays, one.axes)) for one in divisions)
     divisions = [replace(one, extent=n) for one, n in zip(divisions, longest, strict=True)]
-    shards = shard(plan, divisions, shapes)
+    shards = shard_plan(plan, divisions, shapes)
     grid = np.array(devices).reshape([one.devices for one in shards.shares])
     mesh = jax.sharding.Mesh(grid, tuple(one.name for one in shards.shares))
 

@@ -12,7 +12,7 @@ from jax import lax
 
 from ..language.affine import Affine
 from ..language.types import IndexArray, Integer, ParameterType, Relation, TupleSet
-from ..lowering.coo import Tuples, parted, table
+from ..lowering.coo import Tuples, split_operands, table_name
 from ..lowering.ir import (
     OFFSET,
     Accumulate,
@@ -59,7 +59,7 @@ def completed(plan: Plan, values: Values) -> Any:
         if isinstance(part, Blocks):
             values.arrays.update(run_blocks(part, values))
         elif part.name in plan.remade.readers and can_have_barrier(values):
-            again |= remade(plan.remade.behind(part, again.keys()), again, values)
+            again |= remade(plan.remade.producers_behind(part, again.keys()), again, values)
             here = replace(values, arrays={**values.arrays, **again})
             run_one(part, plan, here)
             values.arrays[part.name] = here.arrays[part.name]
@@ -130,13 +130,13 @@ def started(plan: Plan, arrays: Sequence[Any]) -> Values:
     data: dict[str, tuple[ParameterType, Any]] = {}
     reals = {}
     below = dict(plan.counts)
-    arguments, joins = parted(arrays)
+    arguments, joins = split_operands(arrays)
     for join, rows in joins.items():
         data[join] = TupleSet(rows.shape[1]), jnp.asarray(rows)
     for (x, type_), value in zip(plan.parameters, arguments, strict=True):
         if isinstance(value, Tuples):
             data[x] = type_, jnp.asarray(value.mask)
-            data[table(x)] = TupleSet(value.rows.shape[1]), jnp.asarray(value.rows)
+            data[table_name(x)] = TupleSet(value.rows.shape[1]), jnp.asarray(value.rows)
         elif isinstance(type_, IndexArray):
             data[x] = replace(type_, below=below.get(x)), jnp.asarray(value)
         elif isinstance(type_, Relation | TupleSet):
