@@ -229,7 +229,7 @@ def show_network(network: Network) -> None:
         )
 
 
-def network_json(shell: Any) -> str:
+def measured(shell: Any) -> str:
     """What lies between the notebook's ranks, as JSON, for the panel beside it; `message` says why it is not known."""
     from .session.errors import DistributeError
 

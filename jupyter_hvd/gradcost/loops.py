@@ -20,7 +20,7 @@ from ..tensor.ssa.program import (
     Program,
     Recurrence,
     Statement,
-    flat,
+    flatten_output,
     statement_terms,
     term_of,
     type_of,
@@ -58,7 +58,7 @@ def stored_counts(program: Program) -> dict[str, Formula]:
         for name, place in _read_variables(term):
             if name in read:
                 read[name].add(place)
-    for name in flat(program.output):
+    for name in flatten_output(program.output):
         if name in read:
             read[name].add(None)
     found = {}
@@ -94,7 +94,7 @@ def loop_header(
     first = [f"{x}[0] := {show(variables[s])}" for x, s in zip(called, loop.starts, strict=True)]
     made = [
         f"{x}[{loop.index}+1] := {name}.{y}"
-        for x, y in zip(called, flat(loop.body.output), strict=True)
+        for x, y in zip(called, flatten_output(loop.body.output), strict=True)
     ]
     return f"iterate {loop.index}:{loop.size}. {', '.join((*first, *made))}"
 

@@ -29,7 +29,7 @@ from ..tensor.ssa.program import (
     Recurrence,
     Rhs,
     Statement,
-    flat,
+    flatten_output,
     operands,
     pointwise,
 )
@@ -51,7 +51,7 @@ def find_rewritings(program: Program) -> Iterator[Rewriting]:
     """Every one-step rewriting of a program; whether it pays is for its cost to say."""
     defined = {s.name: s for s in program.statements}
     readers = Counter(x for s in program.statements for x in operands(s.rhs))
-    readers.update(flat(program.output))
+    readers.update(flatten_output(program.output))
     depends = find_dependences(program)
     for statement in program.statements:
         rhs = statement.rhs

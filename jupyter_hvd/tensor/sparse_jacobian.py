@@ -32,7 +32,7 @@ from .lowering.entries import Stage, affine_column, box_positions, build_stages,
 from .lowering.jacobian_cost import JacobianCost, jacobian_cost
 from .lowering.point_values import Added, Node, Reading, Summed, sum_stages, value_nodes
 from .ssa.convert import to_term
-from .ssa.program import Contraction, Factor, Input, Program, Statement, pointwise, tree
+from .ssa.program import Contraction, Factor, Input, Program, Statement, pair_tree, pointwise
 from .ssa.simplify import simplify
 
 SparseFormat = Literal["csr", "csc", "coo", "bcoo"]
@@ -436,7 +436,7 @@ def _values_of(instance: Instance, linear: Linearization) -> _Values:
                         read((x, k, j), node.operation)
     if not outputs:
         return _Values(None, {}, {}, 0, nodes)
-    program = simplify(Program((*kept, *added), tree(outputs)))
+    program = simplify(Program((*kept, *added), pair_tree(outputs)))
     parameters = (*instance.parameters, *extra)
     function = Lambda("arg", tuple((p.name, p.type) for p in parameters), to_term(program))
     made = Instance(parameters, Traced(function, None, {}), instance.checked, program)

@@ -36,7 +36,7 @@ from ..lowering.loop_counters import relation_of
 from ..lowering.plan import Plan
 from ..lowering.running_sums import solving_order
 from ..lowering.tiling import Blocks
-from ..ssa.program import Output, flat, map_output
+from ..ssa.program import Output, flatten_output, map_output
 from . import contraction, elementwise
 from .arguments import nested
 from .computed_indices import as_indices
@@ -321,7 +321,7 @@ def _turn(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried]
         turns = {**values.turns, relation_of(action.index): action.count}
         here = replace(here, under_shard_map=values.under_shard_map, turns=turns)
         completed(body, here)
-        made = {f"s{j}": here.arrays[x] for j, x in enumerate(flat(body.output))}
+        made = {f"s{j}": here.arrays[x] for j, x in enumerate(flatten_output(body.output))}
         return made, {p: x for p, x in made.items() if int(p[1:]) in action.kept}
 
     return turn

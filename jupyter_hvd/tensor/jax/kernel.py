@@ -35,7 +35,7 @@ from ..lowering.plan import Counts, Plan
 from ..lowering.relation_joins import Join, joins_within, power_of_two, tables_of
 from ..lowering.roofline import work_of
 from ..lowering.specialize import at_sizes
-from ..ssa.program import Contraction, Map, Program, everywhere
+from ..ssa.program import Contraction, Map, Program, all_statements
 from . import stored_choices
 from .arguments import as_array, floating_type, kind_of, leaves
 from .dense_candidate import DenseWork, Plain
@@ -213,7 +213,7 @@ class Kernel:
         """Whether relations of which there are tuples stand more than once."""
         listed = {self.kinds[k][0] for k in (*self._sets, *self._sparse)}
         masks = [
-            s.rhs.mask for s in everywhere(self.program) if isinstance(s.rhs, Contraction | Map)
+            s.rhs.mask for s in all_statements(self.program) if isinstance(s.rhs, Contraction | Map)
         ]
         atoms = {q for mask in masks for q in conjuncts(mask) if asserted(q)}
         return sum(q.relation in listed for q in atoms) > 1

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..cost.counting import OUTSIDE
 from ..language.predicates import asserted, conjuncts
-from ..ssa.program import Contraction, Map, Program, everywhere
+from ..ssa.program import Contraction, Map, Program, all_statements
 
 SMALL = 1 << 14  # entries below which a mask is as good
 DENSE = 32  # entries of a mask that are read in the time of one that is scattered to
@@ -68,7 +68,7 @@ def enumerated_relations(program: Program) -> frozenset[str]:
     """The relations over whose tuples some statement may run: which its points all fulfil."""
     return frozenset(
         q.relation
-        for statement in everywhere(program)
+        for statement in all_statements(program)
         if isinstance(statement.rhs, Contraction | Map)
         for q in conjuncts(statement.rhs.mask)
         if asserted(q)

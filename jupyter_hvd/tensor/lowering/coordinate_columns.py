@@ -15,7 +15,7 @@ from typing import TypeGuard
 from ..language.affine import Affine
 from ..language.predicates import FALSE, compare
 from ..language.terms import Binders
-from ..ssa.program import Output, flat
+from ..ssa.program import Output, flatten_output
 from .dataflow import is_scatter, needed_steps
 from .ir import (
     Access,
@@ -39,7 +39,7 @@ def by_columns(steps: Sequence[Step], output: Output) -> tuple[Step, ...]:
     """The same arrays, large ones with a short last axis made column by column. All are as before where no columns meet, which
     XLA computes as one long axis, or where a split array would have to be put together again.
     """
-    kept = frozenset(flat(output))
+    kept = frozenset(flatten_output(output))
     actions = ((s.name, s.action) for s in steps if s.name not in kept)
     split = _Split({name: action for name, action in actions if _is_split(action)})
     if not any(map(split.affects_step, steps)):

@@ -11,7 +11,7 @@ from math import prod
 from ..derivative.elementary import CHEAP
 from ..language.affine import Affine
 from ..language.predicates import TRUE
-from ..ssa.program import Output, flat
+from ..ssa.program import Output, flatten_output
 from .concatenations import Chain, in_parts, join_parts
 from .ir import (
     Access,
@@ -58,7 +58,7 @@ def axes_of(indices: Iterable[Affine], lookups: Sequence[IndexLookup]) -> frozen
 
 def needed_steps(steps: Sequence[Step], output: Output) -> tuple[Step, ...]:
     """The steps that the output needs."""
-    needed = set(flat(output))
+    needed = set(flatten_output(output))
     kept = []
     for step in reversed(steps):
         if step.name in needed:

@@ -19,7 +19,7 @@ from operator import and_
 
 from ..language.affine import Affine
 from ..language.predicates import TRUE, conj
-from ..ssa.program import Output, flat
+from ..ssa.program import Output, flatten_output
 from .conditions import asked_once
 from .dataflow import names_of, needed_steps
 from .ir import (
@@ -72,7 +72,7 @@ def fuse_steps(
     below: Mapping[str, int],
 ) -> Fused:
     """The same arrays made in fewer steps; of index arrays it is known what their entries are `below`."""
-    whole = frozenset(flat(output)).union(*(_read_whole(s.action) for s in steps))
+    whole = frozenset(flatten_output(output)).union(*(_read_whole(s.action) for s in steps))
     shapes = {x: storage.extents for x, storage in storages.items()}
     asked = asked_once(steps, whole)
     found = needed_steps(

@@ -10,7 +10,7 @@ from math import log2, prod
 from typing import TYPE_CHECKING
 
 from ..language.predicates import TRUE
-from ..ssa.program import flat, pointwise
+from ..ssa.program import flatten_output, pointwise
 from .device import Device
 from .ir import Accumulate, Action, Contract, Fill, Load, Masked
 from .roofline import work_of
@@ -66,7 +66,7 @@ def linear_solution(body: Plan, count: int, device: Device) -> Solution:
 
 def _is_faster(body: Plan, solution: Solution, count: int, device: Device) -> bool:
     shapes = body.shapes()
-    extents = [prod(shapes[x]) for x in flat(body.output)]
+    extents = [prod(shapes[x]) for x in flatten_output(body.output)]
     rows = [extents[place] for place, form in solution if form is Form.MATRIX]
     if any(n * n * count > device.intermediate for n in rows):
         return False
@@ -88,7 +88,7 @@ def _output_forms(body: Plan) -> list[dict[int, Form]]:
         for name in step.action.relations & known.keys():
             found |= dict.fromkeys(known[name], Form.OTHER)
         known[step.name] = {place: form for place, form in found.items() if form}
-    return [known[x] for x in flat(body.output)]
+    return [known[x] for x in flatten_output(body.output)]
 
 
 def _linear_forms(action: Action, known: Mapping[str, Forms]) -> dict[int, Form]:

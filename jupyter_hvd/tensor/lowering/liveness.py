@@ -28,7 +28,7 @@ from ..ssa.program import (
     Program,
     Recurrence,
     Rhs,
-    flat,
+    flatten_output,
     operands,
     pointwise,
     with_masks,
@@ -46,7 +46,7 @@ def restrict_to_live(program: Program) -> Program:
     filled = _nonzero_sets(program)
     wanted: dict[str, Any] = {}
     gens = {s.name: s.rhs.gens for s in program.statements}
-    for name in flat(program.output):
+    for name in flatten_output(program.output):
         wanted[name] = superset(gens[name], TRUE)
     kept = []
     for statement in reversed(program.statements):

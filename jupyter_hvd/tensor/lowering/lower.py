@@ -41,7 +41,7 @@ from ..ssa.program import (
     Program,
     Recurrence,
     Rhs,
-    flat,
+    flatten_output,
     operands,
     pointwise,
     renamed_output,
@@ -149,7 +149,7 @@ def lower(
         if statement.name in arrays:
             lowering.as_indices(statement.name, arrays[statement.name])
     wholes = {}
-    for name in dict.fromkeys(flat(program.output)):
+    for name in dict.fromkeys(flatten_output(program.output)):
         lowering.statement = name
         wholes[name] = lowering.full_array(name)
     output = renamed_output(program.output, wholes)
@@ -520,7 +520,7 @@ class _Lowering(Pieces):
 def kept_whole(program: Program) -> frozenset[tuple[str, int]]:
     """The loops and places of which more is read than what the last turn leaves."""
     parts = {s.name: s.rhs for s in program.statements if isinstance(s.rhs, Part)}
-    found = {x for x in flat(program.output) if x in parts}
+    found = {x for x in flatten_output(program.output) if x in parts}
     for s in program.statements:
         ends = isinstance(s.rhs, Contraction) and all(
             f.indices[0] == parts[f.name].gens[0].size - 1 for f in s.rhs.factors if f.name in parts

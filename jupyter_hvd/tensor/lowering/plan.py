@@ -17,7 +17,7 @@ from ..language.printer import show
 from ..language.terms import Binders, index_names
 from ..language.types import IndexArray, ParameterType
 from ..language.units import in_bytes
-from ..ssa.program import Output, flat
+from ..ssa.program import Output, flatten_output
 from .choices import Choices
 from .dataflow import Remade, find_recomputed, fused_producers, read_margins
 from .device import Device
@@ -91,7 +91,7 @@ class Plan:
         """The reciprocals that are read once, by a product."""
         steps = [part for part in self.order if isinstance(part, Step)]
         reads = Counter(r.array for s in steps for r in s.action.accesses)
-        reads.update(flat(self.output))
+        reads.update(flatten_output(self.output))
         reads.update(x for s in steps for loop in s.action.loops for x in loop.sources)
         return frozenset(
             s.name
@@ -208,7 +208,7 @@ class Plan:
             for x, n in self.counts
             if x in used or (not isinstance(x, Join) and not isinstance(kinds.get(x), IndexArray))
         )
-        returned = ", ".join(dict.fromkeys(flat(self.output)))
+        returned = ", ".join(dict.fromkeys(flatten_output(self.output)))
         if self.choices.dense:
             lines.insert(
                 0,
@@ -233,7 +233,7 @@ class Plan:
                 for loop in step.action.loops:
                     turn: Plan = loop.body
                     yield from ((f"  {row[0]}", *row[1:]) for row in turn._table_rows())
-                    yield "", "", "", "", f"carried on: {', '.join(flat(turn.output))}"
+                    yield "", "", "", "", f"carried on: {', '.join(flatten_output(turn.output))}"
 
     def _table_row(self, step: Step, shapes: Mapping[str, tuple[int, ...]], in_block: bool) -> Row:
         shape, storage = shapes[step.name], self.storages.get(step.name)

@@ -21,7 +21,7 @@ from ..ssa.program import (
     Program,
     Recurrence,
     Rhs,
-    flat,
+    flatten_output,
     operands,
     pointwise,
 )
@@ -67,7 +67,11 @@ def _find_reversing(program: Program, name: str, loop: Recurrence) -> Iterator[t
     }
     names = frozenset((name, *parts, *views))
     readers = [s for s in program.statements if {*operands(s.rhs)} & views.keys()]
-    if len(backwards) < len(views) or len(readers) != 1 or names & {*flat(program.output)}:
+    if (
+        len(backwards) < len(views)
+        or len(readers) != 1
+        or names & {*flatten_output(program.output)}
+    ):
         return
     (reader,) = readers
     back = reader.rhs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..language.predicates import TRUE
 from ..language.types import Array, Real, dimensions
-from ..ssa.program import flat, pointwise
+from ..ssa.program import flatten_output, pointwise
 from .ir import Access, Accumulate, Action, Contract, Fill, Load, extents_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def running_sums(body: Plan) -> tuple[Terms, ...]:
         if isinstance(t, Array | Real)
     }
     found = []
-    for x in flat(body.output):
+    for x in flatten_output(body.output):
         terms = _summed_parameters(x, actions, shapes)
         if terms is None:
             return ()

@@ -28,7 +28,7 @@ from ..language.predicates import (
     substitute,
 )
 from ..language.terms import Binder, Binders
-from ..ssa.program import Output, flat
+from ..ssa.program import Output, flatten_output
 from .dataflow import fused_producers, read_once
 from .device import Device
 from .ir import OFFSET, Access, Contract, Entrywise, IndexLookup, Reduce, Rewriting, Step
@@ -69,7 +69,7 @@ def block_steps(
     device: Device,
 ) -> tuple[Step | Blocks, ...]:
     """The steps, those around big intermediates gathered into blocks; `given` are the shapes of the arrays that are loaded."""
-    kept = set(flat(output))
+    kept = set(flatten_output(output))
     shapes = {s.name: _entrywise_shape(s, device) for s in steps if s.name not in kept}
     loaded = max(map(prod, given.values()), default=0)
     big = {x: n for x, n in shapes.items() if len(n) > 1 and _is_big(prod(n), loaded, device)}
@@ -212,7 +212,7 @@ def row_by_row(
     ]
     if found == [*order]:
         return tuple(order)
-    needed, kept = set(flat(output)), list[Step | Blocks]()
+    needed, kept = set(flatten_output(output)), list[Step | Blocks]()
     for part in reversed(found):
         steps = (part,) if isinstance(part, Step) else part.steps
         if any(s.name in needed for s in steps):
