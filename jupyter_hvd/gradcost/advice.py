@@ -218,7 +218,7 @@ def expression_text(
 def _always_holds(q: Predicate, binders: Binders, sizes: Sizes) -> bool:
     used = tuple(b for b in binders if b[0] in q.names)
     opposite = sets.complement(q, used)
-    return opposite is not None and sets.sample(used, opposite, dict(sizes)) is None
+    return opposite is not None and sets.sample_point(used, opposite, dict(sizes)) is None
 
 
 def _binders_of(rhs: Rhs) -> Binders:

@@ -25,8 +25,8 @@ from jupyter_hvd.tensor.language.terms import Binder
 from jupyter_hvd.tensor.language.types import IndexArray, Relation, TupleSet
 from jupyter_hvd.tensor.lowering import coiteration as indexed
 from jupyter_hvd.tensor.lowering import coo as tuples
-from jupyter_hvd.tensor.polyhedral.entailment import trimmed
-from jupyter_hvd.tensor.polyhedral.lattice import disjuncts, frame, superset
+from jupyter_hvd.tensor.polyhedral.entailment import drop_implied
+from jupyter_hvd.tensor.polyhedral.lattice import disjoint_cases, make_frame, superset
 
 I_, J_, K_ = (Affine.of(name) for name in "ijk")
 
@@ -36,7 +36,7 @@ def space(**extents):
 
 
 def volume(p, **extents):
-    return frame(list(extents), superset(space(**extents), p)).volume
+    return make_frame(list(extents), superset(space(**extents), p)).volume
 
 
 def test_a_frame_has_the_lattice_that_equalities_leave():
@@ -55,13 +55,16 @@ def test_a_band_is_as_wide_as_its_differences():
 
 def test_a_union_of_far_diagonals_is_taken_apart():
     far = disj(compare("=", I_, J_), compare("=", I_ + 30, J_))
-    assert len(disjuncts(space(i=100, j=100), far)) == 2
-    assert len(disjuncts(space(i=100, j=100), disj(compare("=", I_, 0), compare("≤", 2, I_)))) == 1
+    assert len(disjoint_cases(space(i=100, j=100), far)) == 2
+    assert (
+        len(disjoint_cases(space(i=100, j=100), disj(compare("=", I_, 0), compare("≤", 2, I_))))
+        == 1
+    )
 
 
 def test_frames_hold_every_point():
     p = conj(compare("≤", I_ * 2 + J_, 9), compare("<", J_ - I_, 2), compare("=", K_, I_ - J_ + 1))
-    f = frame(["i", "j", "k"], superset(space(i=6, j=6, k=6), p))
+    f = make_frame(["i", "j", "k"], superset(space(i=6, j=6, k=6), p))
     inside = 0
     for i, j, k in np.ndindex(6, 6, 6):
         if 2 * i + j <= 9 and j - i < 2 and k == i - j + 1:
@@ -187,7 +190,7 @@ def test_quantifiers_are_dropped_only_where_the_rest_says_them(seeds):
         random = Random(seed)
         p = conj(*(random_predicate(random, "ij", 3) for _ in range(3)))
         known = conj(*(random_predicate(random, "ij", 1) for _ in range(random.randrange(3))))
-        left = trimmed(p, known, binders)
+        left = drop_implied(p, known, binders)
         dropped += len(conjuncts(p)) - len(conjuncts(left))
         for trial in range(4):
             entries = np.random.default_rng(100 * seed + trial).random((2, 3, 3)) < 0.6

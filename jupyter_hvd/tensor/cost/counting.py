@@ -463,7 +463,9 @@ def affine(a: Affine, columns: Mapping[str, Any], rows: Any = ...) -> Any:
 
 def holds(p: Predicate, columns: Columns, data: Mapping[str, Data]) -> Any:
     """Whether a predicate holds in each row; a scalar where it is the same in all."""
-    return _Rows({name: (column, ("row",)) for name, column in columns.items()}, data).holds(p)[0]
+    return _Rows({name: (column, ("row",)) for name, column in columns.items()}, data).holds_at(p)[
+        0
+    ]
 
 
 @dataclass(frozen=True)
@@ -473,20 +475,20 @@ class _Rows(Points):
     columns: Mapping[str, Aligned]
     data: Mapping[str, Data]
 
-    def index(self, a: Affine) -> Aligned:
-        values, axes = self.together([self.columns[name] for name in sorted(a.names)])
+    def affine_values(self, a: Affine) -> Aligned:
+        values, axes = self.broadcast_together([self.columns[name] for name in sorted(a.names)])
         named = dict(zip(sorted(a.names), values, strict=True))
         return affine(a, named), axes
 
-    def along(self, axis: str, extent: int) -> Points:
+    def add_axis(self, axis: str, extent: int) -> Points:
         return _Rows({**self.columns, axis: (np.arange(extent), (axis,))}, self.data)
 
-    def together(self, values: Sequence[Aligned]) -> tuple[list[Any], Axes]:
+    def broadcast_together(self, values: Sequence[Aligned]) -> tuple[list[Any], Axes]:
         axes = tuple(dict.fromkeys(axis for _, has in values for axis in has))
         return [_aligned(value, axes) for value in values], axes
 
-    def member(self, relation: str, arguments: tuple[Affine, ...]) -> Aligned:
-        columns, axes = self.together([self.index(a) for a in arguments])
+    def is_member(self, relation: str, arguments: tuple[Affine, ...]) -> Aligned:
+        columns, axes = self.broadcast_together([self.affine_values(a) for a in arguments])
         return self.data[relation].holds(columns), axes
 
 

@@ -327,10 +327,10 @@ def symbolic(binders: Binders, p: Predicate) -> list[Piece] | None:
     names = sorted(p.names.union(*(n.names for _, n in binders)) - {*index_names(binders)})
     positive = conj(*(compare("≤", 1, name) for name in names))
     set_ = sets.integer_set(binders, conj(p, positive)).make_disjoint()
-    spelt = sets.spelling(binders, p)
+    spelt = sets.isl_names(binders, p)
     total: list[Piece] = [(TRUE, Polynomial.of(0))]
     for basic in set_.compute_divs().get_basic_sets():
-        case = sets.predicate(basic, spelt)
+        case = sets.set_to_predicate(basic, spelt)
         if case is None:
             return None
         parts = _count(index_names(binders), conj(case, positive), Polynomial.of(1))
@@ -356,7 +356,7 @@ def _count(indices: tuple[str, ...], p: Predicate, weight: Polynomial) -> list[P
     """`Σ weight` over the points of a conjunction `p`, the last index first, as pieces whose
     regions may overlap and then add up.
     """
-    if sets.impossible((), p):
+    if sets.is_impossible((), p):
         return []
     if not indices:
         return [(p, weight)]

@@ -24,11 +24,11 @@ from ..language.types import ParameterType
 from ..polyhedral.lattice import (
     Frame,
     affine_part,
-    digits,
-    disjuncts,
-    frame,
-    preimage,
-    projected,
+    disjoint_cases,
+    find_digits,
+    make_frame,
+    preimage_of,
+    project_set,
     superset,
 )
 from ..polyhedral.sets import simplify
@@ -68,7 +68,7 @@ def iteration_domains(
     """The disjoint domains that `{gens, sums | p}` consists of."""
     found = coiterate(gens, sums, p, types, counts)
     support = _support_of_sum(gens, sums, p)
-    for case in disjuncts((*found.gens, *found.sums), found.condition):
+    for case in disjoint_cases((*found.gens, *found.sums), found.condition):
         box = _box_case(found, case)
         if box is not None:
             yield _case_domain(gens, p, support, found, box)
@@ -98,13 +98,13 @@ class _Box:
 def _box_case(found: Coiteration, case: Predicate) -> _Box | None:
     gens, sums = [*index_names(found.gens)], [*index_names(found.sums)]
     space = superset((*found.gens, *found.sums), case)
-    outer = frame(gens, projected(space, len(gens)))
+    outer = make_frame(gens, project_set(space, len(gens)))
     if outer is None:
         return None
     kept = [*index_names(outer.coordinates)]
     forward = {**outer.index_map, **{i: Affine.of(i) for i in sums}}
-    space = preimage(space, [*gens, *sums], forward, [*kept, *sums])
-    whole = frame([*kept, *sums], space, len(kept), "r")
+    space = preimage_of(space, [*gens, *sums], forward, [*kept, *sums])
+    whole = make_frame([*kept, *sums], space, len(kept), "r")
     assert whole is not None
     index_map = {i: a.substitute(whole.index_map) for i, a in forward.items()}
     return _Box(case, outer, whole, space, index_map)
@@ -145,8 +145,8 @@ def _fold_axis(domain: IterationDomain, box: _Box) -> IterationDomain:
     over r and e, which are no more points than u has values, and sends each term to u; so along each such index.
     """
     names = [*index_names((*domain.out, *domain.sums))]
-    space = preimage(box.space, list(box.whole.index_map), box.whole.index_map, names)
-    found = digits(space, domain.out, domain.sums) if domain.sums else []
+    space = preimage_of(box.space, list(box.whole.index_map), box.whole.index_map, names)
+    found = find_digits(space, domain.out, domain.sums) if domain.sums else []
     if not found:
         return domain
     to = {one.u: one.address for one in found}
@@ -191,7 +191,7 @@ def _gather_domain(
 ) -> Storage:
     """Over the frame's coordinates; indices that data give are not stored."""
     forward, names = around.index_map, {*index_names(gens)}
-    used = around.lattice().names.union(*(a.names for a in around.inverse))
+    used = around.lattice_condition().names.union(*(a.names for a in around.inverse))
     positions = tuple(position for position in found.positions if position in used)
     by_data = bool(positions) or any(g in found.values for g in names)
     joined = {part for q in found.joins for part in joined_parts(q)}
@@ -202,7 +202,10 @@ def _gather_domain(
         extents_of(around.coordinates),
         around.inverse,
         tuple(forward.get(g) for g, _ in gens),
-        conj(around.lattice(), *((*atoms, *_generator_equalities(gens, p)) if by_data else ())),
+        conj(
+            around.lattice_condition(),
+            *((*atoms, *_generator_equalities(gens, p)) if by_data else ()),
+        ),
         support,
         positions,
     )
@@ -249,7 +252,7 @@ def _scatter_domain(
         tuple(n for _, n in scatter_to),
         (*(a for _, _, a in kept), *(Affine.of(g) for g, _ in by_data)),
         tuple({**forward, **whole}[g] for g, _ in gens),
-        conj(*(q for q in conjuncts(around.lattice()) if not q.names & positions), among),
+        conj(*(q for q in conjuncts(around.lattice_condition()) if not q.names & positions), among),
         domain.storage.support,
         tuple(places),
     )

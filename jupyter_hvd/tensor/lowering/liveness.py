@@ -17,7 +17,7 @@ from ..language.affine import Affine
 from ..language.predicates import TRUE, And, Compare, Or, Predicate, conj
 from ..language.terms import Binders, index_names
 from ..polyhedral import sets
-from ..polyhedral.lattice import affine_map, frame, preimage, projected, superset
+from ..polyhedral.lattice import affine_map, make_frame, preimage_of, project_set, superset
 from ..ssa.program import (
     Addition,
     Application,
@@ -110,7 +110,7 @@ def _nonzero_sets(program: Program) -> dict[str, Any]:
                 found = superset(rhs.gens, rhs.mask)
             case Contraction():
                 space = _nonzero_points(rhs, filled)
-                found = projected(space, len(rhs.gens)).coalesce()
+                found = project_set(space, len(rhs.gens)).coalesce()
             case _:
                 found = box
         filled[statement.name] = box if len(found.get_basic_sets()) > PARTS else found
@@ -129,7 +129,7 @@ def _nonzero_points(rhs: Contraction, filled: dict[str, Any]) -> Any:
 def _shift_set(set_: Any, factor: Factor, binders: Binders) -> Any:
     names = [*index_names(binders)]
     places = [f"place{k}" for k in range(len(factor.indices))]
-    return preimage(set_, places, dict(zip(places, factor.indices, strict=True)), names)
+    return preimage_of(set_, places, dict(zip(places, factor.indices, strict=True)), names)
 
 
 def _read_points(
@@ -147,7 +147,7 @@ def _read_points(
         case Contraction():
             binders = (*rhs.gens, *rhs.sums)
             at = {f"place{k}": a for k, a in enumerate(here)}
-            wanted = preimage(want, list(at), at, [*index_names(binders)])
+            wanted = preimage_of(want, list(at), at, [*index_names(binders)])
             space = _nonzero_points(rhs, filled).intersect(wanted)
             return [(f.name, binders, space, f.indices) for f in rhs.factors]
     return []
@@ -167,7 +167,7 @@ def _mask_to_wanted(rhs: Rhs, want: Any) -> Rhs:
         return rhs
     names = [*index_names(rhs.gens)]
     if isinstance(rhs, Contraction):
-        made = projected(superset((*rhs.gens, *rhs.sums), rhs.mask), len(names))
+        made = project_set(superset((*rhs.gens, *rhs.sums), rhs.mask), len(names))
     elif isinstance(rhs, Map):
         made = superset(rhs.gens, rhs.mask)
     else:
@@ -178,14 +178,14 @@ def _mask_to_wanted(rhs: Rhs, want: Any) -> Rhs:
     if 2 * _stored_volume(names, both) > _stored_volume(names, made):
         return rhs
     box = superset(rhs.gens, TRUE)
-    p = sets.predicate(box.intersect(want).gist(box), sets.spelling(rhs.gens, TRUE))
+    p = sets.set_to_predicate(box.intersect(want).gist(box), sets.isl_names(rhs.gens, TRUE))
     return rhs if p is None else with_masks(rhs, lambda q, _: conj(q, p))
 
 
 def _stored_volume(names: Sequence[str], set_: Any) -> int:
     """How many entries are stored for a set: those of its frame, or of its parts' frames."""
-    whole = frame(names, set_)
+    whole = make_frame(names, set_)
     if whole is None:
         return 0
-    parts = [frame(names, basic.to_set()) for basic in set_.make_disjoint().get_basic_sets()]
+    parts = [make_frame(names, basic.to_set()) for basic in set_.make_disjoint().get_basic_sets()]
     return min(whole.volume, sum(part.volume for part in parts if part is not None))

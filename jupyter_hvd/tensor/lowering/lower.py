@@ -27,8 +27,8 @@ from ..language.predicates import (
 )
 from ..language.terms import Binder, Binders, numbered, put, ranges
 from ..language.types import IndexArray, ParameterType, Relation, TupleSet, array
-from ..polyhedral.entailment import opened, quantified, trimmed
-from ..polyhedral.lattice import gist
+from ..polyhedral.entailment import drop_implied, open_quantifier, open_quantifiers
+from ..polyhedral.lattice import remaining_condition
 from ..polyhedral.sets import simplify
 from ..ssa.program import (
     Addition,
@@ -330,7 +330,9 @@ class _Lowering(Pieces):
         for name, indices in factors:
             at = put(self.gens[name], indices)
             known.append(simplify(substitute(self.supports[name], at), binders))
-        return self.materialize_tests(trimmed(simplify(p, binders), conj(*known), binders), binders)
+        return self.materialize_tests(
+            drop_implied(simplify(p, binders), conj(*known), binders), binders
+        )
 
     def materialize_tests(self, p: Predicate, binders: Binders) -> Predicate:
         """Each `∃` over relations as a relation that a step makes: whether any point is there."""
@@ -341,12 +343,12 @@ class _Lowering(Pieces):
                 return disj(*(self.materialize_tests(part, binders) for part in parts))
             case Exists() if p.relations:
                 free = tuple(b for b in binders if b[0] in p.names)
-                bound, body = opened(p, "∃")
+                bound, body = open_quantifiers(p, "∃")
                 if self.has_joins(free, bound, body):
                     return self.materialize_test(
                         self.materialize_tests(body, (*free, *bound)), free, bound
                     )
-                bound, body = quantified(p)
+                bound, body = open_quantifier(p)
                 return self.materialize_test(
                     self.materialize_tests(body, (*free, *bound)), free, bound
                 )
@@ -422,7 +424,7 @@ class _Lowering(Pieces):
         p = self.resolve_condition(p, gens, [(name, here)])
         made: list[Piece] = []
         for piece in self.pieces[name]:
-            if gist(p, gens, zero_outside(piece.storage, here)) == TRUE:
+            if remaining_condition(p, gens, zero_outside(piece.storage, here)) == TRUE:
                 made.append(piece)
             else:
                 made += self.lower_product(gens, (), p, [(piece, here)])

@@ -19,7 +19,7 @@ from ..language.predicates import (
 )
 from ..language.terms import Binders
 from ..language.types import ParameterType
-from ..polyhedral.lattice import gist
+from ..polyhedral.lattice import remaining_condition
 from ..ssa.program import pointwise
 from .coiteration import Tables
 from .coo import table_name
@@ -170,7 +170,7 @@ def remaining_test(
     """What of `p` is left to test, given what is known and what the lookups are."""
     entries = {(x.relation, x.subscripts): Affine.of(x.name) for x in lookups if not x.searched}
     parts = [q for q in conjuncts(p) if not (asserted(q) and _is_looked_up(q, entries))]
-    return gist(conj(*parts), box, known)
+    return remaining_condition(conj(*parts), box, known)
 
 
 def _is_looked_up(q: Related, entries: Mapping[tuple[str, tuple[Affine, ...]], Affine]) -> bool:

@@ -148,7 +148,7 @@ def _find_fillings(loop: Recurrence, place: int) -> Iterator[_Filled]:
         return
     changed = sets.integer_set(binders, _size_condition(loop.body)).subtract(unchanged[output])
     names = {*index_names(gens)}
-    found = ((j, sets.determined(binders, changed, g)) for j, (g, _) in enumerate(gens))
+    found = ((j, sets.determined_value(binders, changed, g)) for j, (g, _) in enumerate(gens))
     at = {j: a for j, a in found if a is not None and not a.names & names}
     fixed = {j: a for j, a in at.items() if not a.coefficient(loop.index)}
     lead = next((j for j in at if j not in fixed), None)
@@ -381,11 +381,11 @@ class _Body:
         assert elsewhere is not None
         rest = self.filled.other_axes(f.indices)
         ways: list[tuple[Predicate, Factor]] = []
-        if not sets.impossible(turns, conj(reached, here)):
+        if not sets.is_impossible(turns, conj(reached, here)):
             ways.append((here, Factor(self.row_of(f.name), rest)))
-        if lag is not None and not sets.impossible(turns, conj(reached, before)):
+        if lag is not None and not sets.is_impossible(turns, conj(reached, before)):
             ways.append((before, self._row_before(lag, rest, turns, conj(reached, before))))
-        if not ways or not sets.impossible(turns, conj(reached, elsewhere)):
+        if not ways or not sets.is_impossible(turns, conj(reached, elsewhere)):
             ways.append((elsewhere, Factor(self.begun, f.indices)))
         return ways[0][1] if len(ways) == 1 else self._one_of(ways, binders, inside)
 
@@ -454,7 +454,7 @@ def _takes_operation(rhs: Rhs) -> bool:
     if isinstance(rhs, Contraction):
         return len(rhs.factors) > 1 or bool(rhs.sums)
     if isinstance(rhs, Addition):
-        return not sets.impossible(rhs.gens, conj(rhs.left_mask, rhs.right_mask))
+        return not sets.is_impossible(rhs.gens, conj(rhs.left_mask, rhs.right_mask))
     return isinstance(rhs, Map | Recurrence | Application)
 
 
