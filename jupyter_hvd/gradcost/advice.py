@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import log
 
-from ..tensor.cost.formula import Counted, Formula, cost_formula_of, cost_formulas, operations
+from ..tensor.cost.formula import Counted, Formula, cost_formula_of, cost_formulas, count_operations
 from ..tensor.derivative.reverse import adjoint
 from ..tensor.derivative.transforms import real_parameters
 from ..tensor.frontend.signature import words
@@ -253,7 +253,7 @@ def _costs_as_written(subject: Subject) -> dict[tuple[str, int], tuple[Place, Fo
     counted: dict[tuple[str, int], Counted] = {}
     first: dict[tuple[str, int], Place] = {}
     with carrying({term: Origin(place=place) for term, place in places.items()}):
-        for operation in operations(uniquify(subject.instance.function.body)):
+        for operation in count_operations(uniquify(subject.instance.function.body)):
             origin = origin_of(operation.term)
             if origin is not None and origin.place is not None:
                 line = origin.place.filename, origin.place.line

@@ -18,7 +18,7 @@ from ..tensor.cost.formula import (
     cost_formulas,
     count_formula,
 )
-from ..tensor.cost.model import interface
+from ..tensor.cost.model import interface_size
 from ..tensor.instance import Instance
 from ..tensor.language.affine import Affine
 from ..tensor.language.errors import Place
@@ -143,7 +143,7 @@ class Analysis:
 
     def io_count(self, sizes: Sizes) -> int:
         """`$(inputs) + $(output)` (6.53)."""
-        return interface(self.function, sizes)
+        return interface_size(self.function, sizes)
 
     def turn_interfaces(self, sizes: Sizes) -> int:
         """What goes into and comes out of all turns of loops; 0 where there is no loop."""
@@ -270,7 +270,9 @@ class Evaluator:
         binders = tuple(Binder(i, n.substitute(values)) for i, n in count.binders)
         if prod(max(1, n.evaluate({})) for _, n in binders) > SEARCHED:
             return None
-        return counting.count(binders, substitute_predicate(count.condition, values), self.data)
+        return counting.count_points(
+            binders, substitute_predicate(count.condition, values), self.data
+        )
 
 
 def piece_at(formula: Formula, sizes: Sizes) -> Formula:

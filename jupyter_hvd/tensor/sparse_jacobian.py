@@ -14,8 +14,15 @@ import numpy as np
 from .called_function import CalledFunction
 from .calls import Call
 from .cost.counting import Data
-from .cost.pattern_picture import picture
-from .cost.patterns import Sparsity, box_count, entry_count, entry_keys, sparsity, unstructured
+from .cost.pattern_picture import draw_pattern
+from .cost.patterns import (
+    Sparsity,
+    box_count,
+    entry_count,
+    entry_keys,
+    explain_unstructured,
+    jacobian_sparsity,
+)
 from .derivative.tangents import Linearization, addends, linearized
 from .frontend.tracing.trace_result import Traced
 from .instance import Instance
@@ -74,7 +81,7 @@ class Pattern:
         """A picture, in which a square stands for a part of a large matrix."""
         height, width = self.shape
         words = f"{height:,} × {width:,}, {self.count:,} entries"
-        return picture(self.rows, self.columns, self.shape, words)
+        return draw_pattern(self.rows, self.columns, self.shape, words)
 
     @functools.cached_property
     def row_starts(self) -> Any:
@@ -179,7 +186,7 @@ class SparseJacobian:
         self.base, self.wrt, self.format, self.dense = base, wrt, format, dense
         self.made_by = made_by
         self._linear = functools.cache(lambda instance: linearized(instance, wrt))
-        self._sparsity = functools.cache(lambda instance: sparsity(self._linear(instance)))
+        self._sparsity = functools.cache(lambda instance: jacobian_sparsity(self._linear(instance)))
         self._values = functools.cache(
             lambda instance: _values_of(instance, self._linear(instance))
         )
@@ -207,7 +214,7 @@ class SparseJacobian:
         of, kind, names, options = self.made_by
         found = self._sparsity(self.base._resolve(arguments))
         count = entry_count(found, sizes)
-        if unstructured(found, sizes) or (count is not None and count * ENTRY > room):
+        if explain_unstructured(found, sizes) or (count is not None and count * ENTRY > room):
             return NO_ROOM
         quoted = ", ".join(f'"{x}"' for x in names)
         written = f'{of.__name__}.{kind}({quoted}, format="{options["format"]}")'
@@ -232,7 +239,7 @@ class SparseJacobian:
 
         call = self.base._checked(args, kwargs)
         linear = self._linear(call.instance)
-        if reason := unstructured(self._sparsity(call.instance), call.sizes):
+        if reason := explain_unstructured(self._sparsity(call.instance), call.sizes):
             raise TensorError(f"{self.__name__} is dense: {reason}", "see `.dense.cost`")
         data = _data_of(call)
         made = build_stages(linear, call.sizes, data, free_bytes() / 2)
@@ -259,7 +266,7 @@ class SparseJacobian:
                 f"the Jacobian has {count} entries, {in_bytes(count * ENTRY)} with their indices, and {in_bytes(room)} are there",
                 NO_ROOM,
             )
-        reason = unstructured(found, call.sizes)
+        reason = explain_unstructured(found, call.sizes)
         is_full = bool(reason) or (count is not None and 2 * count > every)
         made = None
         if not is_full or (linear.has_addends and len(linear.tangents) >= MANY):

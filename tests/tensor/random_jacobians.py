@@ -13,7 +13,7 @@ from random_programs import INPUTS, PARAMETERS, Draw, M, N, Scope, environment
 
 from jupyter_hvd.tensor.cost.counting import Data
 from jupyter_hvd.tensor.cost.model import cost
-from jupyter_hvd.tensor.cost.patterns import sparsity
+from jupyter_hvd.tensor.cost.patterns import jacobian_sparsity
 from jupyter_hvd.tensor.derivative.tangents import dense_jacobian, linearized
 from jupyter_hvd.tensor.frontend.tracing.trace_result import Traced
 from jupyter_hvd.tensor.instance import Instance
@@ -86,7 +86,7 @@ def _compare(instance, name, env, n, m, seed):
     expected = np.array(evaluate(dense, env), dtype=float).reshape(shape)
 
     made = build_stages(linear, env.integers, data, 1e9)
-    listed = _enumerated(sparsity(linear), env.integers, data, shape)
+    listed = _enumerated(jacobian_sparsity(linear), env.integers, data, shape)
     _within_bound(instance, linear, made, data, env)
     entries, left = made[-1].entries, len(linear.result)
     c, s = entries.columns, entries.shape

@@ -560,4 +560,4 @@ def test_random_programs_agree_with_the_evaluator(seeds, monkeypatch):
 def test_tuples_beyond_the_last_are_not_in_a_set():
     found = Data(TupleSet(2), np.array([[0, 2], [1, 0]]))
     columns = [np.array([0, 1, 1, 2]), np.array([2, 0, 2, 0])]  # (1, 2) lies within the ranges
-    assert found.holds(columns).tolist() == [True, True, False, False]
+    assert found.holds_at(columns).tolist() == [True, True, False, False]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..cost.counting import Data, tables
+from ..cost.counting import Data, point_tables
 from ..language.function import Function
 from ..language.predicates import TRUE, Predicate
 from ..language.terms import Binders, index_names, ranges
@@ -283,7 +283,7 @@ def _cells_of(
             every = (*rhs.gens, *rhs.sums)
             blocks = [
                 (n, {i: np.broadcast_to(c[i], (n,)) for i in index_names(every)})
-                for n, c in tables(every, rhs.mask, data)
+                for n, c in point_tables(every, rhs.mask, data)
             ]
             rows = sum(n for n, _ in blocks)
             columns = {
@@ -312,7 +312,7 @@ def _entries_inside(gens: Binders, p: Predicate, data: Mapping[str, Data]) -> An
     if p == TRUE:
         return np.arange(prod(shape))
     found = []
-    for n, columns in tables(gens, p, data):
+    for n, columns in point_tables(gens, p, data):
         here = [np.broadcast_to(columns[i], (n,)) for i in index_names(gens)]
         found.append(np.ravel_multi_index(here, shape) if shape else np.zeros(n, np.int64))
     return np.sort(np.concatenate([NONE, *found]))

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..cost.counting import Columns, Data, affine, holds, in_order_once, tables
+from ..cost.counting import Columns, Data, affine_values, holds_in_rows, in_order_once, point_tables
 from ..derivative.tangents import Addend, Linearization, addends
 from ..language.affine import Affine
 from ..language.errors import TensorError
@@ -183,7 +183,7 @@ class _Builder:
         every = (*binders, *part.sums)
         if source is None:
             rows, columns = self._gather_blocks(
-                tables(every, part.mask, self.data), index_names(every)
+                point_tables(every, part.mask, self.data), index_names(every)
             )
             return _Joined(rows, columns, [affine_column(a, columns, rows) for a in part.indices])
         of = source.entries
@@ -209,7 +209,7 @@ class _Builder:
         rows_ = np.stack(of.columns, axis=1) if of.columns else np.zeros((of.count, 1), np.int64)
         listed = Data(TupleSet(max(1, len(arguments))), rows_)
         related = Related(name, arguments or (Affine.of(0),))
-        found = tables((*every, *own), conj(part.mask, related), {**self.data, name: listed})
+        found = point_tables((*every, *own), conj(part.mask, related), {**self.data, name: listed})
         rows, columns = self._gather_blocks(found, index_names((*every, *own)))
         at = [columns[i] for i in index_names(own)]
         read = [affine_column(a, columns, rows) for a in part.indices]
@@ -337,7 +337,7 @@ def _renumber_positions(at: Any, kept: Any) -> Any:
 
 def affine_column(a: Affine, columns: Columns, rows: int) -> Any:
     """An affine expression at each point: of a name its column itself."""
-    return columns[a.name] if a.name else np.broadcast_to(affine(a, columns), (rows,))
+    return columns[a.name] if a.name else np.broadcast_to(affine_values(a, columns), (rows,))
 
 
 def box_positions(columns: Sequence[Any], shape: Sequence[int], rows: int) -> Any:
@@ -381,8 +381,8 @@ def holds_at_points(
             names, shape = index_names(free), _extents_of(free)
             keys = [
                 box_positions([c[i] for i in names], shape, count)
-                for count, c in tables(free, p, data)
+                for count, c in point_tables(free, p, data)
             ]
             here = box_positions([columns[i] for i in names], shape, rows)
             return np.isin(here, np.concatenate(keys)) if keys else np.zeros(rows, bool)
-    return np.broadcast_to(holds(p, columns, data), (rows,))
+    return np.broadcast_to(holds_in_rows(p, columns, data), (rows,))
