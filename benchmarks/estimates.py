@@ -6,9 +6,9 @@ What is predicted is the time of a step's own computing plus that of averaging i
 from allreduces as `%hvd network` makes them, whose sizes know nothing of the models, and nothing is fitted to a step. The ranks
 share this machine's cores, so computing is measured as all of them do it at once, without averaging, from a common
 start until the last is done. With `--batch global` the ranks share one batch: an N-th of that computing, and what
-`jupyter_hvd.session.network.Network.sharing` says. Each repetition has some of each, so that other work on the machine
-affects them equally; every figure is the mean over the repetitions, since means add up.
-`--write` puts the table into docs/distribute-reference.md.
+`jupyter_hvd.session.network.Network.sharing_seconds` says. One iteration has some of each, so that what else the machine
+does meets them all; every figure is the mean over the iterations, since means add up. `--write` puts the table into
+docs/distribute-reference.md.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def measure(turns: int) -> list[Row]:
     from jupyter_hvd.rank.allreduce_times import SIZES, allreduce_seconds
     from jupyter_hvd.runtime.sharing.context import sharing
     from jupyter_hvd.runtime.sharing.program import start_sharing
-    from jupyter_hvd.session.network import fitted
+    from jupyter_hvd.session.network import fit_network
 
     start_sharing()
     sharing.active = False
@@ -172,17 +172,25 @@ def measure(turns: int) -> list[Row]:
         per_rank, whole, *others = (float(figure) for figure in slowest.mean(axis=0))
         computing, swept = mean(others[:STEPS]), others[STEPS:]
         size = sum(4 * int(tf.size(weights)) for weights in model.trainable_variables)
-        network = fitted(hvd.size(), list(zip(SIZES, swept, strict=True)))
+        network = fit_network(hvd.size(), list(zip(SIZES, swept, strict=True)))
         outputs = 4 * shape[0] * model.output_shape[-1]
         rows += [
-            Row(name, "per rank", size, hvd.size(), computing, network.averaging(size), per_rank),
+            Row(
+                name,
+                "per rank",
+                size,
+                hvd.size(),
+                computing,
+                network.averaging_seconds(size),
+                per_rank,
+            ),
             Row(
                 name,
                 "global",
                 size,
                 hvd.size(),
                 computing / hvd.size(),
-                network.sharing(size, outputs),
+                network.sharing_seconds(size, outputs),
                 whole,
             ),
         ]

@@ -33,7 +33,7 @@ from jupyter_hvd import convert_source
 from jupyter_hvd.cli.global_batch import RANK_MODULE
 from jupyter_hvd.convert import Options
 from jupyter_hvd.launchers.job import Program, run_job
-from jupyter_hvd.launchers.rank_placement import place
+from jupyter_hvd.launchers.rank_placement import place_ranks
 from jupyter_hvd.launchers.reaper import private_folder
 from jupyter_hvd.rules.base import Batch
 from jupyter_hvd.unconverted_programs import common_variables
@@ -225,7 +225,7 @@ def step_times(way: str, path: Path, size: int) -> Times | str:
             heard = lambda rank, _, line: printed.append(line) if rank == 0 else None  # noqa: E731
             result = run_job(
                 program,
-                place(size),
+                place_ranks(size),
                 folder,
                 listener=heard,
                 timeout=TIMEOUT,

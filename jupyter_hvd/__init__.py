@@ -46,5 +46,5 @@ def load_ipython_extension(shell: Any) -> None:
     from . import gpu_memory, magics, tensor_magics
 
     gpu_memory.let_kernel_share()
-    magics.load(shell)
-    tensor_magics.load(shell)
+    magics.load_magics(shell)
+    tensor_magics.load_magics(shell)

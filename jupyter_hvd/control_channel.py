@@ -20,20 +20,20 @@ def answer_looks(kernel: Any, look: Look) -> None:
     """
     answering: set[asyncio.Task[None]] = set()
 
-    async def answer(stream: Any, identities: Any, request: Any) -> None:
-        content = await asyncio.to_thread(_answer, look, request["content"])
+    async def answer_control(stream: Any, identities: Any, request: Any) -> None:
+        content = await asyncio.to_thread(_answer_request, look, request["content"])
         kernel.session.send(stream, REPLY, content, request, ident=identities)
 
-    def begin(stream: Any, identities: Any, request: Any) -> None:
+    def begin_answer(stream: Any, identities: Any, request: Any) -> None:
         # A task: the control channel takes one message at a time, and interrupts and shutdowns come by it, too.
-        task = asyncio.get_running_loop().create_task(answer(stream, identities, request))
+        task = asyncio.get_running_loop().create_task(answer_control(stream, identities, request))
         answering.add(task)
         task.add_done_callback(answering.discard)
 
-    kernel.control_handlers[REQUEST] = begin
+    kernel.control_handlers[REQUEST] = begin_answer
 
 
-def _answer(look: Look, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _answer_request(look: Look, asked: Mapping[str, Any]) -> dict[str, Any]:
     from .session.errors import DistributeError
 
     rank = asked.get("rank")

@@ -39,7 +39,7 @@ def conversion_limit(path: Path, seconds: float = CONVERSION_SECONDS) -> Iterato
 
     ended: list[TooLongError] = []
 
-    def end(_: int, frame: FrameType | None) -> None:  # noqa: ARG001 — what a handler is given
+    def end_conversion(_: int, frame: FrameType | None) -> None:  # noqa: ARG001 — what a handler is given
         ended.append(
             TooLongError(
                 f"{path}: the conversion took more than {seconds:g} s and was ended while it {stage.get()}; "
@@ -48,7 +48,7 @@ def conversion_limit(path: Path, seconds: float = CONVERSION_SECONDS) -> Iterato
         )
         raise ended[-1]
 
-    before = signal.signal(signal.SIGALRM, end)
+    before = signal.signal(signal.SIGALRM, end_conversion)
     signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
     try:
         yield

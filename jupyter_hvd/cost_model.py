@@ -49,7 +49,7 @@ class Alone:
     bytes: int
 
 
-def batches(ranks: int, batch: Batch) -> int:
+def batches_per_step(ranks: int, batch: Batch) -> int:
     """Of how many batches of one process a step of all ranks is."""
     return 1 if batch == "global" else ranks
 
@@ -71,7 +71,7 @@ def step_seconds(alone: Alone, ranks: int, batch: Batch, link: Link, here: bool 
         here: they share the cores of the machine on which one process was timed, evenly where they want more than it has;
             else each has such cores, or a GPU, of its own.
     """
-    share = batches(ranks, batch) / ranks
+    share = batches_per_step(ranks, batch) / ranks
     computing = share * alone.seconds
     if here:
         computing = max(computing, share * ranks * alone.cpu_seconds / alone.cores)
@@ -80,4 +80,4 @@ def step_seconds(alone: Alone, ranks: int, batch: Batch, link: Link, here: bool 
 
 def speed_up(alone: Alone, step: float, ranks: int, batch: Batch) -> float:
     """How many times as many examples the ranks train on in the same time as one process."""
-    return batches(ranks, batch) * alone.seconds / step
+    return batches_per_step(ranks, batch) * alone.seconds / step

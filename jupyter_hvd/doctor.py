@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from .gpu_memory import VARIABLE, judge_gpus, parse_gpus, query
+from .gpu_memory import VARIABLE, judge_gpus, parse_gpus, query_gpus
 from .launchers.hosts import LaunchError
 from .launchers.mpi import mpirun_version, require_mpi
 from .package_versions import TENSORFLOW, version_of
@@ -26,24 +26,29 @@ class Finding:
     detail: str
 
 
-def examine() -> list[Finding]:
+def examine_tools() -> list[Finding]:
     """Look at every tool, each in a process of its own where it must be imported."""
-    others = (_gpus(), _mpi(), _jax(), _package("jupyterlab", "JupyterLab"))
-    return [_python(), *_tensorflow(), _horovod(), *others]
+    others = (
+        _gpu_finding(),
+        _mpi_finding(),
+        _jax_finding(),
+        _package_finding("jupyterlab", "JupyterLab"),
+    )
+    return [_python_finding(), *_tensorflow_finding(), _horovod_finding(), *others]
 
 
-def _python() -> Finding:
+def _python_finding() -> Finding:
     return Finding("Python", "good", f"{sys.version.split()[0]} ({sys.executable})")
 
 
-def _package(name: str, title: str) -> Finding:
+def _package_finding(name: str, title: str) -> Finding:
     found = version_of(name)
     return (
         Finding(title, "good", found) if found else Finding(title, "missing", f"pip install {name}")
     )
 
 
-def _tensorflow() -> list[Finding]:
+def _tensorflow_finding() -> list[Finding]:
     found = version_of(*TENSORFLOW)
     if found is None:
         return [Finding("TensorFlow", "bad", "not installed: pip install tensorflow")]
@@ -61,7 +66,7 @@ def _tensorflow() -> list[Finding]:
     return findings
 
 
-def _horovod() -> Finding:
+def _horovod_finding() -> Finding:
     found = version_of("horovod")
     if found is None:
         return Finding(
@@ -88,17 +93,17 @@ def _horovod() -> Finding:
     return Finding("Horovod", "good", f"{found}, built with {output}")
 
 
-def _gpus() -> Finding:
+def _gpu_finding() -> Finding:
     """Whether ranks find memory on the GPUs of this machine."""
-    gpus = parse_gpus(query("--query-gpu=index,memory.total,memory.used"))
+    gpus = parse_gpus(query_gpus("--query-gpu=index,memory.total,memory.used"))
     if not gpus:
         return Finding("GPUs", "missing", "nvidia-smi finds none: TensorFlow computes on the CPU")
-    pids = query("--query-compute-apps=pid").split()
+    pids = query_gpus("--query-compute-apps=pid").split()
     good, detail = judge_gpus(gpus, pids, os.environ.get(VARIABLE))
     return Finding("GPUs", "good" if good else "bad", detail)
 
 
-def _mpi() -> Finding:
+def _mpi_finding() -> Finding:
     """What `--launcher mpirun` needs: by its own words why it would refuse, or what it would call."""
     try:
         require_mpi()
@@ -107,7 +112,7 @@ def _mpi() -> Finding:
     return Finding("MPI", "good", mpirun_version() or "")
 
 
-def _jax() -> Finding:
+def _jax_finding() -> Finding:
     found = version_of("jax")
     if found is None:
         return Finding("JAX", "missing", "pip install jax, for tensor functions")
@@ -136,7 +141,7 @@ def _in_process(program: str) -> tuple[str | None, str]:
     return (done.stdout.strip().splitlines() or [""])[-1], ""
 
 
-def show(console: Console, findings: list[Finding]) -> bool:
+def print_findings(console: Console, findings: list[Finding]) -> bool:
     """Print the report; whether all is good."""
     from rich.text import Text
 

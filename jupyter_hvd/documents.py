@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .files import UnusableInputError, is_notebook, read_bytes, write_atomically
-from .source.notebook_file import ChangedCell, joined, with_cells
+from .source.notebook_file import ChangedCell, join_lines, with_cells
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -92,21 +92,23 @@ class Notebook:
 
     def as_bytes(self) -> bytes:
         if self.file is not None:
-            return with_cells(self.file, self._changed(json.loads(self.file)["cells"])).encode()
+            return with_cells(
+                self.file, self._changed_cells(json.loads(self.file)["cells"])
+            ).encode()
         try:
-            return self._text().encode()
+            return self._notebook_text().encode()
         except UnicodeEncodeError:  # a lone surrogate, which has a form in JSON's escapes alone
-            return self._text(ensure_ascii=True).encode()
+            return self._notebook_text(ensure_ascii=True).encode()
 
-    def _changed(self, before: Sequence[Mapping[str, Any]]) -> dict[int, ChangedCell]:
+    def _changed_cells(self, before: Sequence[Mapping[str, Any]]) -> dict[int, ChangedCell]:
         """The cells whose text is another than in the file, by their place among all cells."""
         return {
             place: ChangedCell(cell.source, cleared=not cell.get("outputs"))
             for place, (cell, was) in enumerate(zip(self.notebook.cells, before, strict=True))
-            if cell.cell_type == "code" and cell.source != joined(was.get("source", ""))
+            if cell.cell_type == "code" and cell.source != join_lines(was.get("source", ""))
         }
 
-    def _text(self, **form: bool) -> str:
+    def _notebook_text(self, **form: bool) -> str:
         import nbformat
 
         return str(nbformat.writes(self.notebook, **form)).rstrip("\n") + "\n"
@@ -115,7 +117,7 @@ class Notebook:
 Document = Script | Notebook
 
 
-def load(path: Path) -> Document:
+def load_document(path: Path) -> Document:
     """Read a notebook or script.
 
     Raises:
@@ -133,7 +135,7 @@ def load(path: Path) -> Document:
     return document
 
 
-def write(path: Path, document: Document) -> None:
+def write_document(path: Path, document: Document) -> None:
     """Write a document so that at every moment either the old or the new file is there, whole.
 
     Raises:
@@ -146,7 +148,7 @@ def load_script(path: Path) -> Script:
     """Read a script as Python itself would: by its coding line, UTF-8 otherwise.
 
     Raises:
-        UnusableInputError: as for `load`.
+        UnusableInputError: as for `load_document`.
     """
     data = read_bytes(path)
     try:
@@ -162,7 +164,7 @@ def load_notebook(path: Path) -> Notebook:
     """Read a notebook of any nbformat version as version 4, with or without a byte-order mark.
 
     Raises:
-        UnusableInputError: as for `load`, or its kernel speaks another language than Python.
+        UnusableInputError: as for `load_document`, or its kernel speaks another language than Python.
     """
     from .convert.notebook import notebook_language
 

@@ -17,7 +17,7 @@ def to_script(notebook: NotebookNode) -> str:
         if cell.cell_type == "code":
             parts.append(f"# %%\n{without_magics(cell.source)}")
         else:
-            parts.append(f"# %% [{cell.cell_type}]\n{commented(cell.source)}")
+            parts.append(f"# %% [{cell.cell_type}]\n{comment_out(cell.source)}")
     return "\n".join(part.rstrip() + "\n" for part in parts)
 
 
@@ -31,11 +31,11 @@ def without_magics(source: str) -> str:
         elif (own := own_statement(line, masked)) is not None:
             lines.append(own)
         elif set(masked.strip()) == {"#"}:
-            lines.append(commented(line))
+            lines.append(comment_out(line))
         else:
             lines.append(f"{indent}pass  # {line.lstrip()}")
     return "\n".join(lines)
 
 
-def commented(text: str) -> str:
+def comment_out(text: str) -> str:
     return "\n".join(f"# {line}".rstrip() for line in text.split("\n"))

@@ -63,7 +63,7 @@ def write_atomically(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(_mode(path))
+        Path(temporary).chmod(_file_mode(path))
         Path(temporary).replace(path)
     except (OSError, ValueError, RuntimeError) as error:
         if temporary is not None:
@@ -73,7 +73,7 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise UnusableInputError(f"{path}: cannot be written ({reason})") from None
 
 
-def _mode(path: Path) -> int:
+def _file_mode(path: Path) -> int:
     """The mode of the file to be replaced, or what a new file gets here."""
     with suppress(OSError):
         return path.stat().st_mode & 0o7777

@@ -99,7 +99,7 @@ def parse_gpus(text: str) -> list[GpuUse]:
     return found
 
 
-def query(*arguments: str) -> str:
+def query_gpus(*arguments: str) -> str:
     """What `nvidia-smi` answers; "" where there is none, or it does not work."""
     try:
         done = subprocess.run(  # noqa: S603 — a list of arguments, no shell

@@ -25,7 +25,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
 from .launchers.arguments import add_place_options, where_of
-from .launchers.diagnosis import columns
+from .launchers.diagnosis import align_columns
 from .magic_parser import MagicParser
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
         session = Session(self.shell)
         session.failed |= self.failed
         session.drawn = self.drawn
-        atexit.register(session.end)
+        atexit.register(session.end_session)
         return session
 
     def __init__(self, shell: Any) -> None:
@@ -136,7 +136,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
         self.drawn: dict[int, RandomState] = {}
         self.last_drawn: RandomState | None = None
 
-    def look(self, rank: int | None, wants_variables: bool) -> dict[str, Any]:
+    def panel_state(self, rank: int | None, wants_variables: bool) -> dict[str, Any]:
         """What a panel shows of the ranks, asked by another thread than the one that cells run in.
 
         Raises:
@@ -146,7 +146,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
         if "session" not in self.__dict__:
             raise DistributeError("no cell with %%distribute has run")
-        return self.session.look(rank, wants_variables)
+        return self.session.panel_state(rank, wants_variables)
 
     def note_start(self, _: Any) -> None:
         """Remember with which random numbers a cell begins: ranks that share each batch run it so, too."""
@@ -182,7 +182,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
             arguments.batch,
             arguments.data,
         )
-        self.session.distribute(request, line, cell)
+        self.session.distribute_cell(request, line, cell)
 
     @cell_magic  # type: ignore[untyped-decorator]
     def rank(self, line: str, cell: str) -> None:
@@ -202,20 +202,20 @@ class HvdMagics(Magics):  # type: ignore[misc]
                 raise UsageError(f"%hvd {arguments.command}: which names?")
             getattr(self.session, arguments.command)(arguments.names)
         elif arguments.command == "start":
-            self.session.start(arguments.n, where_of(arguments), arguments.batch)
+            self.session.start_ranks(arguments.n, where_of(arguments), arguments.batch)
         elif arguments.command == "stop":
-            self.session.end()
+            self.session.end_session()
             print("no ranks")
         elif arguments.command == "where":
-            print("\n".join(self.session.where()))
+            print("\n".join(self.session.rank_positions()))
         elif arguments.command == "network":
-            show_network(self.session.network())
+            show_network(self.session.measure_network())
         elif arguments.command == "vars":
-            print("\n".join(self.session.variables(arguments.names)))
+            print("\n".join(self.session.compare_variables(arguments.names)))
         elif arguments.command == "restart":
-            self.session.restart()
+            self.session.restart_ranks()
         else:
-            show_status(self.session.status())
+            show_status(self.session.status_rows())
 
 
 def show_network(network: Network) -> None:
@@ -225,7 +225,7 @@ def show_network(network: Network) -> None:
     for size, seconds in network.times:
         print(
             f"  {size / 1024:>8g} KiB  allreduce {seconds * 1e3:8.3f} ms  "
-            f"by these figures {network.seconds(size) * 1e3:8.3f} ms"
+            f"by these figures {network.allreduce_seconds(size) * 1e3:8.3f} ms"
         )
 
 
@@ -237,7 +237,7 @@ def measured(shell: Any) -> str:
     try:
         if magics is None:
             raise DistributeError("there are no ranks: `%load_ext jupyter_hvd`, then `%hvd start`")
-        return json.dumps(asdict(magics.session.network()))
+        return json.dumps(asdict(magics.session.measure_network()))
     except DistributeError as error:
         return json.dumps({"message": str(error)})
 
@@ -256,10 +256,10 @@ def show_status(rows: list[dict[str, Any]]) -> None:
                 str(row["doing"]),
             )
         )
-    print("\n".join(columns(table)))
+    print("\n".join(align_columns(table)))
 
 
-def offered(line: str, names: Iterable[str]) -> list[str]:
+def complete_line(line: str, names: Iterable[str]) -> list[str]:
     """What may stand at the end of a line behind our magics: commands, options, names of the notebook."""
     magic, *words = [*line.split(), *([""] if line[-1:].isspace() else [])] or [""]
     if magic == "%%distribute" and words:
@@ -280,7 +280,9 @@ def make_completer(shell: Any) -> Any:
     def jupyter_hvd(context: CompletionContext) -> SimpleMatcherResult:
         names = (n for n in shell.user_ns if n[0] != "_" and n not in shell.user_ns_hidden)
         fitting = [
-            w for w in offered(context.text_until_cursor, names) if w.startswith(context.token)
+            w
+            for w in complete_line(context.text_until_cursor, names)
+            if w.startswith(context.token)
         ]
         completions = [SimpleCompletion(word) for word in fitting]
         return SimpleMatcherResult(completions=completions, suppress=bool(fitting), ordered=True)
@@ -288,7 +290,7 @@ def make_completer(shell: Any) -> Any:
     return jupyter_hvd
 
 
-def load(shell: Any) -> None:
+def load_magics(shell: Any) -> None:
     """Register the magics, their completions, and what remembers failed cells."""
     magics = HvdMagics(shell)
     shell.register_magics(magics)
@@ -299,4 +301,4 @@ def load(shell: Any) -> None:
     if kernel is not None:
         from .control_channel import answer_looks
 
-        answer_looks(kernel, magics.look)
+        answer_looks(kernel, magics.panel_state)

@@ -35,17 +35,17 @@ def model_sizes(sources: Sequence[str]) -> list[dict[str, Any]]:
         return []
     constants: dict[str, Any] = {}
     models: dict[str, list[ast.Call]] = {}
-    for name, value in bindings(tree):
+    for name, value in find_bindings(tree):
         if name.endswith(".add"):
             if (model := name.removesuffix(".add")) in models and isinstance(value, ast.Call):
                 models[model].append(value)
-        elif isinstance(value, ast.Call) and called(value) == "Sequential":
+        elif isinstance(value, ast.Call) and called_name(value) == "Sequential":
             models[name] = layers_of(value)
         else:
             models.pop(name, None)
             try:
                 with deep_recursion():
-                    constants[name] = literal(value, constants)
+                    constants[name] = literal_value(value, constants)
             except UnknownSizeError:
                 constants.pop(name, None)
     sizes = []
@@ -60,7 +60,7 @@ def model_sizes(sources: Sequence[str]) -> list[dict[str, Any]]:
     return sizes
 
 
-def bindings(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+def find_bindings(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
     """What the top level binds to names, and `model.add` to its argument, in order."""
     for statement in tree.body:
         match statement:
@@ -74,7 +74,7 @@ def bindings(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
                 yield f"{name}.add", layer
 
 
-def called(call: ast.Call) -> str:
+def called_name(call: ast.Call) -> str:
     """The last part of what is called: `Dense` in `tf.keras.layers.Dense(…)`."""
     match call.func:
         case ast.Attribute(attr=name) | ast.Name(id=name):
@@ -90,7 +90,7 @@ def layers_of(sequential: ast.Call) -> list[ast.Call]:
     return []
 
 
-def literal(node: ast.expr, constants: dict[str, Any]) -> Any:
+def literal_value(node: ast.expr, constants: dict[str, Any]) -> Any:
     """The value of an expression of numbers, strings, tuples and names bound to such.
 
     Raises:
@@ -102,9 +102,9 @@ def literal(node: ast.expr, constants: dict[str, Any]) -> Any:
         case ast.Name(id=name) if name in constants:
             return constants[name]
         case ast.Tuple(elts=elements) | ast.List(elts=elements):
-            return tuple(literal(element, constants) for element in elements)
+            return tuple(literal_value(element, constants) for element in elements)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            a, b = literal(left, constants), literal(right, constants)
+            a, b = literal_value(left, constants), literal_value(right, constants)
             if isinstance(a, int) and isinstance(b, int) and abs(a * b) <= MAX_PARAMETERS:
                 return a * b  # of numbers that are as small themselves, or written out
     raise UnknownSizeError
@@ -120,11 +120,11 @@ class Layer:
     def argument(self, position: int | None, name: str, default: Any = None) -> Any:
         for keyword in self.call.keywords:
             if keyword.arg == name:
-                return literal(keyword.value, self.constants)
+                return literal_value(keyword.value, self.constants)
             if keyword.arg is None:
                 raise UnknownSizeError
         if position is not None and position < len(self.call.args):
-            return literal(self.call.args[position], self.constants)
+            return literal_value(self.call.args[position], self.constants)
         return default
 
     def number(self, position: int, name: str, default: int | None = None) -> int:
@@ -133,7 +133,7 @@ class Layer:
             raise UnknownSizeError
         return value
 
-    def sizes(self, position: int, name: str, default: Any, rank: int) -> tuple[int, ...]:
+    def size_each(self, position: int, name: str, default: Any, rank: int) -> tuple[int, ...]:
         """A size for each spatial dimension, written once or for each."""
         value = self.argument(position, name, default)
         sizes = (value,) * rank if isinstance(value, int) else value
@@ -141,16 +141,16 @@ class Layer:
             raise UnknownSizeError
         return sizes
 
-    def bias(self) -> int:
+    def has_bias(self) -> int:
         return int(bool(self.argument(None, "use_bias", True)))
 
     def input_shape(self) -> Shape | None:
         for name in ("input_shape", "shape"):
-            shape = self.argument(0 if called(self.call) == "Input" else None, name)
+            shape = self.argument(0 if called_name(self.call) == "Input" else None, name)
             if shape is not None:
                 return shape if isinstance(shape, tuple) else (shape,)
         width = self.argument(None, "input_dim")
-        return None if width is None or called(self.call) == "Embedding" else (width,)
+        return None if width is None or called_name(self.call) == "Embedding" else (width,)
 
 
 def count_parameters(layers: Sequence[ast.Call], constants: dict[str, Any]) -> int:
@@ -164,7 +164,7 @@ def count_parameters(layers: Sequence[ast.Call], constants: dict[str, Any]) -> i
     for call in layers:
         layer = Layer(call, constants)
         shape = layer.input_shape() or shape
-        name = called(call)
+        name = called_name(call)
         if name in ("Input", "InputLayer"):
             continue
         if name not in LAYERS:
@@ -176,45 +176,48 @@ def count_parameters(layers: Sequence[ast.Call], constants: dict[str, Any]) -> i
     return total
 
 
-def features(shape: Shape | None) -> int:
+def feature_count(shape: Shape | None) -> int:
     """The length of the last dimension."""
     if not shape or shape[-1] is None:
         raise UnknownSizeError
     return shape[-1]
 
 
-def dense(layer: Layer, shape: Shape | None) -> tuple[int, Shape]:
+def count_dense(layer: Layer, shape: Shape | None) -> tuple[int, Shape]:
     units = layer.number(0, "units")
-    return units * (features(shape) + layer.bias()), (*(shape or ())[:-1], units)
+    return units * (feature_count(shape) + layer.has_bias()), (*(shape or ())[:-1], units)
 
 
-def convolution(rank: int) -> Callable[[Layer, Shape | None], tuple[int, Shape]]:
+def count_convolution(rank: int) -> Callable[[Layer, Shape | None], tuple[int, Shape]]:
     def count(layer: Layer, shape: Shape | None) -> tuple[int, Shape]:
         filters = layer.number(0, "filters")
-        kernel = layer.sizes(1, "kernel_size", None, rank)
+        kernel = layer.size_each(1, "kernel_size", None, rank)
         if shape is None or len(shape) != rank + 1 or layer.argument(None, "groups", 1) != 1:
             raise UnknownSizeError
-        strides = layer.sizes(2, "strides", 1, rank)
+        strides = layer.size_each(2, "strides", 1, rank)
         padding = layer.argument(3, "padding", "valid")
-        spatial = slide(shape[:-1], kernel, strides, padding)
-        return filters * (prod(kernel) * features(shape) + layer.bias()), (*spatial, filters)
+        spatial = slide_window(shape[:-1], kernel, strides, padding)
+        return filters * (prod(kernel) * feature_count(shape) + layer.has_bias()), (
+            *spatial,
+            filters,
+        )
 
     return count
 
 
-def pooling(rank: int) -> Callable[[Layer, Shape | None], tuple[int, Shape]]:
+def count_pooling(rank: int) -> Callable[[Layer, Shape | None], tuple[int, Shape]]:
     def count(layer: Layer, shape: Shape | None) -> tuple[int, Shape]:
         if shape is None or len(shape) != rank + 1:
             raise UnknownSizeError
-        pool = layer.sizes(0, "pool_size", 2, rank)
-        strides = layer.sizes(1, "strides", pool, rank)
+        pool = layer.size_each(0, "pool_size", 2, rank)
+        strides = layer.size_each(1, "strides", pool, rank)
         padding = layer.argument(2, "padding", "valid")
-        return 0, (*slide(shape[:-1], pool, strides, padding), shape[-1])
+        return 0, (*slide_window(shape[:-1], pool, strides, padding), shape[-1])
 
     return count
 
 
-def slide(lengths: Shape, window: Shape, strides: Shape, padding: Any) -> Shape:
+def slide_window(lengths: Shape, window: Shape, strides: Shape, padding: Any) -> Shape:
     """The lengths that remain when a window slides along each dimension."""
     if padding not in ("valid", "same"):
         raise UnknownSizeError
@@ -228,72 +231,74 @@ def slide(lengths: Shape, window: Shape, strides: Shape, padding: Any) -> Shape:
     )
 
 
-def recurrent(gates: int, biases: int = 1) -> Callable[[Layer, Shape | None], tuple[int, Shape]]:
+def count_recurrent(
+    gates: int, biases: int = 1
+) -> Callable[[Layer, Shape | None], tuple[int, Shape]]:
     def count(layer: Layer, shape: Shape | None) -> tuple[int, Shape]:
         units = layer.number(0, "units")
-        bias = layer.bias() * biases
+        bias = layer.has_bias() * biases
         kept = (shape or ())[:-1] if layer.argument(None, "return_sequences", False) else ()
-        return gates * units * (features(shape) + units + bias), (*kept, units)
+        return gates * units * (feature_count(shape) + units + bias), (*kept, units)
 
     return count
 
 
-def embedding(layer: Layer, shape: Shape | None) -> tuple[int, Shape]:
+def count_embedding(layer: Layer, shape: Shape | None) -> tuple[int, Shape]:
     width = layer.number(1, "output_dim")
     return layer.number(0, "input_dim") * width, (*(shape or (None,)), width)
 
 
-def normalization(layer: Layer, shape: Shape | None) -> tuple[int, Shape]:
+def count_normalization(layer: Layer, shape: Shape | None) -> tuple[int, Shape]:
     """Batch and layer normalization train a scale and an offset for each feature."""
     trained = sum(bool(layer.argument(None, name, True)) for name in ("center", "scale"))
-    return trained * features(shape), shape or ()
+    return trained * feature_count(shape), shape or ()
 
 
-def flatten(_: Layer, shape: Shape | None) -> tuple[int, Shape]:
+def flatten_shape(_: Layer, shape: Shape | None) -> tuple[int, Shape]:
     if shape is None or any(n is None for n in shape):
         raise UnknownSizeError
     return 0, (prod(n for n in shape if n is not None),)
 
 
-def reduced(_: Layer, shape: Shape | None) -> tuple[int, Shape]:
-    return 0, (features(shape),)
+def reduce_shape(_: Layer, shape: Shape | None) -> tuple[int, Shape]:
+    return 0, (feature_count(shape),)
 
 
-def reshape(layer: Layer, _: Shape | None) -> tuple[int, Shape]:
+def reshape_to(layer: Layer, _: Shape | None) -> tuple[int, Shape]:
     shape = layer.argument(0, "target_shape")
     if not isinstance(shape, tuple) or -1 in shape:
         raise UnknownSizeError
     return 0, shape
 
 
-def same(_: Layer, shape: Shape | None) -> tuple[int, Shape]:
+def keep_shape(_: Layer, shape: Shape | None) -> tuple[int, Shape]:
     if shape is None:
         raise UnknownSizeError
     return 0, shape
 
 
 LAYERS: dict[str, Callable[[Layer, Shape | None], tuple[int, Shape]]] = {
-    "Dense": dense,
-    "Conv1D": convolution(1),
-    "Conv2D": convolution(2),
-    "Conv3D": convolution(3),
-    "MaxPooling1D": pooling(1),
-    "MaxPooling2D": pooling(2),
-    "MaxPool2D": pooling(2),
-    "AveragePooling2D": pooling(2),
-    "GlobalAveragePooling1D": reduced,
-    "GlobalAveragePooling2D": reduced,
-    "GlobalMaxPooling1D": reduced,
-    "GlobalMaxPooling2D": reduced,
-    "LSTM": recurrent(4),
-    "GRU": recurrent(3, biases=2),
-    "SimpleRNN": recurrent(1),
-    "Embedding": embedding,
-    "BatchNormalization": normalization,
-    "LayerNormalization": normalization,
-    "Flatten": flatten,
-    "Reshape": reshape,
-    **dict.fromkeys(("Dropout", "SpatialDropout2D", "GaussianNoise"), same),
-    **dict.fromkeys(("Activation", "ReLU", "LeakyReLU", "ELU", "Softmax", "Rescaling"), same),
-    **dict.fromkeys(("RandomFlip", "RandomRotation", "RandomZoom"), same),
+    "Dense": count_dense,
+    "Conv1D": count_convolution(1),
+    "Conv2D": count_convolution(2),
+    "Conv3D": count_convolution(3),
+    "MaxPooling1D": count_pooling(1),
+    "MaxPooling2D": count_pooling(2),
+    "MaxPool2D": count_pooling(2),
+    "AveragePooling2D": count_pooling(2),
+    "GlobalAveragePooling1D": reduce_shape,
+    "GlobalAveragePooling2D": reduce_shape,
+    "GlobalMaxPooling1D": reduce_shape,
+    "GlobalMaxPooling2D": reduce_shape,
+    "LSTM": count_recurrent(4),
+    "GRU": count_recurrent(3, biases=2),
+    "SimpleRNN": count_recurrent(1),
+    "Embedding": count_embedding,
+    "BatchNormalization": count_normalization,
+    "LayerNormalization": count_normalization,
+    "Flatten": flatten_shape,
+    "Reshape": reshape_to,
+    **dict.fromkeys(("Dropout", "SpatialDropout2D", "GaussianNoise"), keep_shape),
+    **dict.fromkeys(("Activation", "ReLU", "LeakyReLU", "ELU", "Softmax", "Rescaling"), keep_shape),
+    **dict.fromkeys(("RandomFlip", "RandomRotation", "RandomZoom"), keep_shape),
 }

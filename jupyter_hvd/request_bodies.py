@@ -26,7 +26,7 @@ class RequestError(Exception):
     """A request that cannot be answered; the message is for the user."""
 
 
-def parse(body: bytes) -> dict[str, Any]:
+def parse_body(body: bytes) -> dict[str, Any]:
     """The JSON object in a request's body.
 
     Raises:
@@ -98,7 +98,7 @@ def read_folder(request: Mapping[str, Any], root: Path) -> Path | None:
     return folder if is_there else None
 
 
-def verification(request: Mapping[str, Any], root: Path) -> dict[str, Any]:
+def verification_request(request: Mapping[str, Any], root: Path) -> dict[str, Any]:
     """A request for a verification, checked, as `verify.attached` takes it.
 
     Args:

@@ -32,7 +32,7 @@ from tornado import web
 from tornado.iostream import StreamClosedError
 
 from .conversion_limit import CONVERSION_SECONDS
-from .request_bodies import RequestError, parse, verification
+from .request_bodies import RequestError, parse_body, verification_request
 from .worker import OK, read_frame, write_frame
 
 #: A notebook's code is far smaller; outputs need not be sent.
@@ -70,7 +70,7 @@ class Worker:
         self.root = root
         self._process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, kind: str, body: bytes, limit: float) -> tuple[int, bytes]:
+    def ask_worker(self, kind: str, body: bytes, limit: float) -> tuple[int, bytes]:
         """The HTTP status and the JSON that answer a request.
 
         Args:
@@ -79,8 +79,8 @@ class Worker:
         Raises:
             WorkerError: it took too long, or the process died of it.
         """
-        process = self._running()
-        answer, has_expired = self._exchange(process, limit, (kind, body))
+        process = self._running_process()
+        answer, has_expired = self._exchange_message(process, limit, (kind, body))
         if answer is not None:
             return int(answer[0]), answer[1]
         self.stop()
@@ -92,7 +92,7 @@ class Worker:
             )
         raise WorkerError(500, "the converter broke down; the server's log says more")
 
-    def _exchange(
+    def _exchange_message(
         self,
         process: subprocess.Popen[bytes],
         limit: float,
@@ -103,11 +103,11 @@ class Worker:
         assert process.stdout is not None
         expired = threading.Event()
 
-        def expire() -> None:
+        def end_expired() -> None:
             expired.set()
             process.kill()
 
-        timer = threading.Timer(limit, expire)
+        timer = threading.Timer(limit, end_expired)
         timer.daemon = True
         timer.start()
         try:
@@ -119,7 +119,7 @@ class Worker:
         finally:
             timer.cancel()
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running_process(self) -> subprocess.Popen[bytes]:
         """The process, with the converter imported: on a busy machine that takes longer than most conversions."""
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
@@ -128,7 +128,7 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )
-            self._exchange(self._process, START_SECONDS)
+            self._exchange_message(self._process, START_SECONDS)
         return self._process
 
     def stop(self) -> None:
@@ -163,7 +163,7 @@ class Workers:
         self._unanswered = 0
         self._lock = threading.Lock()
 
-    async def ask(self, kind: str, body: bytes = b"{}") -> tuple[int, bytes]:
+    async def ask_worker(self, kind: str, body: bytes = b"{}") -> tuple[int, bytes]:
         """The HTTP status and the JSON that answer a request.
 
         Raises:
@@ -174,18 +174,18 @@ class Workers:
             if self._unanswered >= len(self._workers) < self.most:
                 worker = Worker(self.root)
                 self._workers.append(worker)
-                threading.Thread(target=self._serve, args=(worker,), daemon=True).start()
+                threading.Thread(target=self._serve_requests, args=(worker,), daemon=True).start()
             self._unanswered += 1
             self._requests.put((kind, body, answer))
         return await asyncio.wrap_future(answer)
 
-    def _serve(self, worker: Worker) -> None:
+    def _serve_requests(self, worker: Worker) -> None:
         while True:
             kind, body, answer = self._requests.get()
             tell: Callable[[], None] | None = None
             if answer.set_running_or_notify_cancel():  # else nobody waits for it any more
                 try:
-                    tell = partial(answer.set_result, worker.ask(kind, body, self.limit))
+                    tell = partial(answer.set_result, worker.ask_worker(kind, body, self.limit))
                 except Exception as error:
                     tell = partial(answer.set_exception, error)
             # This worker is free before anybody can ask again.
@@ -217,7 +217,7 @@ class Verifier:
         self._claim: Claim | None = None
 
     @asynccontextmanager
-    async def claimed(self) -> AsyncIterator[Claim]:
+    async def claim_verifier(self) -> AsyncIterator[Claim]:
         """Let nobody else begin meanwhile. The end of one that is cancelled is waited for.
 
         Raises:
@@ -235,7 +235,7 @@ class Verifier:
             self._claim = None
             claim.over.set()
 
-    async def events(self, request: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
+    async def stream_events(self, request: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
         """The process's events, a line each; leaving the iterator ends all that it has started."""
         mark = uuid.uuid4().hex
         frame = io.BytesIO()
@@ -255,15 +255,15 @@ class Verifier:
             )
             try:
                 event = b""
-                async for event in self._read(process, frame.getvalue()):
+                async for event in self._read_events(process, frame.getvalue()):
                     yield event
                 if b'"done"' not in event:
                     errors.seek(0)
-                    yield failure(errors.read().decode(errors="replace"))
+                    yield failure_event(errors.read().decode(errors="replace"))
             finally:
-                await end(process, mark)
+                await end_verification(process, mark)
 
-    async def _read(
+    async def _read_events(
         self, process: asyncio.subprocess.Process, frame: bytes
     ) -> AsyncGenerator[bytes, None]:
         assert process.stdin is not None
@@ -276,9 +276,9 @@ class Verifier:
                 while line := await process.stdout.readline():
                     yield line
         except TimeoutError:
-            yield failure(f"the verification took more than {self.limit:g} s and was ended")
+            yield failure_event(f"the verification took more than {self.limit:g} s and was ended")
         except ValueError:
-            yield failure(
+            yield failure_event(
                 f"the verification has more than {MAX_EVENT // 1024**2} MiB to say at once"
             )
 
@@ -287,13 +287,13 @@ class BusyError(Exception):
     """Another verification is running."""
 
 
-def failure(text: str) -> bytes:
+def failure_event(text: str) -> bytes:
     """The last event of a verification that came to no verdict."""
     message = (text.strip().splitlines() or ["the verification gave no answer"])[-1]
     return json.dumps({"done": True, "holds": False, "message": message}).encode() + b"\n"
 
 
-async def end(process: asyncio.subprocess.Process, mark: str) -> None:
+async def end_verification(process: asyncio.subprocess.Process, mark: str) -> None:
     """Let a verification notice that nobody listens, give it time to clean up, and end what is left of it."""
     assert process.stdin is not None
     process.stdin.close()
@@ -325,18 +325,18 @@ class Handler(APIHandler):
             raise web.HTTPError(403)
         length = self.request.headers.get("Content-Length", "")
         if length.isdecimal() and int(length) > MAX_BODY:
-            self.refuse()
+            self.refuse_body()
 
     def data_received(self, chunk: bytes) -> None:
         self.received += len(chunk)
         if self.received > MAX_BODY and not self.is_refused:
-            self.refuse()
+            self.refuse_body()
         if not self.is_refused:
             self.chunks.append(chunk)
         elif self.received > MAX_DRAINED and not self._finished:
             self.finish()  # which closes the connection, since there is more to read
 
-    def refuse(self) -> None:
+    def refuse_body(self) -> None:
         """Say at once that the body is too large.
 
         What is still sent is read for a while, and dropped: most clients read the answer afterwards.
@@ -351,15 +351,15 @@ class Handler(APIHandler):
         self.write(answer)
         self.flush()
 
-    def body(self) -> bytes | None:
+    def read_body(self) -> bytes | None:
         """The request's body; None where it was refused, and all is said."""
         return None if self.is_refused else b"".join(self.chunks)
 
-    async def answer(self, kind: str, body: bytes | None = b"{}") -> None:
+    async def answer_request(self, kind: str, body: bytes | None = b"{}") -> None:
         if body is None:
             return
         try:
-            status, result = await self.workers.ask(kind, body)
+            status, result = await self.workers.ask_worker(kind, body)
         except WorkerError as error:
             raise web.HTTPError(error.status, str(error)) from None
         if status != OK:
@@ -371,21 +371,21 @@ class ConvertHandler(Handler):
     @web.authenticated
     @authorized
     async def post(self) -> None:
-        await self.answer("convert", self.body())
+        await self.answer_request("convert", self.read_body())
 
 
 class ScriptHandler(Handler):
     @web.authenticated
     @authorized
     async def post(self) -> None:
-        await self.answer("script", self.body())
+        await self.answer_request("script", self.read_body())
 
 
 class RulesHandler(Handler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        await self.answer("rules")
+        await self.answer_request("rules")
 
 
 class VerifyHandler(Handler):
@@ -394,29 +394,29 @@ class VerifyHandler(Handler):
     @web.authenticated
     @authorized("execute")  # type: ignore[untyped-decorator]
     async def post(self) -> None:
-        body = self.body()
+        body = self.read_body()
         if body is None:
             return
         try:
-            async with self.verifier.claimed() as self.claim:
-                await self.verify(body)
+            async with self.verifier.claim_verifier() as self.claim:
+                await self.start_verification(body)
         except BusyError:
             message = "another verification is running; wait for it or cancel it"
             raise web.HTTPError(409, message) from None
 
-    async def verify(self, body: bytes) -> None:
+    async def start_verification(self, body: bytes) -> None:
         try:
-            request = verification(await asyncio.to_thread(parse, body), self.root)
+            request = verification_request(await asyncio.to_thread(parse_body, body), self.root)
         except RequestError as error:
             raise web.HTTPError(400, str(error)) from None
         self.set_header("Content-Type", "application/x-ndjson")
         self.set_header("X-Accel-Buffering", "no")
-        self.running = asyncio.ensure_future(self.stream(request))
+        self.running = asyncio.ensure_future(self.stream_events(request))
         with suppress(asyncio.CancelledError, StreamClosedError):
             await self.running
 
-    async def stream(self, request: Mapping[str, Any]) -> None:
-        async with aclosing(self.verifier.events(request)) as events:
+    async def stream_events(self, request: Mapping[str, Any]) -> None:
+        async with aclosing(self.verifier.stream_events(request)) as events:
             await self.flush()
             async for event in events:
                 self.write(event)

@@ -83,8 +83,8 @@ class TensorMagics(Magics):  # type: ignore[misc]
         from .gradcost.cells import CellError
         from .tensor import TensorError
 
-        self._remember()
-        source, filename = self.cells.enter(self.shell.transform_cell(cell))
+        self._remember_cell()
+        source, filename = self.cells.enter_cell(self.shell.transform_cell(cell))
         tree = ast.parse(source, filename)
         errors: list[TensorError] = []
         made: dict[str, TensorFunction] = {}
@@ -92,13 +92,13 @@ class TensorMagics(Magics):  # type: ignore[misc]
             name = getattr(node, "name", "") if isinstance(node, FUNCTIONS) else ""
             if errors and not name:
                 continue  # it may call what is no tensor function
-            self._execute(node, filename, shows=node is tree.body[-1])
+            self._execute_statement(node, filename, shows=node is tree.body[-1])
             try:
                 if name and (function := self._made_tensor(name)) is not None:
                     made[name] = function
             except TensorError as error:
                 errors.append(error)
-        self._show(list(made.values()), errors)
+        self._show_cards(list(made.values()), errors)
         if errors:
             raise CellError(errors, self.cells)
 
@@ -119,7 +119,7 @@ class TensorMagics(Magics):  # type: ignore[misc]
             raise
         return value if isinstance(value, TensorFunction) else None
 
-    def _execute(self, node: ast.stmt, filename: str, shows: bool) -> None:
+    def _execute_statement(self, node: ast.stmt, filename: str, shows: bool) -> None:
         """Run a statement of the cell in the user's namespace.
 
         Args:
@@ -135,7 +135,7 @@ class TensorMagics(Magics):  # type: ignore[misc]
         tree = ast.Module([node], [])
         exec(compile(tree, filename, "exec", flags, dont_inherit=True), namespace)  # noqa: S102
 
-    def _show(self, functions: list[Any], errors: list[Any]) -> None:
+    def _show_cards(self, functions: list[Any], errors: list[Any]) -> None:
         from IPython.display import display
 
         from .gradcost import cards
@@ -144,12 +144,12 @@ class TensorMagics(Magics):  # type: ignore[misc]
         known, made = [], []
         for function in functions:
             try:
-                made.append(cards.card(function))
+                made.append(cards.make_card(function))
                 known.append(function)
             except TensorError as error:
                 errors.append(error)
         if made:
-            handle = display(cards.bundle(made), raw=True, display_id=True)
+            handle = display(cards.cards_bundle(made), raw=True, display_id=True)
             self.shown.append(cards.Shown(tuple(known), handle, made))
 
     @line_magic  # type: ignore[untyped-decorator]
@@ -161,33 +161,33 @@ class TensorMagics(Magics):  # type: ignore[misc]
             raise UsageError(f"%gradcost: {error}") from None
         arguments = gradcost_parser().parse_args(words)
         from .gradcost.cells import CellError
-        from .gradcost.subject import subject
+        from .gradcost.subject import make_subject
         from .tensor import TensorError
 
-        self._remember()
-        function, call = self._meant(" ".join(arguments.function))
-        against = self._evaluated(arguments.against) if arguments.against else None
+        self._remember_cell()
+        function, call = self._parse_subject(" ".join(arguments.function))
+        against = self._evaluate_text(arguments.against) if arguments.against else None
         try:
             wrt = [name for word in arguments.wrt for name in word.split(",") if name]
-            about = subject(function, wrt, call, against)
-            self.panels.show(about, arguments.estimate, arguments.measure, arguments.compare)
+            about = make_subject(function, wrt, call, against)
+            self.panels.show_panel(about, arguments.estimate, arguments.measure, arguments.compare)
         except TensorError as error:
             raise CellError([error], self.cells) from None
 
-    def _meant(self, text: str) -> tuple[Any, Any]:
+    def _parse_subject(self, text: str) -> tuple[Any, Any]:
         """`f`, or `f(A, x)` as the function and its arguments, which are not run together."""
         try:
             tree = ast.parse(text, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise UsageError(f"%gradcost: `{text}` is neither a function nor a call") from None
         if not isinstance(tree, ast.Call) or _makes_function(tree):
-            return self._evaluated(text), None
-        function = self._evaluated(ast.unparse(tree.func))
-        args = [self._evaluated(ast.unparse(part)) for part in tree.args]
-        named = {k.arg: self._evaluated(ast.unparse(k.value)) for k in tree.keywords if k.arg}
+            return self._evaluate_text(text), None
+        function = self._evaluate_text(ast.unparse(tree.func))
+        args = [self._evaluate_text(ast.unparse(part)) for part in tree.args]
+        named = {k.arg: self._evaluate_text(ast.unparse(k.value)) for k in tree.keywords if k.arg}
         return function, (tuple(args), named)
 
-    def _evaluated(self, text: str) -> Any:
+    def _evaluate_text(self, text: str) -> Any:
         return eval(text, self.shell.user_ns)  # noqa: S307 — the user's own expression
 
     # What is remembered between cells
@@ -196,20 +196,20 @@ class TensorMagics(Magics):  # type: ignore[misc]
         """Which cell is about to run: statements point at their lines by it."""
         self.infos.append(info)
         if "cells" in self.__dict__:
-            self._remember()
+            self._remember_cell()
 
-    def _remember(self) -> None:
+    def _remember_cell(self) -> None:
         for info in self.infos:
-            self.cells.note(info)
+            self.cells.note_cell(info)
         self.infos.clear()
 
     def note_end(self, _result: Any) -> None:
         for shown in self.shown:
-            shown.refresh()
+            shown.refresh_cards()
 
-    def connect(self, comm: Any, message: Any) -> None:
-        self._remember()
-        self.panels.connect(comm, message)
+    def connect_panel(self, comm: Any, message: Any) -> None:
+        self._remember_cell()
+        self.panels.connect_front_end(comm, message)
 
 
 def _makes_function(call: ast.Call) -> bool:
@@ -219,7 +219,7 @@ def _makes_function(call: ast.Call) -> bool:
     )
 
 
-def load(shell: Any) -> None:
+def load_magics(shell: Any) -> None:
     """Register the magics, and the comm target of the panels where there is a kernel."""
     magics = TensorMagics(shell)
     shell.register_magics(magics)
@@ -227,4 +227,4 @@ def load(shell: Any) -> None:
     shell.events.register("post_run_cell", magics.note_end)
     kernel = getattr(shell, "kernel", None)
     if kernel is not None:
-        kernel.comm_manager.register_target(TARGET, magics.connect)
+        kernel.comm_manager.register_target(TARGET, magics.connect_panel)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict
 
 from .frameworks.tensorflow.tf_api import OPTIMIZERS
-from .parameters import UnknownSizeError, bindings, called, literal
+from .parameters import UnknownSizeError, called_name, find_bindings, literal_value
 from .source.cells import JoinedCells
 from .source.masking import mask_cell
 from .source.parsing import UnparsableError, deep_recursion, parse_python
@@ -46,15 +46,15 @@ def training_numbers(sources: Mapping[int | None, str]) -> TrainingNumbers:
     try:
         tree = parse_python(JoinedCells.of(list(sources.values())).python)
         with deep_recursion():
-            constants = _constants(tree)
+            constants = _find_constants(tree)
             calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     except (UnparsableError, RecursionError):
         return unknown
     return TrainingNumbers(
-        batch=_only([_whole(n, constants) for n in _batches(calls)]),
-        rate=_only([_number(n, constants) for n in _rates(calls)]),
-        epochs=_only([_whole(n, constants) for n in _epochs(tree, calls)]),
-        rows_of=_only(list(_names_of_data(calls))),
+        batch=_common_value([_whole_value(n, constants) for n in _find_batch_sizes(calls)]),
+        rate=_common_value([_number_value(n, constants) for n in _find_rates(calls)]),
+        epochs=_common_value([_whole_value(n, constants) for n in _find_epochs(tree, calls)]),
+        rows_of=_common_value(list(_names_of_data(calls))),
         cells=cells,
     )
 
@@ -77,9 +77,9 @@ def training_cells(sources: Mapping[int | None, str]) -> list[int | None]:
     with deep_recursion():
         nodes = [node for tree in trees.values() for node in ast.walk(tree)]
         compiled = {
-            _receiver(node)
+            _receiver_text(node)
             for node in nodes
-            if isinstance(node, ast.Call) and called(node) == "compile"
+            if isinstance(node, ast.Call) and called_name(node) == "compile"
         }
         functions = [node for node in nodes if isinstance(node, FUNCTIONS)]
         trains: set[str] = set()
@@ -107,53 +107,53 @@ def _is_training(body: Sequence[ast.stmt], compiled: set[str], trains: set[str])
         if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
             continue
         if isinstance(node, ast.Call):
-            name = called(node)
+            name = called_name(node)
             arguments = {keyword.arg for keyword in node.keywords}
-            fits = name == "fit" and (_receiver(node) in compiled or arguments & FIT_ARGUMENTS)
+            fits = name == "fit" and (_receiver_text(node) in compiled or arguments & FIT_ARGUMENTS)
             if fits or name in UPDATES or name in trains:
                 return True
         todo += ast.iter_child_nodes(node)
     return False
 
 
-def _receiver(call: ast.Call) -> str:
+def _receiver_text(call: ast.Call) -> str:
     """What a method is called on, as it is written; '' for a function."""
     return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
-def _constants(tree: ast.Module) -> dict[str, Any]:
+def _find_constants(tree: ast.Module) -> dict[str, Any]:
     """Names that are bound once at the top level, to numbers."""
     constants: dict[str, Any] = {}
     rebound: set[str] = set()
-    for name, value in bindings(tree):
+    for name, value in find_bindings(tree):
         if name in constants:
             rebound.add(name)
         try:
-            constants[name] = literal(value, constants)
+            constants[name] = literal_value(value, constants)
         except UnknownSizeError:
             rebound.add(name)
     return {name: value for name, value in constants.items() if name not in rebound}
 
 
-def _only(values: list[Any]) -> Any:
+def _common_value(values: list[Any]) -> Any:
     """The value of all; None where there is none, or they differ."""
     return values[0] if values and all(value == values[0] for value in values) else None
 
 
-def _number(node: ast.expr, constants: dict[str, Any]) -> float | None:
+def _number_value(node: ast.expr, constants: dict[str, Any]) -> float | None:
     try:
-        value = literal(node, constants)
+        value = literal_value(node, constants)
     except UnknownSizeError:
         return None
     return value if type(value) in (int, float) and 0 < value <= LARGEST else None
 
 
-def _whole(node: ast.expr, constants: dict[str, Any]) -> int | None:
-    value = _number(node, constants)
+def _whole_value(node: ast.expr, constants: dict[str, Any]) -> int | None:
+    value = _number_value(node, constants)
     return value if isinstance(value, int) else None
 
 
-def _argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
+def _find_argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value
@@ -161,44 +161,44 @@ def _argument(call: ast.Call, name: str, position: int | None = None) -> ast.exp
     return given[position] if position is not None and position < len(given) else None
 
 
-def _fits(calls: list[ast.Call]) -> Iterator[ast.Call]:
+def _find_fits(calls: list[ast.Call]) -> Iterator[ast.Call]:
     return (
         call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "fit"
     )
 
 
-def _batches(calls: list[ast.Call]) -> Iterator[ast.expr]:
+def _find_batch_sizes(calls: list[ast.Call]) -> Iterator[ast.expr]:
     """The sizes of batches; validation data are usually given the same."""
     for call in calls:
         if isinstance(call.func, ast.Attribute) and call.func.attr == "batch":
-            size = _argument(call, "batch_size", 0)
+            size = _find_argument(call, "batch_size", 0)
             if size is not None:
                 yield size
-    for fit in _fits(calls):
-        size = _argument(fit, "batch_size", 2)
+    for fit in _find_fits(calls):
+        size = _find_argument(fit, "batch_size", 2)
         if size is not None:
             yield size
-        elif _argument(fit, "y", 1) is not None:
+        elif _find_argument(fit, "y", 1) is not None:
             yield ast.Constant(DEFAULT_BATCH)
 
 
-def _rates(calls: list[ast.Call]) -> Iterator[ast.expr]:
+def _find_rates(calls: list[ast.Call]) -> Iterator[ast.expr]:
     """The rates of optimizers that are made, by their classes or, in `compile`, by their names."""
     for call in calls:
-        known = OPTIMIZERS.get(called(call).lower())
-        if known is not None and called(call) == known.name:
-            rate = _argument(call, "learning_rate", 0) or _argument(call, "lr")
+        known = OPTIMIZERS.get(called_name(call).lower())
+        if known is not None and called_name(call) == known.name:
+            rate = _find_argument(call, "learning_rate", 0) or _find_argument(call, "lr")
             yield rate if rate is not None else ast.Constant(known.learning_rate)
-        named = _argument(call, "optimizer", 0) if called(call) == "compile" else None
+        named = _find_argument(call, "optimizer", 0) if called_name(call) == "compile" else None
         if isinstance(named, ast.Constant) and isinstance(named.value, str):
             of_name = OPTIMIZERS.get(named.value.lower())
             yield ast.Constant(of_name.learning_rate if of_name else None)
 
 
-def _epochs(tree: ast.Module, calls: list[ast.Call]) -> Iterator[ast.expr]:
+def _find_epochs(tree: ast.Module, calls: list[ast.Call]) -> Iterator[ast.expr]:
     """What `fit` is given, or how often a loop with an `epoch` runs."""
-    for fit in _fits(calls):
-        yield _argument(fit, "epochs", 3) or ast.Constant(1)
+    for fit in _find_fits(calls):
+        yield _find_argument(fit, "epochs", 3) or ast.Constant(1)
     for node in ast.walk(tree):
         match node:
             case ast.For(
@@ -210,11 +210,11 @@ def _epochs(tree: ast.Module, calls: list[ast.Call]) -> Iterator[ast.expr]:
 def _names_of_data(calls: list[ast.Call]) -> Iterator[str | None]:
     """The names of the arrays that `fit`, or a dataset, is made of."""
     for call in calls:
-        if called(call) == "from_tensor_slices" and call.args:
+        if called_name(call) == "from_tensor_slices" and call.args:
             yield _first_name(call.args[0])
-    for fit in _fits(calls):
-        if _argument(fit, "y", 1) is not None:
-            yield _first_name(_argument(fit, "x", 0))
+    for fit in _find_fits(calls):
+        if _find_argument(fit, "y", 1) is not None:
+            yield _first_name(_find_argument(fit, "x", 0))
 
 
 def _first_name(node: ast.expr | None) -> str | None:

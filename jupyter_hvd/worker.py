@@ -24,7 +24,7 @@ from typing import IO, Any
 from .request_bodies import (
     RequestError,
     check_keys,
-    parse,
+    parse_body,
     read_folder,
     read_notebook,
     read_options,
@@ -52,27 +52,27 @@ def write_frame(stream: IO[bytes], kind: str, body: bytes) -> None:
     stream.flush()
 
 
-def answer(route: Route, body: bytes) -> tuple[int, bytes]:
+def answer_request(route: Route, body: bytes) -> tuple[int, bytes]:
     """The HTTP status and JSON that answer a request.
 
     The JSON is ASCII, since a lone surrogate in a notebook has no encoding.
     """
     try:
-        return OK, json.dumps(route(parse(body))).encode()
+        return OK, json.dumps(route(parse_body(body))).encode()
     except RequestError as error:
-        return BAD_REQUEST, failure(str(error))
+        return BAD_REQUEST, failure_answer(str(error))
     except (RecursionError, MemoryError):
-        return UNPROCESSABLE, failure("the program is nested too deeply to be converted")
+        return UNPROCESSABLE, failure_answer("the program is nested too deeply to be converted")
     except Exception:
         traceback.print_exc()
-        return BROKEN, failure("the converter broke down; the server's log says more")
+        return BROKEN, failure_answer("the converter broke down; the server's log says more")
 
 
-def failure(message: str) -> bytes:
+def failure_answer(message: str) -> bytes:
     return json.dumps({"message": message}).encode()
 
 
-def rules(_: dict[str, Any]) -> list[dict[str, str]]:
+def answer_rules(_: dict[str, Any]) -> list[dict[str, str]]:
     """The answer to `GET rules`."""
     from .convert.documentation import rule_page
     from .rules.tensorflow_horovod import RULES
@@ -82,7 +82,7 @@ def rules(_: dict[str, Any]) -> list[dict[str, str]]:
     ]
 
 
-def convert(request: dict[str, Any], root: Path) -> dict[str, Any]:
+def answer_convert(request: dict[str, Any], root: Path) -> dict[str, Any]:
     """The answer to `POST convert`.
 
     Raises:
@@ -120,11 +120,11 @@ def convert(request: dict[str, Any], root: Path) -> dict[str, Any]:
     }
 
 
-def script(request: dict[str, Any]) -> dict[str, str]:
+def answer_script(request: dict[str, Any]) -> dict[str, str]:
     """The answer to `POST script`.
 
     Raises:
-        RequestError: as for `convert`.
+        RequestError: as for `answer_convert`.
     """
     from .export import to_script
 
@@ -148,16 +148,16 @@ def main(root: Path) -> None:
         importlib.import_module(f"jupyter_hvd.{name}")
     write_frame(answers, "ready", b"")
     routes: dict[str, Route] = {
-        "convert": partial(convert, root=root),
-        "rules": rules,
-        "script": script,
+        "convert": partial(answer_convert, root=root),
+        "rules": answer_rules,
+        "script": answer_script,
     }
     # A program's tree holds nothing to collect while it is converted; what is left of it is collected behind the answer.
     gc.disable()
     while (request := read_frame(sys.stdin.buffer)) is not None:
         kind, body = request
         signal.alarm(LONGEST_SECONDS)
-        status, result = answer(routes[kind], body)
+        status, result = answer_request(routes[kind], body)
         signal.alarm(0)
         write_frame(answers, str(status), result)
         gc.collect()

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from jupyter_hvd.launchers.base import rank_environment
-from jupyter_hvd.rank.forks import FORKS_VARIABLE, WITHOUT_HOROVOD, forkservers
+from jupyter_hvd.rank.forks import FORKS_VARIABLE, WITHOUT_HOROVOD, start_forkservers
 
 from . import needs
 from .mlir_contexts import share_contexts
@@ -102,7 +102,7 @@ def shared_forks() -> Mapping[str, str]:
     modules = (*verification.PRELOADED, *cluster.PRELOADED)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(FORKED), prepend=os.pathsep)
-        servers = forkservers(folder.path, folder.job, modules, without_horovod=True)
+        servers = start_forkservers(folder.path, folder.job, modules, without_horovod=True)
         return kept.enter_context(servers)
 
 

@@ -21,7 +21,7 @@ import nbformat
 import jupyter_hvd
 from jupyter_hvd import convert_notebook, convert_source
 from jupyter_hvd.convert import Options
-from jupyter_hvd.documents import load
+from jupyter_hvd.documents import load_document
 from jupyter_hvd.verify.exact.scaled_program import verify_scaled
 from jupyter_hvd.verify.exact.verification import ExactVerification
 
@@ -36,7 +36,7 @@ def run_verify(
 ) -> ExactVerification:
     """What `jupyter hvd verify` finds out on so many ranks."""
     options = options or Options()
-    return verify_scaled(path, load(path), (size,), options=options, **given)
+    return verify_scaled(path, load_document(path), (size,), options=options, **given)
 
 
 def verify(

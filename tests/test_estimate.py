@@ -27,7 +27,7 @@ def test_messages_are_those_of_the_notebooks_network(ranks: int) -> None:
     link = LINKS["25GbE"]
     network = Network(ranks, link.bandwidth, link.latency, 0.0, ())
     for size in (4, 10_000_000, 500_000_000):
-        assert message_seconds(ranks, size, link) == pytest.approx(network.sharing(size, 0))
+        assert message_seconds(ranks, size, link) == pytest.approx(network.sharing_seconds(size, 0))
 
 
 def test_a_step_on_several_ranks() -> None:

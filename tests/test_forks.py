@@ -18,11 +18,11 @@ import pytest
 from jupyter_hvd.launchers.base import rank_environment
 from jupyter_hvd.launchers.job import JobResult, Program, run_job, run_single
 from jupyter_hvd.launchers.processes import end_processes, processes_of
-from jupyter_hvd.launchers.rank_placement import place
+from jupyter_hvd.launchers.rank_placement import place_ranks
 from jupyter_hvd.launchers.reaper import PrivateFolder, private_folder
-from jupyter_hvd.rank.forks import FORKS_VARIABLE, KeptForks, forkservers
-from jupyter_hvd.verify.exact.rank import limits
-from jupyter_hvd.verify.workspace import orders
+from jupyter_hvd.rank.forks import FORKS_VARIABLE, KeptForks, start_forkservers
+from jupyter_hvd.verify.exact.rank import limit_variables
+from jupyter_hvd.verify.workspace import make_orders
 
 pytestmark = [pytest.mark.slow, pytest.mark.own_forks]
 
@@ -53,7 +53,7 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...
 @pytest.fixture(scope="module")
 def forks(owner: PrivateFolder, modules: tuple[str, ...]) -> Iterator[Mapping[str, str]]:
     """Servers for all tests here that do not end them."""
-    with forkservers(owner.path, owner.job, modules, without_horovod=True) as found:
+    with start_forkservers(owner.path, owner.job, modules, without_horovod=True) as found:
         yield found
 
 
@@ -71,7 +71,7 @@ def run(folder: PrivateFolder, forks: Mapping[str, str], tmp_path: Path) -> Run:
     def run_it(source: str, forks: Mapping[str, str] = forks, **more: str) -> tuple:
         path = tmp_path / "program.py"
         path.write_text(source)
-        ordered = {**orders(tmp_path, tmp_path, ranks=0), **limits()}
+        ordered = {**make_orders(tmp_path, tmp_path, ranks=0), **limit_variables()}
         (tmp_path / "cwd-0").mkdir(exist_ok=True)
         program = Program(path, path, ("one", "two"), module="jupyter_hvd.verify.exact.rank")
         return run_single(program, folder, timeout=60, environment={**ordered, **forks, **more})
@@ -127,11 +127,11 @@ def test_ranks_order_sets_in_one_way(
     hashes: dict[int, str] = {}
     result = run_job(
         Program(path, path, (), module="jupyter_hvd.verify.exact.rank"),
-        place(2),
+        place_ranks(2),
         folder,
         timeout=60,
         listener=lambda rank, _, text: hashes.setdefault(rank, text),
-        environment={**orders(work, beside, ranks=2), **limits(), **forks},
+        environment={**make_orders(work, beside, ranks=2), **limit_variables(), **forks},
     )
     assert result.code == 0, result.report
     assert hashes.keys() == {0, 1}
@@ -244,7 +244,7 @@ def test_another_python_has_none_of_ours(run: Run, forks: Mapping[str, str]) -> 
 
 
 def test_servers_end_with_their_owner() -> None:
-    with private_folder() as own, forkservers(own.path, own.job):
+    with private_folder() as own, start_forkservers(own.path, own.job):
         servers = [psutil.Process(pid) for pid in processes_of(own.job)]
         assert len(servers) == 2
     assert psutil.wait_procs(servers, 5)[1] == []
@@ -255,21 +255,21 @@ def test_servers_end_with_their_owner() -> None:
 def kept(modules: tuple[str, ...]) -> Iterator[KeptForks]:
     servers = KeptForks(modules)
     yield servers
-    servers.end()
+    servers.end_servers()
 
 
 def test_they_are_kept_while_the_environment_stays(
     kept: KeptForks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What TensorFlow reads of it, it reads when it is imported."""
-    first = kept.variables()
-    assert kept.variables() == first
+    first = kept.server_variables()
+    assert kept.server_variables() == first
     monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
-    second = kept.variables()
+    second = kept.server_variables()
     assert second != first
     folders = [Path(found[FORKS_VARIABLE].rpartition(":")[2]) for found in (first, second)]
     assert [folder.exists() for folder in folders] == [False, True]
-    kept.end()
+    kept.end_servers()
     assert not folders[1].exists()
 
 

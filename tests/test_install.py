@@ -20,14 +20,14 @@ from rich.console import Console
 from jupyter_hvd.cli import install as command
 from jupyter_hvd.install import build, pip, run
 from jupyter_hvd.install.build import PATCHES, Build, CannotBuildError, installed_tensorflow
-from jupyter_hvd.install.lock import locked
+from jupyter_hvd.install.lock import hold_lock
 from jupyter_hvd.install.patch import apply_patch
-from jupyter_hvd.install.pip import Source, explain
-from jupyter_hvd.install.run import install, kept
+from jupyter_hvd.install.pip import Source, explain_error
+from jupyter_hvd.install.run import install_horovod, kept_wheel
 
 
 def test_flags() -> None:
-    plain, all_of_it = Build("2.21.0").flags, Build("2.21.0", gpu=True, mpi=True).flags
+    plain, all_of_it = Build("2.21.0").build_flags, Build("2.21.0", gpu=True, mpi=True).build_flags
     assert plain["HOROVOD_CPU_OPERATIONS"] == "GLOO"
     assert "HOROVOD_WITHOUT_MPI" in plain
     assert "HOROVOD_GPU_OPERATIONS" not in plain
@@ -37,7 +37,7 @@ def test_flags() -> None:
 
 def test_what_is_missing_is_named(monkeypatch) -> None:
     monkeypatch.setattr(build.shutil, "which", lambda _: None)
-    tools, mpi, *gpu = Build("2.21.0", gpu=True, mpi=True).missing({})
+    tools, mpi, *gpu = Build("2.21.0", gpu=True, mpi=True).find_missing({})
     assert tools == "cmake, g++, make: apt-get install cmake g++ make"
     assert "libopenmpi-dev" in mpi
     assert "HOROVOD_NCCL_HOME" in gpu[-1]
@@ -47,7 +47,7 @@ def test_nccl_is_found_where_it_is_named(tmp_path: Path) -> None:
     (tmp_path / "include").mkdir()
     (tmp_path / "include" / "nccl.h").touch()
     named = {"HOROVOD_NCCL_HOME": str(tmp_path)}
-    assert not any("nccl.h" in said for said in Build("2.21.0", gpu=True).missing(named))
+    assert not any("nccl.h" in said for said in Build("2.21.0", gpu=True).find_missing(named))
 
 
 def test_wheels_are_kept_apart(monkeypatch, tmp_path: Path) -> None:
@@ -58,13 +58,13 @@ def test_wheels_are_kept_apart(monkeypatch, tmp_path: Path) -> None:
         Build("2.21.0", gpu=True),
         Build("2.21.0", mpi=True),
     ]
-    assert len({b.name for b in builds}) == 4
-    assert all(f"gcc{build.compiler_version()}" in b.name for b in builds)
-    assert kept(builds[0]) is None
-    (tmp_path / builds[0].name).mkdir()
-    wheel = tmp_path / builds[0].name / "horovod-0.28.1-cp311-cp311-linux_x86_64.whl"
+    assert len({b.folder_name for b in builds}) == 4
+    assert all(f"gcc{build.compiler_version()}" in b.folder_name for b in builds)
+    assert kept_wheel(builds[0]) is None
+    (tmp_path / builds[0].folder_name).mkdir()
+    wheel = tmp_path / builds[0].folder_name / "horovod-0.28.1-cp311-cp311-linux_x86_64.whl"
     wheel.touch()
-    assert kept(builds[0]) == wheel
+    assert kept_wheel(builds[0]) == wheel
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_who_gives_up_leaves_no_compiler_behind(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        pip.run(["sh", "-c", program], listener=give_up)
+        pip.run_command(["sh", "-c", program], listener=give_up)
     for _ in range(100):
         if not is_running(int(said.read_text())):
             break
@@ -128,10 +128,10 @@ def test_who_waits_says_for_whom_and_how_far_it_is(tmp_path: Path) -> None:
         waits.set()
 
     def second() -> None:
-        with locked(tmp_path / "lock", hear):
+        with hold_lock(tmp_path / "lock", hear):
             pass
 
-    with locked(tmp_path / "lock", lambda *_: None) as tell:
+    with hold_lock(tmp_path / "lock", lambda *_: None) as tell:
         tell("compiling", 0.45)
         other = threading.Thread(target=second)
         other.start()
@@ -146,7 +146,7 @@ def test_who_waits_says_for_whom_and_how_far_it_is(tmp_path: Path) -> None:
 
 def test_a_lock_whose_holder_was_killed_is_free(tmp_path: Path) -> None:
     program = (
-        "import sys, time; from pathlib import Path; from jupyter_hvd.install.lock import locked\n"
+        "import sys, time; from pathlib import Path; from jupyter_hvd.install.lock import hold_lock\n"
         "with locked(Path(sys.argv[1]), lambda *_: None):\n    print('held', flush=True); time.sleep(600)"
     )
     words = [sys.executable, "-c", program, str(tmp_path / "lock")]
@@ -154,7 +154,7 @@ def test_a_lock_whose_holder_was_killed_is_free(tmp_path: Path) -> None:
         assert holder.stdout is not None
         assert holder.stdout.readline()
         holder.kill()
-    with locked(
+    with hold_lock(
         tmp_path / "lock", lambda step, _: pytest.fail(step) if "waiting" in step else None
     ):
         pass
@@ -164,7 +164,7 @@ def test_progress_without_a_terminal(monkeypatch) -> None:
     now = 0.0
     monkeypatch.setattr(command.time, "monotonic", lambda: now)
     text = io.StringIO()
-    with command.progress(Console(file=text)) as tell:
+    with command.show_progress(Console(file=text)) as tell:
         for second in range(101):
             now = float(second)
             tell("compiling", second / 100)
@@ -192,7 +192,7 @@ def cache(monkeypatch, tmp_path: Path) -> Path:
 def refusal(source: Source) -> str:
     """Why an installation into this environment fails, before anything in it is touched."""
     with pytest.raises(CannotBuildError) as error:
-        install(Build("0"), lambda *_: None, source)
+        install_horovod(Build("0"), lambda *_: None, source)
     return str(error.value)
 
 
@@ -229,7 +229,7 @@ def test_a_full_disk(cache: Path, monkeypatch) -> None:
 
 def test_a_disk_that_becomes_full(cache: Path, monkeypatch) -> None:
     said = ["x.cc:1: fatal error: error writing to /tmp/x.s: No space left on device", "make: ***"]
-    told = explain(said, Source())
+    told = explain_error(said, Source())
     assert told is not None
     assert "the disk is full" in told
 
@@ -252,10 +252,10 @@ def test_a_home_that_is_read_only(monkeypatch, tmp_path: Path) -> None:
 
 
 def test_what_a_killed_build_left_is_removed(cache: Path, tmp_path: Path) -> None:
-    left = cache / f"{Build('0').name}-unfinished-abc"
+    left = cache / f"{Build('0').folder_name}-unfinished-abc"
     left.mkdir(parents=True)
     refusal(Source(wheels=tmp_path))
-    assert [path.name for path in cache.iterdir()] == [f"{Build('0').name}.lock"]
+    assert [path.name for path in cache.iterdir()] == [f"{Build('0').folder_name}.lock"]
 
 
 def test_a_folder_of_wheels_that_is_none(hvd_here, tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_hvd.cli.job import plain_name
 from jupyter_hvd.install.build import SOURCE_HASH
-from jupyter_hvd.jobfiles.kubernetes import label, scalar
-from jupyter_hvd.jobfiles.slurm import starter
+from jupyter_hvd.jobfiles.kubernetes import kubernetes_name, yaml_scalar
+from jupyter_hvd.jobfiles.slurm import starter_text
 
 PROGRAMS = Path(__file__).parent / "programs"
 FIT = (PROGRAMS / "fit_uneven.py").read_text()
@@ -79,7 +79,7 @@ def expanded(word: str) -> str:
 
 @pytest.mark.parametrize("word", HOSTILE)
 def test_scalars(word: str) -> None:
-    assert yaml.safe_load(scalar(word)) == word
+    assert yaml.safe_load(yaml_scalar(word)) == word
 
 
 #: What the published schema of kubeflow.org/v2beta1 knows of these, and which of them must be there.
@@ -290,7 +290,7 @@ def test_a_script_keeps_its_encoding(hvd, tmp_path: Path) -> None:
 
 def test_the_starter_is_one_whole_file(tmp_path: Path) -> None:
     """No name in it stands for two things, and outside a job of Slurm it says so."""
-    text = starter()
+    text = starter_text()
     names = re.findall(r"^(?:def|class) (\w+)|^([A-Z_]+)(?:: [^=]+)? =", text, re.MULTILINE)
     bound = [one or other for one, other in names]
     assert len(bound) == len(set(bound))
@@ -311,7 +311,7 @@ def test_the_starter_is_one_whole_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["---", "A_hvd", "x" * 100, "_"])
 def test_labels(text: str) -> None:
-    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", label(text))
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", kubernetes_name(text))
 
 
 def test_the_folder_that_is_told_can_be_typed(hvd, tmp_path: Path) -> None:

@@ -20,15 +20,15 @@ from rich.console import Console
 
 from jupyter_hvd.cli.jobs import jobs_table
 from jupyter_hvd.jobs import control
-from jupyter_hvd.jobs.control import Tail, job_in, job_named, jobs, lines
+from jupyter_hvd.jobs.control import Tail, job_in, job_named, list_jobs, output_lines
 from jupyter_hvd.jobs.log import (
     BEGUN,
     KEPT,
     LARGEST,
     TOGETHER,
     JobLog,
-    forget,
     rank_file,
+    remove_oldest,
     without_secrets,
 )
 
@@ -115,7 +115,7 @@ def test_what_a_log_holds(hvd, tmp_path: Path, place: Path) -> None:
     )
     done = hvd("run", "job.py", "-n", 2, "--", "--api-key=mine", "--password", "mine", "x")
     assert done.returncode == 3
-    (job,) = jobs(place)
+    (job,) = list_jobs(place)
     assert job.state == "ended"
     assert job.ended is not None
     assert (job.ended["code"], job.ended["rank"]) == (3, 1)
@@ -124,8 +124,8 @@ def test_what_a_log_holds(hvd, tmp_path: Path, place: Path) -> None:
     ]
     assert job.begun["versions"]["horovod"] == "0.28.1"
     assert (job.folder / "job_hvd.py").read_text() == (tmp_path / "job.py").read_text()
-    assert {said.text for said in lines(job, 1)} >= {"first 1", "second 1"}
-    assert {said.rank for said in lines(job)} == {0, 1}
+    assert {said.text for said in output_lines(job, 1)} >= {"first 1", "second 1"}
+    assert {said.rank for said in output_lines(job)} == {0, 1}
     assert job.folder.stat().st_mode & 0o777 == 0o700
     assert place.stat().st_mode & 0o777 == 0o700
     token = (tmp_path / "token-1").read_text()
@@ -149,10 +149,10 @@ def test_a_job_is_followed_and_stopped(
     """When it is stopped, no process, no folder and no socket of it is left."""
     (tmp_path / "job.py").write_text(SLEEPER)
     job = begin("run", "job.py", "-n", 2)
-    wait_for(lambda: jobs(place) and len(list(lines(jobs(place)[0]))) == 2)
+    wait_for(lambda: list_jobs(place) and len(list(output_lines(list_jobs(place)[0]))) == 2)
     following = begin("logs", "-f")
     assert following.stdout.readline().split()[1] == "begun"
-    (found_job,) = jobs(place)
+    (found_job,) = list_jobs(place)
     assert found_job.state == "runs"
     assert len(processes()) > 4
     done = hvd("stop", found_job.name[-8:])
@@ -164,7 +164,7 @@ def test_a_job_is_followed_and_stopped(
     assert following.returncode == 0
     wait_for(lambda: not processes(), 20)
     assert not list((tmp_path / "temporary").iterdir())
-    ended = jobs(place)[0].ended
+    ended = list_jobs(place)[0].ended
     assert ended is not None
     assert ended["code"] == 143
 
@@ -176,16 +176,16 @@ def test_a_job_that_does_not_heed(
     """Its command is stopped by SIGSTOP: it is killed, and its reaper does the rest."""
     (tmp_path / "job.py").write_text(SLEEPER)
     job = begin("run", "job.py", "-n", 2)
-    wait_for(lambda: jobs(place) and len(list(lines(jobs(place)[0]))) == 2)
+    wait_for(lambda: list_jobs(place) and len(list(output_lines(list_jobs(place)[0]))) == 2)
     psutil.Process(job.pid).suspend()
     monkeypatch.setattr(control, "PATIENCE", 1.0)
     told: list[str] = []
-    assert control.stop(jobs(place)[0], told.append)
+    assert control.stop_job(list_jobs(place)[0], told.append)
     assert "is killed" in told[0]
     job.communicate(timeout=30)
     wait_for(lambda: not processes(), 20)
     wait_for(lambda: not list((tmp_path / "temporary").iterdir()), 20)
-    assert jobs(place)[0].state == "lost"
+    assert list_jobs(place)[0].state == "lost"
 
 
 @pytest.mark.slow
@@ -230,10 +230,10 @@ def test_only_the_very_process_is_stopped(tmp_path: Path, state: str) -> None:
         if state == "other host":
             assert job.state == "elsewhere"
             with pytest.raises(control.NoSuchJobError, match="stop it there"):
-                control.stop(job)
+                control.stop_job(job)
         else:
             assert job.state == "lost"
-            assert not control.stop(job)
+            assert not control.stop_job(job)
         assert other.poll() is None
         other.kill()
 
@@ -243,7 +243,7 @@ def test_jobs_on_a_narrow_terminal(tmp_path: Path) -> None:
     words = ["jupyter", "hvd", "run", "train.ipynb", "-n", "4", "--elastic", "--min", "2"]
     for name in ("train.ipynb", "weather.py"):
         JobLog(tmp_path, Path(name), 4, [*words, "--", name * 8])
-    kept = jobs(tmp_path)
+    kept = list_jobs(tmp_path)
     console = Console(width=80, force_terminal=True, color_system=None)
     with console.capture() as shown:
         console.print(jobs_table(kept, 80))
@@ -268,8 +268,8 @@ def test_what_others_have_put_there(tmp_path: Path) -> None:
     if os.getuid() == 0:
         foreign = begun(tmp_path).folder
         os.chown(foreign, 65534, 65534)
-    assert [job.folder for job in jobs(tmp_path)] == [good.folder]
-    assert jobs(tmp_path / "missing") == []
+    assert [job.folder for job in list_jobs(tmp_path)] == [good.folder]
+    assert list_jobs(tmp_path / "missing") == []
 
 
 def test_names(tmp_path: Path) -> None:
@@ -294,24 +294,24 @@ def test_a_large_output_keeps_its_end(tmp_path: Path) -> None:
     count = 5 * LARGEST // 2 // len(line)
     followed = []
     for number in range(count):
-        log.hear(0, f"{number} {line}")
+        log.add_output(0, f"{number} {line}")
         if number % 100 == 0:
-            followed += tail.read()
-    log.end(0, None, "")
-    followed += tail.read()
+            followed += tail.read_lines()
+    log.note_end(0, None, "")
+    followed += tail.read_lines()
     sizes = [rank_file(log.folder, 0, before=b).stat().st_size for b in (True, False)]
     assert max(sizes) < LARGEST + 20_000
     job = job_in(log.folder)
     assert job is not None
-    kept = [int(said.text.split()[0]) for said in lines(job)]
+    kept = [int(said.text.split()[0]) for said in output_lines(job)]
     assert kept == list(range(kept[0], count))
     assert [int(said.text.split()[0]) for said in followed] == list(range(count))
 
 
 def test_old_logs_are_forgotten(tmp_path: Path) -> None:
     logs = [begun(tmp_path, f"job{number}.py") for number in range(KEPT + 3)]
-    forget([job.folder for job in jobs(tmp_path)])
-    assert {job.name for job in jobs(tmp_path)} == {log.name for log in logs[3:]}
+    remove_oldest([job.folder for job in list_jobs(tmp_path)])
+    assert {job.name for job in list_jobs(tmp_path)} == {log.name for log in logs[3:]}
 
 
 FULL = """\
@@ -321,8 +321,8 @@ from jupyter_hvd.jobs.log import JobLog
 log = JobLog(Path(sys.argv[1]), Path("job.py"), 1, [])
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 for _ in range(1000):
-    log.hear(0, "x" * 100)
-log.end(0, None, "")
+    log.add_output(0, "x" * 100)
+log.note_end(0, None, "")
 print(log.given_up)
 """
 
@@ -331,7 +331,7 @@ def test_a_log_that_has_gone(tmp_path: Path) -> None:
     """How the job ended is worth more: nothing is raised in its place."""
     log = begun(tmp_path)
     shutil.rmtree(log.folder)
-    log.end(0, None, "")
+    log.note_end(0, None, "")
     assert log.given_up
 
 
@@ -343,16 +343,16 @@ def test_a_place_that_others_may_change(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="other users may change"):
         begun(place)
     with pytest.raises(OSError, match="other users may change"):
-        jobs(place)
+        list_jobs(place)
     place.chmod(0o1777)  # as /tmp: who owns a folder there alone renames it
-    assert len(jobs(place)) == 1
+    assert len(list_jobs(place)) == 1
 
 
 def test_many_ranks_share_what_a_log_may_hold(tmp_path: Path) -> None:
     log = JobLog(tmp_path, Path("job.py"), 512, ["run"])
     for _ in range(40):
-        log.hear(0, "x" * 10_000)
-    log.end(0, None, "")
+        log.add_output(0, "x" * 10_000)
+    log.note_end(0, None, "")
     sizes = [rank_file(log.folder, 0, before=b).stat().st_size for b in (True, False)]
     assert max(sizes) < TOGETHER // 512 + 20_000
 

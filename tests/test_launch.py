@@ -17,7 +17,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_hvd.launchers.base import JOB_VARIABLE
 from jupyter_hvd.launchers.job import Program, run_single
-from jupyter_hvd.launchers.placement_reports import follow
+from jupyter_hvd.launchers.placement_reports import follow_process
 from jupyter_hvd.launchers.processes import end_processes
 from jupyter_hvd.launchers.reaper import private_folder
 
@@ -305,7 +305,7 @@ def test_all_that_a_process_has_written_is_passed_on_however_slowly() -> None:
         time.sleep(1.2)
         lines.append(line)
 
-    assert follow(process, pass_on) == 0
+    assert follow_process(process, pass_on) == 0
     assert (lines[0], len(lines[1]), lines[2]) == ("first", 2**18, "last")
 
 
@@ -316,7 +316,7 @@ def test_a_child_that_holds_the_output_open_is_not_waited_for() -> None:
     )
     lines: list[str] = []
     began = time.monotonic()
-    assert follow(process, lambda _, line: lines.append(line)) == 0
+    assert follow_process(process, lambda _, line: lines.append(line)) == 0
     assert lines == ["parent"]
     assert time.monotonic() - began < 30, "the child sleeps for a minute"
 
@@ -325,7 +325,7 @@ def test_a_placement_ends_while_a_thread_of_it_writes() -> None:
     """Python 3.13's own end aborts then: `could not acquire lock for <_io.BufferedWriter name='<stdout>'>`."""
     source = (
         "import sys, threading, time\n"
-        "from jupyter_hvd.launchers.placement_reports import leave\n"
+        "from jupyter_hvd.launchers.placement_reports import exit_now\n"
         "def write():\n    while True:\n        sys.stdout.write('x' * 2**16)\n"
         "threading.Thread(target=write, daemon=True).start()\ntime.sleep(1)\nleave(0)"
     )

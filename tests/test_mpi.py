@@ -99,11 +99,11 @@ def test_a_stranger_is_told_nothing(token: str | None, who: dict[str, object]) -
     placement = MpiPlacement(Orders("job", 1, (), "module", environment=environment))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         stranger = socket.create_connection(listener.getsockname())
-        thread = threading.Thread(target=placement._attend, args=(listener.accept()[0],))
+        thread = threading.Thread(target=placement._attend_rank, args=(listener.accept()[0],))
         thread.start()
         with stranger, stranger.makefile("rb") as lines:
             challenge = json.loads(lines.readline())
-            answer = ClientHandshake(token, "rank").answer(challenge) if token else []
+            answer = ClientHandshake(token, "rank").answer_challenge(challenge) if token else []
             stranger.sendall(json.dumps({**who, **answer} if answer else []).encode() + b"\n")
             assert lines.read() == b""
         thread.join(5)

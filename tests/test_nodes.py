@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from jupyter_hvd.launchers.host_checks import Answer, Reach, check_hosts, differences
+from jupyter_hvd.launchers.host_checks import Answer, Reach, check_hosts, find_differences
 from jupyter_hvd.launchers.hosts import LaunchError
-from jupyter_hvd.launchers.node_probe import describe
+from jupyter_hvd.launchers.node_probe import describe_host
 
 
 def this_machine(_: str, entry: Sequence[str]) -> Reach:
@@ -21,8 +21,8 @@ def this_machine(_: str, entry: Sequence[str]) -> Reach:
 
 def told(**other: Any) -> list[str]:
     """What is told of a host that is as this one but for something."""
-    here = describe([], [])
-    return differences(here, Answer("b", {**here, **other}, time.time(), time.time()))
+    here = describe_host([], [])
+    return find_differences(here, Answer("b", {**here, **other}, time.time(), time.time()))
 
 
 def test_a_host_as_this_one() -> None:
@@ -49,9 +49,9 @@ def test_all_that_differs_is_told_at_once() -> None:
     ],
 )
 def test_versions(packages: dict[str, str | None], message: str) -> None:
-    here = {**describe([], []), "packages": dict.fromkeys(("keras", "horovod"), "3.0")}
+    here = {**describe_host([], []), "packages": dict.fromkeys(("keras", "horovod"), "3.0")}
     there = {**here, "packages": {**here["packages"], **packages}}
-    assert differences(here, Answer("b", there, time.time(), time.time())) == [message]
+    assert find_differences(here, Answer("b", there, time.time(), time.time())) == [message]
 
 
 def test_another_python() -> None:
@@ -63,13 +63,15 @@ def test_another_python() -> None:
 def test_clocks() -> None:
     """What it takes to answer is no difference."""
     now = time.time()
-    here = describe([], [])
+    here = describe_host([], [])
     slow = Answer("b", {**here, "now": now + 20}, now, now + 40)
-    assert differences(here, slow) == []
+    assert find_differences(here, slow) == []
     ahead = Answer("b", {**here, "now": now + 100}, now, now + 1)
-    assert differences(here, ahead) == ["its clock is 99 s ahead: let chrony or ntpd set it"]
+    assert find_differences(here, ahead) == ["its clock is 99 s ahead: let chrony or ntpd set it"]
     behind = Answer("b", {**here, "now": now - 3600}, now, now + 1)
-    assert differences(here, behind) == ["its clock is 3600 s behind: let chrony or ntpd set it"]
+    assert find_differences(here, behind) == [
+        "its clock is 3600 s behind: let chrony or ntpd set it"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def names(path: Path) -> Iterator[str]:
 
 
 def words_of(name: str) -> str:
-    """The words of a name, in small letters: `LifelineClient` has `lifeline client`."""
+    """The words of a name, in small letters: `HeartbeatClient` has `lifeline client`."""
     return " ".join(re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name)).lower()
 
 
@@ -207,4 +207,4 @@ def test_what_is_counted() -> None:
         (3, "reaper")
     ]
     assert not words_to_replace("`reaper`, unreapered")
-    assert words_of("LifelineClient") == "lifeline client"
+    assert words_of("HeartbeatClient") == "heartbeat client"

@@ -574,11 +574,11 @@ test('a panel of another version says so, and makes room for the next', async ({
 }) => {
   const show = `\
 from IPython.display import display
-from jupyter_hvd.gradcost.fallback import MIME, bundle
-from jupyter_hvd.gradcost.report import report
-from jupyter_hvd.gradcost.subject import subject
-about = subject(energy, ["x"])
-now = bundle(report(about, about.start, id="one"))
+from jupyter_hvd.gradcost.fallback import MIME, report_bundle
+from jupyter_hvd.gradcost.report import make_report
+from jupyter_hvd.gradcost.subject import make_subject
+about = make_subject(energy, ["x"])
+now = report_bundle(make_report(about, about.start, id="one"))
 other = {**now, MIME: {**now[MIME], "version": 1}}
 shown = display(now, raw=True, display_id=True)`;
   const lab = await opened(

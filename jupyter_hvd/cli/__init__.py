@@ -25,8 +25,8 @@ from . import (
     verify,
 )
 from .codes import OK, UNUSABLE
-from .show import complain
-from .streams import discard_unwritable, explain, open_closed_streams
+from .show import print_error
+from .streams import discard_unwritable, explain_error, open_closed_streams
 
 __all__ = ["main"]
 
@@ -43,17 +43,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         discard_unwritable()
         return OK
     except OSError as error:
-        text = explain(error)
+        text = explain_error(error)
         discard_unwritable()
         with suppress(OSError):  # standard error may be the one that cannot be written
-            complain(text)
+            print_error(text)
         return UNUSABLE
 
 
 def run_command(arguments: list[str]) -> int:
     own, extra = split_extra(arguments)
     if advice := removed_words(own):
-        complain(advice)
+        print_error(advice)
         return UNUSABLE
     options = make_parser().parse_args(own)
     options.extra, options.words = extra, arguments
@@ -61,7 +61,7 @@ def run_command(arguments: list[str]) -> int:
         command: Callable[[argparse.Namespace], int] = options.command
         return command(options)
     except UnusableInputError as error:
-        complain(error)
+        print_error(error)
         return UNUSABLE
     except KeyboardInterrupt:
         print("jupyter hvd: interrupted", file=sys.stderr)

@@ -29,7 +29,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--size",
         action="append",
-        type=size,
+        type=parse_size,
         default=[],
         metavar="NAME=N",
         help="a size where growth begins; each that the parameters have, unless the file calls FUNCTION",
@@ -38,7 +38,7 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(command=run_certify)
 
 
-def size(text: str) -> tuple[str, int]:
+def parse_size(text: str) -> tuple[str, int]:
     """The name and number in `n=100`.
 
     Raises:

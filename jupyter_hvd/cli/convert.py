@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ..conversion_limit import conversion_limit
-from ..documents import load, write
+from ..documents import load_document, write_document
 from ..files import UnusableInputError, write_atomically
 from .codes import OK, REFUSED, UNUSABLE
 from .options import add_batch, add_options, options_for
-from .show import complain, make_consoles, print_diff, print_outcome
+from .show import make_consoles, print_diff, print_error, print_outcome
 
 
 def add_parser(commands: Any) -> None:
@@ -47,7 +47,7 @@ def run_convert(arguments: argparse.Namespace) -> int:
         try:
             file = convert_file(path, arguments)
         except UnusableInputError as error:
-            complain(error)
+            print_error(error)
             file = invalid_as_json(path, str(error))
         files.append(file)
         if file["status"] == "invalid":
@@ -65,7 +65,7 @@ def convert_file(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     Raises:
         UnusableInputError: it cannot be converted, or the outcome not be written.
     """
-    document = load(path)
+    document = load_document(path)
     options = options_for(arguments, path)
     with conversion_limit(path, arguments.conversion_limit):
         outcome, converted = document.convert(options)
@@ -74,7 +74,7 @@ def convert_file(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         output = output_path(path, arguments)
         if options.standalone:
             write_runtime(output)
-        write(output, converted)
+        write_document(output, converted)
     if not arguments.json:
         console, errors = make_consoles(False)
         if arguments.diff:

@@ -15,6 +15,6 @@ def add_parser(commands: Any) -> None:
 
 
 def run_doctor(_: argparse.Namespace) -> int:
-    from ..doctor import examine, show
+    from ..doctor import examine_tools, print_findings
 
-    return OK if show(make_consoles(False)[0], examine()) else REFUSED
+    return OK if print_findings(make_consoles(False)[0], examine_tools()) else REFUSED

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cost_model import LINKS, Alone, speed_up, step_seconds
-from ..documents import load
+from ..documents import load_document
 from ..files import UnusableInputError
 from ..unconverted_programs import common_variables, require_single_process
 from .codes import OK
@@ -55,18 +55,25 @@ def add_parser(commands: Any) -> None:
     )
     add = parser.add_argument
     add("file", type=Path, metavar="FILE")
-    add("-n", type=numbers, default=(1, 2, 4), metavar="N,…", dest="sizes", help="ranks (1,2,4)")
+    add(
+        "-n",
+        type=parse_numbers,
+        default=(1, 2, 4),
+        metavar="N,…",
+        dest="sizes",
+        help="ranks (1,2,4)",
+    )
     add_batch(parser)
     add("--network", choices=[*LINKS], default="10GbE", help="between the ranks (10GbE)")
-    add("--bandwidth", type=positive, metavar="B", help="of the network, in bytes a second")
-    add("--latency", type=positive, metavar="S", help="of the network, in seconds")
+    add("--bandwidth", type=parse_positive, metavar="B", help="of the network, in bytes a second")
+    add("--latency", type=parse_positive, metavar="S", help="of the network, in seconds")
     add("--measure", action="store_true", help="measure on N ranks of this machine, too")
     add("--timeout", type=float, default=300, metavar="S", help="seconds for each run (300)")
     add("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(command=run_estimate)
 
 
-def positive(text: str) -> float:
+def parse_positive(text: str) -> float:
     """
     Raises:
         ValueError: it is no number above 0.
@@ -77,7 +84,7 @@ def positive(text: str) -> float:
     return value
 
 
-def numbers(text: str) -> tuple[int, ...]:
+def parse_numbers(text: str) -> tuple[int, ...]:
     """
     Raises:
         ValueError: these are no numbers of ranks.
@@ -92,16 +99,16 @@ def run_estimate(arguments: argparse.Namespace) -> int:
     from ..rules.base import BATCHES
 
     options = options_for(argparse.Namespace(batch=arguments.batch), arguments.file)
-    document = require_single_process(arguments.file, load(arguments.file))
+    document = require_single_process(arguments.file, load_document(arguments.file))
     batches: tuple[Batch, ...] = (arguments.batch,) if arguments.batch else BATCHES
     alone = timed_alone(arguments, document)
-    rows = list(estimated(arguments, alone, batches, options, document))
+    rows = list(estimate_rows(arguments, alone, batches, options, document))
     if arguments.json:
         print(json.dumps({"alone": vars(alone), "rows": [vars(row) for row in rows]}, indent=2))
         return OK
     console, _ = make_consoles(False)
     console.print(table_of(rows))
-    for line in explained(arguments, alone, rows):
+    for line in explain_figures(arguments, alone, rows):
         console.print(line, soft_wrap=True, markup=False)
     return OK
 
@@ -112,11 +119,11 @@ def timed_alone(arguments: argparse.Namespace, document: Document) -> Alone:
     Raises:
         UnusableInputError: no step was seen.
     """
-    times = timed(arguments, document, 1, {})
+    times = time_program(arguments, document, 1, {})
     return Alone(times["seconds"], times["cpu_seconds"], times["cores"], times["bytes"])
 
 
-def timed(
+def time_program(
     arguments: argparse.Namespace, document: Document, size: int, variables: dict[str, str]
 ) -> dict[str, Any]:
     """What `rank.timed_rank` says of a program on some ranks of this machine.
@@ -126,7 +133,7 @@ def timed(
     """
     from ..launchers.hosts import LaunchError
     from ..launchers.job import Program, run_job, run_single
-    from ..launchers.rank_placement import place
+    from ..launchers.rank_placement import place_ranks
     from ..launchers.signals import ended_by_signals
     from ..rank.timed_rank import TIMES_VARIABLE
 
@@ -146,7 +153,7 @@ def timed(
             else:
                 result = run_job(
                     job,
-                    place(size),
+                    place_ranks(size),
                     folder,
                     timeout=arguments.timeout,
                     listener=lambda *_: None,
@@ -161,7 +168,7 @@ def timed(
         return found
 
 
-def estimated(
+def estimate_rows(
     arguments: argparse.Namespace,
     alone: Alone,
     batches: tuple[Batch, ...],
@@ -186,7 +193,7 @@ def estimated(
                 if outcome.status != "converted":
                     raise UnusableInputError(f"{arguments.file}: {outcome.status}")
                 variables = dict(common_variables(chosen))
-                here = timed(arguments, converted, ranks, variables)["seconds"]
+                here = time_program(arguments, converted, ranks, variables)["seconds"]
             yield Row(
                 ranks,
                 batch,
@@ -217,7 +224,7 @@ def table_of(rows: list[Row]) -> Table:
     return table
 
 
-def explained(arguments: argparse.Namespace, alone: Alone, rows: list[Row]) -> Iterator[str]:
+def explain_figures(arguments: argparse.Namespace, alone: Alone, rows: list[Row]) -> Iterator[str]:
     """What the figures of the table mean."""
     own = arguments.network if arguments.bandwidth is None else "this network"
     yield f"“step”: estimated, for {own} between ranks that have cores or a GPU each. “faster”: examples in the same time."

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..conversion_limit import conversion_limit
-from ..documents import Notebook, load
+from ..documents import Notebook, load_document
 from ..files import UnusableInputError
 from .codes import OK
 from .options import add_limit
@@ -28,7 +28,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
     from ..convert import explain_cells
     from ..source.cells import JoinedCells
 
-    document = load(arguments.file)
+    document = load_document(arguments.file)
     sources = document.sources
     labels = [label for label in sources if label is not None]
     texts = tuple(sources.values())

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..documents import load
+from ..documents import load_document
 from ..files import UnusableInputError
 from ..unconverted_programs import require_single_process
 from .program_copy import program_copy
@@ -47,6 +47,6 @@ def program_as_it_is(
     Raises:
         UnusableInputError: the file cannot be shared.
     """
-    document = require_single_process(path, load(path))
+    document = require_single_process(path, load_document(path))
     with program_copy(path, path.name, document, document, shared) as copy:
         yield copy

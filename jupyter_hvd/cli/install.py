@@ -40,7 +40,7 @@ def add_parser(commands: Any) -> None:
 def run_install(options: argparse.Namespace) -> int:
     from ..install.build import HOROVOD, Build, CannotBuildError, installed_tensorflow
     from ..install.pip import Source
-    from ..install.run import install, kept
+    from ..install.run import install_horovod, kept_wheel
     from ..launchers.signals import ended_by_signals
 
     out, errors = make_consoles(False)
@@ -54,11 +54,11 @@ def run_install(options: argparse.Namespace) -> int:
         return UNUSABLE
     try:
         build = Build(installed_tensorflow(), gpu=options.gpu, mpi=options.mpi)
-        found = kept(build)
+        found = kept_wheel(build)
         if found is None:
             out.print(f"Horovod {HOROVOD} for TensorFlow {build.tensorflow}: about three minutes.")
-        with ended_by_signals(), progress(errors) as listener:
-            wheel = install(build, listener, Source(options.proxy, options.wheels))
+        with ended_by_signals(), show_progress(errors) as listener:
+            wheel = install_horovod(build, listener, Source(options.proxy, options.wheels))
     except CannotBuildError as error:
         errors.print(f"jupyter hvd install: {error}", markup=False, highlight=False, soft_wrap=True)
         return REFUSED
@@ -69,7 +69,7 @@ def run_install(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def progress(console: Console) -> Iterator[Listener]:
+def show_progress(console: Console) -> Iterator[Listener]:
     """Yields who shows each step: as a bar on a terminal, else in a line now and then."""
     if not console.is_terminal:
         yield Lines(console)
@@ -86,14 +86,14 @@ def progress(console: Console) -> Iterator[Listener]:
         task = bar.add_task("", total=1.0)
         step = ""
 
-        def show(now: str, share: float) -> None:
+        def show_step(now: str, share: float) -> None:
             nonlocal step
             if now != step:
                 bar.reset(task)
                 step = now
             bar.update(task, description=now, completed=share)
 
-        yield show
+        yield show_step
 
 
 class Lines:
@@ -108,11 +108,11 @@ class Lines:
         now = time.monotonic()
         if step != self.step:
             self.step, self.begun = step, now
-            self._tell(step, share, now)
+            self._print_line(step, share, now)
         elif share >= self.share + TELL_EACH or now >= self.told + TELL_AFTER:
-            self._tell(f"{step} for {now - self.begun:.0f} s", share, now)
+            self._print_line(f"{step} for {now - self.begun:.0f} s", share, now)
 
-    def _tell(self, text: str, share: float, now: float) -> None:
+    def _print_line(self, text: str, share: float, now: float) -> None:
         self.told, self.share = now, share
         percent = f", {share:.0%} of the files compiled" if 0 < share < 1 else ""
         self.console.print(f"{text}{percent}", markup=False, highlight=False, soft_wrap=True)

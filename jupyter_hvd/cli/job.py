@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..conversion_limit import conversion_limit
-from ..documents import Script, load
+from ..documents import Script, load_document
 from ..files import UnusableInputError, write_atomically
 from .codes import OK, REFUSED, UNUSABLE
 from .options import add_batch, add_options, options_for
@@ -64,7 +64,7 @@ def run_job_files(arguments: argparse.Namespace) -> int:
     try:
         require_ranks(arguments.size)
         options = replace(options_for(arguments, path), standalone=True)
-        document = load(path)
+        document = load_document(path)
         with conversion_limit(path, arguments.conversion_limit):
             outcome, converted = document.convert(options)
     except (LaunchError, NotPythonError) as error:
@@ -118,7 +118,7 @@ def files_for(
         for file in programs.modules_beside(program, path.resolve().parent)
         if file.name not in more
     )
-    imported = programs.imported(program) - {Path(file).stem for file in more}
+    imported = programs.imported_names(program) - {Path(file).stem for file in more}
     elsewhere = arguments.output is not None and arguments.output.resolve() != path.resolve().parent
     told = [f"it imports {file.name}: copy it there too" for file in beside if elsewhere]
     folder = shlex.quote(str(arguments.output or path.parent))
@@ -128,26 +128,26 @@ def files_for(
             arguments.python or sys.executable,
             arguments.time,
             arguments.partition,
-            tuple(words(arguments.sbatch)),
+            tuple(parse_words(arguments.sbatch)),
         )
         told.append(f"to submit it:  cd {folder} && sbatch {name}.sbatch")
-        return slurm.files(name, arguments.extra, batch), told
+        return slurm.slurm_files(name, arguments.extra, batch), told
     from ..install.build import CannotBuildError, installed_tensorflow
 
     try:
         tensorflow = installed_tensorflow()
     except CannotBuildError as error:
         raise UnusableInputError(str(error)) from None
-    image = arguments.image or IMAGE.format(kubernetes.label(name))
+    image = arguments.image or IMAGE.format(kubernetes.kubernetes_name(name))
     cluster = kubernetes.Cluster(
         arguments.size, image, 1 if arguments.slots is None else arguments.slots
     )
-    texts = kubernetes.files(
+    texts = kubernetes.kubernetes_files(
         name,
         arguments.extra,
         cluster,
         tensorflow,
-        programs.distributions(programs.outside(imported, beside)),
+        programs.find_distributions(programs.missing_modules(imported, beside)),
         [*more, *(file.name for file in beside if not file.is_dir())],
         [file.name for file in beside if file.is_dir()],
     )
@@ -158,7 +158,7 @@ def files_for(
     return texts, told
 
 
-def words(text: str | None) -> list[str]:
+def parse_words(text: str | None) -> list[str]:
     """
     Raises:
         UnusableInputError: a quotation mark is not closed.

@@ -56,7 +56,7 @@ def place_of(arguments: argparse.Namespace) -> Path:
         raise UnusableInputError(f"where logs are is not known ({error}): say --log DIR") from None
 
 
-def find(arguments: argparse.Namespace) -> Job:
+def find_job(arguments: argparse.Namespace) -> Job:
     """
     Raises:
         UnusableInputError: there is no such job.
@@ -70,11 +70,11 @@ def find(arguments: argparse.Namespace) -> Job:
 
 
 def run_jobs(arguments: argparse.Namespace) -> int:
-    from ..jobs.control import jobs
+    from ..jobs.control import list_jobs
 
     console, errors = make_consoles(False)
     try:
-        found = jobs(place_of(arguments))
+        found = list_jobs(place_of(arguments))
     except OSError as error:
         raise UnusableInputError(str(error)) from None
     if not found:
@@ -126,32 +126,32 @@ def tagged_printer(console: Console, errors: Console) -> Callable[[int, str, str
     """Prints each line of output behind its rank."""
     from rich.text import Text
 
-    def show(rank: int, stream: str, line: str) -> None:
+    def show_line(rank: int, stream: str, line: str) -> None:
         style = RANK_STYLES[rank % len(RANK_STYLES)]
         target = errors if stream == "stderr" else console
         target.print(Text.assemble((f"[{rank}] ", style), Text.from_ansi(line)), soft_wrap=True)
 
-    return show
+    return show_line
 
 
 def run_logs(arguments: argparse.Namespace) -> int:
-    from ..jobs.control import follow, lines
+    from ..jobs.control import follow_output, output_lines
 
-    job = find(arguments)
+    job = find_job(arguments)
     console, errors = make_consoles(False)
     show = tagged_printer(console, errors)
-    for said in (follow if arguments.follow else lines)(job, arguments.rank):
+    for said in (follow_output if arguments.follow else output_lines)(job, arguments.rank):
         show(said.rank, "stdout", said.text)
     return OK
 
 
 def run_stop(arguments: argparse.Namespace) -> int:
-    from ..jobs.control import NoSuchJobError, stop
+    from ..jobs.control import NoSuchJobError, stop_job
 
-    job = find(arguments)
+    job = find_job(arguments)
     console, errors = make_consoles(False)
     try:
-        done = stop(job, lambda text: errors.print(f"{job.name}: {text}", markup=False))
+        done = stop_job(job, lambda text: errors.print(f"{job.name}: {text}", markup=False))
     except NoSuchJobError as error:
         raise UnusableInputError(str(error)) from None
     console.print(f"{job.name}: {'stopped' if done else 'does not run'}", markup=False)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """What `Options` holds; None where nothing is said, so that a project's settings show through."""
     add = parser.add_argument
-    add("--select", type=codes, metavar="CODES", help="use these rules only: HVD2,HVD301")
-    add("--ignore", type=codes, metavar="CODES", help="leave these rules out")
+    add("--select", type=parse_codes, metavar="CODES", help="use these rules only: HVD2,HVD301")
+    add("--ignore", type=parse_codes, metavar="CODES", help="leave these rules out")
     add(
         "--warmup-epochs",
         type=int,
@@ -47,7 +47,7 @@ def add_limit(parser: argparse.ArgumentParser) -> None:
     """How long a program may be read."""
     parser.add_argument(
         "--conversion-limit",
-        type=seconds,
+        type=parse_seconds,
         default=CONVERSION_SECONDS,
         metavar="S",
         help=f"give up a conversion after S seconds ({CONVERSION_SECONDS:g}); 0: never",
@@ -63,7 +63,7 @@ def add_batch(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """
     Raises:
         ValueError: it is no number, or a negative one.
@@ -74,7 +74,7 @@ def seconds(text: str) -> float:
     return value
 
 
-def codes(text: str) -> tuple[str, ...]:
+def parse_codes(text: str) -> tuple[str, ...]:
     return tuple(code.strip() for code in text.split(",") if code.strip())
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..documents import write
+from ..documents import write_document
 
 if TYPE_CHECKING:
     from ..documents import Document
@@ -32,6 +32,6 @@ def program_copy(
 
     with private_folder(path.resolve().parent if shared else None) as folder:
         copy = folder.path / name
-        write(copy, program)
+        write_document(copy, program)
         finder = origin_finder(original.sources, program.sources)
         yield copy, folder, locate_by(finder, path.name)

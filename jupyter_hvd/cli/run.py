@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..conversion_limit import CONVERSION_SECONDS, conversion_limit
-from ..documents import load
+from ..documents import load_document
 from ..files import UnusableInputError
 from ..launchers.arguments import add_place_options, where_of
 from ..unconverted_programs import common_variables
@@ -98,7 +98,7 @@ def converted_copy(
     Raises:
         UnusableInputError: the file cannot be converted.
     """
-    original = load(path)
+    original = load_document(path)
     with conversion_limit(path, seconds):
         outcome, converted = original.convert(options)
     if outcome.status not in ("converted", "unchanged"):
@@ -115,7 +115,7 @@ def run_run(arguments: argparse.Namespace) -> int:
 
     from ..launchers.hosts import LaunchError
     from ..launchers.job import Program
-    from ..launchers.rank_placement import place
+    from ..launchers.rank_placement import place_ranks
     from ..launchers.restarts import RESIZED, run_job_again
     from ..launchers.signals import ended_by_signals
     from ..runtime.scaling import VIRTUAL_SIZE_VARIABLE
@@ -129,10 +129,10 @@ def run_run(arguments: argparse.Namespace) -> int:
     if options.batch == "global":
         refuse_conversion_options(arguments)
     try:
-        ranks = place(arguments.size, where_of(arguments))  # refused before anything is done
+        ranks = place_ranks(arguments.size, where_of(arguments))  # refused before anything is done
         queue = queue_printer(errors)
         policy = policy_for(arguments, elastic, ranks, queue)
-        shared = not ranks.here
+        shared = not ranks.is_local
         program = (
             program_as_it_is(arguments.file, shared)
             if options.batch == "global"
@@ -143,13 +143,13 @@ def run_run(arguments: argparse.Namespace) -> int:
             starts = itertools.count(1)
             with log_of(arguments, copy, errors) as log:
 
-                def hear(rank: int, stream: str, text: str) -> None:
+                def hear_line(rank: int, stream: str, text: str) -> None:
                     if rank == 0:  # the others print the same
                         (errors if stream == "stderr" else console).print(
                             Text.from_ansi(text), soft_wrap=True
                         )
                     if log is not None:
-                        log.hear(rank, text)
+                        log.add_output(rank, text)
 
                 def started_again(result: JobResult, following: Place) -> None:
                     if result.code != RESIZED:
@@ -160,7 +160,7 @@ def run_run(arguments: argparse.Namespace) -> int:
                         again = f"continues with {ranks_now}, from the state stored last"
                     errors.print(again, style="yellow", soft_wrap=True)
                     if log is not None:
-                        log.hear(result.rank or 0, f"[{fault_of(result)}; {again}]")
+                        log.add_output(result.rank or 0, f"[{fault_of(result)}; {again}]")
 
                 variables = {**common_variables(options), RESUME_VARIABLE: str(int(begins_again))}
                 if begins_again and options.batch == "per-rank":
@@ -169,13 +169,13 @@ def run_run(arguments: argparse.Namespace) -> int:
                 heard: Any = {
                     "environment": variables,
                     "timeout": arguments.timeout,
-                    "listener": hear,
+                    "listener": hear_line,
                     "queued": queue,
                     "stalled": stall_printer(locate, errors, log),
                 }
                 result = run_job_again(job, folder, policy=policy, told=started_again, **heard)
                 if log is not None:
-                    log.end(result.code, result.rank, result.report)
+                    log.note_end(result.code, result.rank, result.report)
     except LaunchError as error:
         raise UnusableInputError(str(error)) from None
     except RefusedError as error:
@@ -230,8 +230,8 @@ def log_of(arguments: argparse.Namespace, copy: Path, errors: Console) -> Iterat
     Raises:
         UnusableInputError: it cannot be written where the user has said.
     """
-    from ..jobs.control import jobs
-    from ..jobs.log import JobLog, default_place, forget
+    from ..jobs.control import list_jobs
+    from ..jobs.log import JobLog, default_place, remove_oldest
 
     if arguments.no_log:
         yield None
@@ -242,7 +242,7 @@ def log_of(arguments: argparse.Namespace, copy: Path, errors: Console) -> Iterat
         log = JobLog(place, arguments.file, arguments.size, command_of(arguments))
         shutil.copyfile(copy, log.folder / copy.name)
         if arguments.log is None:
-            forget([job.folder for job in jobs(place) if job.is_past])
+            remove_oldest([job.folder for job in list_jobs(place) if job.is_past])
     except (OSError, RuntimeError, UnusableInputError) as error:  # RuntimeError: there is no home
         if log is not None:
             shutil.rmtree(log.folder, ignore_errors=True)
@@ -256,13 +256,15 @@ def log_of(arguments: argparse.Namespace, copy: Path, errors: Console) -> Iterat
     try:
         yield log
     except SystemExit as stopped:  # by a signal
-        log.end(stopped.code if isinstance(stopped.code, int) else 1, None, "ended by a signal")
+        log.note_end(
+            stopped.code if isinstance(stopped.code, int) else 1, None, "ended by a signal"
+        )
         raise
     except KeyboardInterrupt:
-        log.end(130, None, "interrupted")
+        log.note_end(130, None, "interrupted")
         raise
     except Exception as error:
-        log.end(1, None, str(error))
+        log.note_end(1, None, str(error))
         raise
     if log.given_up:
         errors.print(f"the log is incomplete: {log.given_up}", style="dim", markup=False)
@@ -281,14 +283,14 @@ def stall_printer(
 
     from ..launchers.diagnosis import report_stall
 
-    def show(stall: Stall, hosts: Mapping[int, str]) -> None:
+    def show_stall(stall: Stall, hosts: Mapping[int, str]) -> None:
         lines = report_stall(stall, locate, hosts).lines
         if log is not None:
             log.note_stall(lines)
         for line in lines:
             errors.print(Text(line, style="yellow"), soft_wrap=True)
 
-    return show
+    return show_stall
 
 
 def queue_printer(errors: Console) -> Callable[[str], None]:
@@ -298,7 +300,7 @@ def queue_printer(errors: Console) -> Callable[[str], None]:
     waiting: Status | None = None
     began = time.monotonic()
 
-    def show(text: str) -> None:
+    def show_text(text: str) -> None:
         nonlocal waiting, began
         if text and waiting is None:
             began, waiting = time.monotonic(), Status(text, console=errors)
@@ -309,4 +311,4 @@ def queue_printer(errors: Console) -> Callable[[str], None]:
             waiting = None
             errors.print(f"[dim]started after {time.monotonic() - began:.0f} s in the queue[/]")
 
-    return show
+    return show_text

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..convert import Diagnostic, Outcome
 
 
-def complain(error: Exception | str) -> None:
+def print_error(error: Exception | str) -> None:
     """Say on one line what is wrong, whatever a file's name holds."""
     text = str(error).encode(errors="backslashreplace").decode().replace("\n", "\\n")
     print(f"jupyter hvd: {text}", file=sys.stderr)

@@ -27,7 +27,7 @@ def open_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 — for as long as the process lives
 
 
-def explain(error: OSError) -> str:
+def explain_error(error: OSError) -> str:
     """What went wrong, and where, in the user's terms."""
     try:
         os.getcwd()  # noqa: PTH109 — whether it is there

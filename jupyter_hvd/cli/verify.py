@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..documents import load
+from ..documents import load_document
 from ..files import UnusableInputError, write_atomically
 from ..unconverted_programs import common_variables, require_single_process
 from .codes import OK, REFUSED
@@ -128,7 +128,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
             try:
                 verification = run(arguments, options, confirmed=arguments.yes)
             except UnconfirmedError as error:
-                if not confirm(str(error), arguments):
+                if not ask_confirmation(str(error), arguments):
                     raise UnusableInputError(f"{error}; say --yes if that is meant") from None
                 verification = run(arguments, options, confirmed=True)
     except (LaunchError, NotPythonError) as error:
@@ -152,13 +152,13 @@ def shown_checks(arguments: argparse.Namespace) -> Iterator[Callable[[Check], No
     quiet = arguments.json or arguments.events
     with nullcontext() if quiet else console.status("reading the file") as status:
 
-        def show(check: Check) -> None:
+        def show_check(check: Check) -> None:
             if status is not None and check.status == "running":
                 status.update(f"{check.check}: {check.detail} …")
             elif status is not None:
                 print_check(console, check)
 
-        yield print_event if arguments.events else show
+        yield print_event if arguments.events else show_check
 
 
 def run_exact_checks(
@@ -170,7 +170,7 @@ def run_exact_checks(
     with shown_checks(arguments) as show:
         return verify_exact(
             arguments.file,
-            require_single_process(arguments.file, load(arguments.file)),
+            require_single_process(arguments.file, load_document(arguments.file)),
             SIZES if arguments.size is None else (arguments.size,),
             variables=common_variables(options, SEED),
             steps=arguments.steps,
@@ -191,7 +191,7 @@ def run_scaled_checks(
     with shown_checks(arguments) as show:
         return verify_scaled(
             arguments.file,
-            load(arguments.file),
+            load_document(arguments.file),
             SIZES if arguments.size is None else (arguments.size,),
             options=options,
             steps=arguments.steps,
@@ -211,7 +211,9 @@ def run_other_checks(
     from ..verify.exact.compare import TOLERANCE
     from ..verify.exact.verification import SEED
 
-    original, other = (Program(path, load(path)) for path in (arguments.file, arguments.against))
+    original, other = (
+        Program(path, load_document(path)) for path in (arguments.file, arguments.against)
+    )
     require_single_process(original.path, original.document)
     with shown_checks(arguments) as show:
         return verify_against(
@@ -252,13 +254,15 @@ def write_report(arguments: argparse.Namespace, verification: AgainstVerificatio
     Raises:
         UnusableInputError: the file cannot be written.
     """
-    from ..verify.against.report_page import environment, report_page
+    from ..verify.against.report_page import describe_environment, report_page
 
-    page = report_page(arguments.file.name, arguments.against.name, verification, environment())
+    page = report_page(
+        arguments.file.name, arguments.against.name, verification, describe_environment()
+    )
     write_atomically(arguments.report, page.encode())
 
 
-def confirm(question: str, arguments: argparse.Namespace) -> bool:
+def ask_confirmation(question: str, arguments: argparse.Namespace) -> bool:
     """Ask on the terminal; nobody can be asked where there is none."""
     if arguments.json or arguments.events or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False

@@ -60,8 +60,8 @@ class Change:
             "needs": list(self.needs),
             "provides": self.provides,
             "edits": [
-                _edit_as_json(edit.shifted(self.origin))
-                for edit in sorted(self.edits, key=Edit.order)
+                _edit_as_json(edit.shift_by(self.origin))
+                for edit in sorted(self.edits, key=Edit.sort_key)
             ],
         }
 

@@ -48,7 +48,7 @@ def convert_source(source: str, *, options: Options | None = None) -> Conversion
     """
     cells = JoinedCells((source,))
     outcome = convert_joined(cells, options or Options.resolve())
-    return replace(outcome, code="".join(cells.apply(outcome.edits)))
+    return replace(outcome, code="".join(cells.apply_edits(outcome.edits)))
 
 
 def convert_joined(cells: JoinedCells, options: Options) -> Conversion:
@@ -223,13 +223,13 @@ def _change(context: Context, chosen: Chosen, provided: dict[str, Chosen]) -> Ch
     fix, rule = chosen.fix, chosen.rule
     span = _lines_of(context.module, fix)
     before = context.cells.text[span.start : span.end]
-    cell, line, _ = context.cells.locate(span.start)
+    cell, line, _ = context.cells.locate_offset(span.start)
     return Change(
         rule.code,
         cell,
         line,
         before,
-        apply_edits(before, (edit.shifted(span.start) for edit in fix.edits)),
+        apply_edits(before, (edit.shift_by(span.start) for edit in fix.edits)),
         fix.why or rule.rationale,
         _all_needs(fix, provided),
         fix.provides,
@@ -246,7 +246,7 @@ def _lines_of(module: Module, fix: Fix) -> Span:
 
 
 def _diagnostic(context: Context, rule: Rule, problem: Problem) -> Diagnostic:
-    place = context.cells.locate(_start(context, problem))
+    place = context.cells.locate_offset(_start(context, problem))
     return Diagnostic(rule.code, problem.severity, *place, problem.message, problem.help)
 
 
@@ -281,7 +281,7 @@ def _checked(cells: JoinedCells, outcome: Conversion) -> Conversion:
     """The conversion if it is valid Python. Otherwise, a fault of the rules, nothing is converted, which is reported."""
     if outcome.status != "converted":
         return outcome
-    made = JoinedCells(tuple(cells.apply(outcome.edits)), cells.labels)
+    made = JoinedCells(tuple(cells.apply_edits(outcome.edits)), cells.labels)
     broken = made.left_alone.keys() - cells.left_alone.keys()
     found = made.left_alone[min(broken)] if broken else syntax_error(made.python)
     if found is None:
@@ -333,7 +333,7 @@ def _invalid(cells: JoinedCells, found: tuple[int, int, str]) -> Conversion:
 def _refuse_deep(cells: JoinedCells) -> Conversion:
     """A program that Python reads, but that is nested too deeply to be looked at, blamed on its deepest statement."""
     offset = cells.line_start(deepest_line(cells.python))
-    label, line, column = cells.locate(offset)
+    label, line, column = cells.locate_offset(offset)
     return _refuse_syntax(cells, label, (line, column, NESTED_TOO_DEEPLY), cells.python)
 
 

@@ -122,7 +122,7 @@ def _may_be_number(context: Context, place: cst.CSTNode) -> bool:
 
 
 def _placed(context: Context, each: Explained) -> VariableScale:
-    cell, line, _ = context.cells.locate(context.module.span(each.place).start)
+    cell, line, _ = context.cells.locate_offset(context.module.span(each.place).start)
     return VariableScale(
         each.name,
         cell,

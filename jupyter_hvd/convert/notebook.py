@@ -39,7 +39,7 @@ def convert_notebook(
     outcome = convert_joined(cells, options or Options())
     converted = copy.deepcopy(notebook)
     for index, before, after in zip(
-        indices, cells.sources, cells.apply(outcome.edits), strict=True
+        indices, cells.sources, cells.apply_edits(outcome.edits), strict=True
     ):
         if before != after:
             converted.cells[index].source = after
@@ -67,7 +67,7 @@ def convert_cells(
     """
     cells = JoinedCells.of(sources)
     outcome = convert_joined(cells, options or Options.resolve())
-    return cells.split(outcome.edits), outcome
+    return cells.split_edits(outcome.edits), outcome
 
 
 def notebook_language(notebook: NotebookNode) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import log
 
-from ..tensor.cost.formula import Counted, Formula, cost_formula_of, cost_formulas, operations
+from ..tensor.cost.formula import Counted, Formula, cost_formula_of, cost_formulas, count_operations
 from ..tensor.derivative.reverse import adjoint
 from ..tensor.derivative.transforms import real_parameters
 from ..tensor.frontend.signature import words
@@ -41,9 +41,9 @@ from ..tensor.ssa.program import (
 from ..tensor.ssa.simplify import simplify
 from .analysis import Sizes
 from .report import Advice, AdviceKind, Locate, Plain, Report
-from .rewrites import Rewriting, rewritings
+from .rewrites import Rewriting, find_rewritings
 from .subject import Subject
-from .wording import number, operation_count
+from .wording import format_number, operation_count
 
 WORTH = 0.02  # of all operations: less is not worth a word
 SHOWN = 6
@@ -55,26 +55,26 @@ class Adviser:
 
     subject: Subject
 
-    def advice(self, sizes: Sizes, report: Report, locate: Locate) -> tuple[Advice, ...]:
+    def give_advice(self, sizes: Sizes, report: Report, locate: Locate) -> tuple[Advice, ...]:
         """What to change, the largest saving first, then what JAX alone would make of it."""
-        cheaper = sorted(_cheaper(self, sizes, locate), key=lambda a: -a.saves)
-        found = sorted(_found(self, sizes, locate), key=lambda a: -a.saves)
-        jax = list(_estimated(self.subject, sizes, report.plain))
+        cheaper = sorted(_cheaper_rewritings(self, sizes, locate), key=lambda a: -a.saves)
+        found = sorted(_costlier_lines(self, sizes, locate), key=lambda a: -a.saves)
+        jax = list(_growth_estimate(self.subject, sizes, report.plain))
         return (*cheaper[:SHOWN], *found[:SHOWN], *jax)
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
         program = self.subject.value.instance.ssa
-        return tuple(Candidate(self.subject, rewriting) for rewriting in rewritings(program))
+        return tuple(Candidate(self.subject, rewriting) for rewriting in find_rewritings(program))
 
     @cached_property
     def value(self) -> tuple[Formula, ...]:
         """What the value costs as it stands."""
-        return tuple(_costs(self.subject.value.instance.ssa))
+        return tuple(_program_costs(self.subject.value.instance.ssa))
 
     @cached_property
     def written(self) -> dict[tuple[str, int], tuple[Place, Formula]]:
-        return _written(self.subject)
+        return _costs_as_written(self.subject)
 
 
 # Cheaper ways to write it
@@ -93,37 +93,37 @@ class Candidate:
 
     @cached_property
     def value(self) -> tuple[Formula, ...]:
-        return tuple(_costs(self.program))
+        return tuple(_program_costs(self.program))
 
     @cached_property
     def gradient(self) -> tuple[Formula, ...]:
         body = self.subject.instance.function.body
         seed = None if self.subject.is_scalar else ("dy", soa(body.type))
         wrt = real_parameters(self.subject.instance, self.subject.wrt)
-        return tuple(_costs(simplify(adjoint(self.program, wrt, seed))))
+        return tuple(_program_costs(simplify(adjoint(self.program, wrt, seed))))
 
 
-def _costs(program: Program) -> Iterator[Formula]:
+def _program_costs(program: Program) -> Iterator[Formula]:
     for _, term in statement_terms(program):
         yield from (f for f in cost_formulas(term).values() if str(f) != "0")
 
 
-def _sum(subject: Subject, formulas: tuple[Formula, ...], sizes: Sizes) -> int | None:
+def _sum_formulas(subject: Subject, formulas: tuple[Formula, ...], sizes: Sizes) -> int | None:
     numbers = [subject.evaluate(f, sizes) for f in formulas]
     return None if None in numbers else sum(n for n in numbers if n is not None)
 
 
-def _cheaper(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
+def _cheaper_rewritings(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
     subject = adviser.subject
     told: set[tuple[str, Place | None]] = set()
     gradient = tuple(f for line in subject.adjoint.lines for f in line.costs.values())
     for way, candidate in enumerate(adviser.candidates):
-        value = _sum(subject, adviser.value, sizes)
-        value_then = _sum(subject, candidate.value, sizes)
+        value = _sum_formulas(subject, adviser.value, sizes)
+        value_then = _sum_formulas(subject, candidate.value, sizes)
         if value is None or value_then is None or value_then >= value:
             continue
-        adjoint_now = _sum(subject, gradient, sizes)
-        adjoint_then = _sum(subject, candidate.gradient, sizes)
+        adjoint_now = _sum_formulas(subject, gradient, sizes)
+        adjoint_then = _sum_formulas(subject, candidate.gradient, sizes)
         if adjoint_now is None or adjoint_then is None:
             continue
         saves = value + adjoint_now - value_then - adjoint_then
@@ -136,9 +136,9 @@ def _cheaper(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]
             kind,
             _MESSAGES[kind],
             None if place is None else locate(place),
-            python(candidate.rewriting.first, subject.value.instance, sizes),
-            f"value {number(value)}, gradient {number(adjoint_now)} operations",
-            f"value {number(value_then)}, gradient {number(adjoint_then)} operations",
+            statement_text(candidate.rewriting.first, subject.value.instance, sizes),
+            f"value {format_number(value)}, gradient {format_number(adjoint_now)} operations",
+            f"value {format_number(value_then)}, gradient {format_number(adjoint_then)} operations",
             saves,
             way,
         )
@@ -151,13 +151,13 @@ _MESSAGES = {
 }
 
 
-def python(rhs: Rhs, instance: Instance, sizes: Sizes) -> str:
+def statement_text(rhs: Rhs, instance: Instance, sizes: Sizes) -> str:
     """A statement as Python, over parameters and SSA variables; nothing where it has no short one."""
-    text = expression(rhs, instance, sizes)
+    text = expression_text(rhs, instance, sizes)
     return f"t = {text}" if text else ""
 
 
-def expression(
+def expression_text(
     rhs: Rhs,
     instance: Instance,
     sizes: Sizes,
@@ -173,62 +173,66 @@ def expression(
         names: what SSA variables are called; what is computed and has no name has no short form then.
         taken: names that are no loop's variables here.
     """
-    spelt = {s.name: _spelt(s) for s in instance.ssa.statements}
+    spelt = {s.name: _spell_statement(s) for s in instance.ssa.statements}
     if names is not None:
         spelt = {x: y for x, y in spelt.items() if x != y} | dict(names)
         if not {*operands(rhs)} <= spelt.keys():
             return ""
     letters = [*around, *(x for x in "ijklpqrs" if x not in taken | {*around})]
-    indices = {index: letter for (index, _), letter in zip(_binders(rhs), letters, strict=False)}
+    indices = {index: letter for (index, _), letter in zip(_binders_of(rhs), letters, strict=False)}
     written = words(instance.parameters) | indices
 
-    def spell(a: Affine) -> str:
+    def spell_index(a: Affine) -> str:
         return str(a.renamed(written)).replace("·", "*")
 
-    def entry(name: str, places: tuple[str, ...]) -> str:
+    def entry_text(name: str, places: tuple[str, ...]) -> str:
         return spelt.get(name, name) + (f"[{', '.join(places)}]" if places else "")
 
     match rhs:
         case Contraction(gens, sums, mask, factors):
             if mask.relations:
                 return ""
-            mask = conj(*(q for q in conjuncts(mask) if not _always(q, _binders(rhs), sizes)))
+            mask = conj(
+                *(q for q in conjuncts(mask) if not _always_holds(q, _binders_of(rhs), sizes))
+            )
             if "∃" in show(mask):
                 return ""
-            body = " * ".join(entry(f.name, tuple(map(spell, f.indices))) for f in factors)
+            body = " * ".join(
+                entry_text(f.name, tuple(map(spell_index, f.indices))) for f in factors
+            )
         case Map(gens, mask, function, arguments) if mask == TRUE:
             places = tuple(indices[g] for g, _ in gens)
             sums = ()
-            body = f"{function.name}({', '.join(entry(x, places) for x in arguments)})"
+            body = f"{function.name}({', '.join(entry_text(x, places) for x in arguments)})"
         case _:
             return ""
     if sums:
-        loops = " ".join(f"for {indices[s]} in range({spell(n)})" for s, n in sums)
-        condition = "" if mask == TRUE else f" if {_condition(show(mask, written))}"
+        loops = " ".join(f"for {indices[s]} in range({spell_index(n)})" for s, n in sums)
+        condition = "" if mask == TRUE else f" if {_condition_text(show(mask, written))}"
         body = f"sum({body} {loops}{condition})"
     for g, n in reversed(gens[len(around) :]):
-        body = f"[{body} for {indices[g]} in range({spell(n)})]"
+        body = f"[{body} for {indices[g]} in range({spell_index(n)})]"
     return body
 
 
-def _always(q: Predicate, binders: Binders, sizes: Sizes) -> bool:
+def _always_holds(q: Predicate, binders: Binders, sizes: Sizes) -> bool:
     used = tuple(b for b in binders if b[0] in q.names)
     opposite = sets.complement(q, used)
-    return opposite is not None and sets.sample(used, opposite, dict(sizes)) is None
+    return opposite is not None and sets.sample_point(used, opposite, dict(sizes)) is None
 
 
-def _binders(rhs: Rhs) -> Binders:
+def _binders_of(rhs: Rhs) -> Binders:
     return (*rhs.gens, *rhs.sums) if isinstance(rhs, Contraction) else rhs.gens
 
 
-def _spelt(statement: Statement) -> str:
+def _spell_statement(statement: Statement) -> str:
     rhs = statement.rhs
     if isinstance(rhs, Input) and not rhs.path:
         return rhs.parameter
     return statement.name
 
 
-def _condition(text: str) -> str:
+def _condition_text(text: str) -> str:
     signs: dict[str, str | int | None] = {
         "=": " == ",
         "<": " < ",
@@ -243,13 +247,13 @@ def _condition(text: str) -> str:
 # What the compiled function finds by itself
 
 
-def _written(subject: Subject) -> dict[tuple[str, int], tuple[Place, Formula]]:
+def _costs_as_written(subject: Subject) -> dict[tuple[str, int], tuple[Place, Formula]]:
     """What each line of the source costs as written, by file and line."""
     places = subject.instance.traced.places
     counted: dict[tuple[str, int], Counted] = {}
     first: dict[tuple[str, int], Place] = {}
     with carrying({term: Origin(place=place) for term, place in places.items()}):
-        for operation in operations(uniquify(subject.instance.function.body)):
+        for operation in count_operations(uniquify(subject.instance.function.body)):
             origin = origin_of(operation.term)
             if origin is not None and origin.place is not None:
                 line = origin.place.filename, origin.place.line
@@ -258,21 +262,23 @@ def _written(subject: Subject) -> dict[tuple[str, int], tuple[Place, Formula]]:
     return {line: (first[line], cost_formula_of(own)) for line, own in counted.items()}
 
 
-def _found(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
+def _costlier_lines(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
     """Lines that cost more as written than as compiled."""
     subject = adviser.subject
     compiled: dict[tuple[str, int], int] = {}
     for line in subject.value.lines:
-        for place, costs in line.places:
+        for place, costs in line.source_lines:
             key = place.filename, place.line
-            compiled[key] = compiled.get(key, 0) + (subject.evaluate.sum(costs, sizes) or 0)
+            compiled[key] = compiled.get(key, 0) + (
+                subject.evaluate.sum_formulas(costs, sizes) or 0
+            )
     whole = subject.evaluate(subject.value.total, sizes)
     for key, (place, formula) in adviser.written.items():
         cost, now = subject.evaluate(formula, sizes), compiled.get(key, 0)
         if cost is None or not whole or cost - now <= max(WORTH * whole, 0):
             continue
         kind: AdviceKind = "guard" if now else "shared"
-        message = _FOUND[kind].format(cost=operation_count(cost), now=number(now))
+        message = _FOUND[kind].format(cost=operation_count(cost), now=format_number(now))
         yield Advice(kind, message, locate(place))
 
 
@@ -291,11 +297,11 @@ _FOUND = {
 # JAX alone
 
 
-def _estimated(subject: Subject, sizes: Sizes, plain: Plain | None) -> Iterator[Advice]:
+def _growth_estimate(subject: Subject, sizes: Sizes, plain: Plain | None) -> Iterator[Advice]:
     """A size over which plain JAX's gradient grows faster, by XLA's estimate."""
     if plain is None:
         return
-    groups = {size.names[0]: size.names for size in subject.sizes()}
+    groups = {size.names[0]: size.names for size in subject.size_sliders()}
     for name, points in plain.adjoint.items():
         ours = [
             (
@@ -319,12 +325,12 @@ def _estimated(subject: Subject, sizes: Sizes, plain: Plain | None) -> Iterator[
         yield Advice(
             "jax",
             f"JAX alone would differentiate this worse: over {name} its gradient grows like "
-            f"{_power(name, grows[0])}, this one like {_power(name, grows[1])}. At {name} = {n2} "
-            f"XLA estimates {number(jax2)} flops, against {operation_count(own2)} here.",
+            f"{_power_text(name, grows[0])}, this one like {_power_text(name, grows[1])}. At {name} = {n2} "
+            f"XLA estimates {format_number(jax2)} flops, against {operation_count(own2)} here.",
         )
 
 
-def _power(name: str, exponent: float) -> str:
+def _power_text(name: str, exponent: float) -> str:
     if abs(exponent) < 0.05:
         return "a constant"
     rounded = f"{exponent:.1f}".removesuffix(".0")

@@ -18,7 +18,7 @@ from ..tensor.cost.formula import (
     cost_formulas,
     count_formula,
 )
-from ..tensor.cost.model import interface
+from ..tensor.cost.model import interface_size
 from ..tensor.instance import Instance
 from ..tensor.language.affine import Affine
 from ..tensor.language.errors import Place
@@ -54,7 +54,7 @@ from ..tensor.ssa.program import (
     type_of,
 )
 from .loops import Sizes as Sizes
-from .loops import header, histories, named_histories, turn_interfaces, turn_statements
+from .loops import loop_header, named_histories, stored_counts, turn_interfaces, turn_statements
 
 #: An index space beyond this is not searched point by point.
 SEARCHED = 100_000_000
@@ -82,7 +82,7 @@ class Line:
     turns: tuple[Line, ...] = ()  # of a loop, the statements of an iteration, over all of them
 
     @property
-    def places(self) -> tuple[tuple[Place, Mapping[str, Formula]], ...]:
+    def source_lines(self) -> tuple[tuple[Place, Mapping[str, Formula]], ...]:
         """The user's lines that it comes from, with what of its cost each has: of a loop, those of its body."""
         spent = ((line.origin.place, line.costs) for line in self.turns or (self,))
         return tuple((place, costs) for place, costs in spent if place is not None)
@@ -114,7 +114,7 @@ class Analysis:
         made = []
         for statement in self.instance.ssa.statements:
             term = term_of(statement.rhs, variables)
-            made.append(self._line(statement, term, variables))
+            made.append(self._statement_line(statement, term, variables))
             # Inputs and numbers read better as they are than by the variable's name.
             plain = isinstance(statement.rhs, Input | Constant) and not isinstance(term, Gen)
             variables[statement.name] = (
@@ -122,12 +122,16 @@ class Analysis:
             )
         return tuple(made)
 
-    def _line(self, statement: Statement, term: Term, variables: Mapping[str, Term]) -> Line:
-        line, rhs = _line(statement, term), statement.rhs
+    def _statement_line(
+        self, statement: Statement, term: Term, variables: Mapping[str, Term]
+    ) -> Line:
+        line, rhs = _statement_line(statement, term), statement.rhs
         if isinstance(rhs, Recurrence):
             called = named_histories(self.instance.ssa, statement.name, rhs)
-            turns = tuple(_turns(statement.name, rhs, called, variables, (), statement.origin))
-            short = header(rhs, statement.name, called, variables)
+            turns = tuple(
+                _iteration_lines(statement.name, rhs, called, variables, (), statement.origin)
+            )
+            short = loop_header(rhs, statement.name, called, variables)
             spelling = Spelling(statement.name, short)
             return replace(line, spelling=spelling, entries=NOTHING, turns=turns)
         return replace(line, entries=self.histories.get(statement.name, line.entries))
@@ -135,11 +139,11 @@ class Analysis:
     @cached_property
     def histories(self) -> Mapping[str, Formula]:
         """The numbers that loops keep from turn to turn, by variable."""
-        return histories(self.instance.ssa)
+        return stored_counts(self.instance.ssa)
 
-    def io(self, sizes: Sizes) -> int:
+    def io_count(self, sizes: Sizes) -> int:
         """`$(inputs) + $(output)` (6.53)."""
-        return interface(self.function, sizes)
+        return interface_size(self.function, sizes)
 
     def turn_interfaces(self, sizes: Sizes) -> int:
         """What goes into and comes out of all iterations of loops; 0 where there is no loop."""
@@ -149,7 +153,7 @@ class Analysis:
 NOTHING = Formula(((TRUE, Polynomial()),))
 
 
-def _turns(
+def _iteration_lines(
     name: str,
     loop: Recurrence,
     called: list[str],
@@ -165,7 +169,9 @@ def _turns(
         binders, p = points_of(rhs)
         source = f"{origin.source}.{statement.origin.source}" if statement.origin.source else ""
         line = replace(
-            _line(statement, gens(outer, term) if not isinstance(rhs, Recurrence) else Const(0)),
+            _statement_line(
+                statement, gens(outer, term) if not isinstance(rhs, Recurrence) else Const(0)
+            ),
             name=outside,
             spelling=spelling_of(outside, term),
             origin=replace(statement.origin, source=source),
@@ -175,14 +181,14 @@ def _turns(
         if isinstance(rhs, Recurrence):
             within = named_histories(loop.body, statement.name, rhs)
             within = [f"{name}.{x}" for x in within]
-            short = header(rhs, outside, within, inside)
+            short = loop_header(rhs, outside, within, inside)
             yield replace(line, spelling=Spelling(outside, short))
-            yield from _turns(outside, rhs, within, dict(inside), outer, line.origin)
+            yield from _iteration_lines(outside, rhs, within, dict(inside), outer, line.origin)
         else:
             yield line
 
 
-def _line(statement: Statement, term: Term) -> Line:
+def _statement_line(statement: Statement, term: Term) -> Line:
     rhs = statement.rhs
     binders, p = points_of(rhs)
     return Line(
@@ -238,25 +244,25 @@ class Evaluator:
         """
         total = Formula(formula.pieces).evaluate(Environment(integers=dict(sizes)))
         for count in formula.counts:
-            number = self._count(count, sizes)
+            number = self._count_points(count, sizes)
             if number is None:
                 return None
             total += count.times * number
         return total
 
-    def sum(self, formulas: Mapping[str, Formula], sizes: Sizes) -> int | None:
+    def sum_formulas(self, formulas: Mapping[str, Formula], sizes: Sizes) -> int | None:
         numbers = [self(formula, sizes) for formula in formulas.values()]
         return None if None in numbers else sum(n for n in numbers if n is not None)
 
-    def _count(self, count: Count, sizes: Sizes) -> int | None:
+    def _count_points(self, count: Count, sizes: Sizes) -> int | None:
         needed = count.condition.names.union(*(n.names for _, n in count.binders))
         at = {name: sizes[name] for name in sorted(needed & sizes.keys())}
         key = (count, tuple(at.items()))
         if key not in self._counted:
-            self._counted[key] = self._search(count, at)
+            self._counted[key] = self._search_size(count, at)
         return self._counted[key]
 
-    def _search(self, count: Count, at: Sizes) -> int | None:
+    def _search_size(self, count: Count, at: Sizes) -> int | None:
         names = count.condition.relations
         if not names <= self.data.keys():
             return None
@@ -264,17 +270,19 @@ class Evaluator:
         binders = tuple(Binder(i, n.substitute(values)) for i, n in count.binders)
         if prod(max(1, n.evaluate({})) for _, n in binders) > SEARCHED:
             return None
-        return counting.count(binders, substitute_predicate(count.condition, values), self.data)
+        return counting.count_points(
+            binders, substitute_predicate(count.condition, values), self.data
+        )
 
 
-def piece(formula: Formula, sizes: Sizes) -> Formula:
+def piece_at(formula: Formula, sizes: Sizes) -> Formula:
     """The formula on the region that the sizes lie in."""
     here = Environment(integers=dict(sizes))
     polynomial = next(q for region, q in formula.pieces if holds(region, here))
     return Formula(((TRUE, polynomial),), formula.counts)
 
 
-def renamed(formula: Formula, names: Mapping[str, str]) -> Formula:
+def rename_sizes(formula: Formula, names: Mapping[str, str]) -> Formula:
     """The formula with sizes under other names, those that are equal under one."""
     pieces = []
     for region, polynomial in formula.pieces:

@@ -20,7 +20,7 @@ from .advice import Adviser
 from .analysis import Sizes
 from .background_work import Cancelled
 from .report import Locate, Source
-from .rewritten_source import Written, proposals
+from .rewritten_source import Written, find_proposals
 from .subject import Subject
 
 DRAWS = 4
@@ -55,7 +55,7 @@ class Change:
         return asdict(self)
 
 
-def accept(
+def accept_advice(
     adviser: Adviser, way: int, sizes: Sizes, locate: Locate, cancelled: Cancelled = lambda: False
 ) -> Change:
     """The change that advice asks for.
@@ -67,12 +67,12 @@ def accept(
     if not 0 <= way < len(adviser.candidates):
         raise TensorError("this advice no longer applies")
     subject = adviser.subject
-    before = costs(subject, sizes)
+    before = operation_counts(subject, sizes)
     cheaper: list[tuple[int, Subject, Written, str]] = []
     refused: list[TensorError] = []
-    for written, text in proposals(subject, adviser.candidates[way].rewriting, sizes):
+    for written, text in find_proposals(subject, adviser.candidates[way].rewriting, sizes):
         try:
-            after = costs(changed := rewritten(subject, written, text), sizes)
+            after = operation_counts(changed := rewrite_subject(subject, written, text), sizes)
         except TensorError as error:
             refused.append(error)
             continue
@@ -80,12 +80,12 @@ def accept(
             cheaper.append((sum(after), changed, written, text))  # type: ignore[arg-type]
     for _, changed, written, text in sorted(cheaper, key=lambda found: found[0]):
         try:
-            draws, difference = compared(subject, changed, sizes, cancelled)
+            draws, difference = compare_programs(subject, changed, sizes, cancelled)
         except TensorError as error:
             refused.append(error)
             continue
-        now, then = before, costs(changed, sizes)
-        first, last, old, new = lines(written, text)
+        now, then = before, operation_counts(changed, sizes)
+        first, last, old, new = changed_lines(written, text)
         return Change(
             locate(Place(written.filename, first, 0, 0, "")),
             first,
@@ -105,13 +105,13 @@ def accept(
     )
 
 
-def costs(subject: Subject, sizes: Sizes) -> Costs:
+def operation_counts(subject: Subject, sizes: Sizes) -> Costs:
     """Operations of value and gradient, as the panel shows them."""
     value, adjoint = subject.value, subject.adjoint
     return subject.evaluate(value.total, sizes), subject.evaluate(adjoint.total, sizes)
 
 
-def rewritten(subject: Subject, written: Written, text: str) -> Subject:
+def rewrite_subject(subject: Subject, written: Written, text: str) -> Subject:
     """The subject by another text of its function.
 
     Raises:
@@ -132,7 +132,9 @@ def rewritten(subject: Subject, written: Written, text: str) -> Subject:
     return replace(subject, function=function, instance=instance)
 
 
-def compared(one: Subject, other: Subject, sizes: Sizes, cancelled: Cancelled) -> tuple[int, float]:
+def compare_programs(
+    one: Subject, other: Subject, sizes: Sizes, cancelled: Cancelled
+) -> tuple[int, float]:
     """How many random inputs value and gradient were compared on, and the largest difference.
 
     Raises:
@@ -142,12 +144,12 @@ def compared(one: Subject, other: Subject, sizes: Sizes, cancelled: Cancelled) -
     apart = replace(one, function=tensor(one.function.python))
     draws, largest = 0, 0.0
     with keeping_float64(True):
-        for at in _sizes(one, sizes):
-            for arguments in _draws(one, at):
+        for at in _small_sizes(one, sizes):
+            for arguments in _draw_arguments(one, at):
                 if cancelled():
                     raise ProfileCancelledError
-                for part, run in (("value", _value), ("gradient", _gradient)):
-                    difference = _difference(run(apart, arguments), run(other, arguments))
+                for part, run in (("value", _compute_value), ("gradient", _compute_gradient)):
+                    difference = _relative_difference(run(apart, arguments), run(other, arguments))
                     if not difference <= TOLERANCE:
                         shown = ", ".join(f"{name} = {n}" for name, n in at.items())
                         raise TensorError(
@@ -164,41 +166,43 @@ def compared(one: Subject, other: Subject, sizes: Sizes, cancelled: Cancelled) -
     return draws, largest
 
 
-def _sizes(subject: Subject, sizes: Sizes) -> Iterator[Sizes]:
+def _small_sizes(subject: Subject, sizes: Sizes) -> Iterator[Sizes]:
     """Small sizes, and those on display where there is room."""
-    small = {n: v if n in subject.fixed else min(v, SMALL) for n, v in sizes.items()}
+    small = {n: v if n in subject.fixed_sizes else min(v, SMALL) for n, v in sizes.items()}
     told = []
     for at in (small, dict(sizes)):
-        if subject.fits(at) and subject.space(at) <= LARGEST and at not in told:
+        if subject.fits_data(at) and subject.dense_entries(at) <= LARGEST and at not in told:
             told.append(at)
             yield at
 
 
-def _draws(subject: Subject, sizes: Sizes) -> Iterator[dict[str, Any]]:
+def _draw_arguments(subject: Subject, sizes: Sizes) -> Iterator[dict[str, Any]]:
     """Random arguments, also of the derivative: positive ones first, then of either sign."""
     random = np.random.default_rng(1)
     for k in range(DRAWS):
         given = random_arguments(subject.adjoint.instance, sizes, subject.arguments)
-        real = {*subject.differentiable, *given} - {x for x, _ in subject.types} | {
-            *subject.differentiable
+        real = {*subject.differentiable_names, *given} - {x for x, _ in subject.types} | {
+            *subject.differentiable_names
         }
 
-        def drawn(leaf: Any, signed: bool = k >= DRAWS // 2) -> Any:
+        def draw_leaf(leaf: Any, signed: bool = k >= DRAWS // 2) -> Any:
             signs = random.choice([-1.0, 1.0], np.shape(leaf)) if signed else 1.0
             return np.asarray(leaf * random.uniform(0.5, 1.5, np.shape(leaf)) * signs)
 
-        yield {x: jax.tree_util.tree_map(drawn, v) if x in real else v for x, v in given.items()}
+        yield {
+            x: jax.tree_util.tree_map(draw_leaf, v) if x in real else v for x, v in given.items()
+        }
 
 
-def _value(subject: Subject, arguments: Mapping[str, Any]) -> Any:
+def _compute_value(subject: Subject, arguments: Mapping[str, Any]) -> Any:
     return subject.function(**{x: arguments[x] for x, _ in subject.types})
 
 
-def _gradient(subject: Subject, arguments: Mapping[str, Any]) -> Any:
+def _compute_gradient(subject: Subject, arguments: Mapping[str, Any]) -> Any:
     return subject.reverse(**arguments)
 
 
-def _difference(one: Any, other: Any) -> float:
+def _relative_difference(one: Any, other: Any) -> float:
     """Between two results, as a share of the largest entry; what is no number in both is equal."""
     left, right = (
         np.concatenate([np.ravel(np.asarray(x, float)) for x in jax.tree_util.tree_leaves(both)])
@@ -211,11 +215,11 @@ def _difference(one: Any, other: Any) -> float:
     return float(apart / max(np.abs(left[finite]).max(initial=0.0), 1e-300))
 
 
-def lines(written: Written, text: str) -> tuple[int, int, str, str]:
+def changed_lines(written: Written, text: str) -> tuple[int, int, str, str]:
     """The lines of the file that change, and what stands there before and after."""
     old, new = written.text.splitlines(), text.splitlines()
-    same = _common(old, new)
-    rest = _common(old[same:][::-1], new[same:][::-1])
+    same = _common_prefix(old, new)
+    rest = _common_prefix(old[same:][::-1], new[same:][::-1])
     end = len(old) - rest
     return (
         written.first + same,
@@ -225,7 +229,7 @@ def lines(written: Written, text: str) -> tuple[int, int, str, str]:
     )
 
 
-def _common(one: list[str], other: list[str]) -> int:
+def _common_prefix(one: list[str], other: list[str]) -> int:
     return next(
         (k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
         min(len(one), len(other)),

@@ -16,7 +16,7 @@ from .analysis import Sizes
 from .subject import Subject
 
 
-def precision(subject: Subject) -> AbstractContextManager[Any]:
+def jax_precision(subject: Subject) -> AbstractContextManager[Any]:
     """The context in which JAX takes numbers as a call with the subject's arguments does."""
     if subject.arguments is None:
         return nullcontext()
@@ -42,14 +42,16 @@ def number_type(arguments: Mapping[str, Any]) -> str:
 def real_arguments(subject: Subject, arguments: Mapping[str, Any]) -> list[Any]:
     """Those of the real parameters, tuples as nested pairs."""
 
-    def pairs(type_: Any, value: Any) -> Any:
+    def relation_pairs(type_: Any, value: Any) -> Any:
         if isinstance(type_, Product):
             rest = value[1:] if len(value) > 2 else value[1]
-            return pairs(type_.first, value[0]), pairs(type_.second, rest)
+            return relation_pairs(type_.first, value[0]), relation_pairs(type_.second, rest)
         return jnp.asarray(value)
 
     return [
-        pairs(t, arguments[x]) for x, t in subject.types if isinstance(t, Real | Array | Product)
+        relation_pairs(t, arguments[x])
+        for x, t in subject.types
+        if isinstance(t, Real | Array | Product)
     ]
 
 

@@ -31,58 +31,60 @@ GRID = (4, 16, 64, 256, 1024, 4096, 16384)
 Key = tuple[tuple[str, int], ...]
 
 
-def key(sizes: Sizes) -> Key:
+def sizes_key(sizes: Sizes) -> Key:
     return tuple(sorted(sizes.items()))
 
 
-def wanted(subject: Subject, sizes: Sizes, linked: bool) -> dict[str, list[tuple[int, Key]]]:
+def wanted_sizes(subject: Subject, sizes: Sizes, linked: bool) -> dict[str, list[tuple[int, Key]]]:
     """Where plain JAX is asked about: over each size some sizes, the others as they stand, as far
     as a dense array has room.
     """
     found: dict[str, list[tuple[int, Key]]] = {}
-    for size in subject.sizes(linked):
+    for size in subject.size_sliders(linked):
         name = size.names[0]
         points = []
         for n in sorted({*GRID, sizes[name]}):
             here = {**sizes, **dict.fromkeys(size.names, n)}
-            within = size.low <= n <= size.high and subject.fits(here)
-            if within and subject.space(here) <= ESTIMATED:
-                points.append((n, key(here)))
+            within = size.low <= n <= size.high and subject.fits_data(here)
+            if within and subject.dense_entries(here) <= ESTIMATED:
+                points.append((n, sizes_key(here)))
         if not size.fixed:
             found[name] = points
     return found
 
 
-def estimates(
+def estimate_plain(
     subject: Subject, sizes: Sizes, linked: bool, known: dict[Key, Any], cancelled: Cancelled
 ) -> Plain:
     """XLA's estimates of plain JAX's gradient; `known` keeps those that are there already."""
     try:
         from . import plainjax, xla
-        from .arguments import precision
+        from .arguments import jax_precision
     except ImportError:
         return Plain("failed", subject.version, "JAX is not installed")
-    if subject.missing:
-        return Plain("failed", subject.version, subject.missing)
-    for _, at in (point for points in wanted(subject, sizes, linked).values() for point in points):
+    if subject.missing_data:
+        return Plain("failed", subject.version, subject.missing_data)
+    for _, at in (
+        point for points in wanted_sizes(subject, sizes, linked).values() for point in points
+    ):
         if at in known:
             continue
         if cancelled():
             raise ProfileCancelledError
-        with precision(subject):
-            both = plainjax.plain(subject, dict(at))
-            known[at] = xla.estimate(both.adjoint, both.shapes)
-    return remembered(subject, sizes, linked, known)
+        with jax_precision(subject):
+            both = plainjax.plain_jax(subject, dict(at))
+            known[at] = xla.estimate_cost(both.adjoint, both.shapes)
+    return known_estimates(subject, sizes, linked, known)
 
 
-def remembered(
+def known_estimates(
     subject: Subject, sizes: Sizes, linked: bool, known: Mapping[Key, Any], message: str = ""
 ) -> Plain:
     """What is known of plain JAX at these sizes."""
     flops: dict[str, tuple[tuple[int, float], ...]] = {}
     memory: dict[str, tuple[tuple[int, float], ...]] = {}
     whole = not message
-    for name, points in wanted(subject, sizes, linked).items():
+    for name, points in wanted_sizes(subject, sizes, linked).items():
         found = [(n, known[at]) for n, at in points if known.get(at) is not None]
         whole = whole and all(at in known for _, at in points)
         flops[name] = tuple((n, e.flops) for n, e in found)
@@ -91,7 +93,7 @@ def remembered(
     return Plain(state, subject.version, message, flops, memory)
 
 
-def measure(
+def measure_subject(
     subject: Subject, sizes: Sizes, repeats: int, progress: Progress, cancelled: Cancelled
 ) -> Measured:
     """Times and bytes of value and gradient, statement by statement, and of plain JAX's, in the
@@ -99,25 +101,25 @@ def measure(
 
     Raises ProfileCancelledError once `cancelled()` is true.
     """
-    from .arguments import precision
+    from .arguments import jax_precision
 
-    if subject.missing:
-        raise TensorError(subject.missing)
+    if subject.missing_data:
+        raise TensorError(subject.missing_data)
     require_room(subject, sizes)
-    with precision(subject):
-        return _measured(subject, sizes, repeats, progress, cancelled)
+    with jax_precision(subject):
+        return _measure_parts(subject, sizes, repeats, progress, cancelled)
 
 
 def require_room(subject: Subject, sizes: Sizes) -> None:
     """Raise TensorError where the arrays are too large for something to be run."""
-    held = entries(subject, sizes)
+    held = count_entries(subject, sizes)
     if held > MEASURED:
         raise TensorError(
             f"at these sizes the arrays hold {held:,} numbers", "choose smaller sizes to measure"
         )
 
 
-def entries(subject: Subject, sizes: Sizes) -> int:
+def count_entries(subject: Subject, sizes: Sizes) -> int:
     """The numbers that all arrays of value and gradient hold."""
     return sum(
         subject.evaluate(line.entries, sizes) or 0
@@ -126,7 +128,7 @@ def entries(subject: Subject, sizes: Sizes) -> int:
     )
 
 
-def _measured(
+def _measure_parts(
     subject: Subject, sizes: Sizes, repeats: int, progress: Progress, cancelled: Cancelled
 ) -> Measured:
     from ..tensor.jax.timing import faster, spread
@@ -135,42 +137,42 @@ def _measured(
 
     arguments = at_sizes(subject, sizes)
     own = {x: arguments[x] for x, _ in subject.types}
-    dense = subject.space(sizes)
+    dense = subject.dense_entries(sizes)
     with_jax = subject.against is not None or dense <= MEASURED >> 2
     steps = [len(p.instance.ssa.statements) + 1 for p in (subject.value, subject.adjoint)]
     total = sum(steps) + ROUNDS + (3 if with_jax else 2)
     done = 0
 
-    def step() -> None:
+    def next_step() -> None:
         nonlocal done
         if cancelled():
             raise ProfileCancelledError
         done = min(done + 1, total)
         progress(done, total)
 
-    def counted(_done: int, _steps: int) -> None:
-        step()
+    def count_step(_done: int, _steps: int) -> None:
+        next_step()
 
     # The instances: a call of the function would change what its cards tell of its last call.
     calls.check(subject.instance, own, sizes)
-    value = profile(subject.value.instance, sizes, own, repeats, counted, cancelled)
-    adjoint = profile(subject.adjoint.instance, sizes, arguments, repeats, counted, cancelled)
-    found = _interleaved(subject, sizes, arguments, own, with_jax, step)
+    value = profile(subject.value.instance, sizes, own, repeats, count_step, cancelled)
+    adjoint = profile(subject.adjoint.instance, sizes, arguments, repeats, count_step, cancelled)
+    found = _time_interleaved(subject, sizes, arguments, own, with_jax, next_step)
     value_times, adjoint_times, *jax_times = found
     jax_spread = spread(jax_times[0]) if jax_times else None
     return Measured(
         sizes=dict(sizes),
-        at=spelt(subject, sizes),
+        at=spell_sizes(subject, sizes),
         repeats=len(value_times),
-        device=xla.device(),
+        device=xla.device_name(),
         dtype=number_type(own),
         value=spread(value_times).median,
         adjoint=spread(adjoint_times).median,
         adjoint_spread=_quartiles(spread(adjoint_times)),
         value_bytes=value.total.bytes,
         adjoint_bytes=adjoint.total.bytes,
-        value_statements=_seconds(value),
-        adjoint_statements=_seconds(adjoint),
+        value_statements=_profile_seconds(value),
+        adjoint_statements=_profile_seconds(adjoint),
         jax_adjoint=None if jax_spread is None else jax_spread.median,
         jax_spread=None if jax_spread is None else _quartiles(jax_spread),
         faster=FASTER[faster(adjoint_times, jax_times[0])] if jax_times else "unknown",
@@ -184,7 +186,7 @@ def _quartiles(spread: Spread) -> tuple[float, float]:
     return spread.low, spread.high
 
 
-def _interleaved(
+def _time_interleaved(
     subject: Subject,
     sizes: Sizes,
     arguments: Mapping[str, Any],
@@ -202,19 +204,19 @@ def _interleaved(
         xla.compiled_kernel(subject.adjoint.instance, sizes, arguments),
     ]
     if with_jax:
-        plain = plainjax.plain(subject, sizes).adjoint
-        functions.append(xla.compiled(plain, real_arguments(subject, arguments)))
+        plain = plainjax.plain_jax(subject, sizes).adjoint
+        functions.append(xla.compile_call(plain, real_arguments(subject, arguments)))
     return interleaved(functions, ROUNDS, step, LONGEST)
 
 
-def spelt(subject: Subject, sizes: Sizes) -> str:
+def spell_sizes(subject: Subject, sizes: Sizes) -> str:
     """Sizes for people: those that go together once."""
     return ", ".join(
         f"{group.names[0]} = {sizes[group.names[0]]}"
-        for group in subject.sizes()
+        for group in subject.size_sliders()
         if len({sizes[name] for name in group.names}) == 1
     ) or ", ".join(f"{name} = {n}" for name, n in sizes.items())
 
 
-def _seconds(profile: Any) -> Mapping[str, float]:
+def _profile_seconds(profile: Any) -> Mapping[str, float]:
     return {s.name: s.seconds for s in profile.statements}

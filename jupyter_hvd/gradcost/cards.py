@@ -8,9 +8,9 @@ from typing import Any
 
 from ..tensor import TensorError, TensorFunction
 from ..tensor.frontend.signature import declared
-from .analysis import piece
+from .analysis import piece_at
 from .unresolved_names import unresolved_names
-from .wording import pretty
+from .wording import format_formula
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Card:
     unresolved: tuple[str, ...] = ()
 
 
-def card(function: TensorFunction) -> Card:
+def make_card(function: TensorFunction) -> Card:
     """The function as it stands, its cost on the region of the last call's sizes. Raises
     TensorError where its annotations give types at which it has no program.
     """
@@ -47,14 +47,14 @@ def card(function: TensorFunction) -> Card:
     return Card(
         name,
         f"{name}({inside}) → {instance.function.body.type}",
-        pretty(formula if sizes is None else piece(formula, sizes)),
+        format_formula(formula if sizes is None else piece_at(formula, sizes)),
         str(formula),
-        _state(function),
+        _card_state(function),
         True,
     )
 
 
-def _state(function: TensorFunction) -> str:
+def _card_state(function: TensorFunction) -> str:
     compiled = function.compiled
     if not compiled:
         return "Not compiled yet: its first call compiles it."
@@ -64,16 +64,16 @@ def _state(function: TensorFunction) -> str:
     return f"compiled for {at}" if at and compiled == 1 else f"compiled for {compiled} sizes"
 
 
-def html(cards: list[Card]) -> str:
+def cards_html(cards: list[Card]) -> str:
     """The cards, side by side, in the theme's colours where there is a theme."""
     return (
         '<div style="display:flex;flex-wrap:wrap;gap:8px;margin:4px 0">'
-        + "".join(map(_html, cards))
+        + "".join(map(_card_html, cards))
         + "</div>"
     )
 
 
-def _html(shown: Card) -> str:
+def _card_html(shown: Card) -> str:
     edge = "--jp-brand-color1, #1976d2" if shown.typed else "--jp-border-color1, #bdbdbd"
     cost = (
         f'<div>costs <code title="{escape(shown.formula, quote=True)}">{escape(shown.cost)}</code>'
@@ -94,7 +94,7 @@ def _html(shown: Card) -> str:
     )
 
 
-def text(cards: list[Card]) -> str:
+def cards_text(cards: list[Card]) -> str:
     return "\n".join(
         "\n  ".join(
             [
@@ -106,8 +106,8 @@ def text(cards: list[Card]) -> str:
     )
 
 
-def bundle(cards: list[Card]) -> dict[str, Any]:
-    return {"text/html": html(cards), "text/plain": text(cards)}
+def cards_bundle(cards: list[Card]) -> dict[str, Any]:
+    return {"text/html": cards_html(cards), "text/plain": cards_text(cards)}
 
 
 @dataclass
@@ -118,11 +118,11 @@ class Shown:
     handle: Any
     cards: list[Card]
 
-    def refresh(self) -> None:
+    def refresh_cards(self) -> None:
         try:
-            now = [card(function) for function in self.functions]
+            now = [make_card(function) for function in self.functions]
         except TensorError:
             return
         if now != self.cards:
             self.cards = now
-            self.handle.update(bundle(now), raw=True)
+            self.handle.update(cards_bundle(now), raw=True)

@@ -20,12 +20,12 @@ class Cells:
         self.raw = ""
         self.cell: str | None = None
 
-    def note(self, info: Any) -> None:
+    def note_cell(self, info: Any) -> None:
         """Remember a cell that is about to run, or has run."""
         self.raw, self.cell = info.raw_cell, getattr(info, "cell_id", None)
         self.ids[self.shell.compile.get_code_name(self.raw, self.raw, 0)] = self.cell
 
-    def enter(self, body: str) -> tuple[str, str]:
+    def enter_cell(self, body: str) -> tuple[str, str]:
         """The body of a cell magic as source with the cell's own line numbers, and its file name."""
         lines = self.raw.splitlines()
         above = next((k for k, line in enumerate(lines) if line.startswith("%%")), 0) + 1
@@ -35,7 +35,7 @@ class Cells:
         self.ids[name] = self.cell
         return source, str(name)
 
-    def locate(self, place: Place) -> Source:
+    def locate_cell(self, place: Place) -> Source:
         shown = self.shell.compile.format_code_name(place.filename)
         count = re.fullmatch(r"In\s?\[(\d+)\]", shown[1]) if shown else None
         text = linecache.getline(place.filename, place.line) or place.text
@@ -48,12 +48,12 @@ class Cells:
         )
 
 
-def explained(error: TensorError, cells: Cells) -> str:
+def explain_error(error: TensorError, cells: Cells) -> str:
     """The error as text: where, the line with a caret, what is wrong, what to write instead."""
     lines = []
     if error.place is not None:
         at = error.place
-        source = cells.locate(at)
+        source = cells.locate_cell(at)
         where = source.file if source.count is None else f"cell [{source.count}]"
         carets = "^" * max(1, at.end_column - at.column)
         lines += [
@@ -72,7 +72,7 @@ class CellError(Exception):
 
     def __init__(self, errors: list[TensorError], cells: Cells) -> None:
         self.errors = errors
-        self.texts = [explained(error, cells) for error in errors]
+        self.texts = [explain_error(error, cells) for error in errors]
         super().__init__("\n\n".join(self.texts))
 
     def _render_traceback_(self) -> list[str]:

@@ -25,9 +25,9 @@ from .report import (
     Row,
     Times,
 )
-from .svg import Series, plot
-from .wording import against, comparison, number, spread
-from .wording import ratio as spelt
+from .svg import Series, plot_svg
+from .wording import compare_gradients, format_number, format_spread, name_of_plain
+from .wording import format_ratio as spelt
 
 MIME = "application/vnd.jupyter-hvd.gradcost+json"
 
@@ -38,19 +38,19 @@ SEVERAL = ("#0072b2", "#c14a00", "#00835f", "#7d5bb5", "#8a6d00", "#b0125b")
 SHOWN = 12  # rows of a table that are not folded away
 
 
-def bundle(report: Report) -> dict[str, Any]:
+def report_bundle(report: Report) -> dict[str, Any]:
     """The report in every form that a front end may take."""
     return {
         MIME: report.json(),
-        "text/html": html(report),
-        "text/plain": text(report),
+        "text/html": report_html(report),
+        "text/plain": report_text(report),
     }
 
 
 # Text
 
 
-def text(report: Report) -> str:
+def report_text(report: Report) -> str:
     sizes = ", ".join(f"{'='.join(s.names)} = {s.value}" for s in report.sliders)
     lines = [
         f"gradient cost of {report.function} by {', '.join(report.wrt)}"
@@ -77,7 +77,7 @@ def _text_line(name: str, figure: Figure, ratio: Ratio | None) -> str:
     if ratio is not None and ratio.ratio is not None:
         counted = ", inputs and outputs counted" if ratio.interfaces else ""
         bound = f"   {spelt(ratio.ratio)} × value{counted}, bound {ratio.bound}"
-    return f"  {name:8} {number(figure.total):>14} operations   {figure.here}{bound}"
+    return f"  {name:8} {format_number(figure.total):>14} operations   {figure.here}{bound}"
 
 
 def history_text(h: History) -> str:
@@ -86,8 +86,8 @@ def history_text(h: History) -> str:
     if not h.whole[k]:
         return ""
     return (
-        f"stored between {h.at} iterations of {h.size}: {number(h.whole[k])} numbers, {number(h.carried[k])} with "
-        f'checkpoint=True, {number(h.blocks[k])} with checkpoint="blocks"'
+        f"stored between {h.at} iterations of {h.size}: {format_number(h.whole[k])} numbers, {format_number(h.carried[k])} with "
+        f'checkpoint=True, {format_number(h.blocks[k])} with checkpoint="blocks"'
     )
 
 
@@ -95,29 +95,29 @@ def _compared_line(c: Compared) -> str:
     if c.value is None or c.adjoint is None:
         return f"beside it {c.function}: {c.error}"
     return (
-        f"beside it {c.function} by {', '.join(c.wrt)}: value {number(c.value.total)} operations, {c.value.here}; "
-        f"gradient {number(c.adjoint.total)} operations, {c.adjoint.here}"
+        f"beside it {c.function} by {', '.join(c.wrt)}: value {format_number(c.value.total)} operations, {c.value.here}; "
+        f"gradient {format_number(c.adjoint.total)} operations, {c.adjoint.here}"
     )
 
 
 def measured_text(m: Measured) -> str:
     jax = ""
     if m.jax_adjoint is not None and m.jax_spread is not None:
-        jax = f", jax.grad {spread(m.jax_adjoint, m.jax_spread)}: {comparison(m.faster)}"
+        jax = f", jax.grad {format_spread(m.jax_adjoint, m.jax_spread)}: {compare_gradients(m.faster)}"
     return (
         f"measured at {m.at or 'these arguments'} on {m.device} in {m.dtype}, {m.repeats} alternating rounds: "
-        f"value {in_seconds(m.value)}, gradient {spread(m.adjoint, m.adjoint_spread)}{jax}"
+        f"value {in_seconds(m.value)}, gradient {format_spread(m.adjoint, m.adjoint_spread)}{jax}"
     )
 
 
 def times_text(t: Times) -> str:
     return (
         f"measured over {t.size} on {t.device} in {t.dtype}, shortest calls: "
-        f"value {_grown(t.size, t.value, t.value_growth)}, gradient {_grown(t.size, t.adjoint, t.adjoint_growth)}"
+        f"value {_growth_text(t.size, t.value, t.value_growth)}, gradient {_growth_text(t.size, t.adjoint, t.adjoint_growth)}"
     )
 
 
-def _grown(size: str, times: Sequence[float], growth: Growth | None) -> str:
+def _growth_text(size: str, times: Sequence[float], growth: Growth | None) -> str:
     """From the first time to the last, and how they grow."""
     span = f"{in_seconds(times[0])} to {in_seconds(times[-1])}"
     return span if growth is None else f"{span}, ∝ {size}^{growth.exponent} from {growth.since} on"
@@ -126,7 +126,7 @@ def _grown(size: str, times: Sequence[float], growth: Growth | None) -> str:
 # HTML
 
 
-def html(report: Report) -> str:
+def report_html(report: Report) -> str:
     sizes = ", ".join(f"{escape('='.join(s.names))} = {s.value}" for s in report.sliders)
     parts = [
         '<div style="font-family:sans-serif;font-size:13px;line-height:1.45;max-width:960px">',
@@ -137,46 +137,48 @@ def html(report: Report) -> str:
         parts.append(f"<pre>{escape(report.error)}</pre>")
     if report.note:
         parts.append(f"<p>{escape(report.note)}</p>")
-    parts.append(_figures(report))
-    plots = [_plot(report, c) for c in report.curves if len(c.sizes) > 1]
+    parts.append(_figures_table(report))
+    plots = [_curve_plot(report, c) for c in report.curves if len(c.sizes) > 1]
     if plots:
         parts.append(
             '<div style="display:flex;flex-wrap:wrap;gap:12px">' + "".join(plots) + "</div>"
         )
-        parts.append(_legend(report.plain))
+        parts.append(_plot_legend(report.plain))
     parts += [f"<p>{escape(line)}</p>" for line in map(history_text, report.histories) if line]
     if report.compared:
-        parts.append(_compared(report))
+        parts.append(_comparison_html(report))
     for times in report.times:
-        parts.append(_times(times) + f"<p>{escape(times_text(times))}</p>")
+        parts.append(_times_table(times) + f"<p>{escape(times_text(times))}</p>")
     if report.measured:
         parts.append(f"<p>{escape(measured_text(report.measured))}</p>")
     if report.advice:
-        parts.append("<p><b>Advice</b></p><ul>" + "".join(map(_advice, report.advice)) + "</ul>")
-    parts.append(_statements("Statements of the value", report.value_rows))
-    parts.append(_statements("Statements of the gradient", report.adjoint_rows))
+        parts.append(
+            "<p><b>Advice</b></p><ul>" + "".join(map(_advice_html, report.advice)) + "</ul>"
+        )
+    parts.append(_statements_table("Statements of the value", report.value_rows))
+    parts.append(_statements_table("Statements of the gradient", report.adjoint_rows))
     parts.append("</div>")
     return "".join(parts)
 
 
-def _figures(report: Report) -> str:
+def _figures_table(report: Report) -> str:
     rows = [
         ("value", report.value, None),
         ("forward", report.forward, report.forward_ratio),
         ("adjoint", report.adjoint, report.adjoint_ratio),
     ]
-    return _table(
+    return _html_table(
         ("", "formula", "operations", "+", "·", "f", "intermediate values", "× value", "bound"),
         (
             (
                 f"<b>{name}</b>",
                 f'<code title="{escape(figure.formula, quote=True)}">{escape(figure.here)}</code>',
-                number(figure.total),
-                number(figure.additions),
-                number(figure.multiplications),
-                number(figure.calls),
-                number(figure.entries) + _kept(figure),
-                _multiple(ratio),
+                format_number(figure.total),
+                format_number(figure.additions),
+                format_number(figure.multiplications),
+                format_number(figure.calls),
+                format_number(figure.entries) + _stored_text(figure),
+                _multiple_text(ratio),
                 "" if ratio is None else f"{ratio.bound} ({escape(ratio.theorem)})",
             )
             for name, figure, ratio in rows
@@ -184,18 +186,18 @@ def _figures(report: Report) -> str:
     )
 
 
-def _multiple(ratio: Ratio | None) -> str:
+def _multiple_text(ratio: Ratio | None) -> str:
     if ratio is None or ratio.ratio is None:
         return ""
     return spelt(ratio.ratio) + (", inputs and outputs counted" if ratio.interfaces else "")
 
 
-def _kept(figure: Figure) -> str:
+def _stored_text(figure: Figure) -> str:
     """How much of it loops keep from turn to turn."""
-    return f" ({number(figure.histories)} in loops)" if figure.histories else ""
+    return f" ({format_number(figure.histories)} in loops)" if figure.histories else ""
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of cells that are HTML already."""
     cell = 'style="padding:1px 8px;text-align:left;vertical-align:top"'
     top = "".join(f"<th {cell}>{escape(name)}</th>" for name in head)
@@ -205,16 +207,16 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f'<table style="border-collapse:collapse"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
 
 
-def series(curve: Curve, plain: Plain | None) -> list[Series]:
+def plot_series(curve: Curve, plain: Plain | None) -> list[Series]:
     """What a plot of one size shows."""
 
-    def points(values: Sequence[int | None]) -> list[tuple[float, float]]:
+    def curve_points(values: Sequence[int | None]) -> list[tuple[float, float]]:
         return [(n, y) for n, y in zip(curve.sizes, values, strict=True) if y]
 
     drawn = [
-        Series("value", VALUE, points(curve.value)),
-        Series("forward", FORWARD, points(curve.forward), dash="6 3"),
-        Series("adjoint", ADJOINT, points(curve.adjoint)),
+        Series("value", VALUE, curve_points(curve.value)),
+        Series("forward", FORWARD, curve_points(curve.forward), dash="6 3"),
+        Series("adjoint", ADJOINT, curve_points(curve.adjoint)),
     ]
     if plain is not None:
         dots: Mapping[str, Any] = plain.adjoint
@@ -222,43 +224,43 @@ def series(curve: Curve, plain: Plain | None) -> list[Series]:
     return drawn
 
 
-def _plot(report: Report, curve: Curve) -> str:
+def _curve_plot(report: Report, curve: Curve) -> str:
     title = (
         f"Operations of {report.function} and its derivatives over {curve.size}, "
         "both axes logarithmic"
     )
-    return plot(series(curve, report.plain), curve.size, curve.at, title)
+    return plot_svg(plot_series(curve, report.plain), curve.size, curve.at, title)
 
 
-def _compared(report: Report) -> str:
+def _comparison_html(report: Report) -> str:
     """All functions in one table, and the gradients in one plot a size."""
     rows = [
         (report.function, report.wrt, report.value, report.adjoint, ""),
         *((c.function, c.wrt, c.value, c.adjoint, c.error) for c in report.compared),
     ]
 
-    def cells(figure: Figure | None) -> tuple[str, str]:
-        return ("", "—") if figure is None else (escape(figure.here), number(figure.total))
+    def figure_cells(figure: Figure | None) -> tuple[str, str]:
+        return ("", "—") if figure is None else (escape(figure.here), format_number(figure.total))
 
-    table = _table(
+    table = _html_table(
         ("", "function", "by", "value", "operations", "gradient", "operations", ""),
         (
             (
                 f'<span style="color:{SEVERAL[k % len(SEVERAL)]}">●</span>',
                 f"<code>{escape(name)}</code>",
                 f"<code>{escape(', '.join(wrt))}</code>",
-                *cells(value),
-                *cells(adjoint),
+                *figure_cells(value),
+                *figure_cells(adjoint),
                 escape(error),
             )
             for k, (name, wrt, value, adjoint, error) in enumerate(rows)
         ),
     )
-    plots = [_beside(report, c) for c in report.curves if len(c.sizes) > 1]
+    plots = [_gradients_plot(report, c) for c in report.curves if len(c.sizes) > 1]
     return f"<p><b>Compared</b></p>{table}" + "".join(plots)
 
 
-def _beside(report: Report, own: Curve) -> str:
+def _gradients_plot(report: Report, own: Curve) -> str:
     """The gradients of all functions over one size."""
     curves = [own, *(c.curves.get(own.size) for c in report.compared)]
     names = [report.function, *(c.function for c in report.compared)]
@@ -274,26 +276,26 @@ def _beside(report: Report, own: Curve) -> str:
     title = (
         f"Operations of the gradients of {', '.join(names)} over {own.size}, both axes logarithmic"
     )
-    return plot(drawn, own.size, own.at, title)
+    return plot_svg(drawn, own.size, own.at, title)
 
 
-def _times(times: Times) -> str:
+def _times_table(times: Times) -> str:
     drawn = [
         Series("value", VALUE, list(zip(times.sizes, times.value, strict=True))),
         Series("gradient", ADJOINT, list(zip(times.sizes, times.adjoint, strict=True))),
     ]
     title = f"Measured seconds of value and gradient over {times.size}, both axes logarithmic"
-    return plot(drawn, times.size, times.sizes[-1], title)
+    return plot_svg(drawn, times.size, times.sizes[-1], title)
 
 
-def _legend(plain: Plain | None) -> str:
+def _plot_legend(plain: Plain | None) -> str:
     entries = [
         (VALUE, "value"),
         (FORWARD, "forward derivative"),
         (ADJOINT, "adjoint (gradient)"),
     ]
     if plain is not None and plain.adjoint:
-        entries.append((JAX, f"jax.grad, XLA's estimate of flops ({against(plain.against)})"))
+        entries.append((JAX, f"jax.grad, XLA's estimate of flops ({name_of_plain(plain.against)})"))
     marks = "".join(
         f'<span style="margin-right:14px"><span style="color:{colour}">●</span> {escape(name)}</span>'
         for colour, name in entries
@@ -301,24 +303,24 @@ def _legend(plain: Plain | None) -> str:
     return f"<p>{marks}</p>"
 
 
-def _advice(advice: Advice) -> str:
+def _advice_html(advice: Advice) -> str:
     where = f" (line {advice.place.line})" if advice.place else ""
     code = f"<pre>{escape(advice.code)}</pre>" if advice.code else ""
     return f"<li>{escape(advice.message)}{where}{code}</li>"
 
 
-def _statements(title: str, rows: Sequence[Row]) -> str:
+def _statements_table(title: str, rows: Sequence[Row]) -> str:
     timed = any(row.seconds is not None for row in rows)
     head = ["", "statement", "points", "operations", "share", "rule", "from", "line"]
     shown = [row for row in rows if row.operations] or list(rows)
-    table = _table(
+    table = _html_table(
         [*head, *(["time"] if timed else [])],
         (
             [
                 f"<code>{escape(row.target or row.name)}</code>",
-                f"<code>{escape(row.text)}</code>",
+                f"<code>{escape(row.as_text)}</code>",
                 escape(row.support),
-                number(row.operations),
+                format_number(row.operations),
                 f"{100 * row.share:.0f} %",
                 f'<span title="{escape(row.why, quote=True)}">({escape(row.rule)})</span>'
                 if row.rule

@@ -20,7 +20,7 @@ from ..tensor.ssa.program import (
     Program,
     Recurrence,
     Statement,
-    flat,
+    flatten_output,
     statement_terms,
     term_of,
     type_of,
@@ -35,19 +35,19 @@ def turn_interfaces(program: Program, sizes: Sizes) -> int:
     for statement in program.statements:
         loop = statement.rhs
         if isinstance(loop, Recurrence):
-            carried = sum(_volume(gens, sizes) for gens in loop.carried)
-            rows = sum(_volume(program[x].gens[1:], sizes) for x in loop.rows)
-            wholes = sum(_volume(program[x].gens, sizes) for x in loop.wholes)
+            carried = sum(_iteration_count(gens, sizes) for gens in loop.carried)
+            rows = sum(_iteration_count(program[x].gens[1:], sizes) for x in loop.rows)
+            wholes = sum(_iteration_count(program[x].gens, sizes) for x in loop.wholes)
             turn = 2 * carried + rows + wholes + turn_interfaces(loop.body, sizes)
             total += carried + wholes + max(0, loop.size.evaluate(sizes)) * turn
     return total
 
 
-def _volume(gens: Binders, sizes: Sizes) -> int:
+def _iteration_count(gens: Binders, sizes: Sizes) -> int:
     return prod(max(0, size.evaluate(sizes)) for _, size in gens)
 
 
-def histories(program: Program) -> dict[str, Formula]:
+def stored_counts(program: Program) -> dict[str, Formula]:
     """The numbers that loops keep from turn to turn, by the history's variable. Of one of which the last entry alone is
     read, that is all that is kept.
     """
@@ -55,10 +55,10 @@ def histories(program: Program) -> dict[str, Formula]:
     ends = {s.name: s.rhs.gens for s in program.statements if isinstance(s.rhs, Part)}
     read: dict[str, set[Affine | None]] = {name: set() for name in ends}
     for term in terms:
-        for name, place in _reads(term):
+        for name, place in _read_variables(term):
             if name in read:
                 read[name].add(place)
-    for name in flat(program.output):
+    for name in flatten_output(program.output):
         if name in read:
             read[name].add(None)
     found = {}
@@ -68,14 +68,14 @@ def histories(program: Program) -> dict[str, Formula]:
     return found
 
 
-def _reads(e: Term) -> Iterator[tuple[str, Affine | None]]:
+def _read_variables(e: Term) -> Iterator[tuple[str, Affine | None]]:
     """The variables that a term reads, each with its first index; None where it is read as a whole."""
     root, places = strip_entries(e)
     if isinstance(root, Var):
         yield root.name, places[0] if places else None
         return
     for child in root.children:
-        yield from _reads(child)
+        yield from _read_variables(child)
 
 
 def named_histories(program: Program, name: str, loop: Recurrence) -> list[str]:
@@ -87,12 +87,14 @@ def named_histories(program: Program, name: str, loop: Recurrence) -> list[str]:
     return names
 
 
-def header(loop: Recurrence, name: str, called: list[str], variables: Mapping[str, Term]) -> str:
+def loop_header(
+    loop: Recurrence, name: str, called: list[str], variables: Mapping[str, Term]
+) -> str:
     """A loop in short: what its histories begin with, and which statement of an iteration each goes on with."""
     first = [f"{x}[0] := {show(variables[s])}" for x, s in zip(called, loop.starts, strict=True)]
     made = [
         f"{x}[{loop.index}+1] := {name}.{y}"
-        for x, y in zip(called, flat(loop.body.output), strict=True)
+        for x, y in zip(called, flatten_output(loop.body.output), strict=True)
     ]
     return f"iterate {loop.index}:{loop.size}. {', '.join((*first, *made))}"
 

@@ -20,11 +20,11 @@ from ..tensor.jax.profile import ProfileCancelledError
 from . import background_work as work
 from . import views
 from .advice import Adviser
-from .cells import Cells, explained
-from .compare import Other, compared, matched, other, placed
-from .fallback import bundle
-from .report import Measured, Plain, Report, Row, Times, chosen, report
-from .subject import Subject, subject
+from .cells import Cells, explain_error
+from .compare import Other, compare_function, match_sizes, other_subject, place_sizes
+from .fallback import report_bundle
+from .report import Measured, Plain, Report, Row, Times, make_report, move_sizes
+from .subject import Subject, make_subject
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -56,9 +56,9 @@ class Panel:
         self.asking: Send | None = None
         self.lock = threading.RLock()
         self.linked = True
-        self._start(about)
+        self._start_about(about)
 
-    def _start(self, about: Subject) -> None:
+    def _start_about(self, about: Subject) -> None:
         self.subject, self.adviser = about, Adviser(about)
         self.sizes: dict[str, int] = dict(about.start)
         self.plain = Plain("pending", about.version)
@@ -78,14 +78,14 @@ class Panel:
 
     # What is shown
 
-    def report(self) -> Report:
+    def make_report(self) -> Report:
         with self.lock:
-            made = report(
+            made = make_report(
                 self.subject,
                 self.sizes,
                 id=self.id,
                 linked=self.linked,
-                locate=self.cells.locate,
+                locate=self.cells.locate_cell,
             )
             made = replace(
                 made,
@@ -95,102 +95,104 @@ class Panel:
                 functions=() if self.fixed else tuple(self.functions()),
                 beside=tuple(name for name in self.functions() if name != self.subject.name),
                 compared=tuple(
-                    compared(
+                    compare_function(
                         self.subject, self.sizes, self.linked, name, beside, self._times_of(name)
                     )
                     for name, beside in self.others.items()
                 ),
             )
             if self.measured is not None:
-                made = _timed(made, self.measured, self.sizes)
-            return replace(made, advice=self.adviser.advice(self.sizes, made, self.cells.locate))
+                made = _add_times(made, self.measured, self.sizes)
+            return replace(
+                made, advice=self.adviser.give_advice(self.sizes, made, self.cells.locate_cell)
+            )
 
     def _times_of(self, name: str) -> dict[str, Times]:
         return self.other_times.get(name, {})
 
-    def bundle(self) -> dict[str, Any]:
-        return bundle(self.report())
+    def make_bundle(self) -> dict[str, Any]:
+        return report_bundle(self.make_report())
 
     # What the front end asks
 
-    def attach(self, send: Send) -> None:
+    def attach_front_end(self, send: Send) -> None:
         self.views.append(send)
-        send({"report": self.report().json()})
+        send({"report": self.make_report().json()})
 
-    def detach(self, send: Send) -> None:
+    def detach_front_end(self, send: Send) -> None:
         if send in self.views:
             self.views.remove(send)
 
-    def ask(self, message: Mapping[str, Any], send: Send) -> None:
+    def answer_message(self, message: Mapping[str, Any], send: Send) -> None:
         """Do what a message says; an error is an answer, too."""
         if message.get("do") not in ("estimate", "save"):  # which front ends ask by themselves
             self.asking = send
         try:
-            self._do(message, send)
+            self._do_request(message, send)
         except TensorError as error:
-            send({"error": explained(error, self.cells), "seq": message.get("seq")})
+            send({"error": explain_error(error, self.cells), "seq": message.get("seq")})
 
-    def _do(self, message: Mapping[str, Any], send: Send) -> None:
+    def _do_request(self, message: Mapping[str, Any], send: Send) -> None:
         match message.get("do"):
             case "sizes":
-                self._resize(message["sizes"])
-                self._tell(message.get("seq"))
+                self._resize_sliders(message["sizes"])
+                self._send_report(message.get("seq"))
             case "linked":
                 self.linked = bool(message["linked"])
-                self._tell()
+                self._send_report()
             case "inspect":
-                self._reinspect(str(message["function"]), tuple(map(str, message["wrt"])))
+                self._inspect_other(str(message["function"]), tuple(map(str, message["wrt"])))
             case "compare":
-                self.compare(tuple(map(str, message["functions"])))
-                self._tell()
+                self.compare_with(tuple(map(str, message["functions"])))
+                self._send_report()
             case "estimate":
-                self.estimate()
+                self.estimate_plain()
             case "measure":
-                self.measure()
+                self.measure_times()
             case "sweep":
-                self.sweep(str(message["size"]))
+                self.sweep_size(str(message["size"]))
             case "accept":
-                self.accept(int(message["way"]), send)
+                self.accept_advice(int(message["way"]), send)
             case "view":
-                self.view(str(message["view"]), send)
+                self.send_view(str(message["view"]), send)
             case "cancel":
                 self.measuring.cancel()
                 self.accepting.cancel()
             case "save":
-                if send == self._keeper():
+                if send == self._find_keeper():
                     self.owed = None
-                    send({"bundle": self.bundle()})
+                    send({"bundle": self.make_bundle()})
 
-    def _resize(self, moved: Mapping[str, int]) -> None:
+    def _resize_sliders(self, moved: Mapping[str, int]) -> None:
         with self.lock:
-            sizes = chosen(self.subject, self.sizes, moved, self.linked)
-            if not self.subject.fits(sizes):
-                self.subject.require(sizes)
+            sizes = move_sizes(self.subject, self.sizes, moved, self.linked)
+            if not self.subject.fits_data(sizes):
+                self.subject.require_in_range(sizes)
             self.sizes, self.error = sizes, ""
-            self.plain = work.remembered(
+            self.plain = work.known_estimates(
                 self.subject, sizes, self.linked, self.known, self.plain.message
             )
 
-    def compare(self, names: Sequence[str]) -> None:
+    def compare_with(self, names: Sequence[str]) -> None:
         """Show other functions beside this one."""
         with self.lock:
             functions = self.functions()
             kept = {x: o for x, o in self.others.items() if isinstance(o, Subject)}
             self.others = {
-                name: kept.get(name) or other(self.subject, name, functions, self.cells)
+                name: kept.get(name) or other_subject(self.subject, name, functions, self.cells)
                 for name in names
                 if name != self.subject.name
             }
             self.other_times = {x: t for x, t in self.other_times.items() if x in self.others}
 
-    def _reinspect(self, name: str, wrt: tuple[str, ...]) -> None:
+    def _inspect_other(self, name: str, wrt: tuple[str, ...]) -> None:
         """Another function, or the same by other parameters."""
         with self.lock:
             same = name == self.subject.name
             about = (
-                self.subject.by(wrt)
+                self.subject.differentiate_by(wrt)
                 if same
-                else subject(self.functions().get(name), wrt, label=name)
+                else make_subject(self.functions().get(name), wrt, label=name)
             )
             self.estimating.cancel()
             self.measuring.cancel()
@@ -198,22 +200,22 @@ class Panel:
             for task in self.viewing.values():
                 task.cancel()
             sizes, names = self.sizes if same else None, tuple(self.others)
-            self._start(about)
-            self.compare(names)
+            self._start_about(about)
+            self.compare_with(names)
             if sizes is not None:
                 self.sizes = sizes
-        self._tell()
-        self.estimate()
+        self._send_report()
+        self.estimate_plain()
 
-    def _tell(self, seq: Any = None) -> None:
+    def _send_report(self, seq: Any = None) -> None:
         """Tell all front ends, the one that has asked that this is the answer, and one that the figures are its to keep."""
-        made, keeper = self.report().json(), self._keeper()
+        made, keeper = self.make_report().json(), self._find_keeper()
         self.owed = self.owed or time.monotonic()
         for send in tuple(self.views):
             answers = send == self.asking
             send({"report": made, "seq": seq if answers else None, "keep": send == keeper})
 
-    def _keeper(self) -> Send | None:
+    def _find_keeper(self) -> Send | None:
         """Who puts the figures into the notebook: one front end for as long as it does so, whoever asks.
 
         Two that did so within the time in which they hear of one another would leave them there twice, where people
@@ -226,27 +228,27 @@ class Panel:
             self.owed = None
         return self.keeper
 
-    def _broadcast(self, message: dict[str, Any]) -> None:
+    def _broadcast_message(self, message: dict[str, Any]) -> None:
         for send in tuple(self.views):
             send(message)
 
-    def _said(self, wrong: Exception) -> str:
+    def _error_text(self, wrong: Exception) -> str:
         """What went wrong, for the user: by cell and line where the program did."""
         if isinstance(wrong, TensorError):
-            return explained(wrong, self.cells)
+            return explain_error(wrong, self.cells)
         return f"{type(wrong).__name__}: {wrong}"
 
     # What takes a while
 
-    def estimate(self) -> Task:
+    def estimate_plain(self) -> Task:
         """XLA's estimates for the sizes as they stand."""
         self.estimating.cancel()
         with self.lock:
             about, sizes, linked, known = self.subject, dict(self.sizes), self.linked, self.known
 
-        def run(cancelled: work.Cancelled) -> None:
+        def run_estimate(cancelled: work.Cancelled) -> None:
             try:
-                found = work.estimates(about, sizes, linked, known, cancelled)
+                found = work.estimate_plain(about, sizes, linked, known, cancelled)
             except ProfileCancelledError:
                 return
             except Exception as error:  # the user's own version, or XLA, at its limits
@@ -257,39 +259,39 @@ class Panel:
                 # Sizes may have moved meanwhile: those that stand now may wait for their estimate.
                 failed = found.state == "failed"
                 self.plain = (
-                    found if failed else work.remembered(about, self.sizes, self.linked, known)
+                    found if failed else work.known_estimates(about, self.sizes, self.linked, known)
                 )
-            self._tell()
+            self._send_report()
 
-        self.estimating = Task.start(run)
+        self.estimating = Task.start_task(run_estimate)
         return self.estimating
 
-    def measure(self) -> Task:
+    def measure_times(self) -> Task:
         """Measured times at the sizes as they stand, with progress."""
         with self.lock:
             about, sizes = self.subject, dict(self.sizes)
 
-        def measured(progress: work.Progress, cancelled: work.Cancelled) -> Keep:
-            found = work.measure(about, sizes, REPEATS, progress, cancelled)
+        def measure_all(progress: work.Progress, cancelled: work.Cancelled) -> Keep:
+            found = work.measure_subject(about, sizes, REPEATS, progress, cancelled)
 
-            def keep() -> None:
+            def keep_times() -> None:
                 self.measured = found
 
-            return keep
+            return keep_times
 
-        return self._measuring(measured)
+        return self._measure_in_thread(measure_all)
 
-    def sweep(self, name: str) -> Task:
+    def sweep_size(self, name: str) -> Task:
         """Measured times over a size, the others as they stand, with progress; of each function that is compared, too."""
         with self.lock:
             about, sizes, linked = self.subject, dict(self.sizes), self.linked
-            size = next((s for s in about.sizes(linked) if name in s.names), None)
+            size = next((s for s in about.size_sliders(linked) if name in s.names), None)
             others = {x: o for x, o in self.others.items() if isinstance(o, Subject)}
 
-        def swept(progress: work.Progress, cancelled: work.Cancelled) -> Keep:
-            from .sweep import sweep
+        def sweep_all(progress: work.Progress, cancelled: work.Cancelled) -> Keep:
+            from .sweep import sweep_sizes
 
-            def step() -> None:
+            def next_step() -> None:
                 if cancelled():
                     raise ProfileCancelledError
 
@@ -297,43 +299,43 @@ class Panel:
                 raise TensorError(f"`{name}` is not a size that can be chosen")
             wanted = [(about, sizes, size)]
             for beside in others.values():
-                pairs = matched(about, beside, linked)
-                there = placed(sizes, beside, pairs)
+                pairs = match_sizes(about, beside, linked)
+                there = place_sizes(sizes, beside, pairs)
                 wanted += [(beside, there, b) for a, b in pairs if a == size]
             own, *found = [
-                sweep(which, at, over, part(progress, k, len(wanted)), step)
+                sweep_sizes(which, at, over, progress_of_part(progress, k, len(wanted)), next_step)
                 for k, (which, at, over) in enumerate(wanted)
             ]
 
-            def keep() -> None:
+            def keep_sweeps() -> None:
                 self.times[own.size] = own
                 for (beside, _, _), times in zip(wanted[1:], found, strict=True):
                     # Another may have come in its place meanwhile.
                     if self.others.get(beside.name) is beside:
                         self.other_times.setdefault(beside.name, {})[own.size] = times
 
-            return keep
+            return keep_sweeps
 
-        return self._measuring(swept)
+        return self._measure_in_thread(sweep_all)
 
-    def _measuring(self, work_: Callable[[work.Progress, work.Cancelled], Keep]) -> Task:
+    def _measure_in_thread(self, work_: Callable[[work.Progress, work.Cancelled], Keep]) -> Task:
         """Measure in a thread, one thing at a time, and keep what was found unless it was cancelled."""
-        if self.measuring.running:
+        if self.measuring.is_running:
             return self.measuring
         with self.lock:
             self.error = ""
 
-        def progress(done: int, total: int) -> None:
-            self._broadcast({"progress": {"done": done, "total": total}})
+        def send_progress(done: int, total: int) -> None:
+            self._broadcast_message({"progress": {"done": done, "total": total}})
 
-        def run(cancelled: work.Cancelled) -> None:
+        def run_measurement(cancelled: work.Cancelled) -> None:
             keep, error = None, ""
             try:
-                keep = work_(progress, cancelled)
+                keep = work_(send_progress, cancelled)
             except ProfileCancelledError:
                 pass
             except Exception as wrong:  # XLA at its limits, the user's own version
-                error = self._said(wrong)
+                error = self._error_text(wrong)
             with self.lock:
                 # It may have been cancelled after its last step: the panel is about another gradient.
                 stopped = cancelled()
@@ -341,37 +343,39 @@ class Panel:
                     self.error = error
                     if keep is not None:
                         keep()
-            self._broadcast({"progress": None})
+            self._broadcast_message({"progress": None})
             if not stopped:
-                self._tell()
+                self._send_report()
 
-        self.measuring = Task.start(run)
+        self.measuring = Task.start_task(run_measurement)
         return self.measuring
 
-    def accept(self, way: int, send: Send) -> Task:
+    def accept_advice(self, way: int, send: Send) -> Task:
         """The change that advice asks for, once both programs were compared, for the front end that wants it."""
-        if self.accepting.running:
+        if self.accepting.is_running:
             return self.accepting
         with self.lock:
             adviser, sizes = self.adviser, dict(self.sizes)
         send({"checking": way})
 
-        def run(cancelled: work.Cancelled) -> None:
-            from .apply_advice import accept
+        def run_acceptance(cancelled: work.Cancelled) -> None:
+            from .apply_advice import accept_advice
 
             answer: dict[str, Any] = {}
             try:
-                answer["change"] = accept(adviser, way, sizes, self.cells.locate, cancelled).json()
+                answer["change"] = accept_advice(
+                    adviser, way, sizes, self.cells.locate_cell, cancelled
+                ).json()
             except ProfileCancelledError:
                 pass
             except Exception as wrong:  # XLA at its limits
-                answer["error"] = self._said(wrong)
+                answer["error"] = self._error_text(wrong)
             send({"accepted": way, **({} if cancelled() else answer)})
 
-        self.accepting = Task.start(run)
+        self.accepting = Task.start_task(run_acceptance)
         return self.accepting
 
-    def view(self, view: str, send: Send) -> Task:
+    def send_view(self, view: str, send: Send) -> Task:
         """A view at the sizes as they stand, for the front end that wants it; the newest wish counts."""
         if view not in views.VIEWS:
             raise TensorError(f"there is no view `{view}`", f"ask for {' or '.join(views.VIEWS)}")
@@ -380,38 +384,38 @@ class Panel:
             if view in self.viewing:
                 self.viewing[view].cancel()
 
-        def run(cancelled: work.Cancelled) -> None:
-            at = work.spelt(about, sizes)
+        def run_view(cancelled: work.Cancelled) -> None:
+            at = work.spell_sizes(about, sizes)
             shown = {"view": view, "at": at, "sizes": sizes, "text": "", "error": ""}
             try:
-                shown["text"] = views.text(about, sizes, view)
+                shown["text"] = views.view_text(about, sizes, view)
             except Exception as wrong:  # XLA at its limits
-                shown["error"] = self._said(wrong)
+                shown["error"] = self._error_text(wrong)
             if not cancelled():
                 send({"shown": shown})
 
-        self.viewing[view] = Task.start(run)
+        self.viewing[view] = Task.start_task(run_view)
         return self.viewing[view]
 
 
-def part(progress: work.Progress, k: int, parts: int) -> work.Progress:
+def progress_of_part(progress: work.Progress, k: int, parts: int) -> work.Progress:
     """The progress of one of several parts, which take as long as one another."""
     return lambda done, total: progress(k * total + done, parts * total)
 
 
-def _timed(made: Report, measured: Measured, sizes: Mapping[str, int]) -> Report:
+def _add_times(made: Report, measured: Measured, sizes: Mapping[str, int]) -> Report:
     """With measured times, at each statement where they are for these sizes."""
     if dict(measured.sizes) != dict(sizes):
         return replace(made, measured=measured)
 
-    def rows(shown: tuple[Row, ...], times: Mapping[str, float]) -> tuple[Row, ...]:
+    def timed_rows(shown: tuple[Row, ...], times: Mapping[str, float]) -> tuple[Row, ...]:
         return tuple(replace(row, seconds=times.get(row.name)) for row in shown)
 
     return replace(
         made,
         measured=measured,
-        value_rows=rows(made.value_rows, measured.value_statements),
-        adjoint_rows=rows(made.adjoint_rows, measured.adjoint_statements),
+        value_rows=timed_rows(made.value_rows, measured.value_statements),
+        adjoint_rows=timed_rows(made.adjoint_rows, measured.adjoint_statements),
     )
 
 
@@ -423,7 +427,7 @@ class Task:
         self._thread: threading.Thread | None = None
 
     @classmethod
-    def start(cls, work: Callable[[Callable[[], bool]], None]) -> Task:
+    def start_task(cls, work: Callable[[Callable[[], bool]], None]) -> Task:
         task = cls()
         # In the caller's context, so that what it sends belongs to the caller's message.
         context = contextvars.copy_context()
@@ -434,12 +438,12 @@ class Task:
         return task
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
     def cancel(self) -> None:
         self._stop.set()
 
-    def wait(self, timeout: float | None = None) -> None:
+    def wait_until_done(self, timeout: float | None = None) -> None:
         if self._thread is not None:
             self._thread.join(timeout)

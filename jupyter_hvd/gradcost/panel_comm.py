@@ -10,9 +10,9 @@ from typing import Any
 from IPython.display import display
 
 from ..tensor import TensorError, TensorFunction
-from .cells import Cells, explained
+from .cells import Cells, explain_error
 from .panel import Panel, Task
-from .subject import Subject, subject
+from .subject import Subject, make_subject
 
 KEPT = 64  # panels that a kernel answers for; older ones show their last state
 
@@ -20,7 +20,7 @@ KEPT = 64  # panels that a kernel answers for; older ones show their last state
 def _to_its_end(task: Task) -> None:
     """Wait for slow work; an interrupt ends it, too."""
     try:
-        task.wait()
+        task.wait_until_done()
     except KeyboardInterrupt:
         task.cancel()
         raise
@@ -34,7 +34,7 @@ class Panels:
         self.cells = cells
         self.panels: OrderedDict[str, Panel] = OrderedDict()
 
-    def show(
+    def show_panel(
         self,
         about: Subject,
         estimate: bool = False,
@@ -44,48 +44,48 @@ class Panels:
         """Display a panel; XLA is asked, and times are measured, when a front end attaches to it
         and its user says so, or beforehand.
         """
-        panel = self._keep(Panel(about, self.cells, self.functions, fixed=True))
-        panel.compare(compare)
-        for wanted, begin in ((estimate, panel.estimate), (measure, panel.measure)):
+        panel = self._keep_panel(Panel(about, self.cells, self.tensor_functions, fixed=True))
+        panel.compare_with(compare)
+        for wanted, begin in ((estimate, panel.estimate_plain), (measure, panel.measure_times)):
             if wanted:
                 _to_its_end(begin())
-        display(panel.bundle(), raw=True)
+        display(panel.make_bundle(), raw=True)
         return panel
 
-    def connect(self, comm: Any, message: Mapping[str, Any]) -> None:
+    def connect_front_end(self, comm: Any, message: Mapping[str, Any]) -> None:
         """A front end opens a comm: to a panel that it shows, or to inspect a cell's functions."""
         request = message["content"]["data"]
         try:
-            panel = self._wanted(request)
+            panel = self._wanted_panel(request)
         except TensorError as error:
-            comm.send({"gone": True, "error": explained(error, self.cells)})
+            comm.send({"gone": True, "error": explain_error(error, self.cells)})
             return
         if panel is None:
             comm.send({"gone": True})
             return
         send = comm.send
-        comm.on_msg(lambda asked: panel.ask(asked["content"]["data"], send))
-        comm.on_close(lambda _closed: panel.detach(send))
-        panel.attach(send)
-        if panel.plain.state == "pending" and not panel.estimating.running:
-            panel.estimate()
+        comm.on_msg(lambda asked: panel.answer_message(asked["content"]["data"], send))
+        comm.on_close(lambda _closed: panel.detach_front_end(send))
+        panel.attach_front_end(send)
+        if panel.plain.state == "pending" and not panel.estimating.is_running:
+            panel.estimate_plain()
 
-    def _wanted(self, request: Mapping[str, Any]) -> Panel | None:
+    def _wanted_panel(self, request: Mapping[str, Any]) -> Panel | None:
         """The panel of that name, where it is known; or else one about a cell's text."""
         known = self.panels.get(request.get("id", ""))
         if known is not None or "source" not in request:
             return known
-        return self._keep(self.inspect(str(request["source"])))
+        return self._keep_panel(self.inspect_cell(str(request["source"])))
 
-    def _keep(self, panel: Panel) -> Panel:
+    def _keep_panel(self, panel: Panel) -> Panel:
         self.panels[panel.id] = panel
         while len(self.panels) > KEPT:
             self.panels.popitem(last=False)
         return panel
 
-    def inspect(self, source: str) -> Panel:
+    def inspect_cell(self, source: str) -> Panel:
         """A panel about the functions of a cell, the one that it defines last first."""
-        functions = self.functions()
+        functions = self.tensor_functions()
         defined = [name for name in re.findall(r"^def\s+(\w+)", source, re.M) if name in functions]
         used = [name for name in re.findall(r"\w+", source) if name in functions]
         if not functions:
@@ -101,12 +101,14 @@ class Panels:
         errors = []
         for name in dict.fromkeys(names):
             try:
-                return Panel(subject(functions[name], label=name), self.cells, self.functions)
+                return Panel(
+                    make_subject(functions[name], label=name), self.cells, self.tensor_functions
+                )
             except TensorError as error:
                 errors.append(error)
         raise errors[0]
 
-    def functions(self) -> dict[str, TensorFunction]:
+    def tensor_functions(self) -> dict[str, TensorFunction]:
         """The tensor functions of the user's namespace."""
         return {
             name: value

@@ -27,11 +27,15 @@ class Both:
     shapes: tuple[Any, ...]
 
 
-def plain(subject: Subject, sizes: Sizes) -> Both:
+def plain_jax(subject: Subject, sizes: Sizes) -> Both:
     """Plain JAX's value and gradient at these sizes: of `--against` where it is given."""
     real = [(x, t) for x, t in subject.types if isinstance(t, Real | Array | Product)]
-    shapes = tuple(_shape(t, sizes) for _, t in real)
-    value = _direct(subject, sizes) if subject.against is None else _own(subject, sizes)
+    shapes = tuple(_array_shape(t, sizes) for _, t in real)
+    value = (
+        _translate_program(subject, sizes)
+        if subject.against is None
+        else _own_version(subject, sizes)
+    )
     by = tuple(k for k, (x, _) in enumerate(real) if x in subject.wrt)
     if subject.is_scalar:
         adjoint: Callable[..., Any] = jax.grad(value, by)
@@ -39,21 +43,23 @@ def plain(subject: Subject, sizes: Sizes) -> Both:
 
         def adjoint(*arrays: Any) -> Any:
             result, pull = jax.vjp(
-                lambda *moved: value(*_placed(arrays, by, moved)), *(arrays[k] for k in by)
+                lambda *moved: value(*_place_arrays(arrays, by, moved)), *(arrays[k] for k in by)
             )
             return pull(jax.tree_util.tree_map(jnp.ones_like, result))
 
     return Both(jax.jit(value), jax.jit(adjoint), shapes)
 
 
-def _placed(arrays: tuple[Any, ...], by: tuple[int, ...], moved: tuple[Any, ...]) -> list[Any]:
+def _place_arrays(
+    arrays: tuple[Any, ...], by: tuple[int, ...], moved: tuple[Any, ...]
+) -> list[Any]:
     placed = list(arrays)
     for k, array in zip(by, moved, strict=True):
         placed[k] = array
     return placed
 
 
-def _own(subject: Subject, sizes: Sizes) -> Callable[..., Any]:
+def _own_version(subject: Subject, sizes: Sizes) -> Callable[..., Any]:
     """The user's JAX version, called like the tensor function."""
     kinds = subject.types
 
@@ -62,7 +68,7 @@ def _own(subject: Subject, sizes: Sizes) -> Callable[..., Any]:
         arguments = []
         for x, t in kinds:
             if isinstance(t, Real | Array | Product):
-                arguments.append(from_pairs(next(remaining), _layout(subject, x)))
+                arguments.append(from_pairs(next(remaining), _parameter_layout(subject, x)))
             elif x in sizes:
                 arguments.append(sizes[x])
             else:
@@ -73,22 +79,22 @@ def _own(subject: Subject, sizes: Sizes) -> Callable[..., Any]:
     return value
 
 
-def _layout(subject: Subject, name: str) -> Any:
+def _parameter_layout(subject: Subject, name: str) -> Any:
     return next(layout for x, _, layout in subject.instance.parameters if x == name)
 
 
-def _shape(type_: Any, sizes: Sizes) -> Any:
+def _array_shape(type_: Any, sizes: Sizes) -> Any:
     if isinstance(type_, Product):
-        return _shape(type_.first, sizes), _shape(type_.second, sizes)
+        return _array_shape(type_.first, sizes), _array_shape(type_.second, sizes)
     dims = tuple(n.evaluate(sizes) for n in dimensions(type_))
     return jax.ShapeDtypeStruct(dims, jnp.result_type(float))
 
 
-def _direct(subject: Subject, sizes: Sizes) -> Callable[..., Any]:
+def _translate_program(subject: Subject, sizes: Sizes) -> Callable[..., Any]:
     """The program as a function of its real parameters in order, by JAX operations alone."""
     relations = {x: (data.type, data.array) for x, data in subject.data.items()}
     translation = Dense(sizes, relations)
-    names = subject.differentiable
+    names = subject.differentiable_names
 
     def run(*arrays: Any) -> Any:
         return translation.block(subject.normal, dict(zip(names, arrays, strict=True)))

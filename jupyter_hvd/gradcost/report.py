@@ -14,10 +14,10 @@ from typing import Any, Literal
 from ..tensor import TensorError
 from ..tensor.cost.formula import Formula
 from ..tensor.language.errors import Place
-from .analysis import Analysis, Line, Sizes, piece, renamed
+from .analysis import Analysis, Line, Sizes, piece_at, rename_sizes
 from .rules import RULES
 from .subject import BOUND, Subject
-from .wording import pretty
+from .wording import format_formula
 
 VERSION = 2
 
@@ -87,7 +87,7 @@ class Row:
     target: str = ""
 
     @property
-    def text(self) -> str:
+    def as_text(self) -> str:
         return "".join(self.statement)
 
 
@@ -295,7 +295,7 @@ def plain_source(place: Place) -> Source:
     return Source(None, None, place.filename, place.line, place.text.rstrip("\n"))
 
 
-def report(
+def make_report(
     subject: Subject,
     sizes: Sizes,
     *,
@@ -304,26 +304,26 @@ def report(
     locate: Locate = plain_source,
 ) -> Report:
     """The figures at these sizes. Raises TensorError where they bring a read out of range."""
-    if not subject.fits(sizes):
-        subject.require(sizes)
-    here = spelling(subject, sizes, linked)
+    if not subject.fits_data(sizes):
+        subject.require_in_range(sizes)
+    here = spell_formulas(subject, sizes, linked)
     value, forward, adjoint = (
-        figure(subject, part, sizes, here)
+        make_figure(subject, part, sizes, here)
         for part in (subject.value, subject.forward, subject.adjoint)
     )
     known = subject.differentiated
-    primal = value if known is subject.value else figure(subject, known, sizes, here)
-    value_rows = _rows(subject, subject.value, sizes, locate, here)
-    adjoint_rows = _rows(subject, subject.adjoint, sizes, locate, here)
+    primal = value if known is subject.value else make_figure(subject, known, sizes, here)
+    value_rows = _make_rows(subject, subject.value, sizes, locate, here)
+    adjoint_rows = _make_rows(subject, subject.adjoint, sizes, locate, here)
     sliders = tuple(
         Slider(s.names[0], s.names, sizes[s.names[0]], s.low, s.high, s.fixed)
-        for s in subject.sizes(linked)
+        for s in subject.size_sliders(linked)
     )
     return Report(
         id=id,
         function=subject.name,
         wrt=subject.wrt,
-        differentiable=subject.differentiable,
+        differentiable=subject.differentiable_names,
         parameters=tuple((x, str(t)) for x, t in subject.types),
         result=str(subject.instance.function.body.type),
         linked=linked,
@@ -331,37 +331,37 @@ def report(
         value=value,
         forward=forward,
         adjoint=adjoint,
-        forward_ratio=Ratio(_ratio(forward.total, primal.total), BOUND, "Theorem 6.1"),
+        forward_ratio=Ratio(_ratio_of(forward.total, primal.total), BOUND, "Theorem 6.1"),
         adjoint_ratio=_adjoint_ratio(subject, primal, adjoint, sizes),
-        curves=tuple(curve(subject, s, sizes) for s in sliders if not s.fixed),
+        curves=tuple(make_curve(subject, s, sizes) for s in sliders if not s.fixed),
         value_rows=value_rows,
         adjoint_rows=adjoint_rows,
-        heat=_heat(subject, sizes, locate),
-        histories=_histories(subject, sliders, sizes),
-        note=subject.missing,
+        heat=_heaviest_lines(subject, sizes, locate),
+        histories=_stored_curves(subject, sliders, sizes),
+        note=subject.missing_data,
     )
 
 
-def spelling(subject: Subject, sizes: Sizes, linked: bool) -> Spell:
+def spell_formulas(subject: Subject, sizes: Sizes, linked: bool) -> Spell:
     """How formulas read at these sizes, where equal ones have one name."""
-    tied = {n: s.names[0] for s in subject.sizes(linked) for n in s.names}
-    return lambda formula: pretty(renamed(piece(formula, sizes), tied))
+    tied = {n: s.names[0] for s in subject.size_sliders(linked) for n in s.names}
+    return lambda formula: format_formula(rename_sizes(piece_at(formula, sizes), tied))
 
 
 def _adjoint_ratio(subject: Subject, primal: Figure, adjoint: Figure, sizes: Sizes) -> Ratio:
     """The gradient against the function, what turns of loops take and give counted where there are loops."""
     turns = subject.value.turn_interfaces(sizes)
     if not turns or primal.io is None:
-        return Ratio(_ratio(adjoint.io, primal.io), BOUND, "Theorem 6.55", interfaces=True)
+        return Ratio(_ratio_of(adjoint.io, primal.io), BOUND, "Theorem 6.55", interfaces=True)
     theorem = "Theorem 2 of docs/recurrences.md"
-    return Ratio(_ratio(adjoint.io, primal.io + turns), BOUND, theorem, interfaces=True)
+    return Ratio(_ratio_of(adjoint.io, primal.io + turns), BOUND, theorem, interfaces=True)
 
 
-def _ratio(part: int | None, whole: int | None) -> float | None:
+def _ratio_of(part: int | None, whole: int | None) -> float | None:
     return None if part is None or not whole else part / whole
 
 
-def figure(subject: Subject, part: Analysis, sizes: Sizes, here: Spell) -> Figure:
+def make_figure(subject: Subject, part: Analysis, sizes: Sizes, here: Spell) -> Figure:
     """What a part of it costs at these sizes."""
     evaluate = subject.evaluate
     counts = {kind: evaluate(formula, sizes) for kind, formula in part.kinds.items()}
@@ -373,23 +373,23 @@ def figure(subject: Subject, part: Analysis, sizes: Sizes, here: Spell) -> Figur
         multiplications=counts["multiplications"],
         calls=counts["calls"],
         total=total,
-        io=None if total is None else total + part.io(sizes),
-        entries=_entries(subject, part, sizes),
-        histories=subject.evaluate.sum(part.histories, sizes),
+        io=None if total is None else total + part.io_count(sizes),
+        entries=_count_entries(subject, part, sizes),
+        histories=subject.evaluate.sum_formulas(part.histories, sizes),
     )
 
 
-def _entries(subject: Subject, part: Analysis, sizes: Sizes) -> int | None:
+def _count_entries(subject: Subject, part: Analysis, sizes: Sizes) -> int | None:
     """The numbers that the statements hold, on the supports of their predicates."""
     numbers = [subject.evaluate(s.entries, sizes) for s in part.lines if not s.is_input]
     return None if None in numbers else sum(n for n in numbers if n is not None)
 
 
-def _rows(
+def _make_rows(
     subject: Subject, part: Analysis, sizes: Sizes, locate: Locate, here: Spell
 ) -> tuple[Row, ...]:
     """The statements; after a loop those of a turn, whose operations are in the loop's."""
-    rows = [_row(subject, line, sizes, locate, here) for line in part.lines]
+    rows = [_make_row(subject, line, sizes, locate, here) for line in part.lines]
     whole = sum(row.operations or 0 for row in rows)
     inner = {line.name: line.turns for line in part.lines}
     rows = [
@@ -397,7 +397,7 @@ def _rows(
         for outer in rows
         for row in (
             outer,
-            *(_row(subject, line, sizes, locate, here) for line in inner[outer.name]),
+            *(_make_row(subject, line, sizes, locate, here) for line in inner[outer.name]),
         )
     ]
     return tuple(
@@ -405,7 +405,7 @@ def _rows(
     )
 
 
-def _row(subject: Subject, line: Line, sizes: Sizes, locate: Locate, here: Spell) -> Row:
+def _make_row(subject: Subject, line: Line, sizes: Sizes, locate: Locate, here: Spell) -> Row:
     spent = [f for f in line.costs.values() if str(f) != "0"]
     origin = line.origin
     return Row(
@@ -414,70 +414,72 @@ def _row(subject: Subject, line: Line, sizes: Sizes, locate: Locate, here: Spell
         support=here(line.points),
         points=subject.evaluate(line.points, sizes),
         formula=" + ".join(map(here, spent)) or "0",
-        operations=subject.evaluate.sum(line.costs, sizes),
+        operations=subject.evaluate.sum_formulas(line.costs, sizes),
         share=0.0,
         rule=origin.rule,
         why=RULES.get(origin.rule, ""),
         source=origin.source,
-        place=locate(line.places[0][0]) if line.places else None,
+        place=locate(line.source_lines[0][0]) if line.source_lines else None,
         call="" if origin.place is None else written_at(origin.place),
         target=line.spelling.target,
     )
 
 
-def curve(subject: Subject, slider: Slider, sizes: Sizes) -> Curve:
+def make_curve(subject: Subject, slider: Slider, sizes: Sizes) -> Curve:
     """Operations over one size, at powers of two and where the slider stands."""
-    at = _grid(slider)
+    at = _slider_grid(slider)
     sizes_at = [{**sizes, **dict.fromkeys(slider.names, n)} for n in at]
-    fitting = [here if subject.fits(here) else None for here in sizes_at]
+    fitting = [here if subject.fits_data(here) else None for here in sizes_at]
 
-    def totals(formula: Formula) -> tuple[int | None, ...]:
+    def total_counts(formula: Formula) -> tuple[int | None, ...]:
         return tuple(None if h is None else subject.evaluate(formula, h) for h in fitting)
 
     return Curve(
         slider.name,
         slider.value,
         tuple(at),
-        totals(subject.value.total),
-        totals(subject.forward.total),
-        totals(subject.adjoint.total),
+        total_counts(subject.value.total),
+        total_counts(subject.forward.total),
+        total_counts(subject.adjoint.total),
     )
 
 
-def _grid(slider: Slider) -> list[int]:
+def _slider_grid(slider: Slider) -> list[int]:
     powers = (1 << k for k in range(slider.high.bit_length()))
     return sorted({slider.value, *(n for n in powers if n <= slider.high)})
 
 
-def _histories(subject: Subject, sliders: Sequence[Slider], sizes: Sizes) -> tuple[History, ...]:
+def _stored_curves(
+    subject: Subject, sliders: Sequence[Slider], sizes: Sizes
+) -> tuple[History, ...]:
     """What loops keep, over each size that says how many turns one has."""
     turns = {name for loop in subject.kept for name in loop.turns.names}
     made = []
     for slider in sliders:
         if slider.fixed or not turns & set(slider.names):
             continue
-        at = _grid(slider)
-        kept = [_kept(subject, {**sizes, **dict.fromkeys(slider.names, n)}) for n in at]
+        at = _slider_grid(slider)
+        kept = [_stored_total(subject, {**sizes, **dict.fromkeys(slider.names, n)}) for n in at]
         whole, carried, blocks = zip(*kept, strict=True)
         made.append(History(slider.name, slider.value, tuple(at), whole, carried, blocks))
     return tuple(made)
 
 
-def _kept(subject: Subject, sizes: Sizes) -> tuple[int | None, int | None, int | None]:
+def _stored_total(subject: Subject, sizes: Sizes) -> tuple[int | None, int | None, int | None]:
     """The numbers that all loops keep together, where they are known."""
-    found = [loop.numbers(subject.evaluate, sizes) for loop in subject.kept]
-    if not subject.fits(sizes) or None in found:
+    found = [loop.stored_count(subject.evaluate, sizes) for loop in subject.kept]
+    if not subject.fits_data(sizes) or None in found:
         return None, None, None
     whole, carried, blocks = (sum(part) for part in zip(*filter(None, found), strict=True))
     return whole, carried, blocks
 
 
-def _heat(subject: Subject, sizes: Sizes, locate: Locate) -> tuple[Heat, ...]:
+def _heaviest_lines(subject: Subject, sizes: Sizes, locate: Locate) -> tuple[Heat, ...]:
     """The user's lines by the operations that come from them, the heaviest first."""
     found: dict[Source, tuple[int, int]] = {}
     for part, side in ((subject.value, 0), (subject.adjoint, 1)):
-        for place, costs in (spent for line in part.lines for spent in line.places):
-            operations = subject.evaluate.sum(costs, sizes)
+        for place, costs in (spent for line in part.lines for spent in line.source_lines):
+            operations = subject.evaluate.sum_formulas(costs, sizes)
             if operations:
                 source = locate(place)
                 counts = list(found.get(source, (0, 0)))
@@ -488,14 +490,14 @@ def _heat(subject: Subject, sizes: Sizes, locate: Locate) -> tuple[Heat, ...]:
     return tuple(sorted(lines, key=lambda heat: -heat.share))
 
 
-def chosen(
+def move_sizes(
     subject: Subject, sizes: Sizes, moved: Mapping[str, int], linked: bool
 ) -> dict[str, int]:
     """The sizes after a user has moved some: those that are linked move along, those that data
     fix stay.
     """
     result = dict(sizes)
-    for size in subject.sizes(linked):
+    for size in subject.size_sliders(linked):
         for name, value in moved.items():
             if name in size.names:
                 if size.fixed:

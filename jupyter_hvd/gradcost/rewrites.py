@@ -29,7 +29,7 @@ from ..tensor.ssa.program import (
     Recurrence,
     Rhs,
     Statement,
-    flat,
+    flatten_output,
     operands,
     pointwise,
 )
@@ -47,32 +47,32 @@ class Rewriting:
     program: Program
 
 
-def rewritings(program: Program) -> Iterator[Rewriting]:
+def find_rewritings(program: Program) -> Iterator[Rewriting]:
     """Every one-step rewriting of a program; whether it pays is for its cost to say."""
     defined = {s.name: s for s in program.statements}
     readers = Counter(x for s in program.statements for x in operands(s.rhs))
-    readers.update(flat(program.output))
-    depends = dependences(program)
+    readers.update(flatten_output(program.output))
+    depends = find_dependences(program)
     for statement in program.statements:
         rhs = statement.rhs
         if isinstance(rhs, Map | Contraction | Addition):
             idle = [g for g in rhs.gens if g[0] not in depends[statement.name]]
             if idle:
-                yield _outside(program, statement, tuple(idle))
+                yield _hoist_invariant(program, statement, tuple(idle))
         if not isinstance(rhs, Contraction) or len(rhs.factors) != 2:
             continue
         for k in (0, 1):
-            if made := _factored(program, statement, rhs, k):
+            if made := _factor_sum(program, statement, rhs, k):
                 yield made
             source = defined[rhs.factors[k].name]
             once = readers[source.name] == 1
             if once and isinstance(source.rhs, Contraction) and len(source.rhs.factors) == 2:
                 for j in (0, 1):
-                    if found := _reassociated(program, statement, rhs, k, source.rhs, j):
+                    if found := _reassociate_sums(program, statement, rhs, k, source.rhs, j):
                         yield found
 
 
-def dependences(program: Program) -> dict[str, frozenset[str]]:
+def find_dependences(program: Program) -> dict[str, frozenset[str]]:
     """The generators that each variable's entries differ by."""
     found: dict[str, frozenset[str]] = {}
     gens = {s.name: [g for g, _ in s.rhs.gens] for s in program.statements}
@@ -86,25 +86,27 @@ def dependences(program: Program) -> dict[str, frozenset[str]]:
             case Addition(_, p0, x0, p1, x1):
                 used = p0.names | p1.names
                 for x in (x0, x1):
-                    used |= _at(gens[x], found[x], pointwise(s.rhs.gens))
+                    used |= _substitute_indices(gens[x], found[x], pointwise(s.rhs.gens))
             case Map(_, p, _, names):
                 used = p.names
                 for x in names:
-                    used |= _at(gens[x], found[x], pointwise(s.rhs.gens))
+                    used |= _substitute_indices(gens[x], found[x], pointwise(s.rhs.gens))
             case Contraction(_, _, p, factors):
                 used = p.names
                 for f in factors:
-                    used |= _at(gens[f.name], found[f.name], f.indices)
+                    used |= _substitute_indices(gens[f.name], found[f.name], f.indices)
         found[s.name] = used & here
     return found
 
 
-def _at(gens: list[str], depends: frozenset[str], indices: tuple[Affine, ...]) -> frozenset[str]:
+def _substitute_indices(
+    gens: list[str], depends: frozenset[str], indices: tuple[Affine, ...]
+) -> frozenset[str]:
     read = [a.names for g, a in zip(gens, indices, strict=True) if g in depends]
     return frozenset[str]().union(*read)
 
 
-def _replaced(program: Program, statement: Statement, *made: tuple[str, Rhs]) -> Program:
+def _replace_statement(program: Program, statement: Statement, *made: tuple[str, Rhs]) -> Program:
     """The program with some statements in place of one; the last takes its name."""
     statements: list[Statement] = []
     for s in program.statements:
@@ -115,7 +117,7 @@ def _replaced(program: Program, statement: Statement, *made: tuple[str, Rhs]) ->
     return Program(tuple(statements), program.output)
 
 
-def _outside(program: Program, statement: Statement, idle: Binders) -> Rewriting:
+def _hoist_invariant(program: Program, statement: Statement, idle: Binders) -> Rewriting:
     """`⊞i. e ⇝ let t = e in ⊞i. t`, for an e without i."""
     rhs = statement.rhs
     zero = {index: Affine.of(0) for index, _ in idle}
@@ -143,11 +145,13 @@ def _outside(program: Program, statement: Statement, idle: Binders) -> Rewriting
                 made.append((first, replace(rhs, gens=kept, left=left, right=right)))
     inner = made[-1][1]
     view = Contraction(rhs.gens, (), TRUE, (Factor(first, pointwise(kept)),))
-    whole = _replaced(program, statement, *made, (statement.name, view))
+    whole = _replace_statement(program, statement, *made, (statement.name, view))
     return Rewriting("outside", statement, inner, whole)
 
 
-def _factored(program: Program, statement: Statement, rhs: Contraction, k: int) -> Rewriting | None:
+def _factor_sum(
+    program: Program, statement: Statement, rhs: Contraction, k: int
+) -> Rewriting | None:
     """`Σ i. a·x[i] ⇝ a·Σ i. x[i]`."""
     constant, summed = rhs.factors[k], rhs.factors[1 - k]
     outside = frozenset[str]().union(*(a.names for a in constant.indices))
@@ -166,11 +170,11 @@ def _factored(program: Program, statement: Statement, rhs: Contraction, k: int) 
         exists_all(inner, rhs.mask),
         (constant, Factor(first, pointwise(kept))),
     )
-    whole = _replaced(program, statement, (first, total), (statement.name, outer))
+    whole = _replace_statement(program, statement, (first, total), (statement.name, outer))
     return Rewriting("factored", statement, total, whole)
 
 
-def _reassociated(
+def _reassociate_sums(
     program: Program, statement: Statement, rhs: Contraction, k: int, source: Contraction, j: int
 ) -> Rewriting | None:
     """`Σ j. (Σ k. a[k]·b[k,j])·c[j] ⇝ Σ k. a[k]·(Σ j. b[k,j]·c[j])`."""
@@ -201,5 +205,5 @@ def _reassociated(
         conj(rest, exists_all(inner, conj(*within))),
         (last, Factor(first, pointwise(kept))),
     )
-    whole = _replaced(program, statement, (first, early), (statement.name, late))
+    whole = _replace_statement(program, statement, (first, early), (statement.name, late))
     return Rewriting("reassociated", statement, early, whole)

@@ -17,7 +17,7 @@ from typing import Any
 from ..tensor import TensorError
 from ..tensor.language.errors import Place
 from ..tensor.ssa.program import Contraction, Input
-from .advice import expression
+from .advice import expression_text
 from .analysis import Sizes
 from .rewrites import Rewriting
 from .subject import Subject
@@ -80,43 +80,47 @@ class Written:
 
     @cached_property
     def read(self) -> set[str]:
-        return _read(self.tree)
+        return _names_read(self.tree)
 
     @cached_property
     def taken(self) -> frozenset[str]:
         """The names that mean something outside comprehensions, whose variables are their own."""
         nodes = list(ast.walk(self.tree))
-        own = {n.id for c in nodes if isinstance(c, ast.comprehension) for n in _stored(c.target)}
-        stored = {n.id for s in nodes if isinstance(s, ast.Assign | ast.For) for n in _stored(s)}
+        own = {
+            n.id for c in nodes if isinstance(c, ast.comprehension) for n in _stored_names(c.target)
+        }
+        stored = {
+            n.id for s in nodes if isinstance(s, ast.Assign | ast.For) for n in _stored_names(s)
+        }
         arguments = {n.arg for n in nodes if isinstance(n, ast.arg)}
         return frozenset(self.names - own | stored | arguments)
 
-    def column(self, line: int, utf8: int) -> int:
+    def to_column(self, line: int, utf8: int) -> int:
         """A column in characters; Python's own count bytes."""
         return len(self.lines[line - 1].encode()[:utf8].decode())
 
-    def offset(self, line: int, utf8: int) -> int:
-        return sum(map(len, self.lines[: line - 1])) + self.column(line, utf8)
+    def to_offset(self, line: int, utf8: int) -> int:
+        return sum(map(len, self.lines[: line - 1])) + self.to_column(line, utf8)
 
-    def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+    def node_span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
-        start = self.offset(node.lineno, node.col_offset)
-        return start, self.offset(node.end_lineno, node.end_col_offset)
+        start = self.to_offset(node.lineno, node.col_offset)
+        return start, self.to_offset(node.end_lineno, node.end_col_offset)
 
-    def source(self, node: ast.expr) -> str:
-        start, end = self.span(node)
+    def node_source(self, node: ast.expr) -> str:
+        start, end = self.node_span(node)
         return self.text[start:end]
 
-    def factor(self, node: ast.expr) -> str:
-        source = self.source(node)
+    def factor_source(self, node: ast.expr) -> str:
+        source = self.node_source(node)
         return source if isinstance(node, ATOMS) else f"({source})"
 
-    def fresh(self) -> str:
+    def fresh_name(self) -> str:
         """A name that the function does not use."""
         return next(n for n in chain("t", (f"t{k}" for k in count(1))) if n not in self.names)
 
-    def at(self, place: Place) -> list[ast.expr]:
+    def expressions_at(self, place: Place) -> list[ast.expr]:
         """The expressions that a place may mean: one over several lines shows where it begins alone."""
         if place.filename != self.filename:
             return []
@@ -126,17 +130,17 @@ class Written:
             for node in ast.walk(self.tree)
             if isinstance(node, ast.expr)
             and node.lineno == line
-            and self.column(line, node.col_offset) == place.column
+            and self.to_column(line, node.col_offset) == place.column
         ]
         exact = [
             node
             for node in found
             if node.end_lineno == line
-            and self.column(line, node.end_col_offset or 0) == place.end_column
+            and self.to_column(line, node.end_col_offset or 0) == place.end_column
         ]
         return exact or found
 
-    def loops(self, node: ast.expr) -> tuple[Loop, ...] | None:
+    def loops_around(self, node: ast.expr) -> tuple[Loop, ...] | None:
         """The loops of comprehensions around an expression, the outermost first; None where they are
         not plain ones.
         """
@@ -156,26 +160,26 @@ class Written:
             child = parent
         return tuple(found)
 
-    def statement(self, node: ast.AST) -> ast.stmt:
+    def statement_of(self, node: ast.AST) -> ast.stmt:
         while not isinstance(node, ast.stmt):
             node = self.parents[node]
         return node
 
-    def replaced(self, node: ast.expr, text: str, before: str = "") -> str:
+    def replace_node(self, node: ast.expr, text: str, before: str = "") -> str:
         """The source with an expression in other words, and a line before its statement."""
-        start, end = self.span(node)
+        start, end = self.node_span(node)
         if not isinstance(self.parents[node], ast.Assign | ast.Return | ast.GeneratorExp):
             text = f"({text})" if _is_loose(text) else text
         changed = self.text[:start] + text + self.text[end:]
         if not before:
             return changed
-        statement = self.statement(node)
-        at = self.offset(statement.lineno, 0)
-        indent = " " * self.column(statement.lineno, statement.col_offset)
+        statement = self.statement_of(node)
+        at = self.to_offset(statement.lineno, 0)
+        indent = " " * self.to_column(statement.lineno, statement.col_offset)
         return f"{changed[:at]}{indent}{before}\n{changed[at:]}"
 
 
-def proposals(
+def find_proposals(
     subject: Subject, rewriting: Rewriting, sizes: Sizes
 ) -> Iterator[tuple[Written, str]]:
     """The function's source as it is, with what it might be.
@@ -185,17 +189,17 @@ def proposals(
     """
     written = Written.of(subject.function)
     place = rewriting.statement.origin.place
-    nodes = [] if place is None else written.at(place)
+    nodes = [] if place is None else written.expressions_at(place)
     if not nodes:
         raise TensorError("the line belongs to another function", "inspect that one")
     for node in nodes:
         match rewriting.kind:
             case "outside":
-                changed = _outside(written, node)
+                changed = _hoist_invariant(written, node)
             case "factored":
-                changed = _factored(written, node)
+                changed = _factor_sum(written, node)
             case "reassociated":
-                changed = _reassociated(written, node, subject, rewriting, sizes)
+                changed = _reassociate_product(written, node, subject, rewriting, sizes)
         for text in changed:
             yield written, _without_unused(written, text)
 
@@ -204,7 +208,7 @@ def _without_unused(written: Written, text: str) -> str:
     """Without the lines whose variables nothing reads any more."""
     while True:
         tree = ast.parse(text)
-        read = _read(tree)
+        read = _names_read(tree)
         lines = text.splitlines(keepends=True)
         for node in ast.walk(tree):
             match node:
@@ -217,69 +221,77 @@ def _without_unused(written: Written, text: str) -> str:
             return text
 
 
-def _outside(written: Written, node: ast.expr) -> Iterator[str]:
+def _hoist_invariant(written: Written, node: ast.expr) -> Iterator[str]:
     """`[f(a) for i in …] ⇝ t = f(a); [t for i in …]`."""
-    loops = written.loops(node)
+    loops = written.loops_around(node)
     if not loops:
         return
-    used = [loop for loop in loops if loop.name in _names(node)]
+    used = [loop for loop in loops if loop.name in _names_in(node)]
     idle = {loop.name for loop in loops} - {loop.name for loop in used}
-    plain = all(_counts(loop.node.iter) and not idle & _names(loop.node.iter) for loop in used)
+    plain = all(
+        _counts_from_zero(loop.node.iter) and not idle & _names_in(loop.node.iter) for loop in used
+    )
     if not idle or not plain:
         return
-    text = written.source(node)
+    text = written.node_source(node)
     for loop in reversed(used):
-        text = f"[{text} for {loop.name} in {written.source(loop.node.iter)}]"
+        text = f"[{text} for {loop.name} in {written.node_source(loop.node.iter)}]"
     text = f"({text})" if "\n" in text and _is_loose(text) else text
-    name = written.fresh()
+    name = written.fresh_name()
     at = "".join(f"[{loop.name}]" for loop in used)
-    yield written.replaced(node, f"{name}{at}", f"{name} = {text}")
+    yield written.replace_node(node, f"{name}{at}", f"{name} = {text}")
 
 
-def _factored(written: Written, node: ast.expr) -> Iterator[str]:
+def _factor_sum(written: Written, node: ast.expr) -> Iterator[str]:
     """`sum(a * x[i] for i in …) ⇝ a * sum(x[i] for i in …)`, for one loop or for all."""
     match node:
         case ast.Call(ast.Name("sum"), [ast.GeneratorExp(elt, generators)], []):
             pass
         case _:
             return
-    factors = list(_factors(elt))
+    factors = list(_product_factors(elt))
     for inner in [[g] for g in generators] + [generators] * (len(generators) > 1):
         names = {g.target.id for g in inner if isinstance(g.target, ast.Name)}
-        moved = [f for f in factors if not names & _names(f)]
-        rest = [f for f in factors if names & _names(f)]
+        moved = [f for f in factors if not names & _names_in(f)]
+        rest = [f for f in factors if names & _names_in(f)]
         outer = [g for g in generators if g not in inner]
-        if not moved or not rest or any(names & _names(part) for g in outer for part in _parts(g)):
+        if (
+            not moved
+            or not rest
+            or any(names & _names_in(part) for g in outer for part in _generator_parts(g))
+        ):
             continue
-        product = " * ".join(map(written.factor, moved))
-        body = " * ".join(map(written.factor, rest))
-        text = f"{product} * sum({body} {_spelt(written, inner)})"
-        yield written.replaced(node, f"sum({text} {_spelt(written, outer)})" if outer else text)
+        product = " * ".join(map(written.factor_source, moved))
+        body = " * ".join(map(written.factor_source, rest))
+        text = f"{product} * sum({body} {_spell_generators(written, inner)})"
+        yield written.replace_node(
+            node, f"sum({text} {_spell_generators(written, outer)})" if outer else text
+        )
 
 
-def _reassociated(
+def _reassociate_product(
     written: Written, node: ast.expr, subject: Subject, rewriting: Rewriting, sizes: Sizes
 ) -> Iterator[str]:
     """`(A·B)·x ⇝ t = B·x; A·t`, as the rewriting has it."""
-    loops = written.loops(node)
+    loops = written.loops_around(node)
     own = rewriting.statement.name
     late = next(s.rhs for s in rewriting.program.statements if s.name == own)
     if loops is None or not isinstance(late, Contraction) or len(loops) != len(late.gens):
         return
-    name = written.fresh()
-    names = {**_variables(written, subject), f"{own}′": name}
+    name = written.fresh_name()
+    names = {**_source_variables(written, subject), f"{own}′": name}
     instance, taken = subject.value.instance, written.taken
-    first = expression(rewriting.first, instance, sizes, names=names, taken=taken)
+    first = expression_text(rewriting.first, instance, sizes, names=names, taken=taken)
     around = tuple(loop.name for loop in loops)
-    rest = expression(late, instance, sizes, around, names, taken)
+    rest = expression_text(late, instance, sizes, around, names, taken)
     if first and rest:
-        yield written.replaced(node, rest, f"{name} = {first}")
+        yield written.replace_node(node, rest, f"{name} = {first}")
 
 
-def _variables(written: Written, subject: Subject) -> dict[str, str]:
+def _source_variables(written: Written, subject: Subject) -> dict[str, str]:
     """The statements of Tensor SSA that the source has a name for."""
     assigned = [
-        (node.targets[0].id, written.span(node.value))
+        (node.targets[0].id, written.node_span(node.value))
         for node in ast.walk(written.tree)
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
     ]
@@ -289,41 +301,43 @@ def _variables(written: Written, subject: Subject) -> dict[str, str]:
             place = statement.origin.place
             if isinstance(statement.rhs, Input) or place is None:
                 continue
-            if any(start <= written.span(node)[0] < end for node in written.at(place)):
+            if any(
+                start <= written.node_span(node)[0] < end for node in written.expressions_at(place)
+            ):
                 last = statement.name  # the value is what is computed last
                 found[name] = last
     return {statement: name for name, statement in found.items()}
 
 
-def _names(node: ast.AST) -> set[str]:
+def _names_in(node: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
-def _read(node: ast.AST) -> set[str]:
+def _names_read(node: ast.AST) -> set[str]:
     nodes = ast.walk(node)
     return {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
 
 
-def _stored(statement: ast.AST) -> Iterator[ast.Name]:
+def _stored_names(statement: ast.AST) -> Iterator[ast.Name]:
     targets = getattr(statement, "targets", None) or [getattr(statement, "target", statement)]
     for target in targets:
         yield from (n for n in ast.walk(target) if isinstance(n, ast.Name))
 
 
-def _parts(generator: ast.comprehension) -> tuple[ast.expr, ...]:
+def _generator_parts(generator: ast.comprehension) -> tuple[ast.expr, ...]:
     return generator.iter, *generator.ifs
 
 
-def _factors(node: ast.expr) -> Iterator[ast.expr]:
+def _product_factors(node: ast.expr) -> Iterator[ast.expr]:
     match node:
         case ast.BinOp(left, ast.Mult(), right):
-            yield from _factors(left)
-            yield from _factors(right)
+            yield from _product_factors(left)
+            yield from _product_factors(right)
         case _:
             yield node
 
 
-def _counts(iterable: ast.expr) -> bool:
+def _counts_from_zero(iterable: ast.expr) -> bool:
     """Whether a loop counts from 0: its variable is an index of what it makes."""
     match iterable:
         case ast.Call(ast.Name("range"), [_], []):
@@ -331,10 +345,10 @@ def _counts(iterable: ast.expr) -> bool:
     return False
 
 
-def _spelt(written: Written, generators: list[ast.comprehension]) -> str:
+def _spell_generators(written: Written, generators: list[ast.comprehension]) -> str:
     return " ".join(
-        f"for {written.source(g.target)} in {written.source(g.iter)}"
-        + "".join(f" if {written.source(condition)}" for condition in g.ifs)
+        f"for {written.node_source(g.target)} in {written.node_source(g.iter)}"
+        + "".join(f" if {written.node_source(condition)}" for condition in g.ifs)
         for g in generators
     )
 

@@ -17,10 +17,10 @@ from .report import Report
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 
 
-def schema(root: type) -> dict[str, Any]:
+def make_schema(root: type) -> dict[str, Any]:
     """The schema (draft 7) of a dataclass, with a definition for each class that it is made of."""
     definitions: dict[str, dict[str, Any]] = {}
-    whole = _class(root, definitions)
+    whole = _class_schema(root, definitions)
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": root.__name__,
@@ -29,9 +29,9 @@ def schema(root: type) -> dict[str, Any]:
     }
 
 
-def _class(type_: type, definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _class_schema(type_: type, definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
     hints = get_type_hints(type_)
-    properties = {f.name: _form(hints[f.name], definitions) for f in fields(type_)}
+    properties = {f.name: _type_schema(hints[f.name], definitions) for f in fields(type_)}
     return {
         "description": cleandoc(type_.__doc__ or ""),
         "type": "object",
@@ -41,7 +41,7 @@ def _class(type_: type, definitions: dict[str, dict[str, Any]]) -> dict[str, Any
     }
 
 
-def _form(type_: Any, definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _type_schema(type_: Any, definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
     origin, arguments = get_origin(type_), get_args(type_)
     if type_ in _PLAIN:
         return {"type": _PLAIN[type_]}
@@ -49,20 +49,20 @@ def _form(type_: Any, definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
         assert isinstance(type_, type)
         if type_.__name__ not in definitions:
             definitions[type_.__name__] = {}
-            definitions[type_.__name__] = _class(type_, definitions)
+            definitions[type_.__name__] = _class_schema(type_, definitions)
         return {"$ref": f"#/definitions/{type_.__name__}"}
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin in (Union, UnionType):
-        return {"anyOf": [_form(part, definitions) for part in arguments]}
+        return {"anyOf": [_type_schema(part, definitions) for part in arguments]}
     if origin is Mapping:
-        return {"type": "object", "additionalProperties": _form(arguments[1], definitions)}
+        return {"type": "object", "additionalProperties": _type_schema(arguments[1], definitions)}
     assert origin is tuple, type_
     if arguments[1:] == (...,):
-        return {"type": "array", "items": _form(arguments[0], definitions)}
-    parts = [_form(part, definitions) for part in arguments]
+        return {"type": "array", "items": _type_schema(arguments[0], definitions)}
+    parts = [_type_schema(part, definitions) for part in arguments]
     return {"type": "array", "items": parts, "minItems": len(parts), "maxItems": len(parts)}
 
 
 if __name__ == "__main__":
-    print(json.dumps(schema(Report), indent=2, ensure_ascii=False))
+    print(json.dumps(make_schema(Report), indent=2, ensure_ascii=False))

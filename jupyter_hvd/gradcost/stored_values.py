@@ -19,7 +19,7 @@ class Kept:
     whole: tuple[Line, ...]
     carried: tuple[Line, ...]
 
-    def numbers(self, evaluate: Evaluator, sizes: Sizes) -> tuple[int, int, int] | None:
+    def stored_count(self, evaluate: Evaluator, sizes: Sizes) -> tuple[int, int, int] | None:
         """So many as it is, with `checkpoint=True`, and in blocks: see `docs/recurrences.md`."""
         turns = self.turns.evaluate(sizes)
         counts = [
@@ -36,15 +36,15 @@ class Kept:
         return whole, carried, min(whole, ceil(blocks))
 
 
-def kept(whole: Analysis, carried: Analysis) -> tuple[Kept, ...]:
+def stored_values(whole: Analysis, carried: Analysis) -> tuple[Kept, ...]:
     """The loops of a gradient that take from an earlier loop's histories, in it and with `checkpoint=True`."""
-    first, second = _reversed(whole), _reversed(carried)
+    first, second = _reversed_loops(whole), _reversed_loops(carried)
     if len(first) != len(second):
         return ()
     return tuple(Kept(size, a, b) for (size, a), (_, b) in zip(first, second, strict=True))
 
 
-def _reversed(gradient: Analysis) -> list[tuple[Affine, tuple[Line, ...]]]:
+def _reversed_loops(gradient: Analysis) -> list[tuple[Affine, tuple[Line, ...]]]:
     lines = {line.name: line for line in gradient.lines}
     found = []
     for line in gradient.lines:

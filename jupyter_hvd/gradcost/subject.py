@@ -35,7 +35,7 @@ from ..tensor.ssa.normalize import normalize
 from ..tensor.ssa.program import Recurrence
 from ..tensor.tensor_function import DerivedFunction
 from .analysis import Analysis, Evaluator, Sizes
-from .stored_values import Kept, kept
+from .stored_values import Kept, stored_values
 
 BOUND = 4  # Theorems 6.1 and 6.55
 START = 100
@@ -102,11 +102,11 @@ class Subject:
 
     @cached_property
     def forward(self) -> Analysis:
-        return self._derived(self.function.jvp(*self.wrt))
+        return self._derive_instance(self.function.jvp(*self.wrt))
 
     @cached_property
     def adjoint(self) -> Analysis:
-        return self._derived(self.reverse)
+        return self._derive_instance(self.reverse)
 
     @cached_property
     def kept(self) -> tuple[Kept, ...]:
@@ -115,9 +115,11 @@ class Subject:
         if not loops or isinstance(self.function, DerivedFunction):
             return ()
         derive = self.function.grad if self.is_scalar else self.function.vjp
-        return kept(self.adjoint, self._derived(derive(*self.wrt, checkpoint=True)))
+        return stored_values(
+            self.adjoint, self._derive_instance(derive(*self.wrt, checkpoint=True))
+        )
 
-    def _derived(self, derivative: DerivedFunction) -> Analysis:
+    def _derive_instance(self, derivative: DerivedFunction) -> Analysis:
         instance = derivative.derived_from(self.instance)
         return Analysis(instance, instance.function)
 
@@ -140,23 +142,23 @@ class Subject:
         """The program as a block of lets over flat terms, as a user of arrays would write it."""
         return normalize(self.instance.function.body)
 
-    def space(self, sizes: Sizes) -> int:
+    def dense_entries(self, sizes: Sizes) -> int:
         """The largest array that the program forms where nothing is sparse, in entries."""
         largest, e = 1, self.normal
         while isinstance(e, Let):
-            largest, e = max(largest, _space(e.value, sizes)), e.body
-        return max(largest, _space(e, sizes))
+            largest, e = max(largest, _dense_entries(e.value, sizes)), e.body
+        return max(largest, _dense_entries(e, sizes))
 
     @property
     def types(self) -> list[tuple[str, ParameterType]]:
         return [(x, t) for x, t, _ in self.instance.parameters]
 
     @property
-    def differentiable(self) -> tuple[str, ...]:
+    def differentiable_names(self) -> tuple[str, ...]:
         return tuple(x for x, t in self.types if isinstance(t, Real | Array | Product))
 
     @property
-    def missing(self) -> str:
+    def missing_data(self) -> str:
         """What to say where data decide the costs that nobody has given; nothing where none are
         missing.
         """
@@ -169,7 +171,7 @@ class Subject:
         )
 
     @cached_property
-    def fixed(self) -> dict[str, str]:
+    def fixed_sizes(self) -> dict[str, str]:
         """The sizes that the data of a relation or an index array fix."""
         found: dict[str, str] = {}
         for x, t in self.types:
@@ -180,9 +182,9 @@ class Subject:
             found |= dict.fromkeys(sorted(lookup.size.names), lookup.relation)
         return found
 
-    def by(self, wrt: Sequence[str]) -> Subject:
+    def differentiate_by(self, wrt: Sequence[str]) -> Subject:
         """The same function differentiated by other parameters, by all real ones if none is named."""
-        names = tuple(wrt) or self.differentiable
+        names = tuple(wrt) or self.differentiable_names
         if not names:
             raise TensorError(f"`{self.name}` has no real parameter to differentiate by")
         self.function.check_names(names)
@@ -201,15 +203,15 @@ class Subject:
                 bad.append(simplify_under(exists_all(read.binders, p), conj()))
         return tuple(dict.fromkeys(p for p in bad if p != FALSE))
 
-    def fits(self, sizes: Sizes) -> bool:
+    def fits_data(self, sizes: Sizes) -> bool:
         here = Environment(integers=dict(sizes))
         return not any(holds(p, here) for p in self.out_of_range)
 
-    def require(self, sizes: Sizes) -> None:
+    def require_in_range(self, sizes: Sizes) -> None:
         """Raise TensorError, with a counter-example, where a read is out of range."""
         undecided(self.instance.checked, sizes)
 
-    def sizes(self, linked: bool = True) -> tuple[Size, ...]:
+    def size_sliders(self, linked: bool = True) -> tuple[Size, ...]:
         """The sizes to choose, those that the reads tie together as one while they are equal."""
         groups = {name: {name} for name in self.start}
         for tied in self._read_together if linked else ():
@@ -223,7 +225,7 @@ class Subject:
             if any(name in size.names for size in made.values()):
                 continue
             names = tuple(sorted(groups[name], key=lambda n: ("_" in n, order[n])))
-            fixed = next((self.fixed[n] for n in names if n in self.fixed), "")
+            fixed = next((self.fixed_sizes[n] for n in names if n in self.fixed_sizes), "")
             top = max(4096, *(16 * self.start[n] for n in names))
             made[name] = Size(names, 1, min(LARGEST, 1 << (top - 1).bit_length()), fixed)
         return tuple(made.values())
@@ -241,17 +243,19 @@ class Subject:
 WRITTEN_OUT = 1 << 16  # entries that take XLA as long as an iteration which is written out
 
 
-def _space(e: Term, sizes: Sizes) -> int:
+def _dense_entries(e: Term, sizes: Sizes) -> int:
     match e:
         case Gen(_, size, body) | Sum(_, size, body):
-            return max(0, size.evaluate(sizes)) * _space(body, sizes)
+            return max(0, size.evaluate(sizes)) * _dense_entries(body, sizes)
         case Iterate(_, size, _, starts, body):
-            turn = max(WRITTEN_OUT, _space(body, sizes))
-            return max(max(0, size.evaluate(sizes)) * turn, *(_space(e, sizes) for e in starts))
-    return max((_space(child, sizes) for child in e.children), default=1)
+            turn = max(WRITTEN_OUT, _dense_entries(body, sizes))
+            return max(
+                max(0, size.evaluate(sizes)) * turn, *(_dense_entries(e, sizes) for e in starts)
+            )
+    return max((_dense_entries(child, sizes) for child in e.children), default=1)
 
 
-def subject(
+def make_subject(
     function: Any,
     wrt: Sequence[str] = (),
     call: tuple[tuple[Any, ...], Mapping[str, Any]] | None = None,
@@ -275,7 +279,7 @@ def subject(
         start = function.last_sizes or {}
     names = _size_names(instance)
     known = {name: max(1, start[name]) for name in names if name in start}
-    made = Subject(function, (), instance, known, arguments, against, label).by(wrt)
+    made = Subject(function, (), instance, known, arguments, against, label).differentiate_by(wrt)
     return made if len(known) == len(names) else replace(made, start=_first_fit(made, names))
 
 
@@ -284,23 +288,23 @@ def _size_names(instance: Instance) -> list[str]:
     for x, type_, _ in instance.parameters:
         if isinstance(type_, Integer):
             found[own_name(x)] = None
-        for n in _dims(type_):
+        for n in _dimensions_of(type_):
             found |= dict.fromkeys(sorted(n.names))
     return list(found)
 
 
-def _dims(type_: ParameterType) -> Iterator[Affine]:
+def _dimensions_of(type_: ParameterType) -> Iterator[Affine]:
     match type_:
         case Relation(dims) | IndexArray(dims):
             yield from dims
         case Product(first, second):
-            yield from _dims(first)
-            yield from _dims(second)
+            yield from _dimensions_of(first)
+            yield from _dimensions_of(second)
         case Array(_, element):
             yield from dimensions(type_)
             while isinstance(element, Array):
                 element = element.element
-            yield from _dims(element)
+            yield from _dimensions_of(element)
 
 
 def _first_fit(made: Subject, names: Sequence[str]) -> dict[str, int]:
@@ -309,6 +313,6 @@ def _first_fit(made: Subject, names: Sequence[str]) -> dict[str, int]:
     free = [name for name in names if name not in made.start]
     for tried in product((START, START // 2, START // 4, 8, 4, 2, 1), repeat=min(len(free), 5)):
         sizes = start | dict(zip(free, tried, strict=False))
-        if made.fits(sizes):
+        if made.fits_data(sizes):
             return sizes
     return start

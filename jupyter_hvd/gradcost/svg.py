@@ -41,44 +41,44 @@ class Axis:
     start: float
     end: float
 
-    def at(self, value: float) -> float:
+    def position_of(self, value: float) -> float:
         part = (log10(value) - self.low) / (self.high - self.low)
         return round(self.start + part * (self.end - self.start), 1)
 
 
-def axis(values: Sequence[float], start: float, end: float) -> Axis:
+def make_axis(values: Sequence[float], start: float, end: float) -> Axis:
     low = floor(log10(min(values, default=1)) + 1e-9)
     high = max(low + 1, ceil(log10(max(values, default=10)) - 1e-9))
     return Axis(low, high, start, end)
 
 
-def plot(series: Sequence[Series], size: str, at: int, title: str) -> str:
+def plot_svg(series: Sequence[Series], size: str, at: int, title: str) -> str:
     """The plot; a rule marks the size that the figures are for."""
     drawn = [s for s in series if s.points]
     xs = [x for s in drawn for x, _ in s.points]
     ys = [y for s in drawn for _, y in s.points if y > 0]
-    across = axis(xs, LEFT, WIDTH - RIGHT)
-    up = axis(ys, HEIGHT - BOTTOM, TOP)
+    across = make_axis(xs, LEFT, WIDTH - RIGHT)
+    up = make_axis(ys, HEIGHT - BOTTOM, TOP)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
         f'viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="11">',
     ]
     for power in range(across.low, across.high + 1):
-        x = across.at(10**power)
-        parts.append(_grid(x, x, TOP, HEIGHT - BOTTOM))
-        parts.append(_label(x, HEIGHT - BOTTOM + 14, _power(power), "middle"))
+        x = across.position_of(10**power)
+        parts.append(_grid_line(x, x, TOP, HEIGHT - BOTTOM))
+        parts.append(_label_text(x, HEIGHT - BOTTOM + 14, _power_label(power), "middle"))
     step = 1 + (up.high - up.low) // 6
     for power in range(up.low, up.high + 1, step):
-        y = up.at(10**power)
-        parts.append(_grid(LEFT, WIDTH - RIGHT, y, y))
-        parts.append(_label(LEFT - 6, y + 4, _power(power), "end"))
-    here = across.at(at)
+        y = up.position_of(10**power)
+        parts.append(_grid_line(LEFT, WIDTH - RIGHT, y, y))
+        parts.append(_label_text(LEFT - 6, y + 4, _power_label(power), "end"))
+    here = across.position_of(at)
     parts.append(
         f'<line x1="{here}" x2="{here}" y1="{TOP}" y2="{HEIGHT - BOTTOM}" '
         f'stroke="{GREY}" stroke-dasharray="2 3"/>'
     )
     for s in drawn:
-        marks = [(across.at(x), up.at(y)) for x, y in s.points if y > 0]
+        marks = [(across.position_of(x), up.position_of(y)) for x, y in s.points if y > 0]
         if s.dots:
             parts += [f'<circle cx="{x}" cy="{y}" r="3" fill="{s.colour}"/>' for x, y in marks]
         path = " ".join(f"{x},{y}" for x, y in marks)
@@ -86,7 +86,7 @@ def plot(series: Sequence[Series], size: str, at: int, title: str) -> str:
             f'<polyline points="{path}" fill="none" stroke="{s.colour}" stroke-width="1.8" '
             f'stroke-dasharray="{s.dash or "none"}"/>'
         )
-    parts.append(_label((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, size, "middle"))
+    parts.append(_label_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, size, "middle"))
     parts.append("</svg>")
     picture = b64encode("".join(parts).encode()).decode()
     told = "; ".join(
@@ -95,15 +95,15 @@ def plot(series: Sequence[Series], size: str, at: int, title: str) -> str:
     return f'<img alt="{escape(told, quote=True)}" src="data:image/svg+xml;base64,{picture}">'
 
 
-def _grid(x1: float, x2: float, y1: float, y2: float) -> str:
+def _grid_line(x1: float, x2: float, y1: float, y2: float) -> str:
     return f'<line x1="{x1}" x2="{x2}" y1="{y1}" y2="{y2}" stroke="{GREY}" stroke-opacity=".3"/>'
 
 
-def _label(x: float, y: float, text: str, anchor: str) -> str:
+def _label_text(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}" fill="{GREY}">{escape(text)}</text>'
 
 
-def _power(power: int) -> str:
+def _power_label(power: int) -> str:
     if 0 <= power <= 2:
         return str(10**power)
     return "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

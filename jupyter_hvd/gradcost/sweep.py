@@ -9,7 +9,7 @@ from typing import Any
 
 from ..tensor import TensorError, calls
 from .analysis import Sizes
-from .background_work import MEASURED, Progress, entries
+from .background_work import MEASURED, Progress, count_entries
 from .report import Growth, Times
 from .subject import Size, Subject
 
@@ -25,7 +25,7 @@ FEWEST = 3
 STRAIGHT = 0.98
 
 
-def sweep(
+def sweep_sizes(
     subject: Subject,
     sizes: Sizes,
     size: Size,
@@ -34,19 +34,19 @@ def sweep(
 ) -> Times:
     """Times over one size, or several that are equal, the others as they stand; `step` is called often and may raise."""
     from . import xla
-    from .arguments import number_type, precision
+    from .arguments import jax_precision, number_type
 
-    if subject.missing:
-        raise TensorError(subject.missing)
+    if subject.missing_data:
+        raise TensorError(subject.missing_data)
     found: list[tuple[int, float, float]] = []
-    tried = list(wanted(subject, sizes, size))
+    tried = list(wanted_sizes(subject, sizes, size))
     if not tried:
         raise TensorError(f"there is no size `{size.names[0]}` at which this can be measured")
-    with precision(subject):
+    with jax_precision(subject):
         for k, (n, here) in enumerate(tried):
             progress(k, len(tried))
-            arguments = _arguments(subject, here)
-            value, adjoint = _seconds(subject, here, arguments, step)
+            arguments = _make_arguments(subject, here)
+            value, adjoint = _shortest_seconds(subject, here, arguments, step)
             found.append((n, value, adjoint))
             if max(value, adjoint) > LONG:
                 break
@@ -55,33 +55,35 @@ def sweep(
     return Times(
         size=size.names[0],
         at={x: n for x, n in sizes.items() if x not in size.names},
-        device=xla.device(),
+        device=xla.device_name(),
         dtype=dtype,
         sizes=over,
         value=values,
         adjoint=adjoints,
-        value_growth=growth(over, values),
-        adjoint_growth=growth(over, adjoints),
+        value_growth=fit_growth(over, values),
+        adjoint_growth=fit_growth(over, adjoints),
     )
 
 
-def wanted(subject: Subject, sizes: Sizes, size: Size) -> Iterator[tuple[int, dict[str, int]]]:
+def wanted_sizes(
+    subject: Subject, sizes: Sizes, size: Size
+) -> Iterator[tuple[int, dict[str, int]]]:
     """The powers of two at which every read is in range and all arrays have room."""
     n = FIRST
     while n <= size.high:
         here = {**sizes, **dict.fromkeys(size.names, n)}
-        if n >= size.low and subject.fits(here) and entries(subject, here) <= MEASURED:
+        if n >= size.low and subject.fits_data(here) and count_entries(subject, here) <= MEASURED:
             yield n, here
         n *= 2
 
 
-def _arguments(subject: Subject, sizes: Sizes) -> dict[str, Any]:
+def _make_arguments(subject: Subject, sizes: Sizes) -> dict[str, Any]:
     from ..tensor.jax.sample_arguments import random_arguments
 
     return random_arguments(subject.adjoint.instance, sizes, subject.arguments)
 
 
-def _seconds(
+def _shortest_seconds(
     subject: Subject, sizes: Sizes, arguments: Mapping[str, Any], step: Callable[[], None]
 ) -> tuple[float, float]:
     """The shortest of some calls of value and gradient, run in turn: what else the machine does makes none shorter."""
@@ -99,7 +101,7 @@ def _seconds(
     return first, second
 
 
-def growth(sizes: Sequence[int], seconds: Sequence[float]) -> Growth | None:
+def fit_growth(sizes: Sequence[int], seconds: Sequence[float]) -> Growth | None:
     """How what exceeds a call's own time grows: a slope on logarithmic axes, from where on all times are mostly work. None
     where these are too few, or lie on no line, as on a machine that does something else.
     """

@@ -16,10 +16,10 @@ def unresolved_names(function: Callable[..., Any]) -> list[str]:
     """A sentence for each global name, or member of a module, that does not exist yet, with its line in the cell."""
     if not isinstance(function, FunctionType):
         return []
-    return list(dict.fromkeys(_unresolved(function.__code__, function.__globals__)))
+    return list(dict.fromkeys(_find_unresolved(function.__code__, function.__globals__)))
 
 
-def _unresolved(code: CodeType, namespace: dict[str, object]) -> Iterator[str]:
+def _find_unresolved(code: CodeType, namespace: dict[str, object]) -> Iterator[str]:
     for first, second in pairwise(dis.get_instructions(code)):
         if first.opname not in ("LOAD_GLOBAL", "LOAD_NAME"):
             continue
@@ -35,4 +35,4 @@ def _unresolved(code: CodeType, namespace: dict[str, object]) -> Iterator[str]:
             yield f"`{name}.{second.argval}` does not exist{where}"
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _unresolved(constant, namespace)
+            yield from _find_unresolved(constant, namespace)

@@ -17,19 +17,19 @@ View = Literal["plan", "certificate"]
 VIEWS: tuple[View, ...] = get_args(View)
 
 
-def text(subject: Subject, sizes: Sizes, view: View) -> str:
+def view_text(subject: Subject, sizes: Sizes, view: View) -> str:
     """A view at some sizes, as lines for people.
 
     Raises:
         TensorError: the data of a relation are missing, the sizes are too large, or there is no such gradient.
     """
-    if subject.missing:
-        raise TensorError(subject.missing)
+    if subject.missing_data:
+        raise TensorError(subject.missing_data)
     require_room(subject, sizes)
-    return plans(subject, sizes) if view == "plan" else certificate(subject, sizes)
+    return plans_text(subject, sizes) if view == "plan" else certificate_text(subject, sizes)
 
 
-def plans(subject: Subject, sizes: Sizes) -> str:
+def plans_text(subject: Subject, sizes: Sizes) -> str:
     """The tables of `f.plan(…)` and `f.grad(…).plan(…)`."""
     from .arguments import at_sizes
 
@@ -37,18 +37,18 @@ def plans(subject: Subject, sizes: Sizes) -> str:
     own = {x: arguments[x] for x, _ in subject.types}
     calls.check(subject.instance, own, sizes)
     return (
-        f"value\n{_plan(subject.value.instance, sizes, own)}\n\n"
-        f"gradient by {', '.join(subject.wrt)}\n{_plan(subject.adjoint.instance, sizes, arguments)}"
+        f"value\n{_plan_text(subject.value.instance, sizes, own)}\n\n"
+        f"gradient by {', '.join(subject.wrt)}\n{_plan_text(subject.adjoint.instance, sizes, arguments)}"
     )
 
 
-def _plan(instance: Instance, sizes: Sizes, arguments: Mapping[str, Any]) -> str:
+def _plan_text(instance: Instance, sizes: Sizes, arguments: Mapping[str, Any]) -> str:
     from ..tensor.jax.backend import kernel, planned
 
     return str(planned(kernel(instance, sizes), tuple(arguments.values())))
 
 
-def certificate(subject: Subject, sizes: Sizes) -> str:
+def certificate_text(subject: Subject, sizes: Sizes) -> str:
     """As `f.certify(…)` prints it, growing from some sizes on."""
     data = {
         x: subject.arguments[x]

@@ -10,7 +10,7 @@ from ..tensor.language.units import in_seconds
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def pretty(formula: Formula) -> str:
+def format_formula(formula: Formula) -> str:
     """A formula as people write it: `2·n² + n − 1`."""
     text = re.sub(r"\*\*(\d+)", lambda m: m[1].translate(_SUPERSCRIPT), str(formula))
     text = text.replace("+ -1*#", "− #").replace("1*#", "#") if "#" in text else text
@@ -18,12 +18,12 @@ def pretty(formula: Formula) -> str:
     return text.replace(" - ", " − ").replace("*", "·")
 
 
-def against(name: str) -> str:
+def name_of_plain(name: str) -> str:
     """What `jax.grad` differentiates: the user's function, or the translation."""
     return f"of {name}" if name else "of the same program in dense jax.numpy"
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """A count as people read it; exact below a million."""
     if value is None:
         return "—"
@@ -34,20 +34,20 @@ def number(value: float | None) -> str:
 
 
 def operation_count(value: float | None) -> str:
-    return f"{number(value)} operation{'' if value == 1 else 's'}"
+    return f"{format_number(value)} operation{'' if value == 1 else 's'}"
 
 
-def ratio(value: float) -> str:
+def format_ratio(value: float) -> str:
     return f"{value:.2f}" if value >= 0.1 or value == 0 else f"{value:.1g}"
 
 
-def spread(median: float, quartiles: tuple[float, float]) -> str:
+def format_spread(median: float, quartiles: tuple[float, float]) -> str:
     """A time with the quartiles that it varies by: `128 µs (105 µs to 160 µs)`."""
     low, high = quartiles
     return f"{in_seconds(median)} ({in_seconds(low)} to {in_seconds(high)})"
 
 
-def comparison(faster: str) -> str:
+def compare_gradients(faster: str) -> str:
     """Which gradient is faster, in words."""
     return {
         "gradient": "this gradient is faster",

@@ -25,7 +25,7 @@ class Estimate:
     memory: int
 
 
-def estimate(function: Callable[..., Any], shapes: Sequence[Any]) -> Estimate | None:
+def estimate_cost(function: Callable[..., Any], shapes: Sequence[Any]) -> Estimate | None:
     """XLA's estimate after its own optimisations; None where it gives none."""
     compiled = function.lower(*shapes).compile()  # type: ignore[attr-defined]
     analysis = compiled.cost_analysis()
@@ -38,7 +38,7 @@ def estimate(function: Callable[..., Any], shapes: Sequence[Any]) -> Estimate | 
     return Estimate(float(flops), int(getattr(memory, "temp_size_in_bytes", 0)))
 
 
-def compiled(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[], Any]:
+def compile_call(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[], Any]:
     """A call that is compiled beforehand, for real arguments."""
     run = jax.jit(function).lower(*arguments).compile()
     return partial(run, *arguments)
@@ -50,8 +50,8 @@ def compiled_kernel(
     """A call of the kernel: one of the function would change what its cards tell of its last call."""
     made, given = kernel(instance, sizes), tuple(arguments.values())
     with keeping_float64(is_double(made.kinds, given)):
-        return compiled(made.run, made.operands(given))
+        return compile_call(made.run, made.operands(given))
 
 
-def device() -> str:
+def device_name() -> str:
     return str(jax.devices()[0].device_kind)

@@ -49,7 +49,7 @@ class Build:
     mpi: bool = False
 
     @property
-    def flags(self) -> dict[str, str]:
+    def build_flags(self) -> dict[str, str]:
         """Horovod's variables of the environment. Gloo is always there: `jupyter hvd run` needs no MPI."""
         flags = {
             "HOROVOD_WITH_TENSORFLOW": "1",
@@ -65,7 +65,7 @@ class Build:
         }
         return flags | ({"HOROVOD_GPU_OPERATIONS": "NCCL"} if self.gpu else {})
 
-    def missing(self, environment: Mapping[str, str] = os.environ) -> list[str]:
+    def find_missing(self, environment: Mapping[str, str] = os.environ) -> list[str]:
         """What the system lacks, each with what to do."""
         lacking = [name for name in TOOLS if shutil.which(name) is None]
         said = []
@@ -83,7 +83,7 @@ class Build:
         return said
 
     @property
-    def name(self) -> str:
+    def folder_name(self) -> str:
         """Of the wheel's folder: the wheel's own name is the same for every TensorFlow and compiler."""
         python = f"py{sys.version_info.major}{sys.version_info.minor}"
         parts = [HOROVOD, f"tf{self.tensorflow}", python, f"gcc{compiler_version()}"]
@@ -91,7 +91,7 @@ class Build:
         return f"horovod-{'-'.join(parts)}"
 
     @property
-    def folders(self) -> tuple[Path, Path]:
+    def wheel_folders(self) -> tuple[Path, Path]:
         """Where wheels are kept: the user's cache, or this environment where the cache cannot be written to."""
         return cache_folder(), Path(sys.prefix) / "share" / "jupyter-hvd"
 

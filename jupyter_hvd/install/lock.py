@@ -19,15 +19,15 @@ PAUSE = 0.5
 
 
 @contextmanager
-def locked(path: Path, listener: Listener) -> Iterator[Listener]:
+def hold_lock(path: Path, listener: Listener) -> Iterator[Listener]:
     """Hold the lock for a block, and tell the listener of the process that holds it before.
 
     Yields a listener that notes in the lock how far this process is, for those who wait. The system frees the lock when
     its holder ends, however it ends.
     """
     with path.open("a+") as file:
-        while not _take(file):
-            listener(*_holder(path))
+        while not _take_lock(file):
+            listener(*_read_holder(path))
             time.sleep(PAUSE)
         note: dict[str, Any] = {
             "pid": os.getpid(),
@@ -35,20 +35,20 @@ def locked(path: Path, listener: Listener) -> Iterator[Listener]:
             "since": time.time(),
         }
 
-        def tell(step: str, share: float) -> None:
+        def report_step(step: str, share: float) -> None:
             if note.get("share") != share:
                 note["share"] = share
-                _write(file, json.dumps(note))
+                _write_holder(file, json.dumps(note))
             listener(step, share)
 
-        tell("starting", 0.0)
+        report_step("starting", 0.0)
         try:
-            yield tell
+            yield report_step
         finally:
-            _write(file, "")
+            _write_holder(file, "")
 
 
-def _take(file: IO[str]) -> bool:
+def _take_lock(file: IO[str]) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -58,14 +58,14 @@ def _take(file: IO[str]) -> bool:
     return True
 
 
-def _write(file: IO[str], text: str) -> None:
+def _write_holder(file: IO[str], text: str) -> None:
     file.seek(0)
     file.truncate()
     file.write(text)
     file.flush()
 
 
-def _holder(path: Path) -> tuple[str, float]:
+def _read_holder(path: Path) -> tuple[str, float]:
     """The process that holds the lock, in words, and the share that it has compiled."""
     try:
         note = json.loads(path.read_text())

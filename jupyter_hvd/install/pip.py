@@ -42,7 +42,7 @@ class Source:
     wheels: Path | None = None
 
     @property
-    def options(self) -> list[str]:
+    def pip_options(self) -> list[str]:
         options = [f"--proxy={self.proxy}"] if self.proxy else []
         if self.wheels is not None:
             options += ["--no-index", f"--find-links={self.wheels}"]
@@ -61,7 +61,7 @@ class Source:
         return "the package index cannot be reached: check the network, or pass --proxy or --wheels"
 
 
-def pip(
+def call_pip(
     command: str,
     *arguments: str,
     source: Source | None = None,
@@ -78,11 +78,11 @@ def pip(
         raise CannotBuildError("this environment has no pip: python -m ensurepip")
     options = ["--disable-pip-version-check", "--no-input"]
     if source is not None:
-        options += ["--retries=2", *source.options]
+        options += ["--retries=2", *source.pip_options]
     # The build calls programs of this environment first.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     words = [sys.executable, "-m", "pip", command, *options, *arguments]
-    run(
+    run_command(
         words,
         environment={**os.environ, **(flags or {}), "PATH": path},
         source=source,
@@ -91,7 +91,7 @@ def pip(
     )
 
 
-def run(
+def run_command(
     command: list[str],
     environment: dict[str, str] | None = None,
     source: Source | None = None,
@@ -124,10 +124,10 @@ def run(
             os.killpg(process.pid, signal.SIGTERM)
             raise
     if process.returncode != 0:
-        raise CannotBuildError(explain(said, source) or excerpt(command, said, log))
+        raise CannotBuildError(explain_error(said, source) or error_excerpt(command, said, log))
 
 
-def explain(said: Sequence[str], source: Source | None) -> str | None:
+def explain_error(said: Sequence[str], source: Source | None) -> str | None:
     """One line about an error that the user can do something about."""
     text = "\n".join(said)
     if DISK_IS_FULL.search(text):
@@ -142,7 +142,7 @@ def explain(said: Sequence[str], source: Source | None) -> str | None:
     return None
 
 
-def excerpt(command: Sequence[str], said: Sequence[str], log: Path | None) -> str:
+def error_excerpt(command: Sequence[str], said: Sequence[str], log: Path | None) -> str:
     """The compiler's own errors, and where the rest stands."""
     errors = [line.strip() for line in said if ERROR.search(line)][:10]
     head = f"this failed: {' '.join(command[:5])} …"

@@ -11,15 +11,15 @@ from pathlib import Path
 
 from ..package_versions import version_of
 from .build import HOROVOD, PATCHES, PYTHON_PACKAGES, SOURCE_HASH, Build, CannotBuildError
-from .lock import locked
+from .lock import hold_lock
 from .patch import apply_patch
-from .pip import Listener, Source, pip
+from .pip import Listener, Source, call_pip
 
 #: Bytes that a build needs, with some to spare.
 ROOM = 500_000_000
 
 
-def install(build: Build, listener: Listener, source: Source) -> Path:
+def install_horovod(build: Build, listener: Listener, source: Source) -> Path:
     """Install Horovod into the environment of this Python; the wheel that was installed.
 
     Raises:
@@ -27,29 +27,33 @@ def install(build: Build, listener: Listener, source: Source) -> Path:
     """
     try:
         folder = writable_folder(build)
-        with locked(folder / f"{build.name}.lock", listener) as listener:
-            wheel = kept(build)
+        with hold_lock(folder / f"{build.folder_name}.lock", listener) as listener:
+            wheel = kept_wheel(build)
             if wheel is None:
-                if missing := build.missing():
+                if missing := build.find_missing():
                     raise CannotBuildError(
                         "to build Horovod, first install\n  " + "\n  ".join(missing)
                     )
                 wheel = make_wheel(build, folder, listener, source)
             listener("installing", 1.0)
             if lacking := _missing_packages():
-                pip("install", "--quiet", *lacking, source=source)
-            pip("install", "--quiet", "--no-deps", "--no-index", "--force-reinstall", str(wheel))
+                call_pip("install", "--quiet", *lacking, source=source)
+            call_pip(
+                "install", "--quiet", "--no-deps", "--no-index", "--force-reinstall", str(wheel)
+            )
             return wheel
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise CannotBuildError(_no_room(Path(error.filename or build.folders[0]))) from None
+            raise CannotBuildError(
+                _no_room(Path(error.filename or build.wheel_folders[0]))
+            ) from None
         raise CannotBuildError(f"{error.filename}: {error.strerror}") from None
 
 
-def kept(build: Build) -> Path | None:
+def kept_wheel(build: Build) -> Path | None:
     """The wheel of an earlier build like this one."""
-    for folder in build.folders:
-        if wheel := next(iter((folder / build.name).glob("horovod-*.whl")), None):
+    for folder in build.wheel_folders:
+        if wheel := next(iter((folder / build.folder_name).glob("horovod-*.whl")), None):
             return wheel
     return None
 
@@ -60,7 +64,7 @@ def writable_folder(build: Build) -> Path:
     Raises:
         CannotBuildError: there is none.
     """
-    for folder in build.folders:
+    for folder in build.wheel_folders:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -69,7 +73,7 @@ def writable_folder(build: Build) -> Path:
             continue
         if os.access(folder, os.W_OK):
             return folder
-    places = " nor ".join(map(str, build.folders))
+    places = " nor ".join(map(str, build.wheel_folders))
     raise CannotBuildError(
         f"neither {places} can be written to: set JUPYTER_HVD_CACHE to a folder that can"
     )
@@ -81,7 +85,7 @@ def make_wheel(build: Build, folder: Path, listener: Listener, source: Source) -
     Raises:
         CannotBuildError: it cannot be fetched, or does not compile.
     """
-    unfinished = f"{build.name}-unfinished-"
+    unfinished = f"{build.folder_name}-unfinished-"
     for left in folder.glob(f"{unfinished}*"):  # of a process that was killed; the lock is ours
         shutil.rmtree(left, ignore_errors=True)
     if shutil.disk_usage(folder).free < ROOM:
@@ -90,7 +94,7 @@ def make_wheel(build: Build, folder: Path, listener: Listener, source: Source) -
         place = Path(name)
         listener("fetching the source", 0.0)
         if lacking := _missing_packages():
-            pip("install", "--quiet", *lacking, source=source)
+            call_pip("install", "--quiet", *lacking, source=source)
         archive = fetch_source(build, place, source)
         with tarfile.open(archive) as packed:
             packed.extractall(place, filter="data")
@@ -109,14 +113,14 @@ def make_wheel(build: Build, folder: Path, listener: Listener, source: Source) -
             str(made),
         )
         listener("compiling", 0.0)
-        log = folder / f"{build.name}.log"
-        pip("wheel", *options, str(tree), flags=build.flags, listener=listener, log=log)
+        log = folder / f"{build.folder_name}.log"
+        call_pip("wheel", *options, str(tree), flags=build.build_flags, listener=listener, log=log)
         try:
-            made.rename(folder / build.name)
+            made.rename(folder / build.folder_name)
         except OSError:  # another process was faster, on a file system without locks
-            if kept(build) is None:
+            if kept_wheel(build) is None:
                 raise
-    wheel = kept(build)
+    wheel = kept_wheel(build)
     assert wheel is not None
     return wheel
 
@@ -132,7 +136,7 @@ def fetch_source(build: Build, folder: Path, source: Source) -> Path:
         wanted.flush()
         how = ("--no-deps", "--no-binary", "horovod", "--no-build-isolation", "--dest", str(folder))
         required = ("--require-hashes", "--requirement", wanted.name)
-        pip("download", "--quiet", *how, *required, source=source, flags=build.flags)
+        call_pip("download", "--quiet", *how, *required, source=source, flags=build.build_flags)
     return next(folder.glob(f"horovod-{HOROVOD}.tar.gz"))
 
 

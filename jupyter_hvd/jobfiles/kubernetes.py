@@ -86,7 +86,7 @@ class Cluster:
             )
 
 
-def files(
+def kubernetes_files(
     name: str,
     arguments: Sequence[str],
     cluster: Cluster,
@@ -103,12 +103,14 @@ def files(
         modules, folders: what lies beside the program and is imported.
     """
     manifest = mpi_job(name, arguments, cluster)
-    check(manifest)
+    check_name(manifest)
     head = f"# Written by jupyter hvd:  kubectl apply --filename {name}.mpijob.yaml"
     patch = "".join(file.read_text() for file in PATCHES)
     return {
-        f"{name}.mpijob.yaml": "\n".join([head, *yaml(manifest), ""]),
-        f"{name}.Dockerfile": recipe(name, cluster, tensorflow, packages, modules, folders),
+        f"{name}.mpijob.yaml": "\n".join([head, *yaml_lines(manifest), ""]),
+        f"{name}.Dockerfile": container_recipe(
+            name, cluster, tensorflow, packages, modules, folders
+        ),
         f"{name}.horovod.patch": patch,
     }
 
@@ -124,15 +126,15 @@ def mpi_job(name: str, arguments: Sequence[str], cluster: Cluster) -> dict[str, 
     return {
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",
-        "metadata": {"name": label(name)},
+        "metadata": {"name": kubernetes_name(name)},
         "spec": {
             "slotsPerWorker": cluster.slots,
             "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": 0},
             "sshAuthMountPath": "/home/mpiuser/.ssh",
             "mpiImplementation": "OpenMPI",
             "mpiReplicaSpecs": {
-                "Launcher": replicas(1, "launcher", cluster.image, ["mpirun"], words),
-                "Worker": replicas(
+                "Launcher": replica_spec(1, "launcher", cluster.image, ["mpirun"], words),
+                "Worker": replica_spec(
                     cluster.size // cluster.slots,
                     "worker",
                     cluster.image,
@@ -144,7 +146,7 @@ def mpi_job(name: str, arguments: Sequence[str], cluster: Cluster) -> dict[str, 
     }
 
 
-def replicas(
+def replica_spec(
     count: int, name: str, image: str, command: Sequence[str], words: Sequence[str]
 ) -> dict[str, Any]:
     container = {
@@ -159,12 +161,12 @@ def replicas(
     return {"replicas": count, "restartPolicy": "Never", "template": {"spec": pod}}
 
 
-def label(name: str) -> str:
+def kubernetes_name(name: str) -> str:
     """A name that Kubernetes takes: small letters, digits and hyphens, at most 40 of them, for it adds its own."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40].strip("-") or "job"
 
 
-def recipe(
+def container_recipe(
     name: str,
     cluster: Cluster,
     tensorflow: str,
@@ -173,7 +175,7 @@ def recipe(
     folders: Sequence[str],
 ) -> str:
     """The container's: TensorFlow, Horovod built for MPI, and an sshd that needs no root."""
-    flags = {k: v for k, v in Build(tensorflow, mpi=True).flags.items() if k != "MAKEFLAGS"}
+    flags = {k: v for k, v in Build(tensorflow, mpi=True).build_flags.items() if k != "MAKEFLAGS"}
     there = {*TENSORFLOW, *PYTHON_PACKAGES, "horovod"}
     others = [f"{name}=={version}" for name, version in packages.items() if name not in there]
     copied = [f'COPY ["{module}", "{PLACE}/"]\n' for module in modules]
@@ -194,38 +196,42 @@ def recipe(
     )
 
 
-def yaml(value: Any, indent: str = "") -> Iterator[str]:
+def yaml_lines(value: Any, indent: str = "") -> Iterator[str]:
     """A mapping as lines of YAML, each string in quotation marks, so that none is taken for anything else."""
     for key, entry in value.items():
         if isinstance(entry, Mapping):
             yield f"{indent}{key}:"
-            yield from yaml(entry, indent + "  ")
+            yield from yaml_lines(entry, indent + "  ")
         elif isinstance(entry, list) and all(isinstance(each, Mapping) for each in entry):
             yield f"{indent}{key}:"
             for each in entry:
-                first, *rest = yaml(each, indent + "    ")
+                first, *rest = yaml_lines(each, indent + "    ")
                 yield f"{indent}  - {first.lstrip()}"
                 yield from rest
         elif isinstance(entry, list):
             yield f"{indent}{key}:"
-            yield from (f"{indent}  - {scalar(each)}" for each in entry)
+            yield from (f"{indent}  - {yaml_scalar(each)}" for each in entry)
         else:
-            yield f"{indent}{key}: {scalar(entry)}"
+            yield f"{indent}{key}: {yaml_scalar(entry)}"
 
 
-def scalar(value: str | int | bool) -> str:
+def yaml_scalar(value: str | int | bool) -> str:
     if not isinstance(value, str):
         return json.dumps(value)
     escaped = {'"': '\\"', "\\": "\\\\"}
-    return '"' + "".join(escaped.get(c) or (c if c.isprintable() else code(c)) for c in value) + '"'
+    return (
+        '"'
+        + "".join(escaped.get(c) or (c if c.isprintable() else escape_character(c)) for c in value)
+        + '"'
+    )
 
 
-def code(character: str) -> str:
+def escape_character(character: str) -> str:
     number = ord(character)
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
-def check(value: Any) -> None:
+def check_name(value: Any) -> None:
     """
     Raises:
         UnusableInputError: a word is no text: a manifest cannot hold any bytes.
@@ -240,7 +246,7 @@ def check(value: Any) -> None:
                 ) from None
         case Mapping():
             for entry in value.values():
-                check(entry)
+                check_name(entry)
         case list():
             for entry in value:
-                check(entry)
+                check_name(entry)

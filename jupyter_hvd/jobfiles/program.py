@@ -99,7 +99,7 @@ def _from_future(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
-def imported(source: str) -> set[str]:
+def imported_names(source: str) -> set[str]:
     """The top-level names of the modules that a program imports, wherever in it.
 
     Raises:
@@ -120,17 +120,17 @@ def modules_beside(source: str, folder: Path) -> tuple[Path, ...]:
     found: dict[str, Path] = {}
     todo = [source]
     while todo:
-        for name in sorted(imported(todo.pop()) - found.keys()):
+        for name in sorted(imported_names(todo.pop()) - found.keys()):
             for path in (folder / name, folder / f"{name}.py"):
                 texts = path.rglob("*.py") if path.is_dir() else iter([path])
                 if path.exists():
                     found[name] = path
-                    todo += [text for file in texts if (text := _python(file)) is not None]
+                    todo += [text for file in texts if (text := _python_text(file)) is not None]
                     break
     return tuple(found[name] for name in sorted(found))
 
 
-def _python(file: Path) -> str | None:
+def _python_text(file: Path) -> str | None:
     try:
         text = file.read_text()
     except (OSError, ValueError):
@@ -138,7 +138,7 @@ def _python(file: Path) -> str | None:
     return text if syntax_error(text) is None else None
 
 
-def distributions(names: set[str]) -> dict[str, str]:
+def find_distributions(names: set[str]) -> dict[str, str]:
     """The packages that modules come from, each with the version that is installed here.
 
     What pip has left of a package that it removed, or is about to replace (`~name-1.0.dist-info`), is not installed.
@@ -151,6 +151,6 @@ def distributions(names: set[str]) -> dict[str, str]:
     return found
 
 
-def outside(names: set[str], beside: tuple[Path, ...]) -> set[str]:
+def missing_modules(names: set[str], beside: tuple[Path, ...]) -> set[str]:
     """Modules that are neither Python's own nor beside the program."""
     return names - set(sys.stdlib_module_names) - {path.stem for path in beside}

@@ -69,7 +69,7 @@ def runtime_file() -> str:
     folder = Path(runtime.__file__).parent
     files = [folder / f"{name}.py" for name in MODULES] + sorted((folder / "sharing").glob("*.py"))
     sources = (
-        f"SOURCES[{str(file.relative_to(folder))!r}] = {quoted(file.read_text())}\n"
+        f"SOURCES[{str(file.relative_to(folder))!r}] = {quote_text(file.read_text())}\n"
         for file in files
     )
     return TEXT.format(version=__version__, names=NAMES, sources="".join(sources))
@@ -89,6 +89,6 @@ def is_own(path: Path) -> bool:
     return start.startswith(HEAD.partition(__version__)[0])
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """A text as Python writes it, in lines as they are where they can be."""
     return repr(text) if "'''" in text or text.endswith("\\") else f"r'''{text}'''"

@@ -70,7 +70,7 @@ class Batch:
                 )
 
 
-def files(name: str, arguments: Sequence[str], batch: Batch) -> dict[str, str]:
+def slurm_files(name: str, arguments: Sequence[str], batch: Batch) -> dict[str, str]:
     """The files beside the program, by their names.
 
     Args:
@@ -90,10 +90,10 @@ def files(name: str, arguments: Sequence[str], batch: Batch) -> dict[str, str]:
         python=shlex.quote(batch.python),
         words=shlex.join([f"{name}.py", *arguments]),
     )
-    return {f"{name}.sbatch": script, f"{name}_ranks.py": starter()}
+    return {f"{name}.sbatch": script, f"{name}_ranks.py": starter_text()}
 
 
-def starter() -> str:
+def starter_text() -> str:
     """The text of the file that starts the ranks, which needs Horovod alone."""
     folder = Path(launchers.__file__).parent
     return in_one_file([(folder / f"{module}.py").read_text() for module in MODULES])

@@ -13,12 +13,12 @@ def in_one_file(modules: Sequence[str]) -> str:
 
     Imports from one another go; the last one's docstring stands at the top.
     """
-    bodies = [_body(text) for text in modules]
+    bodies = [_module_body(text) for text in modules]
     last = ast.get_docstring(ast.parse(modules[-1])) or ""
     return f'"""{last}\n"""\n\n{FUTURE}\n\n' + "\n\n".join(bodies)
 
 
-def _body(text: str) -> str:
+def _module_body(text: str) -> str:
     lines = text.splitlines()
     for node in ast.parse(text).body:
         match node:

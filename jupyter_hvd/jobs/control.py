@@ -17,7 +17,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
-from .log import BEGUN, ENDED, rank_file, require_safe, started
+from .log import BEGUN, ENDED, process_key, rank_file, require_safe
 
 State = Literal["runs", "ended", "lost", "elsewhere"]
 #: Seconds for a job that is told to end, before it is killed; its reaper then cleans up.
@@ -72,14 +72,14 @@ class Job:
 
         with suppress(psutil.Error, OSError, KeyError, TypeError, ValueError):
             process = psutil.Process(int(self.begun["pid"]))
-            same = started(process.pid) == self.begun["started"]
+            same = process_key(process.pid) == self.begun["started"]
             if same and process.uids().real == os.getuid():
                 zombie = process.status() == psutil.STATUS_ZOMBIE
                 return None if zombie else process.pid
         return None
 
 
-def jobs(place: Path) -> list[Job]:
+def list_jobs(place: Path) -> list[Job]:
     """The jobs whose logs are in a folder, the newest first; what others have put there is not read.
 
     Raises:
@@ -125,11 +125,11 @@ def job_named(place: Path, name: str | None) -> Job:
 
     Raises:
         NoSuchJobError
-        OSError: as `jobs`.
+        OSError: as `list_jobs`.
     """
     if name == "":
         raise NoSuchJobError("the name of the job is empty")
-    known = jobs(place)
+    known = list_jobs(place)
     fitting = [job for job in known if name is None or name in job.name]
     exact = [job for job in known if job.name == name]
     if exact or (fitting and name is None):
@@ -163,7 +163,7 @@ def ranks_of(folder: Path) -> list[int]:
     return sorted(int(match[1]) for match in found if match)
 
 
-def lines(job: Job, rank: int | None = None) -> Iterator[Said]:
+def output_lines(job: Job, rank: int | None = None) -> Iterator[Said]:
     """The output of the ranks until now, or of one of them, in the order in which it came."""
     ranks = ranks_of(job.folder) if rank is None else [rank]
     # By time alone: a rank's lines of one moment stay in their order.
@@ -178,15 +178,15 @@ def _lines_of(folder: Path, rank: int) -> Iterator[Said]:
                 encoding="utf-8", errors="replace", newline="\n"
             ) as file,
         ):
-            yield from (said for line in file if (said := parse(rank, line)) is not None)
+            yield from (said for line in file if (said := parse_line(rank, line)) is not None)
 
 
-def parse(rank: int, line: str) -> Said | None:
+def parse_line(rank: int, line: str) -> Said | None:
     match = LINE.fullmatch(line.removesuffix("\n"))
     return None if match is None else Said(float(match[1]), rank, match[2])
 
 
-def follow(job: Job, rank: int | None = None) -> Iterator[Said]:
+def follow_output(job: Job, rank: int | None = None) -> Iterator[Said]:
     """The output of the ranks so far, then as it comes, until the job has ended."""
     tails: dict[int, Tail] = {}
     while True:
@@ -195,7 +195,7 @@ def follow(job: Job, rank: int | None = None) -> Iterator[Said]:
         for each in ranks_of(job.folder):
             if rank in (None, each):
                 tails.setdefault(each, Tail(job.folder, each))
-        yield from sorted((said for tail in tails.values() for said in tail.read()), key=WHEN)
+        yield from sorted((said for tail in tails.values() for said in tail.read_lines()), key=WHEN)
         if over:
             return
         time.sleep(PAUSE)
@@ -209,23 +209,23 @@ class Tail:
         self._number: int | None = None
         self._place = 0
 
-    def read(self) -> list[Said]:
+    def read_lines(self) -> list[Said]:
         """The whole lines that have come since the last time."""
         found: list[Said] = []
         current, old = (rank_file(self._folder, self._rank, before=b) for b in (False, True))
         with suppress(OSError):
             if self._number is None:
-                found += self._rest(old)
+                found += self._read_rest(old)
             elif current.stat().st_ino != self._number:
-                found += self._rest(old)
+                found += self._read_rest(old)
                 self._place = 0
             self._number = current.stat().st_ino
         with suppress(OSError):
             if self._number is not None:
-                found += self._rest(current)
+                found += self._read_rest(current)
         return found
 
-    def _rest(self, path: Path) -> list[Said]:
+    def _read_rest(self, path: Path) -> list[Said]:
         with suppress(OSError), path.open("rb") as file:
             first = self._number is None
             file.seek(0 if first else self._place)
@@ -233,7 +233,9 @@ class Tail:
             whole = data[: data.rfind(b"\n") + 1]
             if not first:
                 self._place += len(whole)
-            read = (parse(self._rank, line) for line in whole.decode(errors="replace").split("\n"))
+            read = (
+                parse_line(self._rank, line) for line in whole.decode(errors="replace").split("\n")
+            )
             return [said for said in read if said is not None]
         return []
 
@@ -241,7 +243,7 @@ class Tail:
 # Stop
 
 
-def stop(job: Job, told: Callable[[str], None] = lambda _: None) -> bool:
+def stop_job(job: Job, told: Callable[[str], None] = lambda _: None) -> bool:
     """End a job that runs, with all that belongs to it; whether there was anything to end.
 
     Its own command is asked to, by SIGTERM, and cleans up; when it is killed, its reaper does.
@@ -276,7 +278,7 @@ def stop(job: Job, told: Callable[[str], None] = lambda _: None) -> bool:
 
 
 def _stop_by_number(job: Job, pid: int, told: Callable[[str], None]) -> bool:
-    """As `stop`, where a process cannot be held: it is looked up again before each signal."""
+    """As `stop_job`, where a process cannot be held: it is looked up again before each signal."""
     os.kill(pid, signal.SIGTERM)
     for last in (False, True):
         until = time.monotonic() + PATIENCE

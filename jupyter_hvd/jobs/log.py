@@ -81,26 +81,26 @@ class JobLog:
             "began": time.time(),
             "host": os.uname().nodename,
             "pid": os.getpid(),
-            "started": started(os.getpid()),
-            "versions": versions(),
+            "started": process_key(os.getpid()),
+            "versions": installed_versions(),
         }
-        self._write(BEGUN, begun)
+        self._write_file(BEGUN, begun)
 
-    def _write(self, name: str, content: dict[str, Any]) -> None:
+    def _write_file(self, name: str, content: dict[str, Any]) -> None:
         write_atomically(self.folder / name, json.dumps(content, indent=2).encode() + b"\n")
 
-    def hear(self, rank: int, text: str) -> None:
+    def add_output(self, rank: int, text: str) -> None:
         """A line of a rank's output."""
         if self.given_up:
             return
         try:
-            stream = self._stream(rank)
+            stream = self._rank_stream(rank)
             stream.write(f"{time.time():.3f} {text}\n")
             stream.flush()
         except OSError as error:
             self.given_up = f"{self.folder}: {error.strerror}"
 
-    def _stream(self, rank: int) -> IO[str]:
+    def _rank_stream(self, rank: int) -> IO[str]:
         stream = self._streams.get(rank)
         if stream is not None and stream.tell() > self._largest:
             stream.close()
@@ -120,13 +120,15 @@ class JobLog:
         ):
             file.write("\n".join([time.strftime("%Y-%m-%d %H:%M:%S"), *lines, "", ""]))
 
-    def end(self, code: int, rank: int | None, report: str) -> None:
+    def note_end(self, code: int, rank: int | None, report: str) -> None:
         """How the job has ended, as `JobResult` says it."""
         for stream in self._streams.values():
             with suppress(OSError):
                 stream.close()
         try:
-            self._write(ENDED, {"ended": time.time(), "code": code, "rank": rank, "report": report})
+            self._write_file(
+                ENDED, {"ended": time.time(), "code": code, "rank": rank, "report": report}
+            )
         except (
             OSError,
             UnusableInputError,
@@ -147,7 +149,7 @@ def require_safe(place: Path) -> None:
         )
 
 
-def started(pid: int) -> str:
+def process_key(pid: int) -> str:
     """A key that distinguishes a process from all others with its number, even if the clock changes.
 
     Raises:
@@ -162,7 +164,7 @@ def started(pid: int) -> str:
         return str(psutil.Process(pid).create_time())
 
 
-def versions() -> dict[str, str]:
+def installed_versions() -> dict[str, str]:
     """The installed versions of a job's dependencies."""
     import platform
 
@@ -182,7 +184,7 @@ def without_secrets(words: Sequence[str]) -> Iterator[str]:
         yield f"{name}={HIDDEN}" if equals and SECRET.match(name) else word
 
 
-def forget(folders: Sequence[Path]) -> None:
+def remove_oldest(folders: Sequence[Path]) -> None:
     """Remove the oldest logs, but those that are to be kept.
 
     Args:

@@ -50,7 +50,7 @@ def choose_ports(address: str, allowed: str | None) -> list[int]:
             f"{PORTS_VARIABLE}={allowed}: write it as first-last, such as 10101-10150"
         )
     named = range(int(match[1]), int(match[2]) + 1)
-    free = list(islice(_free(address, named), PORTS_NEEDED))
+    free = list(islice(_free_ports(address, named), PORTS_NEEDED))
     if len(free) < PORTS_NEEDED:
         raise LaunchError(
             f"{PORTS_VARIABLE}={allowed}: {len(free)} of these ports are free and {len(named) - len(free)} taken, "
@@ -70,10 +70,10 @@ def ports_to_keep(address: str) -> list[int]:
         given_out_from = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     ports = range(FIRST_PORT, min(given_out_from, GIVEN_OUT_FROM))
     drawn = random.SystemRandom().sample(ports, min(len(ports), 4 * PORTS_NEEDED))
-    return list(islice(_free(address, drawn), PORTS_NEEDED))
+    return list(islice(_free_ports(address, drawn), PORTS_NEEDED))
 
 
-def _free(address: str, ports: Iterable[int]) -> Iterator[int]:
+def _free_ports(address: str, ports: Iterable[int]) -> Iterator[int]:
     for port in ports:
         with socket.socket() as probe:
             # As ZeroMQ does: a port whose last connections have just been closed is free.

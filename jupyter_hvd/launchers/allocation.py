@@ -56,14 +56,14 @@ def current_allocation(environment: Mapping[str, str] | None = None) -> Allocati
     of = os.environ if environment is None else environment
     try:
         if "SLURM_JOB_ID" in of and "SLURM_JOB_NODELIST" in of:
-            return _slurm(of)
+            return _slurm_hosts(of)
         if "PBS_NODEFILE" in of:
             names = Path(of["PBS_NODEFILE"]).read_text().split()
-            return Allocation("pbs", of.get("PBS_JOBID", "?"), _counted(names))
+            return Allocation("pbs", of.get("PBS_JOBID", "?"), _count_slots(names))
         if "LSB_DJOB_HOSTFILE" in of or "LSB_HOSTS" in of:
             file = of.get("LSB_DJOB_HOSTFILE")
             names = (Path(file).read_text() if file else of["LSB_HOSTS"]).split()
-            return Allocation("lsf", of.get("LSB_JOBID", "?"), _counted(names))
+            return Allocation("lsf", of.get("LSB_JOBID", "?"), _count_slots(names))
         if "PE_HOSTFILE" in of:
             rows = [line.split() for line in Path(of["PE_HOSTFILE"]).read_text().splitlines()]
             hosts = tuple(Host(row[0], int(row[1])) for row in rows if row)
@@ -73,10 +73,10 @@ def current_allocation(environment: Mapping[str, str] | None = None) -> Allocati
     return None
 
 
-def _slurm(of: Mapping[str, str]) -> Allocation:
+def _slurm_hosts(of: Mapping[str, str]) -> Allocation:
     names = slurm_names(of["SLURM_JOB_NODELIST"])
-    cores = repeated(of.get("SLURM_JOB_CPUS_PER_NODE") or "1")
-    tasks = repeated(of["SLURM_TASKS_PER_NODE"]) if of.get("SLURM_TASKS_PER_NODE") else cores
+    cores = expand_repeats(of.get("SLURM_JOB_CPUS_PER_NODE") or "1")
+    tasks = expand_repeats(of["SLURM_TASKS_PER_NODE"]) if of.get("SLURM_TASKS_PER_NODE") else cores
     if not len(names) == len(tasks) == len(cores):
         raise ValueError(f"{len(names)} nodes, but tasks for {len(tasks)}")
     return Allocation(
@@ -101,7 +101,7 @@ def slurm_names(nodes: str) -> list[str]:
     return done.stdout.split()
 
 
-def repeated(text: str) -> list[int]:
+def expand_repeats(text: str) -> list[int]:
     """Slurm's `4(x2),3` is 4, 4, 3."""
     numbers: list[int] = []
     for part in text.split(","):
@@ -112,6 +112,6 @@ def repeated(text: str) -> list[int]:
     return numbers
 
 
-def _counted(names: Iterable[str]) -> tuple[Host, ...]:
+def _count_slots(names: Iterable[str]) -> tuple[Host, ...]:
     """A file of nodes names a host once for each slot."""
     return tuple(Host(name, slots) for name, slots in Counter(names).items())

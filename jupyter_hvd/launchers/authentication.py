@@ -31,7 +31,7 @@ def take_token() -> str:
     return os.environ.pop(TOKEN_VARIABLE)
 
 
-def prove(token: str, who: str, challenge: str, nonce: str, name: str) -> str:
+def compute_proof(token: str, who: str, challenge: str, nonce: str, name: str) -> str:
     """A proof that only a holder of the token can compute."""
     text = json.dumps([who, challenge, nonce, name])
     return hmac.new(token.encode(), text.encode(), "sha256").hexdigest()
@@ -49,13 +49,15 @@ class ServerHandshake:
         self._random = secrets.token_hex(16)
         self.challenge: Message = {"challenge": self._random}
 
-    def answer(self, message: Message) -> tuple[str, Message] | None:
+    def answer_response(self, message: Message) -> tuple[str, Message] | None:
         """The name of the process that answered the challenge, and the reply to it; None for a stranger."""
         match message:
             case {"name": str(name), "nonce": str(nonce), "proof": str(proof)}:
-                expected = prove(self._token, RANK, self._random, nonce, name)
+                expected = compute_proof(self._token, RANK, self._random, nonce, name)
                 if hmac.compare_digest(proof.encode(errors="replace"), expected.encode()):
-                    return name, {"proof": prove(self._token, KERNEL, self._random, nonce, name)}
+                    return name, {
+                        "proof": compute_proof(self._token, KERNEL, self._random, nonce, name)
+                    }
         return None
 
 
@@ -71,19 +73,21 @@ class ClientHandshake:
         self._nonce = secrets.token_hex(16)
         self._challenge = ""
 
-    def answer(self, message: Message) -> Message | None:
+    def answer_challenge(self, message: Message) -> Message | None:
         """The answer to a challenge; None if this is none."""
         match message:
             case {"challenge": str(challenge)}:
                 self._challenge = challenge
-                proof = prove(self._token, RANK, challenge, self._nonce, self.name)
+                proof = compute_proof(self._token, RANK, challenge, self._nonce, self.name)
                 return {"name": self.name, "nonce": self._nonce, "proof": proof}
         return None
 
-    def accepts(self, message: Message) -> bool:
+    def accepts_proof(self, message: Message) -> bool:
         """Whether a message proves that the other side knows the token, too."""
         match message:
             case {"proof": str(proof)}:
-                expected = prove(self._token, KERNEL, self._challenge, self._nonce, self.name)
+                expected = compute_proof(
+                    self._token, KERNEL, self._challenge, self._nonce, self.name
+                )
                 return hmac.compare_digest(proof.encode(errors="replace"), expected.encode())
         return False

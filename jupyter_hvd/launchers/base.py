@@ -103,7 +103,7 @@ class Launcher(Protocol):
         """
         ...
 
-    def parse(self, line: str) -> Output | Exit | Queued | None:
+    def parse_line(self, line: str) -> Output | Exit | Queued | None:
         """The report in a line of its output."""
         ...
 

@@ -25,14 +25,14 @@ def locate_by(
 ) -> Locate:
     """Lines of a program called `name`, by what finds the cell, line and text that a line comes from."""
 
-    def locate(place: tuple[str, int]) -> Line | None:
+    def locate_line(place: tuple[str, int]) -> Line | None:
         found = find(place)
         if found is None:
             return None
         cell, line, text = found
         return Line(f"{name}{'' if cell is None else f', cell {cell}'}, line {line}", text)
 
-    return locate
+    return locate_line
 
 
 def ranks_text(ranks: Sequence[int]) -> str:
@@ -58,7 +58,7 @@ class StallReport:
     @property
     def lines(self) -> list[str]:
         """The report as text, for a terminal or a log."""
-        return [self.head, *columns(self.rows), *self.sentences]
+        return [self.head, *align_columns(self.rows), *self.sentences]
 
 
 def rank_rows(stall: Stall, locate: Locate, hosts: Mapping[int, str]) -> list[tuple[str, ...]]:
@@ -68,11 +68,11 @@ def rank_rows(stall: Stall, locate: Locate, hosts: Mapping[int, str]) -> list[tu
         place, seconds = stall.places.get(rank), stall.since.get(rank)
         lasts = "" if seconds is None else f"{seconds:.0f} s"
         at = line_name(place, locate) if place is not None else ""
-        rows.append((str(rank), hosts.get(rank, ""), at, doing(rank, stall), lasts))
+        rows.append((str(rank), hosts.get(rank, ""), at, activity_of(rank, stall), lasts))
     return rows
 
 
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows of cells as lines, with each column as wide as its widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
@@ -86,7 +86,7 @@ def line_name(place: Position, locate: Locate) -> str:
     return "outside your code" if found is None else found.name
 
 
-def doing(rank: int, stall: Stall) -> str:
+def activity_of(rank: int, stall: Stall) -> str:
     """The activity of a rank, in a few words."""
     place = stall.places.get(rank)
     if place is None:
@@ -106,7 +106,7 @@ def doing(rank: int, stall: Stall) -> str:
     return what
 
 
-def words(stall: Stall, locate: Locate) -> list[str]:
+def explain_stall(stall: Stall, locate: Locate) -> list[str]:
     """The cause of a stall, and where to look; one sentence a line."""
     together = waits_together(stall)
     absent = sorted(({*stall.waiting, *stall.places} - {*together}) | {*stall.finished})
@@ -124,10 +124,10 @@ def words(stall: Stall, locate: Locate) -> list[str]:
         )
     if together and absent:
         said.append(
-            f"{capital(ranks_text(together))} cannot go on before {ranks_text(absent)} "
+            f"{capitalize_first(ranks_text(together))} cannot go on before {ranks_text(absent)} "
             f"{'comes' if len(absent) == 1 else 'come'}."
         )
-    said += [line for rank in absent for line in about(rank, stall, locate)]
+    said += [line for rank in absent for line in explain_rank(rank, stall, locate)]
     if together and not absent and len(kinds) <= 1:
         said.append(
             "All ranks wait in the same operation: for the network, or, inside TensorFlow, for data."
@@ -151,7 +151,7 @@ def waits_together(stall: Stall) -> list[int]:
     ]
 
 
-def about(rank: int, stall: Stall, locate: Locate) -> list[str]:
+def explain_rank(rank: int, stall: Stall, locate: Locate) -> list[str]:
     """Where a rank is on which others wait, or that waits by itself."""
     place = stall.places.get(rank)
     if place is None and rank in stall.finished:
@@ -168,7 +168,7 @@ def about(rank: int, stall: Stall, locate: Locate) -> list[str]:
     return [f"Rank {rank} {place.doing or 'waits'} {at}{text}"]
 
 
-def capital(text: str) -> str:
+def capitalize_first(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
@@ -176,4 +176,4 @@ def report_stall(stall: Stall, locate: Locate, hosts: Mapping[int, str]) -> Stal
     """The table, and what it means."""
     longest = max(stall.since.values(), default=0.0)
     head = f"no progress for {longest:.0f} s:"
-    return StallReport(head, rank_rows(stall, locate, hosts), words(stall, locate))
+    return StallReport(head, rank_rows(stall, locate, hosts), explain_stall(stall, locate))

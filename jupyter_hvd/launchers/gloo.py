@@ -23,7 +23,7 @@ class GlooLauncher:
     def start(self, orders: Orders) -> subprocess.Popen[str]:
         return start_placement(orders)
 
-    def parse(self, line: str) -> Output | Exit | Queued | None:
+    def parse_line(self, line: str) -> Output | Exit | Queued | None:
         return parse_report(line)
 
 

@@ -64,35 +64,35 @@ def check_hosts(
     asked = [list(paths), [list(port) for port in ports]]
     entry = [sys.executable, "-"]
     with ThreadPoolExecutor(len(hosts)) as pool:
-        answers = list(pool.map(lambda host: ask(host, reach(host, entry), asked), hosts))
-    here = node_probe.describe([], [])
+        answers = list(pool.map(lambda host: ask_host(host, reach(host, entry), asked), hosts))
+    here = node_probe.describe_host([], [])
     told: dict[str, list[str]] = {}
     for answer in answers:
-        for text in differences(here, answer):
+        for text in find_differences(here, answer):
             told.setdefault(text, []).append(answer.host)
     if told and strict:
         raise LaunchError(
             "\n".join(
                 (
                     "the hosts of this job do not fit together:",
-                    *(f"{named(those)}: {text}" for text, those in told.items()),
+                    *(f"{host_names(those)}: {text}" for text, those in told.items()),
                     f"{CHECK_VARIABLE}=0 starts it all the same.",
                 )
             )
         )
 
 
-def named(hosts: Sequence[str]) -> str:
+def host_names(hosts: Sequence[str]) -> str:
     return f"{'hosts' if hosts[1:] else 'host'} {', '.join(hosts)}"
 
 
-def ask(host: str, reach: Reach, asked: Sequence[Any]) -> Answer:
+def ask_host(host: str, reach: Reach, asked: Sequence[Any]) -> Answer:
     """Ask a host for its description, by its own Python.
 
     Raises:
         LaunchError: it does not answer, or has no such Python.
     """
-    text = f"{Path(node_probe.__file__).read_text()}\ntell(*{list(asked)!r})\n"
+    text = f"{Path(node_probe.__file__).read_text()}\nprint_description(*{list(asked)!r})\n"
     before = time.time()
     try:
         done = subprocess.run(  # noqa: S603 — a list of arguments, no shell
@@ -110,10 +110,10 @@ def ask(host: str, reach: Reach, asked: Sequence[Any]) -> Answer:
     for line in reversed(done.stdout.splitlines()):  # a shell may have greeted first
         if line.startswith('{"now"'):
             return Answer(host, json.loads(line), before, time.time())
-    raise LaunchError(silence(host, done.returncode, done.stderr))
+    raise LaunchError(explain_silence(host, done.returncode, done.stderr))
 
 
-def silence(host: str, code: int, errors: str) -> str:
+def explain_silence(host: str, code: int, errors: str) -> str:
     """Why a host has not answered, by what the command to it ended with."""
     said = (errors.strip().splitlines() or [f"it ends with code {code}"])[-1]
     if code == UNREACHABLE:
@@ -128,7 +128,7 @@ def silence(host: str, code: int, errors: str) -> str:
     return f"host {host}: {sys.executable} does not run there: {said}"
 
 
-def differences(here: Mapping[str, Any], answer: Answer) -> list[str]:
+def find_differences(here: Mapping[str, Any], answer: Answer) -> list[str]:
     """The differences between a host and this one, each with a remedy."""
     there = answer.said
     told = []

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .base import ECHO, Exit, Orders, Output, Queued, describe_exit, rank_environment
+from .heartbeat import HeartbeatServer
 from .hosts import LaunchError
-from .job_monitor import Told, watched
-from .lifeline import Lifelines
+from .job_monitor import Told, watch_ranks
 from .processes import end_processes
 from .rank_placement import Place
 from .reaper import PrivateFolder
@@ -88,13 +88,13 @@ def run_job(
     launcher, address = place.launcher, place.address
     exits: dict[int, int] = {}
     said: list[str] = []
-    with _status_folder(folder) as status, _lifelines(address, place.size) as lines:
+    with _status_folder(folder) as status, _open_heartbeats(address, place.size) as lines:
         orders = Orders(
             folder.job,
             place.size,
             place.hosts,
             program.module,
-            _arguments(program, status),
+            _launcher_arguments(program, status),
             rank_environment(
                 folder.job,
                 {**lines.variables, **make_notes_folder(folder.path), **(environment or {})},
@@ -107,13 +107,13 @@ def run_job(
         process = launcher.start(orders)
         with (
             ended_with(folder.job),
-            ended(process),
-            _expiring(process, timeout) as expired,
-            watched(lines, place.size, status, stalled),
+            ensure_ended(process),
+            _expire_after(process, timeout) as expired,
+            watch_ranks(lines, place.size, status, stalled),
         ):
             assert process.stdout is not None
             for line in process.stdout:
-                report = launcher.parse(line.rstrip("\n"))
+                report = launcher.parse_line(line.rstrip("\n"))
                 match report:
                     case Exit(rank, code):
                         exits.setdefault(rank, code)
@@ -128,7 +128,7 @@ def run_job(
             return JobResult(
                 TIMED_OUT, None, f"the job was ended after {round(timeout or 0, 1):g} s, as asked"
             )
-        return _result(status, code, exits, said)
+        return _job_result(status, code, exits, said)
 
 
 def run_single(
@@ -149,12 +149,18 @@ def run_single(
     """
     with (
         _status_folder(folder) as status,
-        _lifelines("127.0.0.1", size) as lines,
+        _open_heartbeats("127.0.0.1", size) as lines,
         # Files and not pipes: a child that the program leaves behind would hold a pipe open.
         tempfile.TemporaryFile("w+", errors="replace", dir=folder.path) as printed,
         tempfile.TemporaryFile("w+", errors="replace", dir=folder.path) as said,
     ):
-        command = [sys.executable, "-P", "-m", program.module, *_arguments(program, status)]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            program.module,
+            *_launcher_arguments(program, status),
+        ]
         process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
             [*launcher, *command],
             env=rank_environment(folder.job, {**lines.variables, **(environment or {})}),
@@ -164,18 +170,20 @@ def run_single(
             text=True,
             start_new_session=True,
         )
-        with ended(process):
+        with ensure_ended(process):
             try:
                 code = process.wait(timeout)
             except subprocess.TimeoutExpired:
                 return JobResult(TIMED_OUT, None, f"no end within {timeout:g} s"), []
         printed.seek(0)
         said.seek(0)
-        result = _result(status, code if code >= 0 else 128 - code, {}, said.read().splitlines())
+        result = _job_result(
+            status, code if code >= 0 else 128 - code, {}, said.read().splitlines()
+        )
         return result, printed.read().splitlines()
 
 
-def _arguments(program: Program, status: Path) -> tuple[str, ...]:
+def _launcher_arguments(program: Program, status: Path) -> tuple[str, ...]:
     return (str(program.converted), str(status), str(program.original), *program.arguments)
 
 
@@ -187,10 +195,10 @@ def _status_folder(folder: PrivateFolder) -> Iterator[Path]:
 
 
 @contextmanager
-def _lifelines(address: str, size: int) -> Iterator[Lifelines]:
+def _open_heartbeats(address: str, size: int) -> Iterator[HeartbeatServer]:
     """Listen for the ranks and their launcher: they end with this process, on whatever host."""
     names = ["launcher", *(f"rank {rank}" for rank in range(size))]
-    lifelines = Lifelines(address, 0, lambda: None, names)
+    lifelines = HeartbeatServer(address, 0, lambda: None, names)
     try:
         yield lifelines
     finally:
@@ -198,15 +206,17 @@ def _lifelines(address: str, size: int) -> Iterator[Lifelines]:
 
 
 @contextmanager
-def _expiring(process: subprocess.Popen[str], timeout: float | None) -> Iterator[threading.Event]:
+def _expire_after(
+    process: subprocess.Popen[str], timeout: float | None
+) -> Iterator[threading.Event]:
     """Terminate a process after some seconds; the event tells whether that has happened."""
     expired = threading.Event()
 
-    def expire() -> None:
+    def end_expired() -> None:
         expired.set()
         process.terminate()
 
-    timer = threading.Timer(timeout or 0, expire)
+    timer = threading.Timer(timeout or 0, end_expired)
     timer.daemon = True
     if timeout:
         timer.start()
@@ -223,7 +233,7 @@ def _require_horovod() -> None:
         raise LaunchError("Horovod is not installed here: see `jupyter hvd doctor`")
 
 
-def _result(
+def _job_result(
     status: Path, code: int, exits: Mapping[int, int], said: Sequence[str] = ()
 ) -> JobResult:
     """The rank that failed first, by its own clock, with its own exit code."""
@@ -247,7 +257,7 @@ def _result(
 
 
 @contextmanager
-def ended(process: subprocess.Popen[str]) -> Iterator[None]:
+def ensure_ended(process: subprocess.Popen[str]) -> Iterator[None]:
     """End a process when the block is left, however it is left."""
     try:
         yield

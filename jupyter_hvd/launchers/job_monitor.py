@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .diagnosis import waits_together
-from .lifeline import Lifelines
+from .heartbeat import HeartbeatServer
 from .progress import Progress, Stall
 from .status_file import status_file
 
@@ -25,7 +25,7 @@ Told = Callable[[Stall, Mapping[int, str]], None]
 
 
 @contextmanager
-def watched(lifelines: Lifelines, size: int, status: Path, tell: Told) -> Iterator[None]:
+def watch_ranks(lifelines: HeartbeatServer, size: int, status: Path, tell: Told) -> Iterator[None]:
     """Watch the ranks for a block.
 
     Args:
@@ -33,9 +33,9 @@ def watched(lifelines: Lifelines, size: int, status: Path, tell: Told) -> Iterat
     """
     over = threading.Event()
     watching = threading.Thread(
-        target=_watch,
-        args=(lifelines, Watchman(size, status, tell, time.monotonic()), over),
-        name="hvd-watchman",
+        target=_watch_loop,
+        args=(lifelines, JobMonitor(size, status, tell, time.monotonic()), over),
+        name="hvd-monitor",
         daemon=True,
     )
     watching.start()
@@ -46,12 +46,12 @@ def watched(lifelines: Lifelines, size: int, status: Path, tell: Told) -> Iterat
         watching.join(2)
 
 
-def _watch(lifelines: Lifelines, watchman: Watchman, over: threading.Event) -> None:
+def _watch_loop(lifelines: HeartbeatServer, monitor: JobMonitor, over: threading.Event) -> None:
     while not over.wait(PERIOD):
-        watchman.look(lifelines, time.monotonic())
+        monitor.check_ranks(lifelines, time.monotonic())
 
 
-class Watchman:
+class JobMonitor:
     """Monitors the ranks of a job: their last positions, and the stalls that were reported."""
 
     def __init__(self, size: int, status: Path, tell: Told, now: float) -> None:
@@ -61,16 +61,16 @@ class Watchman:
         self._told: Stall | None = None
         self._told_at = now
 
-    def look(self, lifelines: Lifelines, now: float) -> None:
+    def check_ranks(self, lifelines: HeartbeatServer, now: float) -> None:
         """Take in what the ranks have answered, ask them again, and tell of a stall."""
         present = {r: m for r in range(self._size) if (m := lifelines.members.get(f"rank {r}"))}
         # Python destroys what the program leaves when no thread answers any more; that may take long.
         members = {r: m for r, m in present.items() if not status_file(self._status, r).exists()}
         asked = self._asked
         for rank, member in members.items():
-            self._progress.join(rank, now)
+            self._progress.add_rank(rank, now)
             if "place" in member.told:
-                self._progress.see(rank, member.told["place"], now)
+                self._progress.note_position(rank, member.told["place"], now)
             if rank not in asked or asked[rank] == member.told.get("place", {}).get("call"):
                 # One question at a time: a rank that is suspended for hours does not answer, and reads none either.
                 asked[rank] = asked.get(rank, 0) + 1
@@ -80,7 +80,7 @@ class Watchman:
         gone = {r: m for r in range(self._size) if (m := lifelines.gone.get(f"rank {r}"))}
         finished = [r for r, member in gone.items() if not member.cut_off]
         finished += present.keys() - members.keys()
-        stall = self._progress.stall(list(members), now, finished, WAITS)
+        stall = self._progress.find_stall(list(members), now, finished, WAITS)
         if stall is None or not is_hang(stall):
             return
         if self._told is not None and not is_due(self._told, stall, now - self._told_at):

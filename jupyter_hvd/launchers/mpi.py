@@ -49,7 +49,7 @@ class MpirunLauncher:
     def start(self, orders: Orders) -> subprocess.Popen[str]:
         return start_placement(orders, module="jupyter_hvd.launchers.mpi_placement")
 
-    def parse(self, line: str) -> Output | Exit | Queued | None:
+    def parse_line(self, line: str) -> Output | Exit | Queued | None:
         return parse_report(line)
 
 
@@ -88,10 +88,10 @@ def horovod_has(symbol: bytes) -> bool:
     found = find_spec("horovod")
     folders = (found.submodule_search_locations or []) if found else []
     libraries = (path for folder in folders for path in Path(folder).glob("tensorflow/mpi_lib*.so"))
-    return any(_holds(library, symbol) for library in libraries)
+    return any(_file_contains(library, symbol) for library in libraries)
 
 
-def _holds(file: Path, text: bytes) -> bool:
+def _file_contains(file: Path, text: bytes) -> bool:
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as all_:
         return all_.find(text) >= 0
 

@@ -22,12 +22,12 @@ from horovod.runner.gloo_run import create_slot_env_vars
 
 from .authentication import TOKEN_VARIABLE, ServerHandshake
 from .base import Orders
+from .heartbeat import FIRST_LINE, HeartbeatClient, decode_message, encode_message, keep_alive
 from .hosts import LaunchError, is_local, local_interfaces
-from .lifeline import FIRST_LINE, LifelineClient, decode, encode, keep_alive
 from .mpi import OF_MPI, mpirun_command, mpirun_environment
 from .peer_users import is_own
 from .placement import GRACE, OF_THIS_HOST, check_others, read_orders
-from .placement_reports import LONGEST_LINE, Reports, leave
+from .placement_reports import LONGEST_LINE, Reports, exit_now
 
 #: By what Horovod's ranks agree, and sum.
 BY_MPI = {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}
@@ -39,7 +39,7 @@ LOST = 255
 
 def main() -> int:
     orders = read_orders(sys.stdin.read())
-    LifelineClient("launcher")
+    HeartbeatClient("launcher")
     return MpiPlacement(orders).run()
 
 
@@ -74,7 +74,7 @@ class MpiPlacement:
     def run(self) -> int:
         """Start them and wait; 0 if all end well, else 1. One that fails ends the others."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._stop)
+            signal.signal(number, self._stop_ranks)
         orders = self._orders
         with socket.create_server((orders.address, orders.port)) as listener:
             port = listener.getsockname()[1]
@@ -90,26 +90,26 @@ class MpiPlacement:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
             )
-            threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+            threading.Thread(target=self._accept_ranks, args=(listener,), daemon=True).start()
             words = threading.Thread(target=self._say_words, args=(process,), daemon=True)
             words.start()
             with self._news:
-                while len(self._codes) < orders.size and not self._failed():
+                while len(self._codes) < orders.size and not self._has_failed():
                     if process.poll() is not None:
                         break
                     self._news.wait(0.2)  # so that a signal is heard, and the end of mpirun
-        well = len(self._codes) == orders.size and not self._failed()
-        self._end(process, well)
+        well = len(self._codes) == orders.size and not self._has_failed()
+        self._end_mpirun(process, well)
         words.join(1)
         return int(not well)
 
-    def _failed(self) -> bool:
+    def _has_failed(self) -> bool:
         return self._stopped or any(self._codes.values())
 
-    def _stop(self, *_: object) -> None:
+    def _stop_ranks(self, *_: object) -> None:
         self._stopped = True
 
-    def _end(self, process: subprocess.Popen[bytes], well: bool) -> None:
+    def _end_mpirun(self, process: subprocess.Popen[bytes], well: bool) -> None:
         """Let mpirun end; where a rank has failed, it ends the others."""
         if not well:
             self._stopped = True
@@ -123,48 +123,50 @@ class MpiPlacement:
         """Say what mpirun itself has to say; how it ends the ranks when one has failed is not news."""
         assert process.stdout is not None
         for line in process.stdout:
-            if not self._failed():
+            if not self._has_failed():
                 text = line.decode(errors="replace").rstrip("\r\n")
-                self._reports.say({"rank": None, "stream": "stderr", "text": text})
+                self._reports.write_report({"rank": None, "stream": "stderr", "text": text})
 
-    def _accept(self, listener: socket.socket) -> None:
+    def _accept_ranks(self, listener: socket.socket) -> None:
         with suppress(OSError):
             while True:
                 connection, peer = listener.accept()
                 if is_own(peer, connection.getsockname()) is False:
                     connection.close()
                     continue
-                threading.Thread(target=self._attend, args=(connection,), daemon=True).start()
+                threading.Thread(target=self._attend_rank, args=(connection,), daemon=True).start()
 
-    def _attend(self, connection: socket.socket) -> None:
+    def _attend_rank(self, connection: socket.socket) -> None:
         """Tell a rank what it is, and pass on what it writes, and how it ends."""
         keep_alive(connection)
         connection.settimeout(PATIENCE)
         with connection, connection.makefile("rb") as lines:
             rank = None
             with suppress(OSError):
-                rank = self._greet(connection, lines)
+                rank = self._greet_rank(connection, lines)
             if rank is None:
                 return
             connection.settimeout(None)
             code: int | None = None
             with suppress(OSError, ValueError):
                 self._await_all()
-                connection.sendall(encode(self._told(rank, connection)))
+                connection.sendall(encode_message(self._send_settings(rank, connection)))
                 while code is None and (line := lines.readline(8 * LONGEST_LINE)):
-                    match decode(line):
+                    match decode_message(line):
                         case {"exit": int(ended)}:
                             code = ended
                         case {"stream": str(stream), "text": str(text)}:
-                            self._reports.say({"rank": rank, "stream": stream, "text": text})
+                            self._reports.write_report(
+                                {"rank": rank, "stream": stream, "text": text}
+                            )
             self._note_end(rank, LOST if code is None else code)
 
-    def _greet(self, connection: socket.socket, lines: BinaryIO) -> int | None:
+    def _greet_rank(self, connection: socket.socket, lines: BinaryIO) -> int | None:
         """The rank that connects; None for a stranger."""
         handshake = ServerHandshake(self._orders.environment[TOKEN_VARIABLE])
-        connection.sendall(encode(handshake.challenge))
-        message = decode(lines.readline(FIRST_LINE)) or {}
-        answered = handshake.answer(message)
+        connection.sendall(encode_message(handshake.challenge))
+        message = decode_message(lines.readline(FIRST_LINE)) or {}
+        answered = handshake.answer_response(message)
         match message:
             case {"rank": int(rank), "host": str(host)} if answered is not None:
                 with self._news:
@@ -172,7 +174,7 @@ class MpiPlacement:
                         return None
                     self._hosts[rank] = host
                     self._news.notify_all()
-                connection.sendall(encode(answered[1]))
+                connection.sendall(encode_message(answered[1]))
                 return rank
         return None
 
@@ -181,7 +183,7 @@ class MpiPlacement:
         with self._news:
             self._news.wait_for(lambda: len(self._hosts) == self._orders.size)
 
-    def _told(self, rank: int, connection: socket.socket) -> Mapping[str, object]:
+    def _send_settings(self, rank: int, connection: socket.socket) -> Mapping[str, object]:
         orders = self._orders
         address = connection.getpeername()[0]
         here = address.startswith("127.") or address in local_interfaces()
@@ -201,14 +203,14 @@ class MpiPlacement:
     def _note_end(self, rank: int, code: int) -> None:
         with self._news:
             if code and not self._stopped:
-                self._reports.say({"rank": rank, "exit": code})
+                self._reports.write_report({"rank": rank, "exit": code})
             self._codes[rank] = code
             self._news.notify_all()
 
 
 if __name__ == "__main__":
     try:
-        leave(main())
+        exit_now(main())
     except LaunchError as error:
-        Reports().say({"rank": None, "stream": "stderr", "text": str(error)})
-        leave(1)
+        Reports().write_report({"rank": None, "stream": "stderr", "text": str(error)})
+        exit_now(1)

@@ -25,18 +25,22 @@ PACKAGES = {
 PATIENCE = 5.0
 
 
-def describe(paths: list[str], ports: list[list[Any]]) -> dict[str, Any]:
+def describe_host(paths: list[str], ports: list[list[Any]]) -> dict[str, Any]:
     """The versions here, which paths are not there, which addresses cannot be connected to and why, and the time."""
     return {
         "now": time.time(),
         "python": ".".join(map(str, sys.version_info[:2])),
-        "packages": {module: found(module, names) for module, names in PACKAGES.items()},
+        "packages": {
+            module: installed_version(module, names) for module, names in PACKAGES.items()
+        },
         "missing": [path for path in paths if not os.path.exists(path)],  # noqa: PTH110 — as it is written
-        "closed": [[host, port, why] for host, port in ports if (why := refusal(host, port))],
+        "closed": [
+            [host, port, why] for host, port in ports if (why := explain_refusal(host, port))
+        ],
     }
 
 
-def found(module: str, names: tuple[str, ...]) -> str | None:
+def installed_version(module: str, names: tuple[str, ...]) -> str | None:
     """The version of a package; nothing is imported for it."""
     for name in names:
         try:
@@ -46,7 +50,7 @@ def found(module: str, names: tuple[str, ...]) -> str | None:
     return "of no version" if find_spec(module) else None
 
 
-def refusal(host: str, port: int) -> str:
+def explain_refusal(host: str, port: int) -> str:
     """Why there is no way to a port, "" where there is one."""
     try:
         socket.create_connection((host, port), timeout=PATIENCE).close()
@@ -55,6 +59,6 @@ def refusal(host: str, port: int) -> str:
     return ""
 
 
-def tell(*asked: Any) -> None:
+def print_description(*asked: Any) -> None:
     """Answer what stands below, on a host to which this text was sent."""
-    print(json.dumps(describe(*asked)), flush=True)
+    print(json.dumps(describe_host(*asked)), flush=True)

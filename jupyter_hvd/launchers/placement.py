@@ -28,10 +28,10 @@ from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
 
 from .allocation import current_allocation
 from .base import Orders
+from .heartbeat import ADDRESS_VARIABLE, HeartbeatClient
 from .host_checks import CHECK_VARIABLE, Reach, check_hosts
 from .hosts import Host, LaunchError, address_of, interface_towards, is_local
-from .lifeline import ADDRESS_VARIABLE, LifelineClient
-from .placement_reports import Reports, follow, leave
+from .placement_reports import Reports, exit_now, follow_process
 from .rendezvous import Rendezvous
 
 #: Never a question on a terminal that nobody sees; a host whose key is not known is refused. One that has gone
@@ -62,7 +62,7 @@ class RankCommand:
 
 def main() -> int:
     orders = read_orders(sys.stdin.read())
-    LifelineClient("launcher")
+    HeartbeatClient("launcher")
     granted = orders.hosts or hosts_granted(orders.size)
     slots = get_host_assignments(
         [HostInfo(host.name, host.slots) for host in granted], orders.size, orders.size
@@ -103,14 +103,14 @@ def check_others(orders: Orders, others: Sequence[str], port: int) -> None:
     check_hosts(
         others,
         # Not in a folder of the user's: what lies there is not to be imported.
-        lambda host, entry: reached(host, entry, "/", orders),
+        lambda host, entry: remote_command(host, entry, "/", orders),
         (orders.directory, *orders.files),
         ((orders.address, port), (lifeline, int(listens))),
         strict=orders.environment.get(CHECK_VARIABLE) != "0",
     )
 
 
-def reached(host: str, entry: Sequence[str], directory: str, orders: Orders) -> Reach:
+def remote_command(host: str, entry: Sequence[str], directory: str, orders: Orders) -> Reach:
     """How `entry` is run on another host, in a directory."""
     path = orders.environment.get("PYTHONPATH")  # where the package is found, which reads the rest
     by = by_srun if orders.reach == "srun" else by_ssh
@@ -130,7 +130,7 @@ def command_for(slot: SlotInfo, orders: Orders, port: int, remote: bool) -> Rank
         }
         return RankCommand(slot, tuple(rank), {**given, **environment})
     entry = [sys.executable, "-P", "-m", "jupyter_hvd.rank.remote_entry", *rank]
-    there = reached(slot.hostname, entry, orders.directory, orders)
+    there = remote_command(slot.hostname, entry, orders.directory, orders)
     travels = {k: v for k, v in environment.items() if not OF_THIS_HOST.fullmatch(k)}
     told = json.dumps(travels).encode() + b"\n"
     return RankCommand(slot, there.command, there.environment, told)
@@ -172,11 +172,11 @@ class Placement:
     def run(self) -> int:
         """Start the ranks and wait; 0 if all end well, else 1. One that fails ends the others, unless they outlive it."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._stop)
+            signal.signal(number, self._stop_ranks)
         threads = []
         for command in self._commands:
-            threads.append(threading.Thread(target=self._attend, args=(command,), daemon=True))
-            self._start(command)
+            threads.append(threading.Thread(target=self._attend_rank, args=(command,), daemon=True))
+            self._start_rank(command)
         for thread in threads:
             thread.start()
         with self._ended:
@@ -185,18 +185,18 @@ class Placement:
         self._end_all()
         for thread in threads:
             thread.join()
-        return int(self._failed())
+        return int(self._has_failed())
 
     def _is_over(self) -> bool:
-        return self._stopped if self._outlive else self._failed()
+        return self._stopped if self._outlive else self._has_failed()
 
-    def _failed(self) -> bool:
+    def _has_failed(self) -> bool:
         return self._stopped or any(self._codes.values())
 
-    def _stop(self, *_: object) -> None:
+    def _stop_ranks(self, *_: object) -> None:
         self._stopped = True
 
-    def _start(self, command: RankCommand) -> None:
+    def _start_rank(self, command: RankCommand) -> None:
         self._processes[command.slot.rank] = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
             command.command,
             env=command.environment,
@@ -205,7 +205,7 @@ class Placement:
             stderr=subprocess.PIPE,
         )
 
-    def _attend(self, command: RankCommand) -> None:
+    def _attend_rank(self, command: RankCommand) -> None:
         """Pass on what a rank writes, and how it ends."""
         rank = command.slot.rank
         process = self._processes[rank]
@@ -213,9 +213,9 @@ class Placement:
             with suppress(BrokenPipeError):
                 process.stdin.write(command.orders)
                 process.stdin.close()
-        code = follow(process, partial(self._reports.pass_on, rank))
+        code = follow_process(process, partial(self._reports.pass_on, rank))
         if code:
-            self._reports.say({"rank": rank, "exit": code})
+            self._reports.write_report({"rank": rank, "exit": code})
         with self._ended:
             self._codes[rank] = code
             self._ended.notify_all()
@@ -232,7 +232,7 @@ class Placement:
 
 if __name__ == "__main__":
     try:
-        leave(main())
+        exit_now(main())
     except LaunchError as error:
-        Reports().say({"rank": None, "stream": "stderr", "text": str(error)})
-        leave(1)
+        Reports().write_report({"rank": None, "stream": "stderr", "text": str(error)})
+        exit_now(1)

@@ -27,16 +27,16 @@ class Reports:
     def __init__(self) -> None:
         self._speaking = threading.Lock()
 
-    def say(self, report: Mapping[str, Any]) -> None:
+    def write_report(self, report: Mapping[str, Any]) -> None:
         with self._speaking, suppress(OSError):
             sys.stdout.write(json.dumps(report) + "\n")
             sys.stdout.flush()
 
     def pass_on(self, rank: int, name: str, line: str) -> None:
-        self.say({"rank": rank, "stream": name, "text": line})
+        self.write_report({"rank": rank, "stream": name, "text": line})
 
 
-def follow(process: subprocess.Popen[bytes], pass_on: Callable[[str, str], None]) -> int:
+def follow_process(process: subprocess.Popen[bytes], pass_on: Callable[[str, str], None]) -> int:
     """Pass on what a process writes until it ends, and give its exit code as a shell does: 137 where signal 9 ended it.
 
     Args:
@@ -46,12 +46,12 @@ def follow(process: subprocess.Popen[bytes], pass_on: Callable[[str, str], None]
     assert process.stderr is not None
     streams = {"stdout": process.stdout, "stderr": process.stderr}
 
-    def pump(name: str) -> None:
+    def pump_stream(name: str) -> None:
         with suppress(OSError, ValueError):
             for line in lines_of(streams[name], lambda: process.poll() is not None):
                 pass_on(name, line.decode(errors="replace"))
 
-    pumps = [threading.Thread(target=pump, args=(name,), daemon=True) for name in streams]
+    pumps = [threading.Thread(target=pump_stream, args=(name,), daemon=True) for name in streams]
     for each in pumps:
         each.start()
     code = process.wait()
@@ -60,7 +60,7 @@ def follow(process: subprocess.Popen[bytes], pass_on: Callable[[str, str], None]
     return code if code >= 0 else 128 - code
 
 
-def leave(code: int) -> NoReturn:
+def exit_now(code: int) -> NoReturn:
     """End this process, whatever its threads do: Python's own end aborts where one of them is writing."""
     os._exit(code)
 

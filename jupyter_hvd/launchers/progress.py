@@ -18,7 +18,7 @@ IDLE_SHARE = 0.25
 class Position:
     """Where a rank is: file and line of the user's code, and the file of the innermost Python frame.
 
-    Attributes: the others as in `whereabouts`.
+    Attributes: the others as in `current_location`.
     """
 
     cell: tuple[str, int] | None
@@ -42,7 +42,7 @@ class Position:
 
 
 def position_of(told: Mapping[str, Any]) -> Position:
-    """The position that a rank has reported, see `whereabouts`."""
+    """The position that a rank has reported, see `current_location`."""
     return Position(
         tuple(told["cell"]) if told["cell"] else None,
         told["inside"],
@@ -77,11 +77,11 @@ class Progress:
         self._heard = dict.fromkeys(ranks, now)
         self._idle_since: dict[int, float] = {}
 
-    def join(self, rank: int, now: float) -> None:
+    def add_rank(self, rank: int, now: float) -> None:
         """A rank is there, and has not said anything yet."""
         self._heard.setdefault(rank, now)
 
-    def see(self, rank: int, told: Mapping[str, Any], now: float) -> None:
+    def note_position(self, rank: int, told: Mapping[str, Any], now: float) -> None:
         """Take in where a rank says that it is, and how much it has computed."""
         place = position_of(told)
         cpu, clock = float(told["cpu"]), float(told["time"])
@@ -102,20 +102,20 @@ class Progress:
         self._queued[rank] = queued
         self.seen[rank], self._heard[rank] = (place, cpu, clock), now
 
-    def place(self, rank: int) -> Position | None:
+    def position_of_rank(self, rank: int) -> Position | None:
         return self.seen[rank][0] if rank in self.seen else None
 
-    def idle(self, rank: int) -> float:
+    def idle_seconds(self, rank: int) -> float:
         """For how many seconds a rank has computed nothing, in one place, and waited for no processor; by its own clock."""
         if rank not in self._idle_since:
             return 0.0
         return self.seen[rank][2] - self._idle_since[rank]
 
-    def silent(self, rank: int, now: float, seconds: float = STALL_SECONDS) -> bool:
+    def is_silent(self, rank: int, now: float, seconds: float = STALL_SECONDS) -> bool:
         """Whether a rank has not even said where it is for long."""
         return now - self._heard[rank] > seconds
 
-    def stall(
+    def find_stall(
         self,
         ranks: Collection[int],
         now: float,
@@ -126,10 +126,12 @@ class Progress:
 
         Beside such a rank, one that has been silent for `STALL_SECONDS` waits too: it may have stopped a moment later.
         """
-        if not any(self.silent(r, now, seconds) or self.idle(r) >= seconds - 1 for r in ranks):
+        if not any(
+            self.is_silent(r, now, seconds) or self.idle_seconds(r) >= seconds - 1 for r in ranks
+        ):
             return None
-        silent = {r for r in ranks if self.silent(r, now, min(seconds, STALL_SECONDS))}
-        waiting = silent | {r for r in ranks if self.idle(r) >= seconds - 1}
+        silent = {r for r in ranks if self.is_silent(r, now, min(seconds, STALL_SECONDS))}
+        waiting = silent | {r for r in ranks if self.idle_seconds(r) >= seconds - 1}
         places = {r: self.seen[r][0] for r in ranks if r in self.seen and r not in silent}
-        since = {r: now - self._heard[r] if r in silent else self.idle(r) for r in waiting}
+        since = {r: now - self._heard[r] if r in silent else self.idle_seconds(r) for r in waiting}
         return Stall(tuple(sorted(waiting)), places, since, tuple(sorted(finished)))

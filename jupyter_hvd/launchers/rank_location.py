@@ -37,7 +37,7 @@ def label_of(file: str) -> str | None:
     return file if file.startswith("<In[") else own_files.get(file)
 
 
-def whereabouts() -> dict[str, Any]:
+def current_location() -> dict[str, Any]:
     """Where the main thread is, and when: in the user's code and at all.
 
     Returns:
@@ -60,13 +60,13 @@ def whereabouts() -> dict[str, Any]:
         "inside": "" if innermost is None else innermost.f_code.co_filename,
         "collective": collective,
         "doing": "" if collective else waits_for(),
-        "handling": handled(main),
+        "handling": handled_exception(main),
         "time": time.monotonic(),
     }
 
 
-def unknown_whereabouts() -> dict[str, Any]:
-    """As `whereabouts`, where nothing can be found out."""
+def unknown_location() -> dict[str, Any]:
+    """As `current_location`, where nothing can be found out."""
     texts = dict.fromkeys(("inside", "collective", "doing", "handling"), "")
     return {"cell": None, "time": time.monotonic(), **texts}
 
@@ -86,7 +86,7 @@ def collective_of(frame: FrameType) -> str:
     return f"{name.rstrip('_')} of {about}" if about else name.rstrip("_")
 
 
-def handled(thread: int) -> str:
+def handled_exception(thread: int) -> str:
     """The exception that a thread has caught and is handling, as far as one line tells it."""
     current: Any = sys._current_exceptions().get(thread)
     error = current[1] if isinstance(current, tuple) else current
@@ -120,7 +120,7 @@ def waits_for() -> str:
     return ""
 
 
-def threads() -> Set[str]:
+def list_threads() -> Set[str]:
     """This process's threads, as the system names them; none where it does not."""
     try:
         return {entry.name for entry in Path("/proc/self/task").iterdir()}

@@ -53,12 +53,12 @@ class Place:
     address: str
 
     @property
-    def here(self) -> bool:
+    def is_local(self) -> bool:
         """Whether all ranks are on this machine."""
         return bool(self.hosts) and self.address.startswith("127.")
 
 
-def place(size: int, where: Where = HERE) -> Place:
+def place_ranks(size: int, where: Where = HERE) -> Place:
     """Decide where a number of ranks goes, which asks the scheduler, and the names of hosts.
 
     Raises:
@@ -70,7 +70,7 @@ def place(size: int, where: Where = HERE) -> Place:
         raise LaunchError(f"-H and --launcher {where.launcher} each name hosts: leave one out")
     if where.launcher == "mpirun":
         require_mpi()
-    asked = where.resources.options()
+    asked = where.resources.slurm_options()
     found = None if where.launcher == "horovodrun" or where.hosts else current_allocation()
     if where.launcher == "hostfile" and (found is None or found.scheduler == "slurm"):
         raise LaunchError(
@@ -82,7 +82,7 @@ def place(size: int, where: Where = HERE) -> Place:
             raise LaunchError(
                 f"job {found.job} has its resources already: leave {' '.join(asked)} out"
             )
-        return _within(found, size, where)
+        return _place_in_allocation(found, size, where)
     if where.launcher == "slurm":
         require_slurm()
         require_ranks(size)
@@ -95,7 +95,7 @@ def place(size: int, where: Where = HERE) -> Place:
     return Place(size, where, launcher, hosts, own_address(hosts))
 
 
-def _within(found: Allocation, size: int, where: Where) -> Place:
+def _place_in_allocation(found: Allocation, size: int, where: Where) -> Place:
     require_ranks(size)
     hosts = found.hosts_for(size)
     return Place(size, where, _launcher_within(found, where), hosts, own_address(hosts))

@@ -68,7 +68,7 @@ class PrivateFolder:
         if os.getpid() != self._owner and pipe is not None and not pipe.closed:
             os.close(pipe.fileno())
 
-    def remove(self) -> None:
+    def remove_folder(self) -> None:
         """Remove the folder; the job's processes are ended by whoever started them."""
         remove_noted(self.path)
         shutil.rmtree(self.path, ignore_errors=True)
@@ -83,7 +83,7 @@ def private_folder(parent: Path | None = None) -> Iterator[PrivateFolder]:
     try:
         yield folder
     finally:
-        folder.remove()
+        folder.remove_folder()
 
 
 def make_shared_folder(job: str, size: int) -> Path:

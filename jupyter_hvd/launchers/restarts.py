@@ -52,7 +52,7 @@ class Policy(Protocol):
         """Where it begins."""
         ...
 
-    def after(self, result: JobResult, ranks: Place) -> Place | None:
+    def place_after(self, result: JobResult, ranks: Place) -> Place | None:
         """Where the job is started again when it has ended so; None where it is not.
 
         Raises:
@@ -60,7 +60,7 @@ class Policy(Protocol):
         """
         ...
 
-    def watching(
+    def watch_start(
         self, ranks: Place, state: Path, end: Callable[[], None]
     ) -> AbstractContextManager[threading.Event]:
         """Looks after a start of the job for as long as it runs; gives whether it was ended for more ranks.
@@ -78,11 +78,11 @@ class Restarts:
         self.first = ranks
         self._left = count
 
-    def after(self, result: JobResult, ranks: Place) -> Place | None:
+    def place_after(self, result: JobResult, ranks: Place) -> Place | None:
         self._left -= 1
         return ranks if self._left >= 0 else None
 
-    def watching(
+    def watch_start(
         self, ranks: Place, state: Path, end: Callable[[], None]
     ) -> AbstractContextManager[threading.Event]:
         return nullcontext(threading.Event())
@@ -118,16 +118,16 @@ class Elastic:
             raise LaunchError(
                 f"--elastic begins with {asked.size} ranks, which is not between --min {least} and --max {most}"
             )
-        self._hosts = candidates(asked, most)
+        self._hosts = candidate_hosts(asked, most)
         self._least, self._most = least, most
         self._queued, self._cooling = queued, cooling
         self._lost: list[tuple[str, float]] = []
         self._losses: Counter[str] = Counter()
         self._state = Path()
         self._faults, self._kept = 0, 0
-        self.first = self._with(self._places(asked), asked, asked.size)
+        self.first = self._choose_hosts(self._wait_for_hosts(asked), asked, asked.size)
 
-    def after(self, result: JobResult, ranks: Place) -> Place | None:
+    def place_after(self, result: JobResult, ranks: Place) -> Place | None:
         kept, self._kept = self._kept, last_kept(self._state)
         if self._kept != kept:
             self._faults = 0
@@ -141,9 +141,9 @@ class Elastic:
             self._lost.append(
                 (name, time.monotonic() + self._cooling * 2 ** (self._losses[name] - 1))
             )
-        return self._with(self._places(ranks), ranks, self._most)
+        return self._choose_hosts(self._wait_for_hosts(ranks), ranks, self._most)
 
-    def _places(self, ranks: Place) -> list[Host]:
+    def _wait_for_hosts(self, ranks: Place) -> list[Host]:
         """Hosts that answer, with their slots; waits until there are enough."""
         began = time.monotonic()
         while True:
@@ -159,8 +159,8 @@ class Elastic:
             self._queued(f"waiting for hosts: there are places for {there} ranks of {self._least}")
             time.sleep(LOOK)
 
-    def _with(self, answering: list[Host], ranks: Place, most: int) -> Place:
-        fresh = without(answering, self._left_out())
+    def _choose_hosts(self, answering: list[Host], ranks: Place, most: int) -> Place:
+        fresh = without_slots(answering, self._left_out())
         room = sum(host.slots for host in fresh)
         hosts = fresh if room >= self._least else answering
         size = min(most, max(room, self._least))
@@ -172,17 +172,17 @@ class Elastic:
         return Counter(name for name, _ in self._lost)
 
     @contextmanager
-    def watching(
+    def watch_start(
         self, ranks: Place, state: Path, end: Callable[[], None]
     ) -> Iterator[threading.Event]:
         self._state = state
         (state / RESIZE).unlink(missing_ok=True)
         over, ended, began = threading.Event(), threading.Event(), time.time()
 
-        def look() -> None:
+        def look_for_hosts() -> None:
             while not over.wait(LOOK):
                 found = answering_hosts(self._hosts, ranks.launcher.reach)
-                room = sum(host.slots for host in without(found, self._left_out()))
+                room = sum(host.slots for host in without_slots(found, self._left_out()))
                 if min(room, self._most) <= ranks.size:
                     continue
                 if not (state / RESIZE).exists():
@@ -192,7 +192,7 @@ class Elastic:
                     end()
                     return
 
-        watcher = threading.Thread(target=look, name="hvd-elastic", daemon=True)
+        watcher = threading.Thread(target=look_for_hosts, name="hvd-elastic", daemon=True)
         if ranks.size < self._most:
             watcher.start()
         try:
@@ -212,7 +212,7 @@ def is_worth_ending(state: Path, began: float) -> bool:
     return now - (state / RESIZE).stat().st_mtime > GRACE and lost < LOST
 
 
-def candidates(asked: Place, most: int) -> tuple[Host, ...]:
+def candidate_hosts(asked: Place, most: int) -> tuple[Host, ...]:
     """The hosts on which an elastic job may ever have ranks.
 
     Raises:
@@ -229,7 +229,7 @@ def candidates(asked: Place, most: int) -> tuple[Host, ...]:
         if room < most:
             raise LaunchError(f"-H {asked.where.hosts} has room for {room} ranks, not for {most}")
         return hosts
-    found = None if asked.here else current_allocation()
+    found = None if asked.is_local else current_allocation()
     return found.hosts_for(most) if found is not None else hosts_for(most, None)
 
 
@@ -239,7 +239,7 @@ def rank_host(ranks: Place, rank: int) -> str:
     return names[rank]
 
 
-def without(hosts: list[Host], lost: Counter[str]) -> list[Host]:
+def without_slots(hosts: list[Host], lost: Counter[str]) -> list[Host]:
     """Hosts with fewer slots each, those that have none left out."""
     left = (Host(host.name, host.slots - lost[host.name]) for host in hosts)
     return [host for host in left if host.slots > 0]
@@ -296,7 +296,7 @@ def run_job_again(
     began, raised, ranks = time.monotonic(), "", policy.first
     while True:
         left = None if timeout is None else max(1.0, timeout - (time.monotonic() - began))
-        with policy.watching(ranks, state, partial(end_processes, folder.job)) as ended:
+        with policy.watch_start(ranks, state, partial(end_processes, folder.job)) as ended:
             result = run_job(
                 program, ranks, folder, timeout=left, environment=environment, **options
             )
@@ -305,7 +305,7 @@ def run_job_again(
         before, raised = raised, error_in(result.report)
         if result.code in (0, TIMED_OUT) or (raised and raised == before):
             return result
-        following = policy.after(result, ranks)
+        following = policy.place_after(result, ranks)
         if following is None:
             return result
         told(result, following)

@@ -17,7 +17,7 @@ def ended_by_signals() -> Iterator[None]:
     A signal that is ignored stays so: `nohup` means it. While the blocks are left, a second one changes nothing.
     """
 
-    def end(number: int, _: object) -> NoReturn:
+    def end_on_signal(number: int, _: object) -> NoReturn:
         for other in caught:
             signal.signal(other, signal.SIG_IGN)
         raise SystemExit(128 + number)
@@ -25,7 +25,7 @@ def ended_by_signals() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in ENDING}
     caught = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
     for number in caught:
-        signal.signal(number, end)
+        signal.signal(number, end_on_signal)
     try:
         yield
     finally:

@@ -34,7 +34,7 @@ class Resources:
     partition: str | None = None
     more: tuple[str, ...] = ()
 
-    def options(self) -> list[str]:
+    def slurm_options(self) -> list[str]:
         named = (("--time", self.time), ("--partition", self.partition))
         return [*(f"{name}={value}" for name, value in named if value), *self.more]
 
@@ -56,11 +56,11 @@ class SallocLauncher:
     def start(self, orders: Orders) -> subprocess.Popen[str]:
         salloc = [
             *("salloc", f"--ntasks={orders.size}", "--job-name=jupyter-hvd", "--kill-command=TERM"),
-            *self.resources.options(),
+            *self.resources.slurm_options(),
         ]
         return start_placement(orders, salloc)
 
-    def parse(self, line: str) -> Output | Exit | Queued | None:
+    def parse_line(self, line: str) -> Output | Exit | Queued | None:
         if WAITING.match(line):
             return Queued("waiting in Slurm's queue")
         if GRANTED.match(line):

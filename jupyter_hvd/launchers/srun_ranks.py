@@ -33,7 +33,7 @@ ADDRESS = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
 INTERFACES = ("HOROVOD_GLOO_IFACE", "NCCL_SOCKET_IFNAME")
 
 
-def start(arguments: Sequence[str]) -> int:
+def start_ranks(arguments: Sequence[str]) -> int:
     """Start a rank for each task of the job, and wait; the exit code is srun's.
 
     Raises:
@@ -99,7 +99,7 @@ def main() -> int:
     if ADDRESS in os.environ and "SLURM_PROCID" in os.environ:
         become_rank(sys.argv[1:], os.environ)
     try:
-        return start(sys.argv[1:])
+        return start_ranks(sys.argv[1:])
     except LaunchError as error:
         print(error, file=sys.stderr)
         return 1

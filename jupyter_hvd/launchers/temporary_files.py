@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from . import lifeline
+from . import heartbeat
 from .library_code import is_library
 
 #: Names the folder of the notes to a rank.
@@ -47,52 +47,52 @@ class TemporaryFiles:
         self._owner = os.getpid()
         self._paths: list[str] = []
         self._most = MOST
-        atexit.register(self._forget)
-        lifeline.before_end.append(self._remove)
-        sys.addaudithook(self._hear)
+        atexit.register(self._forget_notes)
+        heartbeat.before_end.append(self._remove_files)
+        sys.addaudithook(self._hear_event)
 
-    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _hear_event(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event in EVENTS:
             with suppress(Exception):  # it would be the program's
                 path = os.fsdecode(arguments[0])
                 is_new = path.startswith(self._temporary) and not os.path.lexists(path)
                 if is_new and not is_left_to_user(sys._getframe(1)):
-                    self._note(path)
+                    self._note_path(path)
 
-    def _note(self, path: str) -> None:
+    def _note_path(self, path: str) -> None:
         if self._owner != os.getpid():  # a fork, with files of its own
             self._owner, self._paths = os.getpid(), []
         self._paths.append(path)
         if len(self._paths) > self._most:
             self._paths = [path for path in self._paths if os.path.lexists(path)] + [path]
             self._most = max(MOST, 2 * len(self._paths))
-            self._write(self._paths, "wb")
+            self._write_notes(self._paths, "wb")
         else:
-            self._write([path], "ab")
+            self._write_notes([path], "ab")
 
-    def _notes(self) -> Path | None:
+    def _notes_file(self) -> Path | None:
         name = f"{os.uname().nodename}-{self._owner}"
         return None if self._folder is None else self._folder / name
 
-    def _write(self, paths: Sequence[str], mode: str) -> None:
-        notes = self._notes()
+    def _write_notes(self, paths: Sequence[str], mode: str) -> None:
+        notes = self._notes_file()
         if notes is not None:  # opened each time: programs close descriptors that they do not know
             with notes.open(mode) as file:
                 file.write(b"".join(os.fsencode(path) + b"\0" for path in paths))
 
-    def _forget(self) -> None:
+    def _forget_notes(self) -> None:
         if self._owner != os.getpid():
             return
         for path in self._paths:
             remove_bytecode(path)
-        notes = self._notes()
+        notes = self._notes_file()
         if notes is not None:
             notes.unlink(missing_ok=True)
 
-    def _remove(self) -> None:
+    def _remove_files(self) -> None:
         if self._owner == os.getpid():
             for path in self._paths:
-                remove(path)
+                remove_path(path)
 
 
 def is_left_to_user(frame: FrameType | None) -> bool:
@@ -123,10 +123,10 @@ def remove_noted(folder: Path) -> None:
         with suppress(OSError):
             for path in notes.read_bytes().split(b"\0"):
                 if path:
-                    remove(os.fsdecode(path))
+                    remove_path(os.fsdecode(path))
 
 
-def remove(path: str) -> None:
+def remove_path(path: str) -> None:
     """Remove a file or folder."""
     with suppress(OSError):
         if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114

@@ -74,12 +74,12 @@ def _source_of(function: types.FunctionType) -> str:
 def code_of(code: types.CodeType) -> tuple[Any, ...]:
     """Instructions, names and constants, without the file and the lines that they come from."""
     constants = [
-        code_of(each) if isinstance(each, types.CodeType) else _ordered(each)
+        code_of(each) if isinstance(each, types.CodeType) else _constant_text(each)
         for each in code.co_consts
     ]
     return (code.co_code, code.co_names, code.co_varnames, constants)
 
 
-def _ordered(constant: Any) -> str:
+def _constant_text(constant: Any) -> str:
     """A constant in words; a set has no order that two processes share."""
     return repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)

@@ -28,9 +28,9 @@ class Ending:
 
     def __init__(self) -> None:
         self.code: int | None = None
-        atexit.register(self._end)
+        atexit.register(self._end_process)
 
-    def _end(self) -> None:
+    def _end_process(self) -> None:
         if self.code is None:
             return
         gc.collect()

@@ -43,7 +43,7 @@ PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @contextmanager
-def forkservers(
+def start_forkservers(
     folder: Path, job: str, modules: Sequence[str] = (), without_horovod: bool = False
 ) -> Iterator[Mapping[str, str]]:
     """Servers for a block, and the variables by which processes find them; none where they cannot be.
@@ -59,42 +59,42 @@ def forkservers(
     if sys.platform != "linux":  # elsewhere, system libraries do not bear to be forked
         yield {}
         return
-    if inherited := _inherited():
+    if inherited := _inherited_variables():
         yield inherited
         return
     with ExitStack() as servers:
         first, second = SOCKETS
         before = [WITHOUT_HOROVOD] if without_horovod else []
-        servers.enter_context(_server(folder, job, [*before, HOROVOD, *modules, first]))
-        servers.enter_context(_server(folder, job, [HOROVOD, *modules, second]))
+        servers.enter_context(_start_server(folder, job, [*before, HOROVOD, *modules, first]))
+        servers.enter_context(_start_server(folder, job, [HOROVOD, *modules, second]))
         yield {FORKS_VARIABLE: f"{sys.prefix}:{folder}"}
 
 
 @contextmanager
 def separate_forkservers(modules: Sequence[str] = ()) -> Iterator[Mapping[str, str]]:
-    """Servers that bear no job's name: they stay when a job whose ranks they have forked is ended. See `forkservers`."""
-    with private_folder() as folder, forkservers(folder.path, folder.job, modules) as found:
+    """Servers that bear no job's name: they stay when a job whose ranks they have forked is ended. See `start_forkservers`."""
+    with private_folder() as folder, start_forkservers(folder.path, folder.job, modules) as found:
         yield found
 
 
-def _inherited() -> Mapping[str, str]:
+def _inherited_variables() -> Mapping[str, str]:
     """The variables of servers that the environment names already."""
-    return {} if _sockets() is None else {FORKS_VARIABLE: os.environ[FORKS_VARIABLE]}
+    return {} if _socket_folder() is None else {FORKS_VARIABLE: os.environ[FORKS_VARIABLE]}
 
 
-def _sockets() -> Path | None:
+def _socket_folder() -> Path | None:
     """The folder that the environment names, unless it is of servers of another Python."""
     prefix, _, folder = os.environ.get(FORKS_VARIABLE, "").rpartition(":")
     return Path(folder) if prefix == sys.prefix else None
 
 
 @contextmanager
-def _server(folder: Path, job: str, order: Sequence[str]) -> Iterator[None]:
+def _start_server(folder: Path, job: str, order: Sequence[str]) -> Iterator[None]:
     """A process that imports TensorFlow and then what is in `order`; at the name of a socket it leaves a server behind."""
     named = [name for name in order if name in (*SOCKETS, WITHOUT_HOROVOD)]
     with ExitStack() as kept:
         listeners = {name: kept.enter_context(socket.socket(socket.AF_UNIX)) for name in named}
-        with _short(folder) as place:
+        with _short_alias(folder) as place:
             for name, listener in listeners.items():
                 listener.bind(f"{place}/{name}")
                 listener.listen()
@@ -122,7 +122,7 @@ def _server(folder: Path, job: str, order: Sequence[str]) -> Iterator[None]:
 
 
 @contextmanager
-def _short(folder: Path) -> Iterator[str]:
+def _short_alias(folder: Path) -> Iterator[str]:
     """Another name of a folder: that of a socket has room for a hundred bytes."""
     descriptor = os.open(folder, os.O_PATH)
     try:
@@ -137,13 +137,13 @@ def run_forked(module: str, arguments: Sequence[str], name: str = "") -> int | N
     Args:
         name: of the server; that of this process's rank by default.
     """
-    folder = _sockets()
+    folder = _socket_folder()
     name = name or SOCKETS[os.environ.get("HOROVOD_RANK", "0") != "0"]
     if folder is None:
         return None
     with socket.socket(socket.AF_UNIX) as server:
         try:
-            with _short(folder) as place:
+            with _short_alias(folder) as place:
                 server.connect(f"{place}/{name}")
             request = [module, arguments, dict(os.environ), os.getcwd()]  # noqa: PTH109 — as it is named
             text = json.dumps(request).encode()
@@ -170,17 +170,17 @@ class KeptForks:
         self._environment: Mapping[str, str] = {}
         self._found: Mapping[str, str] = {}
 
-    def variables(self) -> Mapping[str, str]:
+    def server_variables(self) -> Mapping[str, str]:
         """By which ranks find them; begun where there are none, or where they were begun in another environment."""
-        if inherited := _inherited():
+        if inherited := _inherited_variables():
             return inherited
         if not self._found or self._environment != os.environ:
-            self.end()
+            self.end_servers()
             self._environment = dict(os.environ)
             self._found = self._kept.enter_context(separate_forkservers(self._modules))
         return self._found
 
-    def end(self) -> None:
+    def end_servers(self) -> None:
         """End them, with the memory that they take."""
         self._found = {}
         self._kept.close()

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from ..launchers.base import JOB_VARIABLE
 from .fork_exit import Ending
 from .forks import NUMBER
-from .imports import uncollected
+from .imports import pause_gc
 
 #: Seconds for a request to arrive once it has begun.
 PATIENCE = 10.0
@@ -58,21 +58,21 @@ class ForkServer:
         self._watched.register(listener, selectors.EVENT_READ)
         self._watched.register(sys.stdin.fileno(), selectors.EVENT_READ)
 
-    def serve(self) -> Request | None:
+    def serve_forks(self) -> Request | None:
         """Returns in each child, with what it was forked for, and in the server at its end, with None."""
         while True:
             for key, _ in self._watched.select():
                 if key.fd not in self._watched.get_map():
                     continue  # of a child that was found to have ended just now
                 if key.fileobj is self._listener:
-                    if (request := self._answer()) is not None:
+                    if (request := self._answer_request()) is not None:
                         return request
                 elif isinstance(key.data, Child):
-                    self._attend(key.data, key.fileobj is key.data.asking, key.fd)
+                    self._attend_child(key.data, key.fileobj is key.data.asking, key.fd)
                 else:
                     return None
 
-    def _answer(self) -> Request | None:
+    def _answer_request(self) -> Request | None:
         asking, _ = self._listener.accept()
         try:
             asking.settimeout(PATIENCE)
@@ -103,7 +103,7 @@ class ForkServer:
                 os.close(key.fd)
         self._watched.close()
 
-    def _attend(self, child: Child, asked: bool, descriptor: int) -> None:
+    def _attend_child(self, child: Child, asked: bool, descriptor: int) -> None:
         if asked:
             numbers = b""
             with suppress(OSError):
@@ -140,7 +140,7 @@ def read_request(asking: socket.socket) -> Request:
     return Request(module, arguments, environment, folder, streams)
 
 
-def become(request: Request) -> None:
+def adopt_settings(request: Request) -> None:
     """Take over what the process that asks was started with."""
     os.setsid()
     for descriptor, stream in enumerate(request.streams):
@@ -175,7 +175,7 @@ def bear_name(job: str) -> None:
 def main() -> None:
     ending = Ending()
     *order, listener = sys.argv[1:]
-    with uncollected():
+    with pause_gc():
         for word in order:
             if not word.isdigit():
                 with suppress(ImportError):  # who needs it says so itself
@@ -183,9 +183,9 @@ def main() -> None:
             elif os.fork() == 0:
                 listener = word
                 break
-    request = ForkServer(socket.socket(fileno=int(listener))).serve()
+    request = ForkServer(socket.socket(fileno=int(listener))).serve_forks()
     if request is not None:
-        become(request)
+        adopt_settings(request)
         ending.code = importlib.import_module(request.module).main() or 0
         sys.exit(ending.code)
 

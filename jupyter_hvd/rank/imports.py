@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def pause_gc() -> Iterator[None]:
     """Without the collector of garbage, which looks through all that modules define again and again: a sixth of the time.
 
     It leaves it alone afterwards, too, which keeps pages that a fork shares.

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from ..files import is_notebook, write_atomically
-from ..launchers.lifeline import LifelineClient
-from ..launchers.rank_location import own_files, threads
+from ..launchers.heartbeat import HeartbeatClient
+from ..launchers.rank_location import list_threads, own_files
 from ..launchers.status_file import status_file
 from ..launchers.temporary_files import note_temporary_files
 from .forks import run_forked
@@ -57,7 +57,7 @@ def run_program(
     except KeyboardInterrupt:
         code, report = 130, "interrupted"
     except BaseException as error:
-        code, report = 1, _traceback(error)
+        code, report = 1, _user_traceback(error)
     report = explain(report)
     if code and not hasattr(sys, "last_value"):  # as where no one catches it; the guard looks there
         sys.last_value = RuntimeError(report)
@@ -78,31 +78,31 @@ def run_program(
     return code
 
 
-def hold_lifeline() -> None:
+def hold_heartbeat() -> None:
     """End with the process that began the job, on whatever host it is."""
     note_temporary_files()
     rank = os.environ.get("HOROVOD_RANK", "0")
-    held = LifelineClient(f"rank {rank}")
+    held = HeartbeatClient(f"rank {rank}")
     with suppress(ImportError):
         note_horovods_threads(held)
 
 
-def note_horovods_threads(held: LifelineClient) -> None:
+def note_horovods_threads(held: HeartbeatClient) -> None:
     """Know the threads that Horovod starts: they are never idle, whether the rank computes or not."""
     from horovod.common.basics import HorovodBasics
 
     begin = HorovodBasics.init
 
     @functools.wraps(begin)
-    def init(*args: Any, **kwargs: Any) -> Any:
-        before = threads()
+    def init_horovod(*args: Any, **kwargs: Any) -> Any:
+        before = list_threads()
         result = begin(*args, **kwargs)
-        held.busy_threads = threads() - before
+        held.busy_threads = list_threads() - before
         if not (kwargs.get("comm") or args[1:2]):  # all ranks, and none that are chosen
             require_all_ranks(args[0].size())
         return result
 
-    HorovodBasics.init = init
+    HorovodBasics.init = init_horovod
 
 
 def require_all_ranks(size: int) -> None:
@@ -129,7 +129,7 @@ def run_script(program: Path, original: Path) -> None:
     exec(code, module.__dict__)  # noqa: S102 — the user's own program is what is to be run
 
 
-def _traceback(error: BaseException) -> str:
+def _user_traceback(error: BaseException) -> str:
     """The traceback from the user's own first line on."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>"):
@@ -169,12 +169,12 @@ def run_notebook(program: Path, status: Path, *, quiet: bool) -> tuple[int, str]
     cells = code_cells(program)
     code_name, index = shell.compile.get_code_name, 0
 
-    def remembered(*args: Any) -> str:
+    def open_remembered(*args: Any) -> str:
         name: str = code_name(*args)
         own_files[name] = str(index)
         return name
 
-    shell.compile.get_code_name = remembered
+    shell.compile.get_code_name = open_remembered
     for index, source in cells:
         result = shell.run_cell(source, store_history=True)
         error = result.error_before_exec or result.error_in_exec
@@ -204,7 +204,7 @@ def _cell_traceback(shell: Any, error: BaseException) -> str:
     return str(shell.InteractiveTB.stb2text(lines))
 
 
-def run(
+def run_arguments(
     arguments: list[str],
     finish: Callable[[], None] | None = None,
     explain: Callable[[str], str] = str,
@@ -216,8 +216,8 @@ def run(
 
 def main() -> int:
     """Run what the command line says; the exit code."""
-    hold_lifeline()
-    return run(sys.argv[1:])
+    hold_heartbeat()
+    return run_arguments(sys.argv[1:])
 
 
 if __name__ == "__main__":

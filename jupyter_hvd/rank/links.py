@@ -21,9 +21,9 @@ from .paths import (
     TRAINED,
     AccessPath,
     Step,
-    attributes,
-    below,
     kept_by,
+    objects_below,
+    own_attributes,
     plain_of_model,
     states_of_model,
 )
@@ -31,13 +31,13 @@ from .serialization import (
     PLAIN_MODULES,
     SMALL,
     SerializedValue,
-    digest,
+    digest_value,
     is_plain,
     keras_kind,
-    pack,
+    pack_value,
     rate_of,
     size_of,
-    unpack,
+    unpack_value,
     why_not,
 )
 
@@ -53,7 +53,7 @@ class Place(NamedTuple):
     kind: str
     key: Any = None
 
-    def put(self, owner: Any, value: Any) -> None:
+    def set_value(self, owner: Any, value: Any) -> None:
         match self.kind:
             case "attribute":
                 setattr(owner, self.key, value)
@@ -69,7 +69,7 @@ class Place(NamedTuple):
                 owner.clear()
                 owner.update(value)
 
-    def remove(self, owner: Any) -> None:
+    def remove_value(self, owner: Any) -> None:
         match self.kind:
             case "attribute":
                 delattr(owner, self.key)
@@ -91,14 +91,14 @@ class Link(NamedTuple):
     place: Place | None
     value: SerializedValue | None
 
-    def put(self, namespace: dict[str, Any], owner: Any, value: Any) -> None:
+    def set_value(self, namespace: dict[str, Any], owner: Any, value: Any) -> None:
         """Let the notebook's name, or the owner that it has at the path, hold a value."""
         if self.place is None:
             namespace[self.path.name] = value
         elif self.value is not None:
-            self.place.put(owner, value)
+            self.place.set_value(owner, value)
         else:
-            self.place.remove(owner)
+            self.place.remove_value(owner)
 
     def __str__(self) -> str:
         return f"{self.path}{self.place or ''}"
@@ -124,29 +124,33 @@ class Before:
         return id(value) in self.objects
 
 
-def before(namespace: Mapping[str, Any], held: Sequence[str], named: Sequence[str]) -> Before:
+def note_objects(namespace: Mapping[str, Any], held: Sequence[str], named: Sequence[str]) -> Before:
     """Note what is there.
 
     Args:
         held: names that stand for what they stand for in the notebook. named: names that the cell may bind.
     """
     objects: dict[int, Known] = {}
-    for path, value in below(namespace, [n for n in held if not is_plain(namespace.get(n))]):
+    for path, value in objects_below(
+        namespace, [n for n in held if not is_plain(namespace.get(n))]
+    ):
         if id(value) not in objects and not is_plain(value):
-            marks = {place: mark(part) for place, part in holdings(value)}
+            marks = {place: change_mark(part) for place, part in settable_parts(value)}
             objects[id(value)] = Known(path, value, marks)
     return Before(objects, {name: namespace[name] for name in named if name in namespace})
 
 
-def since(known: Before) -> Iterator[Link]:
+def changed_links(known: Before) -> Iterator[Link]:
     """What objects hold otherwise than before; those that were not there are others than the notebook's."""
     for one in known.objects.values():
-        now = dict(holdings(one.value))
+        now = dict(settable_parts(one.value))
         for place, part in now.items():
-            if one.held.get(place) != mark(part):
+            if one.held.get(place) != change_mark(part):
                 stays = isinstance(part, Rate)
                 yield Link(
-                    one.path, place, part.sent() if stays else packed(part, known, SMALL_PART)
+                    one.path,
+                    place,
+                    part.sent_value() if stays else pack_linked(part, known, SMALL_PART),
                 )
         for place in one.held.keys() - now.keys():
             yield Link(one.path, place, None)
@@ -156,14 +160,14 @@ def named_since(known: Before, namespace: Mapping[str, Any]) -> Iterator[Link]:
     """Which names stand for something else than before that comes back in no other way, or may."""
     for name, value in namespace.items():
         if value is not known.named.get(name) or value not in known:
-            link = packed(value, known, SMALL)
+            link = pack_linked(value, known, SMALL)
             if is_plain(value):
                 link = replace(link, why=f"{link.why}. `%hvd pull {name}` brings it")
             if link.kind == "linked" or keras_kind(value) != "weights":
                 yield Link(AccessPath(name), None, link)
 
 
-def holdings(value: Any) -> Iterator[tuple[Place, Any]]:
+def settable_parts(value: Any) -> Iterator[tuple[Place, Any]]:
     """The contents of an object that can be set."""
     if keras_kind(value) in TRAINED:
         parts = {**states_of_model(value), **plain_of_model(value)}
@@ -179,7 +183,7 @@ def holdings(value: Any) -> Iterator[tuple[Place, Any]]:
         yield Place("all"), tuple(value)
     if isinstance(value, types.FunctionType):
         yield from ((Place("kept", name), part) for name, part in kept_by(value).items())
-    yield from ((Place("attribute", name), part) for name, part in attributes(value).items())
+    yield from ((Place("attribute", name), part) for name, part in own_attributes(value).items())
 
 
 @dataclass(frozen=True)
@@ -191,9 +195,9 @@ class Rate:
     def __str__(self) -> str:
         return "a schedule" if self.value is None else f"{self.value:g}"
 
-    def sent(self) -> SerializedValue:
+    def sent_value(self) -> SerializedValue:
         if sharing.active and self.value is not None:
-            return pack(self.value)
+            return pack_value(self.value)
         why = f"it is {self} there, for all ranks together; set it in an ordinary cell, too"
         return SerializedValue("none", why=why)
 
@@ -208,23 +212,23 @@ class Same:
         return isinstance(other, Same) and other.value is self.value
 
 
-def mark(value: Any) -> Any:
+def change_mark(value: Any) -> Any:
     """Changes when what stands at a place does: with its value where that is plain and small."""
     if isinstance(value, Rate):
         return value
     if isinstance(value, LEAVES):
         return type(value), repr(value) if value != value else value
     if is_plain(value) and size_of(value) <= SMALL_PART:
-        return digest(pack(value))
-    return tuple(map(mark, value)) if isinstance(value, tuple) else Same(value)
+        return digest_value(pack_value(value))
+    return tuple(map(change_mark, value)) if isinstance(value, tuple) else Same(value)
 
 
 # On their way
 
 
-def packed(value: Any, known: Before, limit: int) -> SerializedValue:
+def pack_linked(value: Any, known: Before, limit: int) -> SerializedValue:
     """A value, with paths to what was there before it; "none" where it is made of anything else that does not travel."""
-    simple = pack(value, limit)
+    simple = pack_value(value, limit)
     if simple.kind in ("plain", "history") or is_plain(value):
         return simple
     data = io.BytesIO()
@@ -238,14 +242,14 @@ def packed(value: Any, known: Before, limit: int) -> SerializedValue:
     return SerializedValue("linked", data.getvalue())
 
 
-def linked(packed: SerializedValue, namespace: Mapping[str, Any]) -> Any:
+def unpack_linked(packed: SerializedValue, namespace: Mapping[str, Any]) -> Any:
     """The value, with what the paths lead to here.
 
     Raises:
         LookupError: one leads to nothing of its kind.
     """
     if packed.kind != "linked":
-        return unpack(packed, None)
+        return unpack_value(packed, None)
     return _Unpickler(io.BytesIO(packed.data), namespace).load()
 
 
@@ -264,7 +268,7 @@ class _Pickler(pickle.Pickler):
 
     def reducer_override(self, value: Any) -> Any:
         if keras_kind(value) in ("tensor", "history"):
-            return unpack, (pack(value, None), None)
+            return unpack_value, (pack_value(value, None), None)
         named = isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType))
         kind = value if named else type(value)
         top = (kind.__module__ or "").partition(".")[0]
@@ -282,7 +286,7 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, known: tuple[AccessPath, bool]) -> Any:
         path, has_weights = known
-        value = path.follow(self._namespace)
+        value = path.follow_path(self._namespace)
         if value is None or (keras_kind(value) == "weights") != has_weights:
             raise LookupError(f"the ranks have no `{path}`")
         return value

@@ -27,7 +27,7 @@ def let_magics_be_quiet(shell: Any) -> None:
         nonlocal value
         if not shell.quiet_magics:
             return line_magic(name, line, _stack_depth + 1)
-        with silent(run_line_magic.__code__):
+        with silence_magic(run_line_magic.__code__):
             value = line_magic(name, line, _stack_depth + 1)
         return value
 
@@ -35,7 +35,7 @@ def let_magics_be_quiet(shell: Any) -> None:
         nonlocal value
         if not shell.quiet_magics:
             return cell_magic(name, line, cell)
-        with silent(run_cell_magic.__code__):
+        with silence_magic(run_cell_magic.__code__):
             value = cell_magic(name, line, cell)
         return value
 
@@ -80,7 +80,7 @@ class MagicOutput:
 
 
 @contextmanager
-def silent(around: CodeType) -> Iterator[None]:
+def silence_magic(around: CodeType) -> Iterator[None]:
     """Drop what a magic prints in a block, which is a part of the code `around`."""
     before = sys.stdout
     sys.stdout = output = MagicOutput(before, around)

@@ -17,10 +17,10 @@ from contextlib import suppress
 from typing import Any
 
 from ..launchers.authentication import take_token
+from ..launchers.heartbeat import connect_as, encode_message, end_self
 from ..launchers.hosts import LaunchError
-from ..launchers.lifeline import connect_as, encode, end_self
 from ..launchers.mpi import require_horovod_for_mpi
-from ..launchers.placement_reports import follow
+from ..launchers.placement_reports import follow_process
 
 #: By which Open MPI tells a process its rank.
 RANK_VARIABLE = "OMPI_COMM_WORLD_RANK"
@@ -38,11 +38,11 @@ class Placement:
             end_self()
         self._speaking = threading.Lock()
 
-    def say(self, message: Mapping[str, Any]) -> None:
+    def send_message(self, message: Mapping[str, Any]) -> None:
         with self._speaking, suppress(OSError):
-            self._connection.sendall(encode(message))
+            self._connection.sendall(encode_message(message))
 
-    def next(self) -> dict[str, Any]:
+    def next_message(self) -> dict[str, Any]:
         """The placement's next message. When there are no more, the job has ended, and so does this process."""
         try:
             message: dict[str, Any] = json.loads(self._lines.readline())
@@ -53,7 +53,7 @@ class Placement:
 
 def main(address: str) -> int:
     placement = Placement(address, int(os.environ[RANK_VARIABLE]))
-    orders = placement.next()
+    orders = placement.next_message()
     try:
         require_horovod_for_mpi()  # that of this host
         process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
@@ -65,14 +65,16 @@ def main(address: str) -> int:
             stderr=subprocess.PIPE,
         )
     except (LaunchError, OSError) as error:
-        placement.say({"stream": "stderr", "text": f"host {os.uname().nodename}: {error}"})
-        placement.say({"exit": 1})
+        placement.send_message({"stream": "stderr", "text": f"host {os.uname().nodename}: {error}"})
+        placement.send_message({"exit": 1})
         return 1
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: process.terminate())
-    threading.Thread(target=placement.next, daemon=True).start()
-    code = follow(process, lambda name, line: placement.say({"stream": name, "text": line}))
-    placement.say({"exit": code})
+    threading.Thread(target=placement.next_message, daemon=True).start()
+    code = follow_process(
+        process, lambda name, line: placement.send_message({"stream": name, "text": line})
+    )
+    placement.send_message({"exit": code})
     return code
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from ..files import cache_folder
-from ..launchers.lifeline import LifelineClient
+from ..launchers.heartbeat import HeartbeatClient
 from ..launchers.temporary_files import note_temporary_files
 from . import remote
-from .imports import uncollected
+from .imports import pause_gc
 from .job_rank import require_all_ranks
 from .questions import add_questions
 from .trained_weights import join_ranks
@@ -27,23 +27,23 @@ from .trained_weights import join_ranks
 def main() -> None:
     note_temporary_files()
     rank = int(os.environ["HOROVOD_RANK"])
-    held = LifelineClient(f"rank {rank}")
+    held = HeartbeatClient(f"rank {rank}")
     remote.lifeline = held
     remote.keep_outputs()
     signal.signal(signal.SIGINT, remote.heed_interrupt)
-    held.interrupt = remote.interrupt
-    held.tell({"stage": "importing TensorFlow"})
-    with uncollected():
+    held.interrupt = remote.interrupt_call
+    held.send_message({"stage": "importing TensorFlow"})
+    with pause_gc():
         import horovod.tensorflow as hvd
 
-    held.tell({"stage": "joining Horovod"})
-    require_all_ranks(remote.join())
-    held.abort = remote.abort
+    held.send_message({"stage": "joining Horovod"})
+    require_all_ranks(remote.join_horovod())
+    held.abort = remote.abort_call
     hvd.join = (
         join_ranks  # for cells that use Horovod by themselves: its own works once in a process
     )
     remote.share_cells()
-    held.tell({"stage": "joined"})
+    held.send_message({"stage": "joined"})
     connection, identity = held.wait_for("connection"), held.wait_for("engine")
     os.environ["IPP_CONNECTION_INFO"] = json.dumps(connection)
     run_engine(rank, identity)

@@ -37,7 +37,7 @@ class Step(NamedTuple):
     kind: Literal["attribute", "entry", "place", "key", "member", "unordered", "kept"]
     key: Any
 
-    def take(self, value: Any) -> Any:
+    def take_step(self, value: Any) -> Any:
         match self.kind:
             case "attribute":
                 return getattr(value, self.key)
@@ -84,12 +84,12 @@ class AccessPath:
         """Whether it leads into a set of several."""
         return any(step.kind == "unordered" for step in self.steps)
 
-    def follow(self, namespace: Mapping[str, Any]) -> Any:
+    def follow_path(self, namespace: Mapping[str, Any]) -> Any:
         """The object at the path; None where there is none."""
         value = namespace.get(self.name)
         for step in self.steps:
             try:
-                value = step.take(value)
+                value = step.take_step(value)
             except Exception:  # a property of the user's own may raise anything
                 return None
         return value
@@ -107,25 +107,27 @@ class Reached:
 WEIGHTS, TRAINED = ("weights",), ("weights", "state")
 
 
-def reached(
+def weighted_objects(
     namespace: Mapping[str, Any], names: Sequence[str], kinds: Sequence[str] = WEIGHTS
 ) -> list[Reached]:
     """All that has weights and is reached from some names, which need not be there."""
     found: dict[int, tuple[Any, list[AccessPath]]] = {}
-    for path, value in below(namespace, names):
+    for path, value in objects_below(namespace, names):
         if keras_kind(value) in kinds:
             found.setdefault(id(value), (value, []))[1].append(path)
     return [Reached(value, tuple(paths)) for value, paths in found.values()]
 
 
-def below(namespace: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[AccessPath, Any]]:
+def objects_below(
+    namespace: Mapping[str, Any], names: Sequence[str]
+) -> Iterator[tuple[AccessPath, Any]]:
     """The objects that some names reach, directly or by entries and attributes."""
     for name in names:
         if name in namespace:
-            yield from _below(AccessPath(name), namespace[name])
+            yield from _walk_parts(AccessPath(name), namespace[name])
 
 
-def _below(path: AccessPath, value: Any) -> Iterator[tuple[AccessPath, Any]]:
+def _walk_parts(path: AccessPath, value: Any) -> Iterator[tuple[AccessPath, Any]]:
     """A value and its parts, and theirs, each of which is looked into once."""
     todo = deque([(path.steps, value)])
     known = {id(value): value}  # kept, so that no other object gets its id meanwhile
@@ -176,7 +178,7 @@ def parts_of(value: Any) -> Iterator[tuple[Step, Any]]:
     if isinstance(value, types.FunctionType):
         for name, part in kept_by(value).items():
             yield Step("kept", name), part
-    for name, part in attributes(value).items():
+    for name, part in own_attributes(value).items():
         yield Step("attribute", name), part
 
 
@@ -196,7 +198,7 @@ def states_of_model(model: Any) -> Mapping[str, Any]:
 
 def plain_of_model(model: Any) -> Mapping[str, Any]:
     """The plain values that a model of the user's own class holds; lists and dictionaries as Keras was given them."""
-    own = {name: _unwrapped(part) for name, part in _own_of_model(model).items()}
+    own = {name: _unwrap_tracked(part) for name, part in _own_of_model(model).items()}
     return {name: part for name, part in own.items() if name not in OF_KERAS and is_plain(part)}
 
 
@@ -210,11 +212,11 @@ def _own_of_model(model: Any) -> Mapping[str, Any]:
     return {name: part for name, part in own.items() if not name.startswith("_")}
 
 
-def _unwrapped(value: Any) -> Any:
+def _unwrap_tracked(value: Any) -> Any:
     """A list or dictionary in the place of one that Keras follows the changes of."""
     if isinstance(value, dict):
-        return {key: _unwrapped(part) for key, part in value.items()}
-    return [*map(_unwrapped, value)] if isinstance(value, list) else value
+        return {key: _unwrap_tracked(part) for key, part in value.items()}
+    return [*map(_unwrap_tracked, value)] if isinstance(value, list) else value
 
 
 def is_array_of_objects(value: Any) -> bool:
@@ -222,7 +224,7 @@ def is_array_of_objects(value: Any) -> bool:
     return getattr(dtype, "kind", "") == "O"
 
 
-def attributes(value: Any) -> Mapping[str, Any]:
+def own_attributes(value: Any) -> Mapping[str, Any]:
     """The attributes of an object or class of the user's own; of a few others those that hold what they were made of."""
     if isinstance(value, functools.partial):
         return {name: getattr(value, name) for name in ("func", "args", "keywords")}
@@ -239,7 +241,7 @@ def attributes(value: Any) -> Mapping[str, Any]:
         if is_of_a_library(value):  # as `tqdm.monitor`, which the library changes by itself
             return {}
         return {n: part for n, part in vars(value).items() if not n.startswith("__")}
-    slots = [s for c in kind.__mro__ for s in _slots(c) if hasattr(value, s)]
+    slots = [s for c in kind.__mro__ for s in _slot_names(c) if hasattr(value, s)]
     found = {**{s: getattr(value, s) for s in slots}, **getattr(value, "__dict__", {})}
     back = (
         ("model", "_model") if hasattr(value, "set_model") else ()
@@ -253,7 +255,7 @@ def is_of_a_library(kind: type) -> bool:
     return file is not None and is_library(file)
 
 
-def _slots(kind: type) -> Sequence[str]:
+def _slot_names(kind: type) -> Sequence[str]:
     found = vars(kind).get("__slots__", ())
     names = (found,) if isinstance(found, str) else tuple(found)
     return [name for name in names if not name.startswith("__")]

@@ -54,7 +54,7 @@ class State(NamedTuple):
     is_secret: bool = False
 
 
-def rows() -> Iterator[State]:
+def state_rows() -> Iterator[State]:
     """Random numbers, where the ranks share what cells draw; Keras's settings; the environment."""
     if os.environ.get(program.BATCH_VARIABLE) is not None:
         yield from _random_numbers()

@@ -26,7 +26,7 @@ def answer_question(kernel: Any, stream: Any, identities: Any, question: Any) ->
     """
     function, args = pickle.loads(question["buffers"][0])  # noqa: S301 — from the user's own kernel, over a signed channel
 
-    def answer() -> None:
+    def send_answer() -> None:
         try:
             found = pickle.dumps(function(*args))
         except Exception as error:  # what a cell changes meanwhile may be in any state
@@ -36,4 +36,4 @@ def answer_question(kernel: Any, stream: Any, identities: Any, question: Any) ->
             kernel.session.send, stream, f"{QUESTION}_reply", {}, question, identities, [found]
         )
 
-    threading.Thread(target=answer, name="hvd-question", daemon=True).start()
+    threading.Thread(target=send_answer, name="hvd-question", daemon=True).start()

@@ -13,26 +13,26 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..launchers.lifeline import LifelineClient
-from ..launchers.rank_location import threads
+from ..launchers.heartbeat import HeartbeatClient
+from ..launchers.rank_location import list_threads
 from ..runtime.sharing import program
 from ..runtime.sharing.random_state import RandomState, random_state, set_random_state
 from ..runtime.sharing.start import work_on_a_copy
 from . import links, trained_weights, training_state
 from .magic_output import let_magics_be_quiet
-from .paths import TRAINED, AccessPath, Reached, reached
-from .reply import Changed, Reply, describe
+from .paths import TRAINED, AccessPath, Reached, weighted_objects
+from .reply import Changed, Reply, describe_error
 from .serialization import (
     SerializedValue,
-    digest,
+    digest_value,
     is_plain,
     keeps_place,
     keras_kind,
-    pack,
+    pack_value,
     rate_of,
     read_pushed,
     size_of,
-    unpack,
+    unpack_value,
     weights_of,
 )
 
@@ -42,19 +42,19 @@ CELL_FILE = "<In[{number}]#{serial}>"
 Watch = Literal["after", "never"]
 
 #: What ties this rank to the kernel; the engine sets it.
-lifeline: LifelineClient | None = None
+lifeline: HeartbeatClient | None = None
 
 #: The call that is answered.
 _call: int | None = None
 
 
-def answer(call: int, function: Callable[..., Any], *args: Any) -> Any:
+def answer_call(call: int, function: Callable[..., Any], *args: Any) -> Any:
     """Call a function, and tell that the answer is on its way and how large it is: it may get lost."""
     global _call
     _call = call
     reply = function(*args)
     if lifeline is not None:
-        lifeline.tell({"answered": [call, size_of(reply)]})
+        lifeline.send_message({"answered": [call, size_of(reply)]})
     return reply
 
 
@@ -103,7 +103,7 @@ LayerSeeds = Mapping[AccessPath, Sequence[Any]]
 
 def layer_seeds(namespace: Mapping[str, Any], held: Sequence[str]) -> LayerSeeds:
     """Those of the layers that some names lead to."""
-    layers = [e for e in reached(namespace, held) if hasattr(e.value, "_flatten_layers")]
+    layers = [e for e in weighted_objects(namespace, held) if hasattr(e.value, "_flatten_layers")]
     if not layers:
         return {}
     from ..runtime.sharing.keras_versions import seed_states
@@ -115,7 +115,7 @@ def layer_seeds(namespace: Mapping[str, Any], held: Sequence[str]) -> LayerSeeds
 def set_layer_seeds(namespace: Mapping[str, Any], seeds: LayerSeeds) -> None:
     """Let layers go on drawing from where those of another process have come to."""
     for path, given in seeds.items():
-        there = path.follow(namespace) if path.name in namespace else None
+        there = path.follow_path(namespace) if path.name in namespace else None
         if hasattr(there, "_flatten_layers"):
             from ..runtime.sharing.keras_versions import seed_states
 
@@ -163,7 +163,7 @@ def begin_shared(beginning: Beginning) -> None:
     _drawn.extend(beginning.drawn)
     shell: Any = get_ipython()
     for path, rate in beginning.rates.items():
-        there: Any = path.follow(shell.user_ns) if path.name in shell.user_ns else None
+        there: Any = path.follow_path(shell.user_ns) if path.name in shell.user_ns else None
         if rate_of(there) not in (None, rate):
             there.learning_rate = rate
     set_layer_seeds(shell.user_ns, beginning.seeds)
@@ -171,7 +171,7 @@ def begin_shared(beginning: Beginning) -> None:
         _renew_files()
 
 
-def drawn(held: Sequence[str]) -> tuple[RandomState, LayerSeeds]:
+def drawn_random_state(held: Sequence[str]) -> tuple[RandomState, LayerSeeds]:
     """The random numbers with which the notebook goes on; a seed that it has not set stays unset.
 
     Args:
@@ -219,7 +219,7 @@ def run_cell(
         marker: written to stdout and stderr at the end, below Python, so that the kernel
             knows that all that C++ wrote before has come through.
         wanted: names whose values the notebook wants back from rank 0, if the cell succeeds.
-        watch: how the ranks are compared; `meet` does it when the cell has ended.
+        watch: how the ranks are compared; `compare_weights` does it when the cell has ended.
         goes_on: whether it is counted with the cell before.
         held: names of what may hold models: what the cell gives other weights there, the notebook wants back, too.
         quiet: whether magics print on rank 0 only.
@@ -233,11 +233,11 @@ def run_cell(
         set_random_state(state)
     first = os.environ.get("HOROVOD_RANK") == "0"
     held = held if first else ()
-    before = weighed(shell.user_ns, held)
-    known = links.before(shell.user_ns, held, wanted if first else ())
+    before = digest_weights(shell.user_ns, held)
+    known = links.note_objects(shell.user_ns, held, wanted if first else ())
     with own_names(shell.user_ns, added), quiet_shell(shell, file, quiet and not first):
         try:
-            with interruptible():
+            with allow_interrupt():
                 if watch != "never" and not goes_on:
                     trained_weights.watch_cell()
                 result = shell.run_cell(source, store_history=False)
@@ -261,12 +261,12 @@ def run_cell(
         )
         there = {name: shell.user_ns[name] for name in wanted if name in shell.user_ns}
         simple = [n for n, v in there.items() if keras_kind(v) not in TRAINED and v not in known]
-        packed = {name: pack(there[name]) for name in simple}
+        packed = {name: pack_value(there[name]) for name in simple}
         values = {name: value for name, value in packed.items() if value.kind != "none"}
         others = {name: value for name, value in there.items() if name not in values}
-        found = [*links.since(known), *links.named_since(known, others)]
+        found = [*links.changed_links(known), *links.named_since(known, others)]
     return Reply(
-        describe(error) if error is not None else None,
+        describe_error(error) if error is not None else None,
         time.time(),
         time.time() - started,
         printed - printed_before,
@@ -281,9 +281,9 @@ def run_cell(
 Weighed = Mapping[int, tuple[Reached, int]]
 
 
-def weighed(namespace: Mapping[str, Any], held: Sequence[str]) -> Weighed:
-    found = reached(namespace, held, TRAINED)
-    return {id(each.value): (each, digest(pack(each.value))) for each in found}
+def digest_weights(namespace: Mapping[str, Any], held: Sequence[str]) -> Weighed:
+    found = weighted_objects(namespace, held, TRAINED)
+    return {id(each.value): (each, digest_value(pack_value(each.value))) for each in found}
 
 
 def changed_since(
@@ -295,19 +295,19 @@ def changed_since(
     parts = {id(part) for each, _ in before.values() for part in weights_of(each.value)}
     there = [each for each, _ in before.values()]
     changed = []
-    for key, (each, now) in weighed(namespace, held).items():
+    for key, (each, now) in digest_weights(namespace, held).items():
         known, was = before.get(key, (None, None))
         own = weights_of(each.value)
         is_new = keras_kind(each.value) == "weights" and not parts.issuperset(map(id, own))
         if own and was != now and (known or is_new):
-            found = training_state.packed(each, there)
+            found = training_state.pack_state(each, there)
             changed.append(Changed(each.paths, known.paths if known else (), found))
     return changed
 
 
-def meet() -> str:
+def compare_weights() -> str:
     """Compare the ranks' weights, once all have ended a cell; what tells them apart, or ''."""
-    return trained_weights.meet()
+    return trained_weights.compare_trained()
 
 
 #: What the conversion's names stand for, to be put back where a cell of the user's has bound them.
@@ -360,7 +360,7 @@ def heed_interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
 
-def interrupt(call: int) -> None:
+def interrupt_call(call: int) -> None:
     """Interrupt a call if it is answered still; from another thread."""
     if call == _call:
         # The main thread itself: a signal to the process may wake another one.
@@ -370,12 +370,16 @@ def interrupt(call: int) -> None:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def allow_interrupt() -> Iterator[None]:
     """An interrupt stops what runs within, also one that came for this call before it was begun."""
     global _interruptible
     try:
         _interruptible = True
-        if lifeline is not None and _call is not None and lifeline.heard("interrupt") == _call:
+        if (
+            lifeline is not None
+            and _call is not None
+            and lifeline.last_message("interrupt") == _call
+        ):
             raise KeyboardInterrupt
         yield
     finally:
@@ -384,8 +388,8 @@ def interruptible() -> Iterator[None]:
 
 
 def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> dict[str, str]:
-    """Bind names in this rank's namespace, and set weights in what paths lead to, as `transfer.push` sends them; answers with
-    what failed, by path.
+    """Bind names in this rank's namespace, and set weights of objects at paths, as `transfer.push_values` sends them; return what
+    failed, by path.
     """
     from IPython.core.getipython import get_ipython
 
@@ -395,7 +399,7 @@ def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> 
     namespace = shell.user_ns
     failed = {}
     for target, packed in values.items():
-        there = target.follow(namespace)
+        there = target.follow_path(namespace)
         if packed.kind in TRAINED and there is None:
             failed[str(target)] = "no cell that has run there has made it"
             continue
@@ -403,7 +407,7 @@ def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> 
             if packed.kind in TRAINED:
                 training_state.set_state(there, packed, namespace)
                 continue
-            value = unpack(packed, there)
+            value = unpack_value(packed, there)
             if not target.steps:
                 namespace[target.name] = value
         except Exception as error:
@@ -417,24 +421,26 @@ def get_values(paths: Sequence[AccessPath]) -> dict[str, SerializedValue]:
 
     shell: Any = get_ipython()
     there = [p for p in paths if p.name in shell.user_ns]
-    found = {path: path.follow(shell.user_ns) for path in there}
-    return {str(p): pack(v, limit=None) for p, v in found.items() if v is not None or not p.steps}
+    found = {path: path.follow_path(shell.user_ns) for path in there}
+    return {
+        str(p): pack_value(v, limit=None) for p, v in found.items() if v is not None or not p.steps
+    }
 
 
-def digests(paths: Sequence[AccessPath]) -> dict[str, int]:
+def digest_paths(paths: Sequence[AccessPath]) -> dict[str, int]:
     """Digests of the plain values, and of the weights, that some paths lead to, by path."""
     from IPython.core.getipython import get_ipython
 
     shell: Any = get_ipython()
-    there = {p: p.follow(shell.user_ns) for p in paths if p.name in shell.user_ns}
+    there = {p: p.follow_path(shell.user_ns) for p in paths if p.name in shell.user_ns}
     return {
-        str(path): digest(pack(value, None))
+        str(path): digest_value(pack_value(value, None))
         for path, value in there.items()
         if keras_kind(value) in TRAINED or is_plain(value)
     }
 
 
-def where() -> dict[str, Any]:
+def status_row() -> dict[str, Any]:
     """The row of this rank in `%hvd status`."""
     import psutil
 
@@ -446,13 +452,13 @@ def where() -> dict[str, Any]:
     return {"device": devices, "memory": psutil.Process().memory_info().rss}
 
 
-def look() -> dict[str, Any]:
-    """The state of this rank for a panel: device, memory, and where it is, as `LifelineClient.position` says."""
+def panel_state() -> dict[str, Any]:
+    """The state of this rank for a panel: device, memory, and where it is, as `HeartbeatClient.report_position` says."""
     assert lifeline is not None
-    return {**where(), **lifeline.position()}
+    return {**status_row(), **lifeline.report_position()}
 
 
-def agree() -> int:
+def ranks_agree() -> int:
     """A small allreduce: whether the ranks still work together."""
     import horovod.tensorflow as hvd
     import tensorflow as tf
@@ -466,18 +472,18 @@ def agree() -> int:
 _leaving = threading.Lock()
 
 
-def join() -> int:
+def join_horovod() -> int:
     """Join the ranks' Horovod; how many they are."""
     import horovod.tensorflow as hvd
 
-    before = threads()
+    before = list_threads()
     hvd.init()
     if lifeline is not None:
-        lifeline.busy_threads = threads() - before
+        lifeline.busy_threads = list_threads() - before
     return int(hvd.size())
 
 
-def leave() -> None:
+def leave_horovod() -> None:
     """Leave Horovod. On all ranks, what waits in a collective operation fails: Horovod tells the others."""
     import horovod.tensorflow as hvd
 
@@ -485,13 +491,13 @@ def leave() -> None:
         hvd.shutdown()
 
 
-def abort(call: int) -> None:
+def abort_call(call: int) -> None:
     """Leave Horovod while a call is answered, from another thread than the one that does."""
     if call == _call:
-        leave()
+        leave_horovod()
 
 
-def rejoin() -> int:
+def rejoin_horovod() -> int:
     """Join Horovod again once all ranks have left it, and return the number of ranks.
 
     Raises:
@@ -499,7 +505,7 @@ def rejoin() -> int:
     """
     if os.environ.get("HOROVOD_CONTROLLER") != "gloo":
         raise RuntimeError("MPI begins once in a process")
-    return join()
+    return join_horovod()
 
 
 def draw_level(names: Sequence[str]) -> list[str]:

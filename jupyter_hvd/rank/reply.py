@@ -73,7 +73,7 @@ class Reply:
     trained: str = ""
 
 
-def describe(error: BaseException) -> RemoteError:
+def describe_error(error: BaseException) -> RemoteError:
     """An exception as data."""
     text = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
@@ -88,7 +88,7 @@ def describe(error: BaseException) -> RemoteError:
         type(error).__name__,
         safe_text(error),
         tuple(frames[first:]),
-        describe(cause) if cause is not None else None,
+        describe_error(cause) if cause is not None else None,
         error.__cause__ is not None,
         syntax,
     )

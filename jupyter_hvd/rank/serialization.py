@@ -43,7 +43,7 @@ class SerializedValue:
     why: str = ""
 
 
-def pack(value: Any, limit: int | None = SMALL) -> SerializedValue:
+def pack_value(value: Any, limit: int | None = SMALL) -> SerializedValue:
     """The part of a value that can travel, up to `limit` bytes."""
     keras = keras_kind(value)
     if keras == "history":
@@ -52,7 +52,7 @@ def pack(value: Any, limit: int | None = SMALL) -> SerializedValue:
     if keras == "weights" or keras == "state":
         try:
             shape = build_shape(value) if keras == "weights" else None
-            if draws(value):
+            if is_random_generator(value):
                 return SerializedValue(keras, [pickle.dumps(generator_state(value))])
             steps, each = steps_of(value)
             arrays = [v.numpy() * each if v is steps else v.numpy() for v in weights_of(value)]
@@ -60,7 +60,7 @@ def pack(value: Any, limit: int | None = SMALL) -> SerializedValue:
         except Exception as error:
             return SerializedValue("none", why=f"{type(error).__name__}: {error}")
     if keras == "tensor":
-        return pack(value.numpy(), limit)
+        return pack_value(value.numpy(), limit)
     if not is_plain(value):
         return SerializedValue("none", why=why_not(value))
     if limit is not None and size_of(value) > limit:
@@ -72,7 +72,7 @@ def why_not(value: Any) -> str:
     return f"a {type(value).__name__} cannot be copied between processes"
 
 
-def unpack(packed: SerializedValue, existing: Any) -> Any:
+def unpack_value(packed: SerializedValue, existing: Any) -> Any:
     """The value that a name shall have; weights are set in the object that is there.
 
     Raises:
@@ -88,15 +88,15 @@ def unpack(packed: SerializedValue, existing: Any) -> Any:
     raise ValueError(packed.why)
 
 
-def digest(packed: SerializedValue) -> int:
+def digest_value(packed: SerializedValue) -> int:
     """Changes when the value does. SHA-256, for which processors have instructions: weights are digested around every cell."""
     state = hashlib.sha256()
 
-    def take(buffer: pickle.PickleBuffer) -> bool:
+    def take_buffer(buffer: pickle.PickleBuffer) -> bool:
         state.update(buffer.raw())
         return False
 
-    state.update(pickle.dumps((packed.kind, packed.data), protocol=5, buffer_callback=take))
+    state.update(pickle.dumps((packed.kind, packed.data), protocol=5, buffer_callback=take_buffer))
     return int.from_bytes(state.digest()[:8], "big")
 
 
@@ -127,7 +127,7 @@ def is_plain(value: Any, depth: int = 0) -> bool:
             getattr(value, "dtype", None) is not None and value.dtype.kind != "O"
         ) or kind.__name__ == "dtype"
     if top in PLAIN_MODULES:
-        return picklable(value)
+        return is_picklable(value)
     return False
 
 
@@ -136,7 +136,7 @@ def makes_plain(factory: Any) -> bool:
     return factory is None or getattr(factory, "__module__", "") == "builtins"
 
 
-def picklable(value: Any) -> bool:
+def is_picklable(value: Any) -> bool:
     try:
         pickle.dumps(value, protocol=5, buffer_callback=lambda _: False)
     except Exception:
@@ -163,13 +163,13 @@ def size_of(value: Any) -> int:
 def keras_kind(value: Any) -> Literal["history", "weights", "state", "tensor"] | None:
     """How a value travels: in full, by its weights, or by its training state beside weights."""
     keras, tf = loaded_keras(), sys.modules.get("tensorflow")
-    if draws(value):
+    if is_random_generator(value):
         return "state"
     if tf is None or isinstance(value, type):
         return None
     if keras is not None and isinstance(value, keras.callbacks.History):
         return "history"
-    if isinstance(value, (tf.random.Generator, *states(keras))):
+    if isinstance(value, (tf.random.Generator, *state_types(keras))):
         return "state"  # metrics of Keras 2 are layers, too
     kinds = (
         tf.Variable,
@@ -186,7 +186,7 @@ def keras_kind(value: Any) -> Literal["history", "weights", "state", "tensor"] |
     return None
 
 
-def states(keras: Any) -> tuple[type, ...]:
+def state_types(keras: Any) -> tuple[type, ...]:
     """Keras's own types of what has a state and no weights."""
     if keras is None:
         return ()
@@ -196,7 +196,7 @@ def states(keras: Any) -> tuple[type, ...]:
     return (optimizers.Optimizer, legacy, keras.metrics.Metric, generator)
 
 
-def draws(value: Any) -> bool:
+def is_random_generator(value: Any) -> bool:
     """Whether a value is a generator of random numbers of NumPy's or Python's."""
     np = sys.modules.get("numpy")
     of_numpy = (np.random.Generator, np.random.RandomState) if np is not None else ()
@@ -211,7 +211,9 @@ def keeps_place(value: Any) -> bool:
     if tf is not None and isinstance(value, (tf.data.Dataset, tf.random.Generator)):
         return True
     # Iterators; and Keras's own datasets, which shuffle between epochs.
-    return isinstance(value, Iterator) or draws(value) or hasattr(value, "on_epoch_end")
+    return (
+        isinstance(value, Iterator) or is_random_generator(value) or hasattr(value, "on_epoch_end")
+    )
 
 
 def loaded_keras() -> Any:
@@ -235,7 +237,7 @@ def weights_of(value: Any) -> list[Any]:
 
 
 def state_of(value: Any) -> list[Any]:
-    if draws(value):
+    if is_random_generator(value):
         return [value]
     if not hasattr(value, "apply_gradients"):
         return [value.state] if hasattr(value, "state") else list(value.variables)
@@ -277,7 +279,7 @@ def build_shape(model: Any) -> Any:
     return model.get_build_config() if hasattr(model, "get_build_config") else None
 
 
-def the(packed: SerializedValue) -> str:
+def describe_packed(packed: SerializedValue) -> str:
     return "these weights" if packed.kind == "weights" else "this state"
 
 
@@ -285,8 +287,8 @@ def set_weights(existing: Any, packed: SerializedValue) -> None:
     if not packed.data:
         return
     if keras_kind(existing) != packed.kind:
-        raise ValueError(f"there is no object here that {the(packed)} could be set in")
-    if draws(existing):
+        raise ValueError(f"there is no object here that {describe_packed(packed)} could be set in")
+    if is_random_generator(existing):
         set_generator_state(existing, pickle.loads(packed.data[0]))  # noqa: S301 — from the user's own processes
         return
     if packed.kind == "weights" and not weights_of(existing) and packed.shape is not None:
@@ -310,7 +312,7 @@ def unpack_history(data: dict[str, Any]) -> Any:
 
 
 def read_pushed(head: bytes, path: str | None, places: list[tuple[int, int]]) -> Any:
-    """The values that `session.transfer.push` has sent: a pickle, with its buffers in a file of shared memory."""
+    """The values that `session.transfer.push_values` has sent: a pickle, with its buffers in a file of shared memory."""
     if path is None:
         return pickle.loads(head)  # noqa: S301 — from the user's own kernel, over a signed channel
     with Path(path).open("rb") as file:

@@ -20,7 +20,7 @@ MARK, ENDS = "jupyter_hvd: ", ("\n", "]", "[Op")
 PAUSE = 0.02
 
 
-def explain(report: str) -> str:
+def explain_failure(report: str) -> str:
     """The user's report of a traceback: only the reason, where this package stopped the program."""
     if MARK not in report:
         if "Mismatched" in report and "Horovod" in report:
@@ -43,9 +43,9 @@ def main() -> int:
     """Run what the command line says; the exit code."""
     from ..runtime.sharing.program import share_program
     from ..runtime.sharing.working_copy import work_on_copy
-    from .job_rank import hold_lifeline, run
+    from .job_rank import hold_heartbeat, run_arguments
 
-    hold_lifeline()
+    hold_heartbeat()
     rank = int(os.environ.get("HOROVOD_RANK", "0"))
     status = Path(sys.argv[2])
     if rank:
@@ -54,7 +54,7 @@ def main() -> int:
     else:
         await_copies(status, int(os.environ.get("HOROVOD_SIZE", "1")))
     share_program()
-    return run(sys.argv[1:], explain=explain)
+    return run_arguments(sys.argv[1:], explain=explain_failure)
 
 
 if __name__ == "__main__":

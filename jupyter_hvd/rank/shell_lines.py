@@ -59,7 +59,7 @@ class ShellLines:
     def system(self, command: str) -> None:
         """`!command`"""
         line = self._shell.var_expand(command, depth=1)
-        ended = self._in_order(line, lambda: self._run(line))
+        ended = self._in_order(line, lambda: self._run_line(line))
         self._shell.user_ns["_exit_code"] = ended.code
 
     def getoutput(self, command: str, split: bool = True, depth: int = 0) -> Any:
@@ -78,7 +78,7 @@ class ShellLines:
             return self._run_cell_magic(name, line, cell)
         result: list[Any] = []
 
-        def run() -> Ended:
+        def run_command() -> Ended:
             try:
                 result.append(self._run_cell_magic(name, line, cell))
             except Exception as error:
@@ -86,13 +86,13 @@ class ShellLines:
                 return Ended(error=f"{type(error).__name__}: {error}")
             return Ended()
 
-        ended = self._in_order(f"%%{name} {line}\n{cell}", run)
+        ended = self._in_order(f"%%{name} {line}\n{cell}", run_command)
         failed = bool(result) and isinstance(result[0], Exception)
         if ended.error:
             raise result[0] if failed else RuntimeError(f"on rank 0, {ended.error}")
         return result[0] if result and not failed else None
 
-    def _run(self, line: str) -> Ended:
+    def _run_line(self, line: str) -> Ended:
         """Run a command line, showing what it prints as it comes."""
         said = []
         with subprocess.Popen(  # noqa: S602 — the user's own line
@@ -114,9 +114,9 @@ class ShellLines:
 
     def _in_order(self, line: str, run: Callable[[], Ended]) -> Ended:
         """How a line ended on rank 0; this rank has run it too, where it works in another folder."""
-        answer, here = self._folder / f"line-{self._name(line)}.json", folder_id()
+        answer, here = self._folder / f"line-{self._name_line(line)}.json", folder_id()
         if self._quiet:
-            ended = self._wait(answer)
+            ended = self._wait_for_answer(answer)
             if ended.folder != here:
                 run()
             return ended
@@ -127,12 +127,12 @@ class ShellLines:
             write_atomically(answer, json.dumps(asdict(replace(ended, folder=here))).encode())
         return ended
 
-    def _wait(self, answer: Path) -> Ended:
+    def _wait_for_answer(self, answer: Path) -> Ended:
         while not answer.exists():
             time.sleep(PAUSE)
         return Ended(**json.loads(answer.read_text()))
 
-    def _name(self, line: str) -> str:
+    def _name_line(self, line: str) -> str:
         """One name on all ranks that run the same line, for the same time in the same cell."""
         cell = self._shell.execution_count
         self._seen[cell, line] += 1

@@ -50,12 +50,12 @@ class Look:
     processor: float
 
 
-def optimizers() -> list[Any]:
+def find_optimizers() -> list[Any]:
     """All optimizers of this process."""
     return [o for o in gc.get_objects() if hasattr(type(o), "apply_gradients")]
 
 
-def look(found: list[Any]) -> Look:
+def sample_progress(found: list[Any]) -> Look:
     counts = [int(o.iterations.numpy()) for o in found if getattr(o, "built", True)]
     return Look(max(counts, default=0), time.perf_counter(), time.process_time())
 
@@ -88,13 +88,13 @@ class Watch:
         self._found: list[Any] = []
 
     def start(self) -> None:
-        atexit.register(self._write)
+        atexit.register(self._write_times)
         threading.Thread(target=self._look_on, daemon=True).start()
 
     def _look_on(self) -> None:
         while True:
             time.sleep(PAUSE)
-            now = self._look()
+            now = self._sample_progress()
             if now is None or not now.steps:
                 continue
             self._begun = self._begun or now.clock
@@ -104,21 +104,21 @@ class Watch:
                 continue
             timed, steps = now.clock - self._first.clock, now.steps - self._first.steps
             if (timed >= ENOUGH and steps >= LEAST) or (timed >= PATIENCE and steps):
-                self._write()
+                self._write_times()
                 os._exit(0)
 
-    def _look(self) -> Look | None:
+    def _sample_progress(self) -> Look | None:
         if not any(name in sys.modules for name in ("keras", "tf_keras")):
             return None
         try:
-            self._found = self._found or optimizers()
-            return look(self._found)
+            self._found = self._found or find_optimizers()
+            return sample_progress(self._found)
         except Exception:  # one that is being made just now
             return None
 
-    def _write(self) -> None:
+    def _write_times(self) -> None:
         """Write down what was seen; of a training that ended sooner, its last steps."""
-        last = self._look()
+        last = self._sample_progress()
         if self._first is None or last is None or last.steps <= self._first.steps:
             return
         times = times_between(self._first, last, self._found)
@@ -129,16 +129,16 @@ def main() -> int:
     """Run what the command line says; the exit code."""
     from ..runtime.sharing.program import share_program
     from ..runtime.sharing.working_copy import work_on_copy
-    from .job_rank import hold_lifeline, run
+    from .job_rank import hold_heartbeat, run_arguments
 
-    hold_lifeline()
+    hold_heartbeat()
     rank, status = os.environ.get("HOROVOD_RANK"), Path(sys.argv[2])
     work_on_copy(status / f"files-{rank or 0}", status.parent)
     if rank in (None, "0"):
         Watch(Path(os.environ[TIMES_VARIABLE])).start()
     if rank is not None:
         share_program()
-    return run(sys.argv[1:])
+    return run_arguments(sys.argv[1:])
 
 
 if __name__ == "__main__":

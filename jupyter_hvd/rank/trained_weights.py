@@ -30,7 +30,7 @@ _watches = False
 
 
 def watch_cell() -> None:
-    """Count anew what is trained; who keeps the ranks asks for `training_digest` and calls `meet` when the cell has ended.
+    """Count again what is trained; the kernel asks for `training_digest` and calls `compare_trained` when the cell has ended.
 
     Raises:
         RuntimeError: ranks have other versions of what computes.
@@ -72,17 +72,17 @@ def _note_updates_of(kind: Any) -> None:
     original = getattr(kind, name)
 
     @functools.wraps(original)
-    def update(own: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
+    def update_noted(own: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
         given = list(given)
         result = original(own, given, *args, **kwargs)
         known = getattr(own, "_trainable_variables", ())  # of Keras 3; there is no public way
-        _note(own, list(known) if name == "apply" else [variable for _, variable in given])
+        _note_update(own, list(known) if name == "apply" else [variable for _, variable in given])
         return result
 
-    setattr(kind, name, update)
+    setattr(kind, name, update_noted)
 
 
-def _note(optimizer: Any, variables: Sequence[Any]) -> None:
+def _note_update(optimizer: Any, variables: Sequence[Any]) -> None:
     """Note what an optimizer updates; of a compiled step, when it is compiled."""
     if optimizer not in _trained:
         _trained[optimizer] = Trained(len(_trained), [], -1)
@@ -91,7 +91,7 @@ def _note(optimizer: Any, variables: Sequence[Any]) -> None:
     known += [variable for variable in variables if id(variable) not in ids]
 
 
-def _updated() -> dict[str, Any]:
+def _updated_variables() -> dict[str, Any]:
     """The variables updated since the cell began, by names that are the same on all ranks."""
     return {
         f"{getattr(variable, 'path', variable.name)} ({trained.number}.{place})": variable
@@ -101,7 +101,7 @@ def _updated() -> dict[str, Any]:
     }
 
 
-def _checksum(variable: Any) -> int:
+def _checksum_of(variable: Any) -> int:
     import numpy as np
 
     return zlib.crc32(np.asarray(variable.numpy()).tobytes())
@@ -110,21 +110,21 @@ def _checksum(variable: Any) -> int:
 def training_digest() -> str:
     """A digest of what was trained since `watch_cell`; '' where nothing was.
 
-    It is equal on ranks that have trained the same; where it is not, `meet` tells how they differ.
+    It is equal on ranks that have trained the same; where it is not, `compare_trained` tells how they differ.
     """
     import horovod.tensorflow as hvd
     import numpy as np
 
-    updated = _updated() if _watches else {}
+    updated = _updated_variables() if _watches else {}
     if not updated:
         return ""
     finite = all(np.isfinite(np.sum(v.numpy(), dtype=float)) for v in updated.values())
     own = "" if finite else f"rank {hvd.rank()} is to tell"
-    sums = {name: _checksum(variable) for name, variable in updated.items()}
+    sums = {name: _checksum_of(variable) for name, variable in updated.items()}
     return hashlib.sha256(f"{sums} {own}".encode()).hexdigest()
 
 
-def meet() -> str:
+def compare_trained() -> str:
     """The difference between ranks in the variables trained since `watch_cell`, or ''.
 
     All ranks must call it, and none may train meanwhile.
@@ -134,18 +134,18 @@ def meet() -> str:
     import horovod.tensorflow as hvd
     import numpy as np
 
-    updated = _updated() if _watches else {}
-    sums = {name: _checksum(variable) for name, variable in updated.items()}
+    updated = _updated_variables() if _watches else {}
+    sums = {name: _checksum_of(variable) for name, variable in updated.items()}
     found = hvd.allgather_object(sums, name="guard.compare")
     lost = [n for n, v in updated.items() if not np.isfinite(np.sum(v.numpy(), dtype=float))]
     if lost and hvd.rank() == 0:
         print(f"jupyter_hvd: {lost[0]} is not finite any more", file=sys.stderr, flush=True)
     # A model that nobody holds any more is there on some ranks and gone on others: what all have is compared.
     everywhere = sorted(set.intersection(*(set(each) for each in found)))
-    return next(filter(None, (_difference(n, found, updated[n]) for n in everywhere)), "")
+    return next(filter(None, (_describe_difference(n, found, updated[n]) for n in everywhere)), "")
 
 
-def _difference(name: str, found: Sequence[dict[str, int]], variable: Any) -> str:
+def _describe_difference(name: str, found: Sequence[dict[str, int]], variable: Any) -> str:
     """How a variable differs from rank 0's, on the first rank on which it does more than rounding explains; '' where on none."""
     import horovod.tensorflow as hvd
     import numpy as np

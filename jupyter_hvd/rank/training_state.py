@@ -11,15 +11,15 @@ from dataclasses import replace
 from typing import Any
 
 from .paths import AccessPath, Reached, Step
-from .serialization import SerializedValue, keras_kind, pack, set_weights, weights_of
+from .serialization import SerializedValue, keras_kind, pack_value, set_weights, weights_of
 
 
-def packed(each: Reached, among: Sequence[Reached]) -> SerializedValue:
+def pack_state(each: Reached, among: Sequence[Reached]) -> SerializedValue:
     """What has weights or a state, with the paths to what an optimizer trains, as far as these are among what is reached."""
-    found = pack(each.value)
+    found = pack_value(each.value)
     if not is_optimizer(each.value):
         return found
-    return replace(found, shape=places(trained_by(each.value, among), among))
+    return replace(found, shape=paths_to_variables(trained_by(each.value, among), among))
 
 
 def is_optimizer(value: Any) -> bool:
@@ -39,7 +39,9 @@ def trained_by(optimizer: Any, among: Sequence[Reached]) -> Sequence[Any]:
     return [known.get(key) for key in sorted(places, key=places.__getitem__)]
 
 
-def places(variables: Sequence[Any], among: Sequence[Reached]) -> tuple[AccessPath, ...] | None:
+def paths_to_variables(
+    variables: Sequence[Any], among: Sequence[Reached]
+) -> tuple[AccessPath, ...] | None:
     """Paths that lead to variables, None where not all are reached."""
     known: dict[int, AccessPath] = {}
     for one in among:
@@ -60,7 +62,7 @@ def set_state(existing: Any, packed: SerializedValue, namespace: Mapping[str, An
         ValueError: it does not fit.
     """
     if packed.kind == "state" and is_optimizer(existing):
-        variables = [path.follow(namespace) for path in packed.shape or ()]
+        variables = [path.follow_path(namespace) for path in packed.shape or ()]
         if not weights_of(existing) and variables and all(v is not None for v in variables):
             existing.build(variables)
     set_weights(existing, packed)

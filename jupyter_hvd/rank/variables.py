@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 from . import process_state
 from .code import is_code, packed_code, text_of_code
-from .paths import TRAINED, AccessPath, Step, attributes, below, module_of
+from .paths import TRAINED, AccessPath, Step, module_of, objects_below, own_attributes
 from .serialization import (
     PLAIN_MODULES,
     SerializedValue,
-    digest,
-    draws,
+    digest_value,
     is_plain,
+    is_random_generator,
     keras_kind,
-    pack,
+    pack_value,
     size_of,
     weights_of,
 )
@@ -78,11 +78,12 @@ def summarize_variables(names: Sequence[str], beside: bool = False) -> dict[str,
         beside: whether the main thread may run a cell meanwhile. Then none of the user's own code is called.
     """
     found = {
-        str(row.path): summarize_row(row, beside) for row in listed(*_namespaces(), names, beside)
+        str(row.path): summarize_row(row, beside)
+        for row in list_variables(*_cell_namespaces(), names, beside)
     }
     of_process = [
         (row.name, summarize_state(row, in_background=not names))
-        for row in process_state.rows()
+        for row in process_state.state_rows()
         if not names or any(row.name.startswith(name) for name in names)
     ]
     return {**found, **dict(of_process)}
@@ -91,22 +92,22 @@ def summarize_variables(names: Sequence[str], beside: bool = False) -> dict[str,
 def values_of_variables(names: Sequence[str], beside: bool = False) -> dict[str, SerializedValue]:
     """The values of variables, by how they are written, as far as they can be sent; arguments as `summarize_variables`."""
     found = {
-        str(row.path): packed(row.value)
-        for row in listed(*_namespaces(), names, beside)
+        str(row.path): pack_comparable(row.value)
+        for row in list_variables(*_cell_namespaces(), names, beside)
         if str(row.path) in names
     }
-    of_process = {row.name: row for row in process_state.rows() if row.name in names}
-    return {**found, **{n: pack(r.value) for n, r in of_process.items() if not r.is_secret}}
+    of_process = {row.name: row for row in process_state.state_rows() if row.name in names}
+    return {**found, **{n: pack_value(r.value) for n, r in of_process.items() if not r.is_secret}}
 
 
-def _namespaces() -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _cell_namespaces() -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     from IPython.core.getipython import get_ipython
 
     shell: Any = get_ipython()
     return dict(shell.user_ns), shell.user_ns_hidden
 
 
-def listed(
+def list_variables(
     namespace: Mapping[str, Any],
     hidden: Mapping[str, Any],
     names: Sequence[str],
@@ -148,11 +149,11 @@ def rows_of(path: AccessPath, namespace: Mapping[str, Any], beside: bool) -> Ite
     yield Row(path, value, in_background)
     if is_plain(value):
         return
-    own = list(attributes(value).items())[:MOST_ATTRIBUTES]
+    own = list(own_attributes(value).items())[:MOST_ATTRIBUTES]
     for name, part in own:
         if is_plain(part) and not name.startswith("_"):
             yield Row(AccessPath(path.name, (Step("attribute", name),)), part, in_background)
-    for each, part in below(namespace, [path.name]):
+    for each, part in objects_below(namespace, [path.name]):
         if each.steps and keras_kind(part) in TRAINED:
             yield Row(each, part, in_background)
         for name, setting in settings_of(part, beside).items():
@@ -162,42 +163,48 @@ def rows_of(path: AccessPath, namespace: Mapping[str, Any], beside: bool) -> Ite
             )
 
 
-def packed(value: Any) -> SerializedValue:
+def pack_comparable(value: Any) -> SerializedValue:
     """A value to be compared entry by entry."""
-    return packed_code(value) if is_code(value) else pack(value, limit=None)
+    return packed_code(value) if is_code(value) else pack_value(value, limit=None)
 
 
 def summarize_row(row: Row, beside: bool) -> VariableSummary:
     """A variable's summary; what a cell changes while it is read may be in any state."""
     try:
-        return summarize(row.value, beside, row.in_background)
+        return summarize_value(row.value, beside, row.in_background)
     except Exception as error:
         return VariableSummary(f"cannot be read: {type(error).__name__}")
 
 
-def summarize(value: Any, beside: bool = False, in_background: bool = False) -> VariableSummary:
+def summarize_value(
+    value: Any, beside: bool = False, in_background: bool = False
+) -> VariableSummary:
     """Say what a value is, and digest it if it can be compared; arguments as for `summarize_variables`."""
     if is_code(value):
         code = packed_code(value)
-        return VariableSummary(text_of_code(value), digest(code), size_of(code), (), in_background)
+        return VariableSummary(
+            text_of_code(value), digest_value(code), size_of(code), (), in_background
+        )
     kind = keras_kind(value)
     text = text_of(value, beside)
     is_large = beside and isinstance(value, CONTAINERS) and len(value) > MOST_ELEMENTS
     if is_large or (kind is None and not is_plain(value)):
         return VariableSummary(text, in_background=in_background)
-    sent = pack(value, limit=None)
+    sent = pack_value(value, limit=None)
     if sent.kind == "none" or (kind in TRAINED and not sent.data):
         return VariableSummary(text, in_background=in_background)
-    parts = weights_of(value) if kind in TRAINED and not draws(value) else []
+    parts = weights_of(value) if kind in TRAINED and not is_random_generator(value) else []
     names = tuple(str(getattr(part, "path", part.name)) for part in parts)
-    return VariableSummary(text, digest(sent), size_of(sent), names, in_background)
+    return VariableSummary(text, digest_value(sent), size_of(sent), names, in_background)
 
 
 def summarize_state(row: process_state.State, in_background: bool) -> VariableSummary:
     """A part of the state of the process; of what may be a secret no value."""
     text = "set (its value is not shown)" if row.is_secret else row.text or text_of(row.value, True)
-    sent = pack(row.value)
-    return VariableSummary(text, digest(sent), size_of(sent), (), in_background, row.is_secret)
+    sent = pack_value(row.value)
+    return VariableSummary(
+        text, digest_value(sent), size_of(sent), (), in_background, row.is_secret
+    )
 
 
 def text_of(value: Any, beside: bool = False) -> str:
@@ -210,10 +217,10 @@ def text_of(value: Any, beside: bool = False) -> str:
     name = type(value).__name__
     if kind == "tensor" or (kind == "weights" and not hasattr(type(value), "weights")):
         return f"{name}: {text_of(value.numpy(), beside)}"
-    if kind in TRAINED and not draws(value):
+    if kind in TRAINED and not is_random_generator(value):
         own = weights_of(value)
         numbers = sum(int(part.shape.num_elements()) for part in own)
-        of_all = f"{plural(len(own), 'variable')}, {plural(numbers, 'number')}"
+        of_all = f"{plural_of(len(own), 'variable')}, {plural_of(numbers, 'number')}"
         return f"{name}: {of_all if own else 'not built'}"
     if kind == "history":
         return f"{name}: {text_of(value.history, beside)}"
@@ -231,7 +238,7 @@ def text_of(value: Any, beside: bool = False) -> str:
         return f"{name}: its repr takes longer than {REPR_LIMIT:g} s"
     except Exception as error:  # of the user's own, or of a number with too many digits
         return f"{name}: its repr raises {type(error).__name__}"
-    return shortened(_ADDRESS.sub("", " ".join(text.split())))
+    return shorten_text(_ADDRESS.sub("", " ".join(text.split())))
 
 
 def text_of_array(array: Any) -> str:
@@ -246,14 +253,14 @@ def text_of_array(array: Any) -> str:
     more = ", …" if array.size > MOST_ENTRIES else ""
     lost = int(array.size - np.isfinite(array).sum()) if array.dtype.kind in "fc" else 0
     told = f" ({lost} not finite)" if lost else ""
-    return shortened(f"{array.dtype}{shape}: {first}{more}") + told
+    return shorten_text(f"{array.dtype}{shape}: {first}{more}") + told
 
 
-def plural(count: int, noun: str) -> str:
+def plural_of(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
-def shortened(text: str) -> str:
+def shorten_text(text: str) -> str:
     return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…"
 
 
@@ -291,10 +298,10 @@ def time_limit(seconds: float) -> Iterator[None]:
     Must be used in the main thread; a call that never comes back to Python goes on.
     """
 
-    def stop(*_: object) -> None:
+    def stop_repr(*_: object) -> None:
         raise TooSlow
 
-    before = signal.signal(signal.SIGALRM, stop)
+    before = signal.signal(signal.SIGALRM, stop_repr)
     signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
     try:
         yield

@@ -71,7 +71,7 @@ def _check_keras() -> None:
         )
 
 
-def _agreed(file: Any, value: int = 0) -> int:
+def _broadcast_value(file: Any, value: int = 0) -> int:
     """Rank 0's value; ends the program, on all ranks at once, where its job is to go on with another number of them.
 
     Args:

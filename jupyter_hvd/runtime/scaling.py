@@ -31,15 +31,15 @@ def pretend_ranks() -> None:
         return
     from .sharing.program import FrameworkFinder
 
-    def pretend() -> None:
+    def pretend_sizes() -> None:
         import horovod.tensorflow as hvd
 
         hvd.size = lambda: int(size)
 
     if "tensorflow" in sys.modules:
-        pretend()
+        pretend_sizes()
     else:
-        sys.meta_path.insert(0, FrameworkFinder(pretend))
+        sys.meta_path.insert(0, FrameworkFinder(pretend_sizes))
 
 
 # The learning rate
@@ -67,9 +67,9 @@ class Growth:
             epoch: its number in this `fit`, before which the optimizer may have trained in others.
         """
         self._epoch = max(epoch, self._completed)
-        self.reach(0.0)
+        self.reach_part(0.0)
 
-    def reach(self, part: float) -> None:
+    def reach_part(self, part: float) -> None:
         """Have the rate for a part of the epoch."""
         grown = min(1.0, (self._epoch + part) / self._epochs)
         self.factor.assign(1.0 + grown * (self._size - 1))
@@ -104,20 +104,20 @@ def scale_rate(optimizer: Any, warmup_epochs: int = 0) -> Any:
     if hasattr(optimizer, "compile") and hasattr(optimizer, "optimizer"):
         scale_rate(optimizer.optimizer, warmup_epochs)
         return optimizer
-    inner = _inner(optimizer)
-    _install(type(inner))
+    inner = _unwrap_loss_scaling(optimizer)
+    _install_scaling(type(inner))
     vars(inner)[FACTOR] = hvd.size()
     if warmup_epochs and GROWTH not in vars(inner):
         vars(inner)[GROWTH] = Growth(hvd.size(), warmup_epochs)
     return optimizer
 
 
-def _inner(optimizer: Any) -> Any:
+def _unwrap_loss_scaling(optimizer: Any) -> Any:
     """The optimizer in one that scales losses."""
     return getattr(optimizer, "inner_optimizer", None) or optimizer
 
 
-def _install(kind: type) -> None:
+def _install_scaling(kind: type) -> None:
     """Let the optimizers of a Keras be scaled."""
     import importlib
 
@@ -141,9 +141,13 @@ def _install_growth(callbacks: type) -> None:
 
     def growth_of(called: Any) -> Growth | None:
         optimizer = getattr(getattr(called, "model", None), "optimizer", None)
-        return vars(_inner(optimizer)).get(GROWTH) if hasattr(optimizer, "__dict__") else None
+        return (
+            vars(_unwrap_loss_scaling(optimizer)).get(GROWTH)
+            if hasattr(optimizer, "__dict__")
+            else None
+        )
 
-    def told(name: str, tell: Callable[[Growth, Any, int], None]) -> None:
+    def wrap_callback(name: str, tell: Callable[[Growth, Any, int], None]) -> None:
         method = getattr(callbacks, name)
 
         @functools.wraps(method)
@@ -156,11 +160,11 @@ def _install_growth(callbacks: type) -> None:
 
     def begin_batch(growth: Growth, own: Any, batch: int) -> None:
         if steps := (getattr(own, "params", None) or {}).get("steps"):
-            growth.reach(batch / steps)
+            growth.reach_part(batch / steps)
 
-    told("on_epoch_begin", lambda growth, _, epoch: growth.begin_epoch(epoch))
-    told("on_train_batch_begin", begin_batch)
-    told("on_epoch_end", lambda growth, *_: growth.end_epoch())
+    wrap_callback("on_epoch_begin", lambda growth, _, epoch: growth.begin_epoch(epoch))
+    wrap_callback("on_train_batch_begin", begin_batch)
+    wrap_callback("on_epoch_end", lambda growth, *_: growth.end_epoch())
 
 
 def rate_factor(optimizer: Any) -> int:
@@ -168,7 +172,7 @@ def rate_factor(optimizer: Any) -> int:
     return int(vars(optimizer).get(FACTOR, 1))
 
 
-def multiplied(rate: Any, optimizer: Any) -> Any:
+def update_rate(rate: Any, optimizer: Any) -> Any:
     """The rate by which an optimizer updates weights, where the program's is this."""
     growth: Growth | None = vars(optimizer).get(GROWTH)
     if growth is None:
@@ -223,7 +227,7 @@ def install_copies(kind: type, replace: Callable[[Any, str, Any], None]) -> None
 
     def reduce(optimizer: Any) -> Any:
         made, arguments, *state = reduce_own(optimizer)
-        return rebuilt, (rate_factor(optimizer), made, *arguments), *state
+        return rebuild_scaled, (rate_factor(optimizer), made, *arguments), *state
 
     replace(kind, "get_config", get)
     replace(kind, "from_config", classmethod(make))
@@ -232,7 +236,7 @@ def install_copies(kind: type, replace: Callable[[Any, str, Any], None]) -> None
         replace(kind, "__reduce__", reduce)
 
 
-def rebuilt(factor: int, make: Callable[..., Any], *arguments: Any) -> Any:
+def rebuild_scaled(factor: int, make: Callable[..., Any], *arguments: Any) -> Any:
     """A copy of an optimizer whose rate is multiplied by a factor."""
     optimizer = make(*arguments)
     if factor != 1:
@@ -241,7 +245,7 @@ def rebuilt(factor: int, make: Callable[..., Any], *arguments: Any) -> Any:
 
 
 @contextmanager
-def applying(optimizer: Any) -> Iterator[None]:
+def applying_updates(optimizer: Any) -> Iterator[None]:
     """The block sees the rate by which an optimizer updates weights."""
     before = vars(optimizer).get(APPLYING, False)
     vars(optimizer)[APPLYING] = True
@@ -269,9 +273,9 @@ def join_batches(batches: Any) -> Any:
     if size == 1:
         return batches
     if isinstance(batches, np.ndarray | tf.Tensor | dict) or hasattr(batches, "iloc"):
-        from .sharing.report import tell
+        from .sharing.report import report_line
 
-        tell(
+        report_line(
             "an array is given where batches were expected, so they are not joined: give `fit` batch_size=32 * hvd.size()"
         )
         return batches
@@ -280,7 +284,7 @@ def join_batches(batches: Any) -> Any:
     if hasattr(batches, "__getitem__") and hasattr(batches, "on_epoch_end"):
         return _join_sequence(batches, size)
     if hasattr(batches, "__next__"):
-        return _joined(batches, size)
+        return _join_iterator(batches, size)
     return JoinedBatches(batches, size)
 
 
@@ -307,7 +311,7 @@ def _join_sequence(sequence: Any, size: int) -> Any:
 
     def item(_: Any, number: int) -> Any:
         numbers = range(number * size, min((number + 1) * size, len(sequence)))
-        return concatenated([sequence[n] for n in numbers])
+        return concatenate_batches([sequence[n] for n in numbers])
 
     methods: dict[str, Any] = {
         "__init__": lambda self: self.__dict__.update(sequence.__dict__),
@@ -321,9 +325,9 @@ def _join_sequence(sequence: Any, size: int) -> Any:
     return type(f"Joined{type(sequence).__name__}", (type(sequence),), methods)()
 
 
-def _joined(batches: Iterator[Any], size: int) -> Iterator[Any]:
+def _join_iterator(batches: Iterator[Any], size: int) -> Iterator[Any]:
     while group := list(itertools.islice(batches, size)):
-        yield concatenated(group)
+        yield concatenate_batches(group)
 
 
 class JoinedBatches:
@@ -333,26 +337,26 @@ class JoinedBatches:
         self._batches, self._size = batches, size
 
     def __iter__(self) -> Iterator[Any]:
-        return _joined(iter(self._batches), self._size)
+        return _join_iterator(iter(self._batches), self._size)
 
     def __len__(self) -> int:
         return -(-len(self._batches) // self._size)  # type: ignore[arg-type]
 
 
-def concatenated(parts: Sequence[Any]) -> Any:
+def concatenate_batches(parts: Sequence[Any]) -> Any:
     """Batches as one: arrays, tensors or sparse matrices of rows, in tuples, lists and dictionaries."""
     import numpy as np
     import tensorflow as tf
 
     first = parts[0]
     if isinstance(first, dict):
-        return {key: concatenated([part[key] for part in parts]) for key in first}
+        return {key: concatenate_batches([part[key] for part in parts]) for key in first}
     if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return type(first)(*(concatenated(each) for each in zip(*parts, strict=True)))
+        return type(first)(*(concatenate_batches(each) for each in zip(*parts, strict=True)))
     if isinstance(first, tuple):
-        return tuple(concatenated(each) for each in zip(*parts, strict=True))
+        return tuple(concatenate_batches(each) for each in zip(*parts, strict=True))
     if isinstance(first, list) and first and not np.isscalar(first[0]):
-        return [concatenated(each) for each in zip(*parts, strict=True)]
+        return [concatenate_batches(each) for each in zip(*parts, strict=True)]
     if isinstance(first, tf.SparseTensor):
         return tf.sparse.concat(0, list(parts))
     if isinstance(first, tf.Tensor | tf.RaggedTensor):

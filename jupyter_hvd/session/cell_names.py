@@ -200,17 +200,17 @@ class _Scan(ast.NodeVisitor):
     # Statements
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        self.visit_all(*node.decorator_list, *defaults(node.args))
-        self.function(node.name, node)
-        self.spoils |= spoiled(node)
+        self.visit_all(*node.decorator_list, *default_values(node.args))
+        self.add_function(node.name, node)
+        self.spoils |= spoiled_arguments(node)
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self.visit_all(*node.decorator_list, *node.bases, *(k.value for k in node.keywords))
-        self.function(node.name, node)
+        self.add_function(node.name, node)
         for name in immediate_in_class(node) - self.bound:
-            self.use(name)
+            self.use_name(name)
 
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
         for alias in node.names:
@@ -218,7 +218,7 @@ class _Scan(ast.NodeVisitor):
                 self.star = True
                 continue
             name = alias.asname or alias.name.partition(".")[0]
-            self.bind(name)
+            self.bind_name(name)
             self.modules.add(name)
 
     visit_ImportFrom = visit_Import
@@ -234,8 +234,8 @@ class _Scan(ast.NodeVisitor):
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
         self.visit(node.iter)
-        self.aliases = looped(node.target, node.iter, self.aliases)
-        self.target(node.target)
+        self.aliases = loop_aliases(node.target, node.iter, self.aliases)
+        self.bind_target(node.target)
         self.visit_all(*node.body, *node.orelse)
 
     visit_AsyncFor = visit_For
@@ -244,7 +244,7 @@ class _Scan(ast.NodeVisitor):
         for item in node.items:
             self.visit(item.context_expr)
             if item.optional_vars is not None:
-                self.target(item.optional_vars)
+                self.bind_target(item.optional_vars)
         self.visit_all(*node.body)
 
     visit_AsyncWith = visit_With
@@ -258,108 +258,108 @@ class _Scan(ast.NodeVisitor):
                 self.visit(piece)
             captured = getattr(piece, "name", None) or getattr(piece, "rest", None)
             if captured:
-                self.bind(captured)
+                self.bind_name(captured)
         self.visit_all(node.guard, *node.body)
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)
-        self.hands |= handed(node.value, self.aliases)
+        self.hands |= handed_arguments(node.value, self.aliases)
         before = self.aliases
         for target in node.targets:
             self.grows |= changed_in(target, before) & roots_within(node.value, before)
-            self.aliases = assigned(target, node.value, self.aliases)
-            self.target(target)
+            self.aliases = assigned_aliases(target, node.value, self.aliases)
+            self.bind_target(target)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         self.visit(node.value)
         if isinstance(node.target, ast.Name):
-            self.use(node.target.id)
-        self.grows |= changed_in(node.target, self.aliases) - self.own()
-        self.target(node.target)
+            self.use_name(node.target.id)
+        self.grows |= changed_in(node.target, self.aliases) - self.own_names()
+        self.bind_target(node.target)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         self.visit_all(node.annotation, node.value)
         if node.value is not None:
-            self.target(node.target)
+            self.bind_target(node.target)
 
     def visit_Delete(self, node: ast.Delete) -> None:
         for target in node.targets:
             if not isinstance(target, ast.Name):
-                self.target(target)
+                self.bind_target(target)
 
     def visit_Expr(self, node: ast.Expr) -> None:
         self.visit(node.value)
-        self.hands |= handed(node.value, self.aliases)
+        self.hands |= handed_arguments(node.value, self.aliases)
         changed = changed_by(node.value, self.aliases, self.is_module)
         call = node.value.elt if isinstance(node.value, Comprehensions) else node.value
         match call:
             case ast.Call(func=ast.Attribute(attr=method)) if method in SETTLING:
                 pass
             case _:
-                self.grows |= changed - self.own()
+                self.grows |= changed - self.own_names()
         match call:
             case ast.Call(func=ast.Attribute(attr=method)) if method in WEIGHING:
-                self.weighs |= changed - self.own()
+                self.weighs |= changed - self.own_names()
             case _:
-                self.changes |= changed - self.own()
+                self.changes |= changed - self.own_names()
 
     # Expressions
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
-        self.visit_all(*defaults(node.args))
+        self.visit_all(*default_values(node.args))
         self.inner_scope(node)
 
     def inner_scope(self, node: ast.expr) -> None:
         """A scope of its own that is entered at once."""
         for name in free_names(node)[0]:
-            self.use(name)
+            self.use_name(name)
 
     visit_ListComp = visit_SetComp = visit_GeneratorExp = visit_DictComp = inner_scope
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.visit(node.value)
-        self.bind(node.target.id)
+        self.bind_name(node.target.id)
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
-            self.use(node.id)
+            self.use_name(node.id)
 
     # What they do to names
 
-    def own(self) -> set[str]:
+    def own_names(self) -> set[str]:
         return self.binds & self.bound
 
     def is_module(self, name: str) -> bool:
         # A name from another cell cannot be told from a module here; common aliases can.
         return name in self.modules or name in COMMON_MODULES
 
-    def use(self, name: str) -> None:
+    def use_name(self, name: str) -> None:
         self.loads.add(name)
         if name not in self.bound:
             self.uses.add(name)
 
-    def bind(self, name: str) -> None:
+    def bind_name(self, name: str) -> None:
         self.binds.add(name)
         self.bound.add(name)
 
-    def target(self, node: ast.expr) -> None:
+    def bind_target(self, node: ast.expr) -> None:
         match node:
             case ast.Name(id=name):
-                self.bind(name)
+                self.bind_name(name)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 for part in parts:
-                    self.target(part)
+                    self.bind_target(part)
             case ast.Starred(value=value):
-                self.target(value)
+                self.bind_target(value)
             case _:
                 self.visit(node)
-                self.changes |= changed_in(node, self.aliases) - self.own()
+                self.changes |= changed_in(node, self.aliases) - self.own_names()
 
-    def function(self, name: str, node: ast.AST) -> None:
+    def add_function(self, name: str, node: ast.AST) -> None:
         free, changed = free_names(node)
         self.later |= free - {name}
         self.changes_later |= changed & free
-        self.bind(name)
+        self.bind_name(name)
         self.functions.add(name)
 
 
@@ -406,7 +406,7 @@ class Alias:
 Aliases = Mapping[str, Alias]
 
 
-def roots(node: ast.expr, aliases: Aliases) -> frozenset[str]:
+def root_names(node: ast.expr, aliases: Aliases) -> frozenset[str]:
     """The names whose objects an expression may stand for, hold or give: `x` of `x[i].b`, of `x.values()`, of
     `enumerate([x, y])`.
     """
@@ -429,17 +429,17 @@ def roots(node: ast.expr, aliases: Aliases) -> frozenset[str]:
         case ast.IfExp(body=body, orelse=orelse):
             parts = [body, orelse]
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
-            return roots(node.elt, in_loops(node, aliases)) - own_targets(node)
-    return frozenset[str]().union(*(roots(part, aliases) for part in parts))
+            return root_names(node.elt, in_loops(node, aliases)) - own_targets(node)
+    return frozenset[str]().union(*(root_names(part, aliases) for part in parts))
 
 
 def roots_within(node: ast.expr, aliases: Aliases) -> frozenset[str]:
     """The names that an expression uses, and those whose objects these stand for."""
     used = (part for part in ast.walk(node) if isinstance(part, ast.Name))
-    return frozenset[str]().union(*(roots(part, aliases) for part in used))
+    return frozenset[str]().union(*(root_names(part, aliases) for part in used))
 
 
-def assigned(target: ast.expr, value: ast.expr, before: Aliases) -> Aliases:
+def assigned_aliases(target: ast.expr, value: ast.expr, before: Aliases) -> Aliases:
     """The aliases that an assignment to a target creates."""
     match target, value:
         case ast.Name(), ast.Name(id=name) if name in before:
@@ -450,20 +450,20 @@ def assigned(target: ast.expr, value: ast.expr, before: Aliases) -> Aliases:
             held = isinstance(value, (ast.List, ast.Tuple, ast.Set, ast.Dict, *Comprehensions))
         case _:
             held = False
-    return _bound(target, roots(value, before), held, before)
+    return _bind_aliases(target, root_names(value, before), held, before)
 
 
-def looped(target: ast.expr, value: ast.expr, before: Aliases) -> Aliases:
+def loop_aliases(target: ast.expr, value: ast.expr, before: Aliases) -> Aliases:
     """The aliases that a loop over a value creates: `layer` of `for layer in base.layers` for a part of `base`."""
     both = [value.left, value.right] if isinstance(value, ast.BinOp) else [value]
-    found = frozenset[str]().union(*(roots(one, before) for one in both))
-    return _bound(target, found, False, before)
+    found = frozenset[str]().union(*(root_names(one, before) for one in both))
+    return _bind_aliases(target, found, False, before)
 
 
 def in_loops(node: Comprehension, aliases: Aliases) -> Aliases:
     """The aliases within a comprehension."""
     for loop in node.generators:
-        aliases = looped(loop.target, loop.iter, aliases)
+        aliases = loop_aliases(loop.target, loop.iter, aliases)
     return aliases
 
 
@@ -475,7 +475,7 @@ def stored_in(target: ast.expr) -> frozenset[str]:
     return frozenset(part.id for part in ast.walk(target) if isinstance(part, ast.Name))
 
 
-def _bound(target: ast.expr, found: frozenset[str], held: bool, before: Aliases) -> Aliases:
+def _bind_aliases(target: ast.expr, found: frozenset[str], held: bool, before: Aliases) -> Aliases:
     names = stored_in(target) if isinstance(target, (ast.Name, ast.Tuple, ast.List)) else ()
     kept = {name: alias for name, alias in before.items() if name not in names}
     return kept | {name: Alias(found - {name}, held) for name in names if found - {name}}
@@ -492,7 +492,7 @@ def changed_itself(node: ast.expr, aliases: Aliases) -> frozenset[str]:
     match node:
         case ast.Name(id=name) if name in aliases and aliases[name].held:
             return frozenset({name})
-    return roots(node, aliases)
+    return root_names(node, aliases)
 
 
 def changed_by(
@@ -502,7 +502,7 @@ def changed_by(
     changed = frozenset[str]()
     match node:
         case ast.Call(func=ast.Attribute(attr=last) as called):
-            sets = last not in LOOKING, any(SETTING.match(part) for part in chain(called))
+            sets = last not in LOOKING, any(SETTING.match(part) for part in attribute_chain(called))
             changed |= {n for n in changed_in(called, aliases) if sets[is_module(n)]}
         case ast.Call(func=ast.Name(id=last)):
             pass
@@ -516,21 +516,21 @@ def changed_by(
     return changed
 
 
-def handed(node: ast.expr, aliases: Aliases) -> frozenset[Argument]:
+def handed_arguments(node: ast.expr, aliases: Aliases) -> frozenset[Argument]:
     """The arguments that a statement `f(x, y=z)` passes, and the function."""
     if isinstance(node, Comprehensions):
         within, own = in_loops(node, aliases), own_targets(node)
-        return frozenset(one for one in handed(node.elt, within) if one[2] not in own)
+        return frozenset(one for one in handed_arguments(node.elt, within) if one[2] not in own)
     match node:
         case ast.Call(func=ast.Name(id=called), args=arguments, keywords=named):
             by_name = [(each.arg, each.value) for each in named if each.arg is not None]
             places: list[tuple[int | str, ast.expr]] = [*enumerate(arguments), *by_name]
-            given = ((called, k, name) for k, one in places for name in roots(one, aliases))
+            given = ((called, k, name) for k, one in places for name in root_names(one, aliases))
             return frozenset({*given, (called, GLOBAL, GLOBAL)})
     return frozenset()
 
 
-def spoiled(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[Argument]:
+def spoiled_arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[Argument]:
     """The arguments that a function changes in place; none for one that trains."""
     calls = (part for part in ast.walk(node) if isinstance(part, ast.Call))
     if any(isinstance(call.func, ast.Attribute) and call.func.attr in TRAINING for call in calls):
@@ -551,11 +551,11 @@ def changed_within(node: ast.AST) -> frozenset[str]:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     changed |= changed_in(target, aliases)
-                    aliases = assigned(target, value, aliases)
+                    aliases = assigned_aliases(target, value, aliases)
             case ast.AugAssign(target=target):
                 changed |= changed_in(target, aliases)
             case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
-                aliases = looped(target, value, aliases)
+                aliases = loop_aliases(target, value, aliases)
             case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method))) if method in WEIGHING:
                 pass
             case ast.Expr(value=value):
@@ -571,7 +571,7 @@ def in_order(node: ast.AST) -> Iterator[ast.AST]:
             yield from in_order(child)
 
 
-def chain(node: ast.AST) -> list[str]:
+def attribute_chain(node: ast.AST) -> list[str]:
     parts = []
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         if isinstance(node, ast.Attribute):
@@ -580,7 +580,7 @@ def chain(node: ast.AST) -> list[str]:
     return parts
 
 
-def defaults(args: ast.arguments) -> list[ast.expr]:
+def default_values(args: ast.arguments) -> list[ast.expr]:
     return [*args.defaults, *(d for d in args.kw_defaults if d is not None)]
 
 
@@ -590,7 +590,7 @@ def immediate_in_class(node: ast.ClassDef) -> set[str]:
     own: set[str] = set()
     for statement in node.body:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            parts: list[ast.AST] = [*statement.decorator_list, *defaults(statement.args)]
+            parts: list[ast.AST] = [*statement.decorator_list, *default_values(statement.args)]
             own.add(statement.name)
         else:
             parts = [statement]
@@ -619,7 +619,7 @@ def free_names(node: ast.AST) -> tuple[set[str], set[str]]:
     changed = {*changed_within(node)}
     inner: list[ast.AST] = []
 
-    def walk(part: ast.AST) -> None:
+    def walk_scope(part: ast.AST) -> None:
         match part:
             case ast.Name(id=name, ctx=context):
                 (loads if isinstance(context, ast.Load) else stores).add(name)
@@ -637,9 +637,9 @@ def free_names(node: ast.AST) -> tuple[set[str], set[str]]:
             inner.append(part)
             return
         for child in ast.iter_child_nodes(part):
-            walk(child)
+            walk_scope(child)
 
-    walk(node)
+    walk_scope(node)
     stores -= outer
     free = (loads - stores) | outer
     for part in inner:

@@ -30,7 +30,7 @@ class RankText:
         """The lines that are not empty."""
         return [line for line in self._lines.copy() if line]
 
-    def add(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         lines = self._lines
         for piece in text.replace("\r\n", "\n").splitlines(keepends=True):
             body = piece.rstrip("\r\n")
@@ -81,7 +81,7 @@ class CellOutput:
 
     # Our own words
 
-    def say(self, line: str) -> None:
+    def add_line(self, line: str) -> None:
         """One more line of what this cell does."""
         self._lines.append(line)
         self._show_head()
@@ -95,12 +95,12 @@ class CellOutput:
     def _show_head(self) -> None:
         text = "\n".join(self._lines)
         markup = "<br>".join(html.escape(line) for line in self._lines)
-        self._head = self._publish(
+        self._head = self._publish_data(
             {"text/plain": text, "text/html": f'<small style="opacity: 0.7">{markup}</small>'},
             self._head,
         )
 
-    def diff(self, lines: Sequence[str]) -> None:
+    def show_diff(self, lines: Sequence[str]) -> None:
         """A unified diff, coloured where it can be."""
         colours = {"+": "#1a7f37", "-": "#cf222e", "@": "#0969da"}
         rows = (
@@ -109,24 +109,24 @@ class CellOutput:
             else html.escape(line)
             for line in lines
         )
-        self._publish(
+        self._publish_data(
             {"text/plain": "\n".join(lines), "text/html": f"<pre>{chr(10).join(rows)}</pre>"}, None
         )
 
     # The ranks' words
 
-    def show(self, output: Shown) -> None:
+    def show_output(self, output: Shown) -> None:
         if isinstance(output, Stall):
             self._show_stall(self._stall_report(output))
         elif isinstance(output, WentOn):
             went_on = f"The ranks waited {output.seconds:.0f} s for one another, and went on."
-            self._stall = self._publish(
+            self._stall = self._publish_data(
                 {"text/plain": went_on, "text/html": f"<p>{html.escape(went_on)}</p>"}, self._stall
             )
         elif isinstance(output, Message) and output.kind == "clear_output":
             self.texts.pop(output.rank, None)
         elif output.rank is not None and (text := text_of(output)):
-            self.texts.setdefault(output.rank, RankText()).add(text)
+            self.texts.setdefault(output.rank, RankText()).add_text(text)
             self._dirty |= output.rank != self._shown and self._shows_others
         if isinstance(output, (Output, Message)) and output.rank == self._shown:
             self._show_own(output)
@@ -144,7 +144,7 @@ class CellOutput:
             f"<p>{'<br>'.join(sentences)}</p>"
         )
         plain = "\n".join([*report.lines, advice])
-        self._stall = self._publish({"text/plain": plain, "text/html": markup}, self._stall)
+        self._stall = self._publish_data({"text/plain": plain, "text/html": markup}, self._stall)
 
     def _show_own(self, output: Output | Message) -> None:
         if isinstance(output, Output):
@@ -181,17 +181,17 @@ class CellOutput:
                 f"<pre>{body}</pre></details>"
             )
         if plain:
-            self._folded = self._publish(
+            self._folded = self._publish_data(
                 {"text/plain": "\n".join(plain), "text/html": "".join(markup)}, self._folded
             )
 
-    def finish(self) -> None:
+    def show_rest(self) -> None:
         """Show what has been held back."""
         self.has_ended = True
         if self._dirty:
             self._show_folded()
 
-    def _publish(self, data: dict[str, str], handle: Any) -> Any:
+    def _publish_data(self, data: dict[str, str], handle: Any) -> Any:
         from IPython.display import DisplayHandle, publish_display_data
 
         update = handle is not None

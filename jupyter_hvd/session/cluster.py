@@ -39,8 +39,8 @@ from ..launchers.base import (
     rank_environment,
 )
 from ..launchers.gloo import GlooLauncher
+from ..launchers.heartbeat import HeartbeatServer
 from ..launchers.hosts import LaunchError
-from ..launchers.lifeline import Lifelines
 from ..launchers.mpi import MpirunLauncher
 from ..launchers.processes import end_processes
 from ..launchers.rank_placement import Place
@@ -118,8 +118,8 @@ class Cluster:
         self._place, self.size, self.where = place, place.size, place.where
         self.batch = batch
         # A scheduler's ranks are its own processes, with its limits.
-        forked = place.here and isinstance(place.launcher, GlooLauncher)
-        self._forks = forks.variables() if forked else {}
+        forked = place.is_local and isinstance(place.launcher, GlooLauncher)
+        self._forks = forks.server_variables() if forked else {}
         self.ready = False
         self.started = self._placing = time.monotonic()
         self._calls = count(1)
@@ -133,7 +133,7 @@ class Cluster:
         #: Under which each rank registers with the controller.
         self._identities = tuple(secrets.token_hex(16) for _ in range(place.size))
         self._heard: dict[int, tuple[list[Any], float]] = {}
-        self._lifelines: Lifelines | None = None
+        self._lifelines: HeartbeatServer | None = None
         self._processes: list[subprocess.Popen[str]] = []
         self._stopped = False
         self._resting = False
@@ -143,7 +143,7 @@ class Cluster:
         self._folder = PrivateFolder()
         self.job = self._folder.job
         try:
-            self._launch()
+            self._launch_ranks()
         except OSError as error:
             self.stop()
             raise LaunchError(f"the ranks cannot be started: {error}") from None
@@ -152,16 +152,16 @@ class Cluster:
             raise
 
     @property
-    def here(self) -> bool:
+    def is_local(self) -> bool:
         """Whether all ranks are on this machine."""
-        return self._place.here
+        return self._place.is_local
 
     # Start and stop
 
-    def _launch(self) -> None:
+    def _launch_ranks(self) -> None:
         launcher, address = self._place.launcher, self._place.address
         ports = choose_ports(address, os.environ.get(PORTS_VARIABLE))
-        self._lifelines = Lifelines(
+        self._lifelines = HeartbeatServer(
             address,
             ports[0] if ports else 0,
             lambda: self._events.put(None),
@@ -179,7 +179,7 @@ class Cluster:
                     **self._lifelines.variables,
                     **make_notes_folder(self._folder.path),
                     **self._forks,
-                    **self._shared(),
+                    **self._sharing_variables(),
                 },
             ),
             os.getcwd(),  # noqa: PTH109 — as the notebook names it
@@ -220,7 +220,7 @@ class Cluster:
         """Whether the ranks share what cells compute."""
         return self.batch is not None
 
-    def _shared(self) -> Mapping[str, str]:
+    def _sharing_variables(self) -> Mapping[str, str]:
         """The variables by which ranks share what cells compute."""
         if self.batch is None:
             return {}
@@ -240,7 +240,7 @@ class Cluster:
     def _watch_process(self, process: subprocess.Popen[str], read: Callable[[str], None]) -> None:
         self._processes.append(process)
 
-        def listen() -> None:
+        def read_output() -> None:
             assert process.stdout is not None
             with suppress(ValueError, OSError):
                 for line in process.stdout:
@@ -248,10 +248,10 @@ class Cluster:
             process.wait()
             self._events.put(None)
 
-        threading.Thread(target=listen, name="hvd-output", daemon=True).start()
+        threading.Thread(target=read_output, name="hvd-output", daemon=True).start()
 
     def _read_launcher(self, line: str) -> None:
-        report = self._place.launcher.parse(line)
+        report = self._place.launcher.parse_line(line)
         if isinstance(report, Exit):
             self._exits.setdefault(report.rank, report.code)
         elif isinstance(report, Queued):
@@ -279,8 +279,8 @@ class Cluster:
         if self.ready:
             return
         try:
-            while not self._step():
-                progress(self.stage(), time.monotonic() - self.started)
+            while not self._advance_start():
+                progress(self.describe_stage(), time.monotonic() - self.started)
                 with suppress(queue.Empty):
                     self._events.get(timeout=0.05)
         except BaseException:
@@ -288,22 +288,22 @@ class Cluster:
             raise
         self.ready = True
 
-    def _step(self) -> bool:
+    def _advance_start(self) -> bool:
         """Bring the start forward by what can be done now; whether it is finished."""
         assert self._lifelines is not None
         launcher, controller = self._processes
         if launcher.poll() is None and controller.poll() is not None:
             time.sleep(0.3)  # its last words
-            raise ControllerLostError(f"the controller has ended\n{self._tail()}")
-        lost = self.lost()
+            raise ControllerLostError(f"the controller has ended\n{self._log_tail()}")
+        lost = self.find_lost()
         if lost is not None:
-            raise LaunchError(f"rank {lost[0]} did not start: {lost[1]}\n{self._tail()}")
+            raise LaunchError(f"rank {lost[0]} did not start: {lost[1]}\n{self._log_tail()}")
         if any(process.poll() is not None for process in self._processes):
             time.sleep(0.3)  # its last words
-            raise LaunchError(f"the ranks did not start\n{self._tail()}")
+            raise LaunchError(f"the ranks did not start\n{self._log_tail()}")
         if not self._queued and time.monotonic() - self._placing > START_TIMEOUT:
             raise LaunchError(
-                f"the ranks did not start within {START_TIMEOUT:g} s: {self.stage()}\n{self._tail()}"
+                f"the ranks did not start within {START_TIMEOUT:g} s: {self.describe_stage()}\n{self._log_tail()}"
             )
         security = self._folder.path / "security"
         connection = read_json(security / "ipcontroller-engine.json")
@@ -318,7 +318,7 @@ class Cluster:
                 self._client = Client(str(security / "ipcontroller-client.json"), timeout=PATIENT)
             except TimeoutError:
                 raise ControllerLostError(
-                    f"the controller does not answer\n{self._tail()}"
+                    f"the controller does not answer\n{self._log_tail()}"
                 ) from None
         for rank in range(self.size):
             if rank not in self._informed and f"rank {rank}" in self._lifelines.members:
@@ -350,12 +350,12 @@ class Cluster:
         for rank in range(self.size):
             asked, at = self._heard.get(rank, ([], -math.inf))
             if len(asked) > PATIENT / ASK_AGAIN:
-                raise ControllerLostError(f"rank {rank} does not hear\n{self._tail()}")
+                raise ControllerLostError(f"rank {rank} does not hear\n{self._log_tail()}")
             if not any(map(came_whole, asked)) and now - at > ASK_AGAIN:
-                self._heard[rank] = [*asked, self._call(rank, 0, [PrePickled(os.getpid)])], now
+                self._heard[rank] = [*asked, self._send_call(rank, 0, [PrePickled(os.getpid)])], now
         return all(any(map(came_whole, asked)) for asked, _ in self._heard.values())
 
-    def stage(self) -> str:
+    def describe_stage(self) -> str:
         """How far the start is, in words."""
         assert self._lifelines is not None
         if self._queued:
@@ -370,7 +370,7 @@ class Cluster:
         order = ("starting", "importing TensorFlow", "joining Horovod", "joined")
         return order[min(map(order.index, stages))]
 
-    def _tail(self) -> str:
+    def _log_tail(self) -> str:
         lines = [line for line in self._log if line.strip()]
         return "\n".join(lines[-12:])
 
@@ -394,11 +394,11 @@ class Cluster:
         end_processes(self.job, 0.5)  # they have had their time to heed the lifeline
         for process in self._processes:
             process.wait()
-        self._folder.remove()
+        self._folder.remove_folder()
 
     # Who is there
 
-    def told(self, rank: int) -> Mapping[str, Any]:
+    def rank_report(self, rank: int) -> Mapping[str, Any]:
         """The process id and host that a rank has reported."""
         assert self._lifelines is not None
         member = self._lifelines.members.get(f"rank {rank}") or self._lifelines.gone.get(
@@ -406,7 +406,7 @@ class Cluster:
         )
         return member.told if member else {}
 
-    def lost(self, ranks: Collection[int] | None = None) -> tuple[int, str] | None:
+    def find_lost(self, ranks: Collection[int] | None = None) -> tuple[int, str] | None:
         """The rank that went first, of all or of some, and how, where one has gone."""
         assert self._lifelines is not None
         ranks = range(self.size) if ranks is None else ranks
@@ -428,7 +428,7 @@ class Cluster:
         code = self._exits.get(rank)
         if code is None:
             return "its process ended"
-        return describe_exit(code, self.told(rank).get("host", ""))
+        return describe_exit(code, self.rank_report(rank).get("host", ""))
 
     def _await_exit(self, rank: int) -> None:
         """The launcher names the exit code a moment after the connection has ended."""
@@ -463,16 +463,16 @@ class Cluster:
         with self._turn:
             if self._resting and aborts:
                 self._resting = False
-                if not self.rejoin():
+                if not self.rejoin_horovod():
                     return Run({}, lost=(0, "it could not join Horovod again after a rest"))
             call = next(self._calls)
             ranks = range(self.size) if ranks is None else ranks
             try:
-                return self._run(call, function, args, show, timeout, marker, ranks, aborts)
+                return self._run_call(call, function, args, show, timeout, marker, ranks, aborts)
             finally:
                 self._rest_later(call)
 
-    def _run(
+    def _run_call(
         self,
         call: int,
         function: Callable[..., Any],
@@ -486,10 +486,10 @@ class Cluster:
         from ipyparallel.serialize import PrePickled
 
         self._forget_events()
-        request = [PrePickled(part) for part in (remote.answer, call, function, *args)]
+        request = [PrePickled(part) for part in (remote.answer_call, call, function, *args)]
         size = sum(memoryview(buffer).nbytes for part in request for buffer in part.buffers)
         started = time.monotonic()
-        futures = {rank: self._call(rank, call, request) for rank in ranks}
+        futures = {rank: self._send_call(rank, call, request) for rank in ranks}
         waiting = CallMonitor(call, set(ranks), show, marker, size, started)
         stopped: Reason | None = None
         waited: tuple[int, ...] = ()
@@ -497,54 +497,54 @@ class Cluster:
         lost = None
         while True:
             try:
-                self._pump(waiting, futures)
+                self._pump_events(waiting, futures)
                 now = time.monotonic()
-                if not waiting.open or (lost := self.lost(ranks)) is not None:
+                if not waiting.open or (lost := self.find_lost(ranks)) is not None:
                     break
                 if stopped is None:
                     if now - asked_at > 1:  # a short cell is not asked at all
-                        self._watch(waiting, now)
+                        self._watch_ranks(waiting, now)
                         asked_at = now
                     stopped = waiting.reason_to_stop(now, timeout)
                     if stopped is not None:
-                        self.interrupt(call)
+                        self.interrupt_call(call)
                         stopped_at = now
                 elif waited:
                     if now - stopped_at > PATIENCE[stopped] + ABORT_PATIENCE:
                         break
                     if now - asked_at > INTERRUPT_AGAIN:
-                        self.interrupt(call)
+                        self.interrupt_call(call)
                         asked_at = now
                 elif now - stopped_at > PATIENCE[stopped]:
                     if stopped == "unanswered" or not aborts:
                         break
                     waited = tuple(sorted(waiting.open))
                     self._tell_ranks({"abort": call})
-                    self.interrupt(call)
+                    self.interrupt_call(call)
                     asked_at = now
             except KeyboardInterrupt:
                 if stopped is not None:
                     break
                 stopped, stopped_at = "interrupt", time.monotonic()
-                self.interrupt(call)
+                self.interrupt_call(call)
         if lost is not None:
-            self._free(waiting, futures)
+            self._abort_call(waiting, futures)
             return Run(waiting.replies, stopped, waited, tuple(sorted(waiting.open)), lost)
         if not waiting.open:
             self._let_finish(waiting, futures)
             if (
                 stopped == "deadlock"
                 and all_well(waiting.replies)
-                and (not waited or self.rejoin())
+                and (not waited or self.rejoin_horovod())
             ):
                 return Run(waiting.replies)  # who was late has come after all
-        stuck = waiting.unanswered() if stopped == "unanswered" else waiting.open
+        stuck = waiting.unanswered_ranks() if stopped == "unanswered" else waiting.open
         return Run(waiting.replies, stopped, waited, tuple(sorted(stuck)))
 
     def _rest_later(self, call: int) -> None:
         """Let the ranks leave Horovod when this was the last call for long."""
 
-        def rest() -> None:
+        def rest_ranks() -> None:
             if self._turn.acquire(blocking=False):  # else there is a call
                 try:
                     if not self._stopped:
@@ -555,23 +555,23 @@ class Cluster:
 
         mpi = isinstance(self._place.launcher, MpirunLauncher)
         if not mpi and not self._stopped and not any(name in os.environ for name in KEEPS_MORE):
-            self._rest_timer = threading.Timer(REST_AFTER, rest)
+            self._rest_timer = threading.Timer(REST_AFTER, rest_ranks)
             self._rest_timer.daemon = True
             self._rest_timer.start()
 
-    def agree(self) -> bool:
+    def ranks_agree(self) -> bool:
         """Whether the ranks work together, by a small sum over all of them."""
-        return self._all_answer(remote.agree, self.size)
+        return self._all_answer(remote.ranks_agree, self.size)
 
-    def rejoin(self) -> bool:
+    def rejoin_horovod(self) -> bool:
         """Restart Horovod in the living ranks; whether they work together then.
 
         None joins before all have left: it would find the others where they were.
         """
         return (
-            self._all_answer(remote.leave, None)
-            and self._all_answer(remote.rejoin, self.size)
-            and self.agree()
+            self._all_answer(remote.leave_horovod, None)
+            and self._all_answer(remote.rejoin_horovod, self.size)
+            and self.ranks_agree()
         )
 
     def draw_level(self, names: Collection[str]) -> set[str] | None:
@@ -582,43 +582,45 @@ class Cluster:
         """
         run = self.run(remote.draw_level, sorted(names), timeout=REJOIN_TIMEOUT)
         replies = list(run.replies.values())
-        if not run.usable or run.stopped or not all(isinstance(r, list) for r in replies):
+        if not run.is_usable or run.stopped or not all(isinstance(r, list) for r in replies):
             return None
         return {name for reply in replies for name in reply}
 
     def _all_answer(self, function: Callable[[], Any], expected: Any) -> bool:
         run = self.run(function, timeout=REJOIN_TIMEOUT)
-        return run.usable and not run.stopped and all(r == expected for r in run.replies.values())
+        return (
+            run.is_usable and not run.stopped and all(r == expected for r in run.replies.values())
+        )
 
-    def _free(self, waiting: CallMonitor, futures: Mapping[int, Any]) -> None:
+    def _abort_call(self, waiting: CallMonitor, futures: Mapping[int, Any]) -> None:
         """Let those come back from a call that are there, where one has gone."""
-        self.interrupt(waiting.call)
+        self.interrupt_call(waiting.call)
         self._tell_ranks({"abort": waiting.call})
         deadline = time.monotonic() + ABORT_PATIENCE
-        while waiting.open & set(self._living()) and time.monotonic() < deadline:
+        while waiting.open & set(self._living_ranks()) and time.monotonic() < deadline:
             with suppress(KeyboardInterrupt):
-                self._pump(waiting, futures)
+                self._pump_events(waiting, futures)
 
-    def _living(self) -> list[int]:
+    def _living_ranks(self) -> list[int]:
         assert self._lifelines is not None
         here = self._lifelines.members
         return [r for r in range(self.size) if f"rank {r}" in here and r not in self._exits]
 
-    def rescue(
+    def rescue_values(
         self, paths: Collection[AccessPath], stuck: Collection[int]
     ) -> Mapping[str, SerializedValue]:
         """What some paths lead to, by path, from the first rank that is there and not stuck, before all are ended."""
-        for rank in [rank for rank in self._living() if rank not in stuck][:1]:
+        for rank in [rank for rank in self._living_ranks() if rank not in stuck][:1]:
             run = self.run(
                 remote.get_values, list(paths), ranks=[rank], timeout=RESCUE_TIMEOUT, aborts=False
             )
             found = run.replies.get(rank)
-            if run.usable and isinstance(found, dict):
+            if run.is_usable and isinstance(found, dict):
                 return found
         return {}
 
-    def _call(self, rank: int, call: int, request: list[Any]) -> Any:
-        def prepare(future: Any) -> None:
+    def _send_call(self, rank: int, call: int, request: list[Any]) -> Any:
+        def prepare_future(future: Any) -> None:
             future.iopub_callbacks.append(
                 lambda m: self._events.put(
                     Message(rank, m["header"]["msg_type"], m["content"], call)
@@ -634,38 +636,38 @@ class Cluster:
             request[0],
             request[1:],
             ident=client._engines[rank].encode(),
-            message_future_hook=prepare,
+            message_future_hook=prepare_future,
         )
 
-    def _pump(self, waiting: CallMonitor, futures: Mapping[int, Any]) -> None:
+    def _pump_events(self, waiting: CallMonitor, futures: Mapping[int, Any]) -> None:
         """Wait for news for a moment, and take in all there is."""
         event = None
         with suppress(queue.Empty):
             event = self._events.get(timeout=0.1)
         while True:
             if event is not None:
-                waiting.hear(event)
+                waiting.take_event(event)
             for rank in list(waiting.open):
                 if futures[rank].done():
-                    waiting.answer(rank, futures[rank], time.monotonic())
+                    waiting.take_answer(rank, futures[rank], time.monotonic())
             try:
                 event = self._events.get_nowait()
             except queue.Empty:
                 return
 
-    def _watch(self, waiting: CallMonitor, now: float) -> None:
+    def _watch_ranks(self, waiting: CallMonitor, now: float) -> None:
         """Take in where those are that still run, and ask them again."""
         assert self._lifelines is not None
         for rank in list(waiting.open):
-            told = self.told(rank)
+            told = self.rank_report(rank)
             if "place" in told:
-                waiting.see(rank, told["place"], now)
+                waiting.note_position(rank, told["place"], now)
             if told.get("answered", (0, 0))[0] == waiting.call:
-                waiting.expect(rank, told["answered"][1])
+                waiting.expect_answer(rank, told["answered"][1])
             self._lifelines.send(f"rank {rank}", {"where": waiting.call})
         waiting.tell_stall(now)
 
-    def ask(
+    def ask_ranks(
         self,
         function: Callable[..., Any],
         *args: Any,
@@ -701,18 +703,18 @@ class Cluster:
 
     def _let_finish(self, waiting: CallMonitor, futures: Mapping[int, Any]) -> None:
         """What was printed last may still be on its way when the answers are there."""
-        soon = time.monotonic() + LAST_WORDS + waiting.printed() / SLOWEST
+        soon = time.monotonic() + LAST_WORDS + waiting.printed_characters() / SLOWEST
         late = soon + LAST_PRINTED
         while not (whole := all(map(came_whole, futures.values()))) or not waiting.all_marked():
             if time.monotonic() > (soon if whole else late):
                 break
             with suppress(queue.Empty):
-                waiting.hear(self._events.get(timeout=0.005))
+                waiting.take_event(self._events.get(timeout=0.005))
         with suppress(queue.Empty):
             while True:
-                waiting.hear(self._events.get_nowait())
+                waiting.take_event(self._events.get_nowait())
         if not whole:
-            waiting.hear(
+            waiting.take_event(
                 Output(0, "stderr", "What the ranks have printed has not all come through.")
             )
 
@@ -721,7 +723,7 @@ class Cluster:
             while True:
                 self._events.get_nowait()
 
-    def interrupt(self, call: int) -> None:
+    def interrupt_call(self, call: int) -> None:
         """Stop a call on the ranks, as the stop button does a cell, also on those that have not begun it."""
         self._tell_ranks({"interrupt": call})
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import runpy
 
-from ..launchers.lifeline import LifelineClient
+from ..launchers.heartbeat import HeartbeatClient
 
 if __name__ == "__main__":
-    LifelineClient("controller")
+    HeartbeatClient("controller")
     # `__main__` stays this small module, which is all that spawned helpers then import again.
     runpy.run_module("ipyparallel.controller", run_name="__main__")

@@ -65,7 +65,7 @@ class Needs:
     lost: tuple[tuple[int, str], ...] = ()
 
 
-def needs(
+def find_needs(
     history: Sequence[Cell],
     current: Cell,
     on_ranks: Sequence[int] = (),
@@ -90,7 +90,7 @@ def needs(
     analysis = _Analysis(
         (*history, current), on_ranks, has_value, given, travels, again, copies or has_value, same
     )
-    return analysis.plan()
+    return analysis.plan_needs()
 
 
 #: How a name comes to stand on the ranks for what it stood for when a cell ran: cells make it, the notebook's value is
@@ -112,7 +112,10 @@ class _Analysis:
     ) -> None:
         self.cells = cells
         self.names = [names_of(cell.source) for cell in cells]
-        self.changes, self.same = cache(self._changes), cache(lambda name: same(name) | {name})
+        self.changes, self.same = (
+            cache(self._changed_names),
+            cache(lambda name: same(name) | {name}),
+        )
         self.last = len(cells) - 1
         place = {cell.number: index for index, cell in enumerate(cells)}
         self.on_ranks = [place[number] for number in on_ranks if number in place]
@@ -131,10 +134,10 @@ class _Analysis:
         self._needed: dict[int, frozenset[int]] = {}
         self.push: set[str] = set()
         self.lost: dict[int, str] = {}
-        self.reach, self.replays = cache(self._reach), cache(self._replays)
-        self.providers = cache(self._providers)
+        self.reach, self.replays = cache(self._needed_names), cache(self._is_replayable)
+        self.providers = cache(self._providing_cells)
 
-    def binder(self, name: str, before: int) -> int | None:
+    def find_binder(self, name: str, before: int) -> int | None:
         bound = self.bound.get(name, [])
         place = bisect_left(bound, before)
         return bound[place - 1] if place else None
@@ -143,12 +146,12 @@ class _Analysis:
         """Whether a cell changes what a name stands for, by more than weights that travel; by any name for the same."""
         return index in self.changed.get(name, ())
 
-    def _changes(self, index: int) -> Set[str]:
+    def _changed_names(self, index: int) -> Set[str]:
         """The names whose objects a cell changes, itself or by a function that it hands them to, or that knows of them."""
         own = self.names[index]
         changed = {*own.changes}
         for called, place, handed in own.hands:
-            maker = self.binder(called, index + 1)
+            maker = self.find_binder(called, index + 1)
             spoils = self.names[maker].spoils if maker is not None else frozenset()
             for name in (name for *one, name in spoils if one == [called, place]):
                 if place != GLOBAL:
@@ -157,16 +160,16 @@ class _Analysis:
                     changed.add(name)
         return changed - (own.binds - own.uses)
 
-    def touched(self, name: str, since: int) -> Iterator[int]:
+    def touching_cells(self, name: str, since: int) -> Iterator[int]:
         """The cells from one on, the last left out, that bind a name or change what it stands for."""
         both = merge(self.bound.get(name, []), self.changed.get(name, []))
         return (index for index in both if since <= index < self.last)
 
-    def _providers(self, name: str, binder: int, before: int) -> tuple[int, ...]:
+    def _providing_cells(self, name: str, binder: int, before: int) -> tuple[int, ...]:
         """The cell that has bound a name, and those that have changed it since."""
         return (binder, *(i for i in self.changed.get(name, ()) if binder < i < before))
 
-    def _reach(self, index: int) -> Mapping[str, int | None]:
+    def _needed_names(self, index: int) -> Mapping[str, int | None]:
         """The names needed when a cell runs, functions that it may call included, each with its binder."""
         own = self.names[index]
         todo = list(own.uses | (own.later - own.surely if index == self.last else frozenset()))
@@ -175,7 +178,7 @@ class _Analysis:
             name = todo.pop()
             if name in found or name in BUILTINS:
                 continue
-            binder = self.binder(name, index)
+            binder = self.find_binder(name, index)
             found[name] = binder
             if binder is not None:
                 todo += self.names[binder].later
@@ -194,12 +197,12 @@ class _Analysis:
         pushed = self.given.get(name)
         if pushed is None:
             return False
-        binder = self.binder(name, index)
+        binder = self.find_binder(name, index)
         return (binder is None or self.cells[binder].number <= pushed) and not any(
-            self.cells[i].number <= pushed for i in self.touched(name, index)
+            self.cells[i].number <= pushed for i in self.touching_cells(name, index)
         )
 
-    def way(self, name: str, index: int) -> Way:
+    def way_to_ranks(self, name: str, index: int) -> Way:
         """How a name comes to stand on the ranks for what it stood for when a cell ran.
 
         The notebook's value is that where no cell has bound or changed it since, this one among them.
@@ -207,10 +210,10 @@ class _Analysis:
         binder = self.reach(index)[name]
         if self.is_given(name, index):
             return "given"
-        since = next(self.touched(name, index), None)
+        since = next(self.touching_cells(name, index), None)
         if binder is None:
             made = since is not None and name not in self.names[since].uses
-            if not self.has_value(name) or self.stars(index):
+            if not self.has_value(name) or self.star_imports(index):
                 return "unknown"
             if made:
                 return "later"
@@ -221,20 +224,22 @@ class _Analysis:
         # What functions use is looked up when they are called: it need not have been then.
         return "push" if since is None or name not in self.names[index].uses else None
 
-    def _replays(self, index: int) -> bool:
+    def _is_replayable(self, index: int) -> bool:
         """Whether a cell gives what it gave when it runs again."""
-        return not self.is_own(index) and self.misses(index) is None
+        return not self.is_own(index) and self.missing_name(index) is None
 
-    def misses(self, index: int) -> str | None:
+    def missing_name(self, index: int) -> str | None:
         """A name that does not come to stand for what it stood for when a cell ran."""
-        return next((n for n in sorted(self.reach(index)) if self.way(n, index) is None), None)
+        return next(
+            (n for n in sorted(self.reach(index)) if self.way_to_ranks(n, index) is None), None
+        )
 
-    def stars(self, index: int) -> list[int]:
+    def star_imports(self, index: int) -> list[int]:
         return [i for i in range(index) if self.names[i].star or self.cells[i].star]
 
     # What is needed
 
-    def needed(self, index: int) -> frozenset[int]:
+    def needed_cells(self, index: int) -> frozenset[int]:
         if index in self._needed:
             return self._needed[index]
         self._needed[index] = (
@@ -242,9 +247,9 @@ class _Analysis:
         )  # a cell can only need earlier ones: no cycles, but be safe
         found: set[int] = set()
         for name, binder in self.reach(index).items():
-            match self.way(name, index):
+            match self.way_to_ranks(name, index):
                 case "later":
-                    binder = self.binder(name, self.last)
+                    binder = self.find_binder(name, self.last)
                     assert binder is not None
                     makers = self.providers(name, binder, self.last)
                     if all(map(self.replays, makers)) or not self.copies(name):
@@ -260,22 +265,22 @@ class _Analysis:
                     assert binder is not None
                     found.update(self.providers(name, binder, index))
                 case "unknown":
-                    found.update(self.stars(index))
+                    found.update(self.star_imports(index))
                 case None:
                     self.lost.setdefault(index, name)
         for provider in list(found):
-            found |= self.needed(provider)
+            found |= self.needed_cells(provider)
         self._needed[index] = frozenset(found)
         return self._needed[index]
 
-    def plan(self) -> Needs:
-        for index in self._below():
+    def plan_needs(self) -> Needs:
+        for index in self._reachable_cells():
             self.replays(
                 index
             )  # which asks the cells before it: in order, no chain of cells is too long
-        needed = self.needed(self.last)
+        needed = self.needed_cells(self.last)
         run = set(needed - self.sent)
-        while (more := self._stale(run)) - run:
+        while (more := self._stale_cells(run)) - run:
             run |= more
         own, reach = self.names[self.last], self.reach(self.last)
         changed = {*own.binds, *self.changes(self.last), *own.weighs}
@@ -283,8 +288,8 @@ class _Analysis:
             changed |= self.names[binder].changes_later
         changed |= own.changes_later
         return Needs(
-            self._numbers(needed),
-            self._numbers(run),
+            self._cell_numbers(needed),
+            self._cell_numbers(run),
             frozenset(self.push),
             frozenset(reach),
             frozenset(changed),
@@ -293,7 +298,7 @@ class _Analysis:
             tuple((self.cells[i].number, self.lost[i]) for i in sorted(run & self.lost.keys())),
         )
 
-    def _below(self) -> list[int]:
+    def _reachable_cells(self) -> list[int]:
         """All cells that the last one may need, in order."""
         found, todo = {self.last}, [self.last]
         while todo:
@@ -311,13 +316,13 @@ class _Analysis:
         return {*self.reach(self.last)}.union(*bound)
 
     def _is_held(self, name: str, needed: Collection[int]) -> bool:
-        binder = self.binder(name, self.last + 1)
+        binder = self.find_binder(name, self.last + 1)
         return binder is None or {*self.providers(name, binder, self.last)} <= {*needed, self.last}
 
-    def _numbers(self, indices: Collection[int]) -> tuple[int, ...]:
+    def _cell_numbers(self, indices: Collection[int]) -> tuple[int, ...]:
         return tuple(self.cells[i].number for i in sorted(indices))
 
-    def _stale(self, run: Collection[int]) -> set[int]:
+    def _stale_cells(self, run: Collection[int]) -> set[int]:
         """Cells to run again, because a name on the ranks would stand for what other cells have made of it.
 
         What has only been changed since, not in this run, is left as it is where the cell does not change it further: lists,
@@ -325,11 +330,11 @@ class _Analysis:
         """
         made: dict[str, tuple[int, ...]] = {}
         for index in self.on_ranks:
-            self._note(index, made)
+            self._note_makers(index, made)
         more: set[int] = set()
         for index in [*sorted(run), self.last]:
             for name, binder in self.reach(index).items():
-                if binder is None or self.way(name, index) != "cells" or name in self.push:
+                if binder is None or self.way_to_ranks(name, index) != "cells" or name in self.push:
                     continue
                 has, wanted = made.get(name, ()), self.providers(name, binder, index)
                 if has == wanted or (
@@ -343,10 +348,10 @@ class _Analysis:
                     self.push.add(name)  # the notebook has got back what these have made
                 else:
                     more.update(wanted)
-            self._note(index, made)
+            self._note_makers(index, made)
         return more
 
-    def _note(self, index: int, made: dict[str, tuple[int, ...]]) -> None:
+    def _note_makers(self, index: int, made: dict[str, tuple[int, ...]]) -> None:
         """Note of what names stand for on the ranks, when a cell has run there, which cells have made it."""
         own = self.names[index]
         for name in {n for each in {*self.changes(index), *own.weighs} for n in self.same(each)}:

@@ -15,25 +15,25 @@ from ..gpu_memory import VARIABLE, kernel_gpus, kernel_warning
 from ..launchers.diagnosis import StallReport
 from ..launchers.hosts import LaunchError, is_local, parse_hosts
 from ..launchers.progress import Stall
-from ..launchers.rank_placement import Where, place
+from ..launchers.rank_placement import Where, place_ranks
 from ..rank import allreduce_times as rank_network
 from ..rank import remote
 from ..rank import training_state as states
 from ..rank import variables as rank_variables
 from ..rank.forks import KeptForks
-from ..rank.links import Link, linked
-from ..rank.paths import TRAINED, AccessPath, Reached, below, reached
+from ..rank.links import Link, unpack_linked
+from ..rank.paths import TRAINED, AccessPath, Reached, objects_below, weighted_objects
 from ..rank.remote import Beginning
 from ..rank.reply import Changed, Reply
 from ..rank.serialization import (
     SMALL,
     SerializedValue,
-    digest,
+    digest_value,
     is_plain,
     keras_kind,
-    pack,
+    pack_value,
     rate_of,
-    unpack,
+    unpack_value,
     weights_of,
 )
 from ..rules.base import Batch
@@ -47,31 +47,31 @@ from .dependencies import Cell
 from .errors import DistributeError, named_error
 from .inspection import Inspector, table_of_ranks
 from .monitor import Run
-from .network import Network, fitted
-from .planning import CellPlan, RanksState, made_anew, plan_cell
+from .network import Network, fit_network
+from .planning import CellPlan, RanksState, find_recovery, plan_cell
 from .program import (
     Program,
     below_magic,
     check_syntax,
-    diff,
+    conversion_diff,
     is_distributed,
     masked,
     options_here,
-    runnable,
+    runnable_source,
 )
-from .reports import failure_of, headed, stall_report
+from .reports import failure_of, headed_failure, stall_report
 from .tracebacks import SentCell
-from .transfer import push
+from .transfer import push_values
 from .variables import compare_summaries, ranks_to_fetch, shown_variables, table_of_variables
 from .weights import (
     NO_ORDER,
-    alike,
-    counterparts,
+    find_counterparts,
     into_set,
-    outermost,
-    owned,
+    make_owned,
+    outermost_objects,
+    replicated_digests,
     same_models,
-    title,
+    shortest_path,
 )
 
 DEFAULT_SIZE = 2
@@ -118,7 +118,7 @@ class Session:
 
     # What has been executed
 
-    def history(self, before: int) -> list[Cell]:
+    def cell_history(self, before: int) -> list[Cell]:
         """The cells that ran without failing before a number, as they were then."""
         raw = self.shell.history_manager.input_hist_raw
         return [
@@ -132,7 +132,7 @@ class Session:
             if number not in self.failed and raw[number].strip()
         ]
 
-    def _number(self, body: str) -> int:
+    def _cell_number(self, body: str) -> int:
         """The number of the cell that runs; IPython has it in its history, unless it was run silently."""
         raw = self.shell.history_manager.input_hist_raw
         last = len(raw) - 1
@@ -140,16 +140,16 @@ class Session:
 
     # The magic
 
-    def distribute(self, request: Request, line: str, body: str) -> None:
+    def distribute_cell(self, request: Request, line: str, body: str) -> None:
         """Run a cell on the ranks, the cells that it needs first.
 
         Raises:
             DistributeError: for the user.
         """
-        number = self._number(body)
+        number = self._cell_number(body)
         source = f"%%distribute {line}".rstrip() + "\n" + body
         check_syntax(source)
-        plan = self._plan(number, source, request)  # a refusal starts nothing
+        plan = self._plan_cell(number, source, request)  # a refusal starts nothing
         self._refuse_sets(plan)
         batch = self._batch_for(plan, request)
         screen = self.screen = CellOutput(
@@ -161,33 +161,35 @@ class Session:
         try:
             if not request.dry_run:
                 before = self._state
-                self._ensure(request, batch, screen)
+                self._ensure_ranks(request, batch, screen)
                 if self._state != before:  # new ranks need more cells
-                    plan = self._plan(number, source, request)
-            self._report(plan, screen)
+                    plan = self._plan_cell(number, source, request)
+            self._report_conversion(plan, screen)
             if request.show or request.dry_run:
-                screen.diff(diff(plan.program, plan.shown) or ["nothing to convert"])
+                screen.show_diff(
+                    conversion_diff(plan.program, plan.shown_cells) or ["nothing to convert"]
+                )
             if request.dry_run:
                 self.failed.add(number)  # it has not run: nothing can need it
-                self._announce(plan, screen, "would run")
+                self._announce_run(plan, screen, "would run")
                 return
-            self._announce(plan, screen, "ran")
-            self._run(request, plan, screen)
+            self._announce_run(plan, screen, "ran")
+            self._run_plan(request, plan, screen)
         finally:
-            screen.finish()
+            screen.show_rest()
 
-    def _plan(self, number: int, source: str, request: Request) -> CellPlan:
+    def _plan_cell(self, number: int, source: str, request: Request) -> CellPlan:
         raw = self.shell.history_manager.input_hist_raw
         namespace = self.shell.user_ns
         same = same_models(namespace, sorted(filter(self._has_value, namespace)))
         return plan_cell(
             number,
             source,
-            self.history(number),
+            self.cell_history(number),
             dict(enumerate(raw)),
             self._state,
             self._has_value,
-            self._options(request),
+            self._conversion_options(request),
             request.dependencies,
             self._has_weights,
             lambda name: self._has_value(name) and is_copied(self.shell.user_ns[name]),
@@ -206,9 +208,9 @@ class Session:
                 return self.ranks.batch
         elif request.batch is None and program.asks_horovod:
             return None
-        return self._options(request).batch
+        return self._conversion_options(request).batch
 
-    def _options(self, request: Request) -> Options:
+    def _conversion_options(self, request: Request) -> Options:
         """How cells are converted: for the batch that is asked for, else that of the ranks there are, else of the folder."""
         batch = request.batch or (self.ranks.batch if self.ranks else None)
         return options_here(batch, request.data)
@@ -220,7 +222,7 @@ class Session:
             DistributeError: where they are.
         """
         used = sorted(filter(self._has_value, plan.needs.names))
-        paths = [path for each in reached(self.shell.user_ns, used) for path in each.paths]
+        paths = [path for each in weighted_objects(self.shell.user_ns, used) for path in each.paths]
         for path in (path for path in paths if path.is_unordered):
             lines = plan.program.sources[plan.number].splitlines()
             uses = re.compile(rf"\b{re.escape(path.name)}\b")
@@ -232,32 +234,32 @@ class Session:
 
     def _has_weights(self, name: str) -> bool:
         """Whether a name leads to models or variables in the notebook, all with weights, which come to the ranks."""
-        found = reached(self.shell.user_ns, [name])
+        found = weighted_objects(self.shell.user_ns, [name])
         return bool(found) and all(weights_of(each.value) for each in found)
 
     def _has_value(self, name: str) -> bool:
         return name in self.shell.user_ns and name not in self.shell.user_ns_hidden
 
-    def _report(self, plan: CellPlan, screen: CellOutput) -> None:
+    def _report_conversion(self, plan: CellPlan, screen: CellOutput) -> None:
         """Show what the conversion has to say."""
         if plan.program.uses_horovod:
-            screen.say("this cell calls Horovod itself, so it runs unconverted")
+            screen.add_line("this cell calls Horovod itself, so it runs unconverted")
             return
         for line in plan.program.diagnostics:
-            screen.say(line)
+            screen.add_line(line)
         for number in plan.outdated:
-            screen.say(
+            screen.add_line(
                 f"In[{number}] ran on the ranks before this training was known, so its data are not scaled. "
                 "Run it again and then this cell; the training then starts over"
             )
 
-    def _announce(self, plan: CellPlan, screen: CellOutput, verb: str) -> None:
+    def _announce_run(self, plan: CellPlan, screen: CellOutput, verb: str) -> None:
         if plan.needs.run:
-            screen.say(f"{verb} first: {', '.join(f'In[{n}]' for n in plan.needs.run)}")
+            screen.add_line(f"{verb} first: {', '.join(f'In[{n}]' for n in plan.needs.run)}")
 
     # Ranks
 
-    def _ensure(self, request: Request, batch: Batch | None, screen: CellOutput) -> None:
+    def _ensure_ranks(self, request: Request, batch: Batch | None, screen: CellOutput) -> None:
         """Have the ranks that are asked for, ready.
 
         Args:
@@ -276,73 +278,77 @@ class Session:
             others = (
                 self.ranks is None or (self.ranks.size, self.ranks.where, self.ranks.batch) != asked
             )
-            new = place(size, where) if others else None  # what cannot be started ends nothing
+            new = (
+                place_ranks(size, where) if others else None
+            )  # what cannot be started ends nothing
         except LaunchError as error:
             raise DistributeError(str(error)) from None
         try:
             if self.ranks is not None and others:
-                screen.say(f"{self.ranks.size} ranks are stopped, their state goes with them")
-                self.stop()
-            if self.ranks is not None and (lost := self.ranks.lost()) is not None:
-                rescued = self._rescue(Run({}, lost=lost))
+                screen.add_line(f"{self.ranks.size} ranks are stopped, their state goes with them")
+                self.stop_ranks()
+            if self.ranks is not None and (lost := self.ranks.find_lost()) is not None:
+                rescued = self._rescue_weights(Run({}, lost=lost))
                 beside = (
-                    f" but the weights that the others had of {quoted(rescued)}" if rescued else ""
+                    f" but the weights that the others had of {quote_names(rescued)}"
+                    if rescued
+                    else ""
                 )
-                screen.say(
+                screen.add_line(
                     f"rank {lost[0]} had gone: {lost[1]}. New ranks are started, with nothing on them{beside}."
                 )
-                self.stop()
+                self.stop_ranks()
             if self.ranks is None:
-                start = new or place(size, where)
-                if start.here or any(is_local(host.name) for host in start.hosts):
+                start = new or place_ranks(size, where)
+                if start.is_local or any(is_local(host.name) for host in start.hosts):
                     warning = kernel_warning(kernel_gpus(), os.environ.get(VARIABLE))
                     if warning:
-                        screen.say(warning)
+                        screen.add_line(warning)
                 self.ranks = Cluster(start, self._forks, batch)
             ranks = self.ranks
             if not ranks.ready:
                 name = f"{size} rank{'s' * (size != 1)}"
-                screen.say(f"starting {name}")
+                screen.add_line(f"starting {name}")
 
-                def told(stage: str, seconds: float) -> None:
+                def show_stage(stage: str, seconds: float) -> None:
                     screen.replace_last(f"starting {name}: {stage} ({seconds:.0f} s)")
 
                 try:
-                    ranks.wait_ready(told)
+                    ranks.wait_ready(show_stage)
                 except ControllerLostError:
-                    self.stop()
-                    self.ranks = ranks = Cluster(place(size, where), self._forks, batch)
-                    ranks.wait_ready(told)
+                    self.stop_ranks()
+                    self.ranks = ranks = Cluster(place_ranks(size, where), self._forks, batch)
+                    ranks.wait_ready(show_stage)
                 screen.replace_last(f"{name} ready after {time.monotonic() - ranks.started:.1f} s")
         except LaunchError as error:
-            self.stop()
+            self.stop_ranks()
             raise DistributeError(str(error)) from None
         except KeyboardInterrupt:
-            self.stop()
+            self.stop_ranks()
             raise named_error(
                 "KeyboardInterrupt",
                 "interrupted",
                 ["the start of the ranks was interrupted; none is left"],
             ) from None
 
-    def stop(self) -> None:
+    def stop_ranks(self) -> None:
         """End the ranks; nothing of them is left."""
         if self.ranks is not None:
             self.ranks.stop()
         self.ranks = None
-        self._forget()
+        self._forget_state()
 
-    def end(self) -> None:
+    def end_session(self) -> None:
         """End the ranks, and what they were forked from: the next start is as long as the first."""
-        self.stop()
-        self._forks.end()
+        self.stop_ranks()
+        self._forks.end_servers()
 
-    def _forget(self) -> None:
+    def _forget_state(self) -> None:
         self._state = RanksState()
         self._parted.clear()
         self._files.clear()
 
-    def start(self, size: int | None, where: Where, batch: Batch | None = None) -> None:
+    def start_ranks(self, size: int | None, where: Where, batch: Batch | None = None) -> None:
         """Have ranks ready before a cell needs them.
 
         Raises:
@@ -351,18 +357,18 @@ class Session:
         screen = CellOutput(self.shell, self._stall_report)
         try:
             request = Request(size, where, batch=batch)
-            self._ensure(request, self._options(request).batch, screen)
+            self._ensure_ranks(request, self._conversion_options(request).batch, screen)
         finally:
-            screen.finish()
+            screen.show_rest()
 
-    def renew(self) -> None:
+    def renew_ranks(self) -> None:
         """End the ranks and start as many new ones, without waiting for them."""
         assert self.ranks is not None
         size, where, batch = self.ranks.size, self.ranks.where, self.ranks.batch
-        self.stop()
-        self.ranks = Cluster(place(size, where), self._forks, batch)
+        self.stop_ranks()
+        self.ranks = Cluster(place_ranks(size, where), self._forks, batch)
 
-    def restart(self) -> None:
+    def restart_ranks(self) -> None:
         """End the ranks, start as many new ones, and wait for them.
 
         Raises:
@@ -370,29 +376,29 @@ class Session:
         """
         if self.ranks is None:
             raise DistributeError("there are no ranks; a cell with %%distribute starts them")
-        self.renew()
+        self.renew_ranks()
         self._rescued.clear()
-        self._ensure(Request(), self.ranks.batch, CellOutput(self.shell, self._stall_report))
+        self._ensure_ranks(Request(), self.ranks.batch, CellOutput(self.shell, self._stall_report))
 
     # Running
 
-    def _run(self, request: Request, plan: CellPlan, screen: CellOutput) -> None:
+    def _run_plan(self, request: Request, plan: CellPlan, screen: CellOutput) -> None:
         assert self.ranks is not None
         program = plan.program
-        added = sorted(program.added)
+        added = sorted(program.added_names)
         self._push_changed(self._values_for(plan), screen)
         if plan.needs.run:
             self._begin_shared(request, plan.needs.run, (), screen)
-            cells = [self._file(n, program) for n in plan.needs.run]
+            cells = [self._sent_file(n, program) for n in plan.needs.run]
             run = self.ranks.run(
                 remote.run_cells, cells, added, plan.watch, timeout=request.timeout
             )
             what = "a cell that this one needs failed on the ranks"
-            self._judge(run, screen, what, request.timeout, plan)
-            self._compare(run, program, screen)
-            self._state = self._state.after(plan.needs.run, program, run.trained)
+            self._judge_run(run, screen, what, request.timeout, plan)
+            self._compare_weights(run, program, screen)
+            self._state = self._state.after_cells(plan.needs.run, program, run.has_trained)
         changed = self._values_that_differ(plan, screen)
-        self._push_anew(plan, screen)
+        self._push_replaced(plan, screen)
         self._push_changed(changed, screen)
         held = [
             *sorted(plan.needs.held & plan.needs.names),
@@ -402,7 +408,7 @@ class Session:
         self._push_weights(plan, held, screen)
         shared = self._begin_shared(request, [0], held, screen)
         marker = f"\x1e{uuid.uuid4().hex}"
-        text, file = self._file(plan.number, program)
+        text, file = self._sent_file(plan.number, program)
         run = self.ranks.run(
             remote.run_cell,
             text,
@@ -413,22 +419,22 @@ class Session:
             plan.watch,
             False,
             held,
-            show=screen.show,
+            show=screen.show_output,
             timeout=request.timeout,
             marker=marker,
         )
-        self._judge(run, screen, None, request.timeout, plan)
-        self._compare(run, program, screen)
-        if run.trained and not program.trains and self.ranks.batch == "per-rank":
-            screen.say(
+        self._judge_run(run, screen, None, request.timeout, plan)
+        self._compare_weights(run, program, screen)
+        if run.has_trained and not program.trains and self.ranks.batch == "per-rank":
+            screen.add_line(
                 "the code that trains here is in no cell, so its batches and learning rate are not scaled"
             )
-        self._state = self._state.after([plan.number], program, run.trained)
+        self._state = self._state.after_cells([plan.number], program, run.has_trained)
         self._take_objects(run.replies[0], plan, screen)
         self._take_back(run.replies[0].values)
         if shared:
-            drawn = self.ranks.run(remote.drawn, held, ranks=[0])
-            self._judge(drawn, screen)
+            drawn = self.ranks.run(remote.drawn_random_state, held, ranks=[0])
+            self._judge_run(drawn, screen)
             state, seeds = drawn.replies[0]
             set_random_state(state)
             remote.set_layer_seeds(self.shell.user_ns, seeds)
@@ -446,15 +452,15 @@ class Session:
             return False
         rates = {
             path: rate
-            for each in reached(self.shell.user_ns, held, TRAINED)
+            for each in weighted_objects(self.shell.user_ns, held, TRAINED)
             if hasattr(each.value, "apply_gradients") and (rate := rate_of(each.value)) is not None
             for path in each.paths
         }
         states = tuple(map(self.drawn.get, cells))
-        options = self._options(request)
+        options = self._conversion_options(request)
         seeds = remote.layer_seeds(self.shell.user_ns, held)
         beginning = Beginning(states, rates, seeds, options.guard, options.data)
-        self._judge(self.ranks.run(remote.begin_shared, beginning), screen)
+        self._judge_run(self.ranks.run(remote.begin_shared, beginning), screen)
         return True
 
     def _values_that_differ(self, plan: CellPlan, screen: CellOutput) -> dict[str, SerializedValue]:
@@ -465,13 +471,15 @@ class Session:
         assert self.ranks is not None
         namespace = self.shell.user_ns
         used = filter(self._has_value, plan.needs.names - plan.program.differing_names)
-        there = {n: pack(namespace[n], limit=None) for n in sorted(used) if is_plain(namespace[n])}
+        there = {
+            n: pack_value(namespace[n], limit=None) for n in sorted(used) if is_plain(namespace[n])
+        }
         if not there:
             return {}
-        run = self.ranks.run(remote.digests, [AccessPath(name) for name in there], ranks=[0])
-        self._judge(run, screen)
+        run = self.ranks.run(remote.digest_paths, [AccessPath(name) for name in there], ranks=[0])
+        self._judge_run(run, screen)
         has: dict[str, int] = run.replies[0]
-        return {n: v for n, v in there.items() if has.get(n, digest(v)) != digest(v)}
+        return {n: v for n, v in there.items() if has.get(n, digest_value(v)) != digest_value(v)}
 
     def run_on(
         self, ranks: Sequence[int], line: str, body: str, timeout: float | None = None
@@ -481,11 +489,11 @@ class Session:
         Raises:
             DistributeError: for the user.
         """
-        number = self._number(body)
+        number = self._cell_number(body)
         source = f"%%rank {line}".rstrip() + "\n" + body
         text = below_magic(body)
         check_syntax(text)
-        there = self.require()
+        there = self.require_ranks()
         if absent := [rank for rank in ranks if rank >= there.size]:
             last = f"0 to {there.size - 1}" if there.size > 1 else "0 only"
             raise DistributeError(f"there is no rank {absent[0]}: this notebook has {last}")
@@ -498,19 +506,19 @@ class Session:
             run = there.run(
                 remote.run_alone,
                 *(text, file, marker),
-                show=screen.show,
+                show=screen.show_output,
                 timeout=timeout,
                 marker=marker,
                 ranks=ranks,
             )
         finally:
-            screen.finish()
-        self._judge(run, screen, None, timeout, together=False)
+            screen.show_rest()
+        self._judge_run(run, screen, None, timeout, together=False)
 
-    def _file(self, number: int, program: Program) -> tuple[str, str]:
+    def _sent_file(self, number: int, program: Program) -> tuple[str, str]:
         """A cell as it is sent, and the file that it is known by."""
         cell = SentCell(number, program.sources[number], program.lines[number])
-        return runnable(program.converted[number]), self._name_file(cell)
+        return runnable_source(program.converted[number]), self._name_file(cell)
 
     def _name_file(self, cell: SentCell) -> str:
         """The file that a cell is known by on the ranks."""
@@ -525,10 +533,10 @@ class Session:
         namespace = self.shell.user_ns
         values = {}
         for name in sorted(plan.needs.push):
-            packed = copied(namespace[name])
+            packed = pack_copied(namespace[name])
             if packed.kind == "none":
                 way = "Make it in a cell, or in this one"
-                if copied(namespace[name], limit=None).kind != "none":
+                if pack_copied(namespace[name], limit=None).kind != "none":
                     way += f", or send it with  %hvd push {name}"
                 raise DistributeError(
                     f"`{name}` is needed on the ranks, but no cell that has run makes it, "
@@ -537,58 +545,62 @@ class Session:
             values[name] = packed
         return values
 
-    def _push_anew(self, plan: CellPlan, screen: CellOutput) -> None:
+    def _push_replaced(self, plan: CellPlan, screen: CellOutput) -> None:
         """Push again what is the notebook's, or the user's, where cells have just made something else of it."""
         run = [names_of(masked(plan.program.sources[n])) for n in plan.needs.run]
         bound = {name for names in run for name in names.binds}
         changed = {name for names in run for name in names.changes}
         names = (bound & plan.needs.given) | ((bound | changed) & plan.needs.push)
         names &= self.shell.user_ns.keys()
-        self._state = self._state.without((), names)
-        values = {name: pack(self.shell.user_ns[name], limit=None) for name in sorted(names)}
+        self._state = self._state.without_cells((), names)
+        values = {name: pack_value(self.shell.user_ns[name], limit=None) for name in sorted(names)}
         self._push_changed({n: v for n, v in values.items() if v.kind not in TRAINED}, screen)
         self._state = self._state.with_given(sorted(names & plan.needs.given), plan.number - 1)
 
     def _push_weights(self, plan: CellPlan, held: Sequence[str], screen: CellOutput) -> None:
         """Push the weights that the notebook has and the ranks have not, whoever has changed them under whatever name."""
         assert self.ranks is not None
-        every = reached(self.shell.user_ns, held, TRAINED)
+        every = weighted_objects(self.shell.user_ns, held, TRAINED)
         ways = [tuple(path for path in each.paths if not path.is_unordered) for each in every]
         there = [Reached(e.value, paths) for e, paths in zip(every, ways, strict=True) if paths]
         found = [
-            owned(each.value, each.paths, plan.needs.names, weights)
+            make_owned(each.value, each.paths, plan.needs.names, weights)
             for each in there
-            if (weights := self._weights(each, there)).data
+            if (weights := self._initial_weights(each, there)).data
         ]
         known: Mapping[str, int] = self._state.pushed
         if plan.needs.run and found:  # the cells may have made anew what any of these lead to
-            run = self.ranks.run(remote.digests, [path for each in found for path in each.paths])
-            self._judge(run, screen)
-            known = alike(run.replies.values())
-        differ = outermost([each for each in found if not each.is_known(known)])
-        failed = self._push({path: each.weights for each in differ for path in each.paths}, screen)
+            run = self.ranks.run(
+                remote.digest_paths, [path for each in found for path in each.paths]
+            )
+            self._judge_run(run, screen)
+            known = replicated_digests(run.replies.values())
+        differ = outermost_objects([each for each in found if not each.is_known(known)])
+        failed = self._push_values(
+            {path: each.weights for each in differ for path in each.paths}, screen
+        )
         arrived = {str(path): each.digest for each in found for path in each.paths}
         self._state = self._state.with_pushed({p: d for p, d in arrived.items() if p not in failed})
 
     def _push_changed(self, values: Mapping[str, SerializedValue], screen: CellOutput) -> None:
         """Push the plain values that the ranks do not have as they are."""
-        digests = {n: digest(v) for n, v in values.items()}
+        digests = {n: digest_value(v) for n, v in values.items()}
         fresh = {n: v for n, v in values.items() if digests[n] != self._state.pushed.get(n)}
-        self._push({AccessPath(n): v for n, v in fresh.items()}, screen)
+        self._push_values({AccessPath(n): v for n, v in fresh.items()}, screen)
         self._state = self._state.with_pushed({n: digests[n] for n in fresh})
 
-    def _push(
+    def _push_values(
         self, values: Mapping[AccessPath, SerializedValue], screen: CellOutput
     ) -> Mapping[str, str]:
         """Push values, and say so; which have not arrived, by path, and why."""
         assert self.ranks is not None
         if not values:
             return {}
-        run = push(self.ranks, values)
-        self._judge(run, screen, "values could not be pushed")
+        run = push_values(self.ranks, values)
+        self._judge_run(run, screen, "values could not be pushed")
         failed: dict[str, str] = run.replies[0]
         if plain := [str(path) for path, value in values.items() if value.kind not in TRAINED]:
-            screen.say(f"pushed: {', '.join(plain)}")
+            screen.add_line(f"pushed: {', '.join(plain)}")
         of_weights: dict[int, list[AccessPath]] = {}
         for path, value in values.items():
             if value.kind in TRAINED:
@@ -598,22 +610,22 @@ class Session:
             among = {*map(str, paths)}
             if among <= failed.keys():
                 why = failed[str(paths[0])]
-                known = f"the {values[paths[0]].kind} of `{title(paths)}` on the ranks"
-                screen.say(f"{known} {are(values[paths[0]])} not the notebook's: {why}")
+                known = f"the {values[paths[0]].kind} of `{shortest_path(paths)}` on the ranks"
+                screen.add_line(f"{known} {verb_for(values[paths[0]])} not the notebook's: {why}")
             else:
                 fresh = self._rescued.keys().isdisjoint(among)
                 of_kind = own.setdefault(values[paths[0]].kind, []) if fresh else rescued
-                of_kind.append(title(paths))
+                of_kind.append(shortest_path(paths))
         if rescued:
-            screen.say(f"with the weights that the ranks before had: {', '.join(rescued)}")
+            screen.add_line(f"with the weights that the ranks before had: {', '.join(rescued)}")
         for kind, names in own.items():
-            screen.say(f"with the notebook's {kind}: {', '.join(names)}")
+            screen.add_line(f"with the notebook's {kind}: {', '.join(names)}")
         return failed
 
     def _take_back(self, values: Mapping[str, SerializedValue]) -> None:
         namespace = self.shell.user_ns
         for name, packed in values.items():
-            namespace[name] = unpack(packed, namespace.get(name))
+            namespace[name] = unpack_value(packed, namespace.get(name))
 
     def _is_parted(self, name: str, plan: CellPlan, screen: CellOutput) -> bool:
         """Whether a name refers to another object on the ranks than in the notebook.
@@ -623,11 +635,13 @@ class Session:
         since = self._parted.get(name)
         if since is None:
             return False
-        later = (c for c in self.history(plan.number) if c.number > since and not c.distributed)
+        later = (
+            c for c in self.cell_history(plan.number) if c.number > since and not c.distributed
+        )
         if any(name in names_of(c.source).binds for c in later):
             del self._parted[name]
             return False
-        screen.say(
+        screen.add_line(
             f"`{name}` on the ranks differs from the notebook's since In[{since}], so its contents are not copied. "
             "Re-create it in an ordinary cell"
         )
@@ -635,7 +649,7 @@ class Session:
 
     def _names_leading_to(self, owner: Any) -> set[str]:
         namespace = self.shell.user_ns
-        found = below(namespace, sorted(filter(self._has_value, namespace)))
+        found = objects_below(namespace, sorted(filter(self._has_value, namespace)))
         return {path.name for path, value in found if value is owner}
 
     def _take_objects(self, reply: Reply, plan: CellPlan, screen: CellOutput) -> None:
@@ -644,55 +658,55 @@ class Session:
         Paths led to the notebook's objects before the cell, so all are followed before any object is changed.
         """
         namespace = self.shell.user_ns
-        found = [self._counterparts(each, plan.needs.names) for each in reply.changed]
+        found = [self._find_counterparts(each, plan.needs.names) for each in reply.changed]
         for each, there in zip(reply.changed, found, strict=True):
             if not there:  # what the notebook has at its paths is other things
-                ways = [path for path in each.paths if path.follow(namespace) is not None]
+                ways = [path for path in each.paths if path.follow_path(namespace) is not None]
                 self._parted |= {path.name: plan.number for path in ways}
-        for put in [self._resolve(link, plan, screen) for link in reply.links]:
+        for put in [self._resolve_link(link, plan, screen) for link in reply.links]:
             put()
         for each, there in zip(reply.changed, found, strict=True):
             self._take_weights(each, there, screen)
 
-    def _counterparts(
+    def _find_counterparts(
         self, changed: Changed, used: Collection[str]
     ) -> list[tuple[Any, list[AccessPath]]]:
         """What in the notebook is to have the weights of something on the ranks; for what the cell has made, what it has
         replaced, if nothing else leads there.
         """
         namespace = self.shell.user_ns
-        found = counterparts(changed.before or changed.paths, namespace, used)
+        found = find_counterparts(changed.before or changed.paths, namespace, used)
         if changed.before:
             return found
-        everything = reached(namespace, sorted(filter(self._has_value, namespace)))
+        everything = weighted_objects(namespace, sorted(filter(self._has_value, namespace)))
         ways = {id(each.value): {*each.paths} for each in everything}
         return [(value, own) for value, own in found if ways[id(value)] <= {*changed.paths}]
 
-    def _resolve(self, link: Link, plan: CellPlan, screen: CellOutput) -> Callable[[], None]:
+    def _resolve_link(self, link: Link, plan: CellPlan, screen: CellOutput) -> Callable[[], None]:
         """What lets a name or an object of the notebook's hold what the ranks' does."""
         namespace = self.shell.user_ns
 
-        def tell(why: object) -> None:
+        def report_kept(why: object) -> None:
             if link.place is not None or self._has_value(link.path.name):  # else Python tells
-                screen.say(f"`{link}` in the notebook is not that of the ranks: {why}")
+                screen.add_line(f"`{link}` in the notebook is not that of the ranks: {why}")
 
-        def put() -> None:
+        def set_value() -> None:
             try:
-                link.put(namespace, owner, value)
+                link.set_value(namespace, owner, value)
             except Exception as error:  # a property of the user's own may raise anything
-                tell(error)
+                report_kept(error)
 
-        owner = link.path.follow(namespace)
+        owner = link.path.follow_path(namespace)
         if link.value is not None and link.value.kind == "none":
-            tell(link.value.why)
+            report_kept(link.value.why)
             if link.place is not None and link.place.kind == "all":
                 self._parted |= dict.fromkeys(self._names_leading_to(owner), plan.number)
         else:
             try:
-                value = linked(link.value, namespace) if link.value is not None else None
-                return put
+                value = unpack_linked(link.value, namespace) if link.value is not None else None
+                return set_value
             except Exception as error:
-                tell(error)
+                report_kept(error)
         return lambda: None
 
     def _take_weights(
@@ -700,26 +714,30 @@ class Session:
     ) -> None:
         """Set weights in what the notebook has for what the ranks have trained."""
         namespace = self.shell.user_ns
-        lost = [path for path in changed.paths if path.steps and path.follow(namespace) is None]
+        lost = [
+            path for path in changed.paths if path.steps and path.follow_path(namespace) is None
+        ]
         if not found or (lost and not changed.before):
             none = "the notebook has no model or variable there"
             why = NO_ORDER if into_set(changed.paths) else none
             stay = "stay" if changed.weights.kind == "weights" else "stays"
-            known = f"the {changed.weights.kind} of `{title(lost or changed.paths)}`"
-            screen.say(f"{known} {stay} on the ranks: {why}")
+            known = f"the {changed.weights.kind} of `{shortest_path(lost or changed.paths)}`"
+            screen.add_line(f"{known} {stay} on the ranks: {why}")
         for value, own in found:
             try:
                 states.set_state(value, changed.weights, namespace)
             except Exception as error:
-                screen.say(f"`{title(own)}` in the notebook is not that of the ranks: {error}")
+                screen.add_line(
+                    f"`{shortest_path(own)}` in the notebook is not that of the ranks: {error}"
+                )
                 continue
-            now = digest(pack(value))
-            same = [path for path in changed.paths if path.follow(namespace) is value]
+            now = digest_value(pack_value(value))
+            same = [path for path in changed.paths if path.follow_path(namespace) is value]
             self._state = self._state.with_pushed({str(path): now for path in same})
 
     # What went wrong
 
-    def _judge(
+    def _judge_run(
         self,
         run: Run,
         screen: CellOutput,
@@ -739,97 +757,110 @@ class Session:
         failure = failure_of(run, self._files, timeout)
         if failure is None:
             return
-        screen.finish()
-        if run.trained:
+        screen.show_rest()
+        if run.has_trained:
             self._state = self._state.having_trained()
-        lines = [*([what] if what else []), *failure.lines, *self._recover(run, plan, together)]
+        lines = [
+            *([what] if what else []),
+            *failure.lines,
+            *self._recover_ranks(run, plan, together),
+        ]
         raise named_error(failure.name, failure.message, lines)
 
-    def _compare(self, run: Run, program: Program, screen: CellOutput) -> None:
+    def _compare_weights(self, run: Run, program: Program, screen: CellOutput) -> None:
         """Compare the ranks' weights where a run has trained.
 
         Raises:
             DistributeError: they differ.
         """
         assert self.ranks is not None
-        if not run.trained or run.alike:
+        if not run.has_trained or run.is_replicated:
             return
-        met = self.ranks.run(remote.meet)
-        self._judge(met, screen)
+        met = self.ranks.run(remote.compare_weights)
+        self._judge_run(met, screen)
         told: str = next(filter(None, met.replies.values()), "")
         if told and program.uses_horovod:
-            screen.say(told)
+            screen.add_line(told)
         elif told:
-            failure = headed("RanksDiffer", told, "The notebook keeps the weights that it had.")
+            failure = headed_failure(
+                "RanksDiffer", told, "The notebook keeps the weights that it had."
+            )
             raise named_error(failure.name, failure.message, list(failure.lines))
 
     def _stall_report(self, stall: Stall) -> StallReport:
-        return stall_report(stall, self._files, self._hosts())
+        return stall_report(stall, self._files, self._rank_hosts())
 
-    def _hosts(self) -> dict[int, str]:
+    def _rank_hosts(self) -> dict[int, str]:
         assert self.ranks is not None
-        return {r: str(self.ranks.told(r).get("host", "")) for r in range(self.ranks.size)}
+        return {r: str(self.ranks.rank_report(r).get("host", "")) for r in range(self.ranks.size)}
 
-    def _recover(self, run: Run, plan: CellPlan | None, together: bool) -> list[str]:
+    def _recover_ranks(self, run: Run, plan: CellPlan | None, together: bool) -> list[str]:
         """Make sure that the next cell finds usable ranks, with the state that they have if that can be; says which."""
         assert self.ranks is not None
-        usable = run.usable and not run.waited and self.ranks.agree()
+        usable = run.is_usable and not run.waited and self.ranks.ranks_agree()
         if usable and (run.in_step or not together):
             return []
         # Those that share each batch begin no training with a broadcast.
         goes_on = not self.ranks.shares_batches
-        if goes_on and (usable or (run.usable and self.ranks.rejoin())):
-            found = self._make_alike(plan)
+        if goes_on and (usable or (run.is_usable and self.ranks.rejoin_horovod())):
+            found = self._synchronize_ranks(plan)
             if found is not None:
                 how = "are usable" if usable else "live on, and Horovod is restarted in them"
                 return [f"The ranks {how}: what is on them is kept.", *found]
-        rescued = self._rescue(run)
-        self.renew()
+        rescued = self._rescue_weights(run)
+        self.renew_ranks()
         lines = [
             "The ranks are restarted; what was on them is gone. "
             "The next %%distribute runs the cells that it needs again."
         ]
         if rescued:
             lines.append(
-                f"It goes on with the weights that the ranks had of {quoted(rescued)}; optimizers are as in the notebook. "
+                f"It goes on with the weights that the ranks had of {quote_names(rescued)}; optimizers are as in the notebook. "
                 "`%hvd restart` forgets them."
             )
         return lines
 
-    def _rescue(self, run: Run) -> list[str]:
+    def _rescue_weights(self, run: Run) -> list[str]:
         """Keep the weights that the ranks have trained and the notebook has not, before they are ended; under which names."""
         assert self.ranks is not None
         namespace = self.shell.user_ns
-        history = self.history(len(self.shell.history_manager.input_hist_raw))
+        history = self.cell_history(len(self.shell.history_manager.input_hist_raw))
         there = {
             n for c in history if c.number in self._state.ran for n in names_of(c.source).binds
         }
-        owned = reached(namespace, sorted(there))
+        owned = weighted_objects(namespace, sorted(there))
         paths = [path for each in owned for path in each.paths]
         if not paths:
             return []
-        values = self.ranks.rescue(paths, run.stuck)
+        values = self.ranks.rescue_values(paths, run.stuck)
         found = {}
         for each in owned:
-            own = digest(pack(each.value))
+            own = digest_value(pack_value(each.value))
             for path in map(str, each.paths):
                 packed = values.get(path)
-                if packed and packed.kind == "weights" and packed.data and digest(packed) != own:
+                if (
+                    packed
+                    and packed.kind == "weights"
+                    and packed.data
+                    and digest_value(packed) != own
+                ):
                     found[path] = packed, own
         self._rescued |= found
-        return sorted(title(each.paths) for each in owned if found.keys() & {*map(str, each.paths)})
+        return sorted(
+            shortest_path(each.paths) for each in owned if found.keys() & {*map(str, each.paths)}
+        )
 
-    def _weights(self, each: Reached, among: Sequence[Reached]) -> SerializedValue:
+    def _initial_weights(self, each: Reached, among: Sequence[Reached]) -> SerializedValue:
         """What a model is to begin with on the ranks: the notebook's weights, or those that its last ranks had."""
-        own = states.packed(each, among)
+        own = states.pack_state(each, among)
         for path in map(str, each.paths):
             rescued, before = self._rescued.get(path, (own, 0))
-            if before == digest(own):
+            if before == digest_value(own):
                 return rescued
             self._rescued.pop(path, None)  # the notebook has later ones
         return own
 
-    def _make_alike(self, plan: CellPlan | None) -> list[str] | None:
+    def _synchronize_ranks(self, plan: CellPlan | None) -> list[str] | None:
         """Let the ranks go on as one program after a cell was interrupted on them at different points.
 
         Weights are broadcast by the next training. What the cell has changed beside them, and what gives its elements in an
@@ -842,28 +873,30 @@ class Session:
         if plan is None or plan.program.uses_horovod:
             return []  # what is as it was; and ranks that may mean to differ
         namespace = self.shell.user_ns
-        history = self.history(plan.number)
+        history = self.cell_history(plan.number)
         bound = {name for cell in history for name in names_of(cell.source).binds}
         weights = {n for n in bound if n in namespace and is_trained(namespace[n])}
-        weights |= {path.name for each in reached(namespace, sorted(bound)) for path in each.paths}
+        weights |= {
+            path.name for each in weighted_objects(namespace, sorted(bound)) for path in each.paths
+        }
         data = {n for n in plan.needs.changed if n in namespace and is_plain(namespace[n])}
         ordered = self.ranks.draw_level(plan.needs.names)
         if ordered is None:
             return None
-        again, left = made_anew(self._state, history, ordered | data, weights)
+        again, left = find_recovery(self._state, history, ordered | data, weights)
         left |= data & self._state.given.keys()
-        self._state = self._state.without(again, data)
+        self._state = self._state.without_cells(again, data)
         lines = ["The next training begins with rank 0's weights on all of them."] * bool(weights)
         if left:
             lines.append(
-                f"They may have stopped at different points in {quoted(left)}: `%hvd restart` starts all of them with the "
+                f"They may have stopped at different points in {quote_names(left)}: `%hvd restart` starts all of them with the "
                 "notebook's weights."
             )
         return lines
 
     # %hvd
 
-    def require(self) -> Cluster:
+    def require_ranks(self) -> Cluster:
         """The ranks, ready.
 
         Raises:
@@ -871,17 +904,19 @@ class Session:
         """
         if self.ranks is None:
             raise DistributeError("there are no ranks; a cell with %%distribute starts them")
-        self._ensure(Request(), self.ranks.batch, CellOutput(self.shell, self._stall_report))
+        self._ensure_ranks(Request(), self.ranks.batch, CellOutput(self.shell, self._stall_report))
         return self.ranks
 
-    def pull(self, names: Sequence[str]) -> None:
+    def pull_values(self, names: Sequence[str]) -> None:
         """Bring values from rank 0 into the notebook.
 
         Raises:
             DistributeError: a name is not there, or its value cannot travel.
         """
-        run = self.require().run(remote.get_values, [AccessPath(name) for name in names], ranks=[0])
-        self._judge(run, CellOutput(self.shell, self._stall_report), None)
+        run = self.require_ranks().run(
+            remote.get_values, [AccessPath(name) for name in names], ranks=[0]
+        )
+        self._judge_run(run, CellOutput(self.shell, self._stall_report), None)
         values: dict[str, SerializedValue] = run.replies[0]
         namespace = self.shell.user_ns
         for name in names:
@@ -889,13 +924,15 @@ class Session:
             if packed is None:
                 raise DistributeError(f"there is no `{name}` on rank 0")
             try:
-                namespace[name] = unpack(packed, namespace.get(name))
+                namespace[name] = unpack_value(packed, namespace.get(name))
             except Exception as error:
                 raise DistributeError(f"`{name}`: {error}") from None
             if packed.kind in TRAINED:
-                self._state = self._state.with_pushed({name: digest(pack(namespace[name]))})
+                self._state = self._state.with_pushed(
+                    {name: digest_value(pack_value(namespace[name]))}
+                )
 
-    def push(self, names: Sequence[str]) -> None:
+    def push_values(self, names: Sequence[str]) -> None:
         """Send values from the notebook to every rank.
 
         Raises:
@@ -906,32 +943,32 @@ class Session:
         for name in names:
             if name not in namespace:
                 raise DistributeError(f"there is no `{name}` in the notebook")
-            values[name] = pack(namespace[name], limit=None)
+            values[name] = pack_value(namespace[name], limit=None)
             if values[name].kind == "none":
                 raise DistributeError(f"`{name}`: {values[name].why}")
             self._rescued.pop(name, None)  # it is the notebook's that the ranks are to have
-        self.require()
-        failed = self._push(
+        self.require_ranks()
+        failed = self._push_values(
             {AccessPath(n): v for n, v in values.items()},
             CellOutput(self.shell, self._stall_report),
         )
         arrived = {name: value for name, value in values.items() if name not in failed}
-        weights = {n: digest(v) for n, v in arrived.items() if v.kind in TRAINED}
+        weights = {n: digest_value(v) for n, v in arrived.items() if v.kind in TRAINED}
         self._state = self._state.with_pushed(weights)
         number = len(self.shell.history_manager.input_hist_raw) - 1
         # Weights are set in what a cell has made; that cell is needed as before.
         plain = [name for name, value in arrived.items() if value.kind not in TRAINED]
         self._state = self._state.with_given(plain, number)
 
-    def where(self) -> list[str]:
+    def rank_positions(self) -> list[str]:
         """Where each rank is now, in the user's lines.
 
         Raises:
             DistributeError: there are no ranks.
         """
-        return table_of_ranks(self.look(None, wants_variables=False)["ranks"])
+        return table_of_ranks(self.panel_state(None, wants_variables=False)["ranks"])
 
-    def look(self, rank: int | None, wants_variables: bool) -> dict[str, Any]:
+    def panel_state(self, rank: int | None, wants_variables: bool) -> dict[str, Any]:
         """The state of the ranks for a panel, also while a cell runs; callable from any thread.
 
         Args:
@@ -942,34 +979,44 @@ class Session:
         """
         if self.ranks is None:
             raise DistributeError("there are no ranks; a cell with %%distribute starts them")
-        return self._inspector.look(self.ranks, self._files, self.screen, rank, wants_variables)
+        return self._inspector.panel_state(
+            self.ranks, self._files, self.screen, rank, wants_variables
+        )
 
-    def status(self) -> list[dict[str, Any]]:
+    def status_rows(self) -> list[dict[str, Any]]:
         """One row a rank: number, host, pid, device, memory, what it does."""
         ranks = self.ranks
         if ranks is None:
             return []
         if not ranks.ready:
             return [
-                {"rank": r, **ranks.told(r), "doing": ranks.told(r).get("stage", "starting")}
+                {
+                    "rank": r,
+                    **ranks.rank_report(r),
+                    "doing": ranks.rank_report(r).get("stage", "starting"),
+                }
                 for r in range(ranks.size)
             ]
-        run = ranks.run(remote.where, timeout=5.0, aborts=False) if ranks.lost() is None else None
-        lost = ranks.lost()
+        run = (
+            ranks.run(remote.status_row, timeout=5.0, aborts=False)
+            if ranks.find_lost() is None
+            else None
+        )
+        lost = ranks.find_lost()
         if run is None or lost is not None:
             rank, how = lost or (0, "")
-            return [{"rank": rank, **ranks.told(rank), "doing": f"lost: {how}"}]
+            return [{"rank": rank, **ranks.rank_report(rank), "doing": f"lost: {how}"}]
         return [
             {
                 "rank": r,
-                **ranks.told(r),
+                **ranks.rank_report(r),
                 **(run.replies.get(r) or {}),
                 "doing": "idle" if r in run.replies else "busy",
             }
             for r in range(ranks.size)
         ]
 
-    def variables(self, names: Sequence[str]) -> list[str]:
+    def compare_variables(self, names: Sequence[str]) -> list[str]:
         """The ranks' variables, those first that differ: a line for each group of ranks that have the same value.
 
         Args:
@@ -978,9 +1025,9 @@ class Session:
         Raises:
             DistributeError: there are no ranks, or no rank has such a variable.
         """
-        ranks = self.require()
+        ranks = self.require_ranks()
         told = ranks.run(rank_variables.summarize_variables, list(names), timeout=VARIABLES_TIMEOUT)
-        self._judge(
+        self._judge_run(
             told,
             CellOutput(self.shell, self._stall_report),
             timeout=VARIABLES_TIMEOUT,
@@ -988,7 +1035,7 @@ class Session:
         )
         found = compare_summaries(told.replies)
         if missing := [n for n in names if not any(each.name.startswith(n) for each in found)]:
-            raise DistributeError(f"no rank has {quoted(missing)}")
+            raise DistributeError(f"no rank has {quote_names(missing)}")
         differing = [each for each in found if each.is_fetched and not each.is_replicated]
         values: Mapping[int, Any] = {}
         if differing:
@@ -998,7 +1045,7 @@ class Session:
                 ranks=ranks_to_fetch(differing),
                 timeout=VARIABLES_TIMEOUT,
             )
-            self._judge(
+            self._judge_run(
                 fetched,
                 CellOutput(self.shell, self._stall_report),
                 timeout=VARIABLES_TIMEOUT,
@@ -1007,25 +1054,25 @@ class Session:
             values = fetched.replies
         return table_of_variables(shown_variables(found, values))
 
-    def network(self) -> Network:
+    def measure_network(self) -> Network:
         """Measure bandwidth and latency between the ranks.
 
         Raises:
             DistributeError: there are no ranks, or only one, or the measurement failed.
         """
-        ranks = self.require()
+        ranks = self.require_ranks()
         if ranks.size == 1:
             raise DistributeError(
                 "one rank has no other rank to average with; run `%hvd start -n 2`"
             )
         run = ranks.run(rank_network.allreduce_times)
-        self._judge(run, CellOutput(self.shell, self._stall_report), None)
-        return fitted(ranks.size, run.replies[0])
+        self._judge_run(run, CellOutput(self.shell, self._stall_report), None)
+        return fit_network(ranks.size, run.replies[0])
 
 
-def copied(value: Any, limit: int | None = SMALL) -> SerializedValue:
+def pack_copied(value: Any, limit: int | None = SMALL) -> SerializedValue:
     """A value for a name that stands for nothing on the ranks: weights alone are none."""
-    packed = pack(value, limit)
+    packed = pack_value(value, limit)
     if packed.kind not in TRAINED:
         return packed
     return SerializedValue(
@@ -1044,9 +1091,9 @@ def is_trained(value: Any) -> bool:
     return keras_kind(value) in TRAINED or hasattr(value, "apply_gradients")
 
 
-def are(packed: SerializedValue) -> str:
+def verb_for(packed: SerializedValue) -> str:
     return "are" if packed.kind == "weights" else "is"
 
 
-def quoted(names: Collection[str]) -> str:
+def quote_names(names: Collection[str]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(names))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..launchers.diagnosis import columns, doing, line_name, words
+from ..launchers.diagnosis import activity_of, align_columns, explain_stall, line_name
 from ..launchers.job_monitor import WAITS, is_hang
 from ..launchers.progress import Progress, Stall
 from ..rank import remote
@@ -38,7 +38,7 @@ class Inspector:
         self._ranks: Cluster | None = None
         self._progress = Progress((), 0.0)
 
-    def look(
+    def panel_state(
         self,
         ranks: Cluster,
         cells: Cells,
@@ -59,42 +59,48 @@ class Inspector:
                 self._ranks, self._progress = ranks, Progress(range(ranks.size), time.monotonic())
             is_running = screen is not None and not screen.has_ended
             looks = {
-                r: told for r, told in ranks.ask(remote.look).items() if isinstance(told, dict)
+                r: told
+                for r, told in ranks.ask_ranks(remote.panel_state).items()
+                if isinstance(told, dict)
             }
-            stall, advice = self._stall(ranks, looks, is_running)
-            rows = [self._row(r, ranks, cells, looks, stall) for r in range(ranks.size)]
+            stall, advice = self._find_stall(ranks, looks, is_running)
+            rows = [self._rank_row(r, ranks, cells, looks, stall) for r in range(ranks.size)]
             answer = {
                 "cell": screen.cell if screen is not None else 0,
                 "running": is_running,
                 "ranks": rows,
-                "words": words(advice, lambda place: line_of(place, cells)) if advice else [],
+                "words": explain_stall(advice, lambda place: line_of(place, cells))
+                if advice
+                else [],
             }
             if rank is not None:
                 text = screen.texts.get(rank) if screen is not None else None
                 answer["output"] = text.lines if text is not None else []
             if wants_variables:
-                found, silent = _variables(ranks)
-                answer["variables"] = [_shown(each) for each in found]
+                found, silent = _ask_variables(ranks)
+                answer["variables"] = [_variable_as_json(each) for each in found]
                 answer["silent"] = silent
             return answer
 
-    def _stall(
+    def _find_stall(
         self, ranks: Cluster, looks: Mapping[int, Mapping[str, Any]], is_running: bool
     ) -> tuple[Stall, Stall | None]:
         """Where all ranks are, and that again if it is a hang."""
         now, progress = time.monotonic(), self._progress
         for rank, told in looks.items():
-            progress.see(rank, told, now)
+            progress.note_position(rank, told, now)
         places = {rank: progress.seen[rank][0] for rank in looks}
         silent = [rank for rank in range(ranks.size) if rank not in looks]
-        since = {r: progress.idle(r) for r in looks if progress.idle(r) >= 1}
+        since = {r: progress.idle_seconds(r) for r in looks if progress.idle_seconds(r) >= 1}
         here = Stall(tuple(sorted({*silent, *since})), places, since)
         finished = [rank for rank, place in places.items() if place.awaits_work]
         working = [rank for rank in range(ranks.size) if rank not in finished]
-        stall = progress.stall(working, now, finished, WAITS) if is_running and working else None
+        stall = (
+            progress.find_stall(working, now, finished, WAITS) if is_running and working else None
+        )
         return here, stall if stall is not None and is_hang(stall) else None
 
-    def _row(
+    def _rank_row(
         self,
         rank: int,
         ranks: Cluster,
@@ -103,16 +109,16 @@ class Inspector:
         stall: Stall,
     ) -> dict[str, Any]:
         """A rank: its process, its line, what it does and for how many seconds, its memory in bytes."""
-        known = ranks.told(rank)
+        known = ranks.rank_report(rank)
         place = stall.places.get(rank)
         line = line_of(place.cell, cells) if place is not None and place.cell is not None else None
-        lost = ranks.lost([rank])
+        lost = ranks.find_lost([rank])
         if lost is not None:
             does = f"lost: {lost[1]}"
         elif ranks.ready:
-            does = doing(rank, stall)
+            does = activity_of(rank, stall)
         else:
-            does = str(known.get("stage", ranks.stage()))
+            does = str(known.get("stage", ranks.describe_stage()))
         return {
             "rank": rank,
             "host": str(known.get("host", "")),
@@ -128,7 +134,7 @@ class Inspector:
 
 
 def table_of_ranks(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A line for each rank of what `Inspector.look` has found."""
+    """A line for each rank of what `Inspector.panel_state` has found."""
     head = ("rank", "host", "at", "does", "for")
     body = [
         (
@@ -137,18 +143,18 @@ def table_of_ranks(rows: Iterable[Mapping[str, Any]]) -> list[str]:
         )
         for row in rows
     ]
-    return columns([head, *body])
+    return align_columns([head, *body])
 
 
-def _variables(ranks: Cluster) -> tuple[list[ShownVariable], list[int]]:
+def _ask_variables(ranks: Cluster) -> tuple[list[ShownVariable], list[int]]:
     """The ranks' variables as they are now, and the ranks that do not say what theirs are."""
-    told = ranks.ask(rank_variables.summarize_variables, [], True, within=VARIABLES_WITHIN)
+    told = ranks.ask_ranks(rank_variables.summarize_variables, [], True, within=VARIABLES_WITHIN)
     told = {rank: found for rank, found in told.items() if isinstance(found, dict)}
     found = compare_summaries(told)
     differing = within_limit([each for each in found if each.is_fetched and not each.is_replicated])
     values: Mapping[int, Any] = {}
     if differing:
-        values = ranks.ask(
+        values = ranks.ask_ranks(
             rank_variables.values_of_variables,
             *([each.name for each in differing], True),
             ranks=ranks_to_fetch(differing),
@@ -158,6 +164,6 @@ def _variables(ranks: Cluster) -> tuple[list[ShownVariable], list[int]]:
     return shown_variables(found, there), [r for r in range(ranks.size) if r not in told]
 
 
-def _shown(variable: ShownVariable) -> dict[str, Any]:
+def _variable_as_json(variable: ShownVariable) -> dict[str, Any]:
     groups = [{"ranks": g.ranks, "text": g.text, "note": g.note} for g in variable.groups]
     return {"name": variable.name, "groups": groups}

@@ -78,15 +78,15 @@ class Run:
     lost: tuple[int, str] | None = None
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         return self.lost is None and not self.stuck
 
     @property
-    def trained(self) -> bool:
+    def has_trained(self) -> bool:
         return any(isinstance(reply, Reply) and reply.trained for reply in self.replies.values())
 
     @property
-    def alike(self) -> bool:
+    def is_replicated(self) -> bool:
         """Whether all ranks have trained the same, as far as they tell by themselves."""
         return len({r.trained for r in self.replies.values() if isinstance(r, Reply)}) == 1
 
@@ -123,7 +123,7 @@ class CallMonitor:
         self._stall_told = now
         self._progress = Progress(ranks, now)
 
-    def hear(self, event: Shown | None) -> None:
+    def take_event(self, event: Shown | None) -> None:
         if isinstance(event, Message) and event.call != self.call:
             return  # the rest of an earlier call's output
         if (
@@ -137,7 +137,7 @@ class CallMonitor:
         if event is not None:
             self._show(event)
 
-    def answer(self, rank: int, future: Any, now: float) -> None:
+    def take_answer(self, rank: int, future: Any, now: float) -> None:
         self.open.discard(rank)
         self._last_answer = now
         try:
@@ -153,7 +153,7 @@ class CallMonitor:
         if not self.open and self._first_error is None:
             self._note_progress()
 
-    def printed(self) -> int:
+    def printed_characters(self) -> int:
         """How many characters the ranks have printed in this call, by their own count."""
         return sum(r.printed for r in self.replies.values() if isinstance(r, Reply))
 
@@ -167,38 +167,38 @@ class CallMonitor:
             return "error"
         if self.replies and self.open and self._is_deadlock(now - self._last_answer):
             return "deadlock"
-        if self.unanswered():
+        if self.unanswered_ranks():
             return "unanswered"
         return None
 
-    def unanswered(self) -> set[int]:
+    def unanswered_ranks(self) -> set[int]:
         """The ranks that wait for work, once one has for longer than a request or an answer can be on its way."""
         waiting = {
             rank
             for rank in self.open
-            if (place := self._progress.place(rank)) is not None and place.awaits_work
+            if (place := self._progress.position_of_rank(rank)) is not None and place.awaits_work
         }
-        late = any(self.idle(k) >= STALL_SECONDS - 1 + self._travel[k] for k in waiting)
+        late = any(self.idle_seconds(k) >= STALL_SECONDS - 1 + self._travel[k] for k in waiting)
         return waiting if late else set()
 
     # Ranks that wait
 
-    def see(self, rank: int, told: Mapping[str, Any], now: float) -> None:
+    def note_position(self, rank: int, told: Mapping[str, Any], now: float) -> None:
         """Take in where a rank says that it is, and how much it has computed."""
         if told["call"] == self.call:
-            self._progress.see(rank, told, now)
+            self._progress.note_position(rank, told, now)
 
-    def expect(self, rank: int, size: int) -> None:
+    def expect_answer(self, rank: int, size: int) -> None:
         """A rank has sent its answer, of so many bytes."""
         self._travel[rank] = max(self._travel[rank], size / SLOWEST)
 
-    def idle(self, rank: int) -> float:
+    def idle_seconds(self, rank: int) -> float:
         """For how many seconds a rank has computed nothing, in one place; by its own clock."""
-        return self._progress.idle(rank)
+        return self._progress.idle_seconds(rank)
 
     def tell_stall(self, now: float) -> None:
         """Tell where the ranks are when some of them have waited for others for long, and when they go on."""
-        stall = self._progress.stall(self.open, now, self.replies, WAITS)
+        stall = self._progress.find_stall(self.open, now, self.replies, WAITS)
         if stall is None or not is_hang(stall):
             self._note_progress()
         elif self._stall is None or is_due(self._stall, stall, now - self._stall_told):
@@ -218,14 +218,14 @@ class CallMonitor:
             alone: for how many seconds nobody has finished. Who has waited long for the last one may just be hearing of it.
         """
 
-        def waits(rank: int) -> bool:
-            place, patience = self._progress.place(rank), STALL_SECONDS - 1
+        def is_waiting(rank: int) -> bool:
+            place, patience = self._progress.position_of_rank(rank), STALL_SECONDS - 1
             if place is None:
                 return False
-            waited = min(alone, self.idle(rank))
+            waited = min(alone, self.idle_seconds(rank))
             # What runs in TensorFlow need not be a collective operation: it is given longer.
             return (place.in_horovod and waited >= patience) or (
                 place.in_tensorflow and waited >= 2 * patience
             )
 
-        return all(waits(rank) for rank in self.open)
+        return all(is_waiting(rank) for rank in self.open)

@@ -25,34 +25,34 @@ class Network:
     error: float
     times: tuple[tuple[int, float], ...]
 
-    def seconds(self, size: float) -> float:
+    def allreduce_seconds(self, size: float) -> float:
         """The time of a ring allreduce: each rank sends 2·(N−1) messages of an N-th of the bytes."""
         messages = 2 * (self.ranks - 1)
         return messages * (size / self.ranks / self.bandwidth + self.latency)
 
-    def averaging(self, size: int) -> float:
+    def averaging_seconds(self, size: int) -> float:
         """The time that averaging gradients of so many bytes adds to a step.
 
         All of a type are one message, which is sent when the last of them is there, in as many buffers as they
         fill: nothing of it overlaps the backward pass.
         """
         buffers = ceil(size / FUSED)
-        return buffers * self.seconds(size / buffers) if buffers else 0.0
+        return buffers * self.allreduce_seconds(size / buffers) if buffers else 0.0
 
-    def gathering(self, size: float) -> float:
+    def gathering_seconds(self, size: float) -> float:
         """The time of a ring allgather of so many bytes in all: each rank sends N−1 messages of an N-th of them."""
         return (self.ranks - 1) * (size / self.ranks / self.bandwidth + self.latency)
 
-    def sharing(self, size: int, outputs: int) -> float:
+    def sharing_seconds(self, size: int, outputs: int) -> float:
         """The time that the messages of a step take with `--batch global`, which follow one another.
 
         Args:
             size: bytes of the gradients. outputs: bytes of what the model returns for the whole batch.
         """
-        return self.averaging(size) + self.gathering(outputs)
+        return self.averaging_seconds(size) + self.gathering_seconds(outputs)
 
 
-def fitted(ranks: int, times: Sequence[tuple[int, float]]) -> Network:
+def fit_network(ranks: int, times: Sequence[tuple[int, float]]) -> Network:
     """The figures by which a ring allreduce takes these times, each missed by as small a part as can be.
 
     Raises:
@@ -70,5 +70,5 @@ def fitted(ranks: int, times: Sequence[tuple[int, float]]) -> Network:
     network = Network(
         ranks, float(bandwidth), max(float(fixed) / messages, 1e-9), 0.0, tuple(times)
     )
-    error = max(abs(network.seconds(size) / found - 1) for size, found in times)
+    error = max(abs(network.allreduce_seconds(size) / found - 1) for size, found in times)
     return Network(ranks, network.bandwidth, network.latency, float(error), network.times)

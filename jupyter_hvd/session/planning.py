@@ -9,9 +9,16 @@ from dataclasses import dataclass, field, replace
 from ..rank.remote import Watch
 from ..rules.options import Options
 from .cell_names import names_of
-from .dependencies import Cell, Needs, needs
+from .dependencies import Cell, Needs, find_needs
 from .errors import DistributeError
-from .program import Program, convert, is_distributed, masked, refuse, watch_of
+from .program import (
+    Program,
+    convert_program,
+    is_distributed,
+    masked,
+    refuse_unconvertible,
+    watch_of,
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,7 @@ class RanksState:
     again: frozenset[int] = frozenset()
     pushed: Mapping[str, int] = field(default_factory=dict)
 
-    def after(self, numbers: Sequence[int], program: Program, trained: bool) -> RanksState:
+    def after_cells(self, numbers: Sequence[int], program: Program, trained: bool) -> RanksState:
         """When some cells have run there, and have trained."""
         texts = {number: program.converted[number] for number in numbers}
         return replace(
@@ -54,7 +61,7 @@ class RanksState:
     def with_given(self, names: Sequence[str], number: int) -> RanksState:
         return replace(self, given={**self.given, **dict.fromkeys(names, number)})
 
-    def without(self, numbers: Collection[int], names: Collection[str] = ()) -> RanksState:
+    def without_cells(self, numbers: Collection[int], names: Collection[str] = ()) -> RanksState:
         """The state in which these cells have to run again, and values under these names have to be pushed again."""
         return replace(
             self,
@@ -83,7 +90,7 @@ class CellPlan:
     outdated: tuple[int, ...] = ()
 
     @property
-    def shown(self) -> tuple[int, ...]:
+    def shown_cells(self) -> tuple[int, ...]:
         """The cells that run now, this one last."""
         return (*self.needs.run, self.number)
 
@@ -108,7 +115,7 @@ def plan_cell(
         source: the cell, its magic included. history: the cells that ran before it, `texts` as they were written.
         has_value: whether the notebook has a value under a name.
         dependencies: whether the cells that it needs are to run; they are converted with it in any case.
-        travels, copies, same: as `needs` has them. runs_horovod: as `refuse` has it.
+        travels, copies, same: as `find_needs` has them. runs_horovod: as `refuse_unconvertible` has it.
 
     Raises:
         DistributeError: the conversion is refused, or a cell that is needed can run on the ranks no more.
@@ -117,16 +124,16 @@ def plan_cell(
 
     def with_again(again: Set[int]) -> Needs:
         among = state.again | again
-        return needs(
+        return find_needs(
             history, current, state.ran, has_value, state.given, travels, among, copies, same
         )
 
     needed = with_again(frozenset())
-    program = convert(
+    program = convert_program(
         (*((n, texts[n]) for n in needed.cells), (number, source)),
         options,
     )
-    refuse(program, runs_horovod)
+    refuse_unconvertible(program, runs_horovod)
     watch = watch_of(options)
     again, outdated = again_where_changed(needed, program, state)
     if not dependencies:
@@ -180,7 +187,7 @@ def again_where_changed(
     return frozenset(again), tuple(sorted(outdated))
 
 
-def made_anew(
+def find_recovery(
     state: RanksState, history: Sequence[Cell], parted: Set[str], weights: Set[str]
 ) -> tuple[frozenset[int], frozenset[str]]:
     """How the ranks come to have the same again under some names, where a cell was broken off.

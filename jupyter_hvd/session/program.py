@@ -55,7 +55,7 @@ class Program:
         return self.outcome is not None and self.outcome.training_loop != "none"
 
     @cached_property
-    def added(self) -> frozenset[str]:
+    def added_names(self) -> frozenset[str]:
         """The names that the conversion binds and the user's text does not know, such as `hvd`."""
         before = [names_of(masked(source)) for source in self.sources.values()]
         after = [names_of(masked(source)) for source in self.converted.values()]
@@ -102,7 +102,7 @@ class Program:
 
 
 @lru_cache(maxsize=64)
-def convert(sources: tuple[tuple[int, str], ...], options: Options) -> Program:
+def convert_program(sources: tuple[tuple[int, str], ...], options: Options) -> Program:
     """Convert cells, each with its number, as one program."""
     texts = [source for _, source in sources]
     numbers = [number for number, _ in sources]
@@ -141,7 +141,7 @@ def is_distributed(source: str) -> bool:
     return "distribute" in cell_magics(source)
 
 
-def runnable(source: str) -> str:
+def runnable_source(source: str) -> str:
     """A cell as the ranks run it: its lines stay where they are, ours do nothing.
 
     In place of `%%distribute` stands a comment: IPython drops empty lines at the top. Above another cell magic it is
@@ -166,7 +166,7 @@ def below_magic(body: str) -> str:
     return f"\n{body}" if CELL_MAGIC.match(body) else f"#\n{body}"
 
 
-def diff(program: Program, numbers: Sequence[int]) -> list[str]:
+def conversion_diff(program: Program, numbers: Sequence[int]) -> list[str]:
     """The diff of the conversion in some cells."""
     lines: list[str] = []
     for number in numbers:
@@ -181,7 +181,7 @@ def diff(program: Program, numbers: Sequence[int]) -> list[str]:
     return lines
 
 
-def refuse(program: Program, runs_horovod: bool) -> None:
+def refuse_unconvertible(program: Program, runs_horovod: bool) -> None:
     """Stop at what cannot be converted.
 
     Args:

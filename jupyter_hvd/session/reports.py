@@ -9,7 +9,7 @@ from ..launchers.diagnosis import Line, StallReport, ranks_text, report_stall
 from ..launchers.progress import Stall
 from ..rank.reply import RemoteError, Reply
 from .monitor import Run
-from .tracebacks import PLAIN, RED, SentCell, blame, render
+from .tracebacks import PLAIN, RED, SentCell, find_blamed_rank, render_traceback
 
 Cells = Mapping[str, SentCell]
 #: Said where a rank waits for one that has trained and ended.
@@ -38,13 +38,20 @@ def failure_of(run: Run, cells: Cells, timeout: float | None = None) -> Failure 
         if isinstance(reply, Reply) and reply.error is not None
     }
     if run.lost is not None:
-        return headed("RankLost", f"rank {run.lost[0]} was lost: {run.lost[1]}")
+        return headed_failure("RankLost", f"rank {run.lost[0]} was lost: {run.lost[1]}")
     match run.stopped:
         case "interrupt":
-            return headed("KeyboardInterrupt", "interrupted", *where(errors, cells), *stuck(run))
+            return headed_failure(
+                "KeyboardInterrupt",
+                "interrupted",
+                *position_lines(errors, cells),
+                *stuck_lines(run),
+            )
         case "timeout":
             message = f"not finished after {timeout:g} s"
-            return headed("TimeoutError", message, *where(errors, cells), *stuck(run))
+            return headed_failure(
+                "TimeoutError", message, *position_lines(errors, cells), *stuck_lines(run)
+            )
         case "deadlock":
             late = run.stuck or run.waited or tuple(sorted(errors))
             done = ranks_text(sorted(set(run.replies) - set(late)) or sorted(run.replies))
@@ -52,23 +59,25 @@ def failure_of(run: Run, cells: Cells, timeout: float | None = None) -> Failure 
             message = (
                 f"{done} finished the cell while {waiting} still waits in a collective operation"
             )
-            return headed("Deadlock", message, *([UPDATES] if run.trained else []), *stuck(run))
+            return headed_failure(
+                "Deadlock", message, *([UPDATES] if run.has_trained else []), *stuck_lines(run)
+            )
         case "unanswered":
             message = (
                 f"no answer came from {ranks_text(run.stuck)}: the request or the answer was lost"
             )
-            return headed("AnswerLost", message)
+            return headed_failure("AnswerLost", message)
     if not errors:
         return None
-    rank = blame(errors)
+    rank = find_blamed_rank(errors)
     error = errors[rank].error
     assert error is not None
     same = [r for r, e in sorted(errors.items()) if e.error and is_same(e.error, error)]
-    lines = (*render(error, ranks_text(same), cells), *stuck(run))
+    lines = (*render_traceback(error, ranks_text(same), cells), *stuck_lines(run))
     return Failure(error.type, error.text, lines)
 
 
-def headed(name: str, message: str, *more: str) -> Failure:
+def headed_failure(name: str, message: str, *more: str) -> Failure:
     return Failure(name, message, (f"{RED}{name}{PLAIN}: {message}", *more))
 
 
@@ -76,7 +85,7 @@ def is_same(error: RemoteError, other: RemoteError) -> bool:
     return (error.type, error.text) == (other.type, other.text)
 
 
-def stuck(run: Run) -> list[str]:
+def stuck_lines(run: Run) -> list[str]:
     if run.stuck:
         return [f"{ranks_text(run.stuck)} waited in an operation that cannot be interrupted."]
     if run.waited:
@@ -86,7 +95,7 @@ def stuck(run: Run) -> list[str]:
     return []
 
 
-def where(errors: Mapping[int, Reply], cells: Cells) -> list[str]:
+def position_lines(errors: Mapping[int, Reply], cells: Cells) -> list[str]:
     """Where the interrupted ranks were."""
     lines = []
     for rank, reply in sorted(errors.items()):
@@ -114,7 +123,7 @@ def line_of(place: tuple[str, int], cells: Cells) -> Line | None:
     cell = cells.get(place[0])
     if cell is None:
         return None
-    number = cell.line(place[1])
+    number = cell.user_line(place[1])
     rows = cell.source.splitlines()
     text = rows[number - 1].strip() if 0 < number <= len(rows) else ""
     return Line(f"In[{cell.number}], line {number}", text)

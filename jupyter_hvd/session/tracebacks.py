@@ -23,7 +23,7 @@ class SentCell:
     source: str
     lines: tuple[int, ...]
 
-    def line(self, converted: int) -> int:
+    def user_line(self, converted: int) -> int:
         return self.lines[min(max(converted, 1), len(self.lines)) - 1] if self.lines else converted
 
 
@@ -34,7 +34,7 @@ def line_map(source: str, edits: Iterable[Edit]) -> tuple[int, ...]:
     """
     pieces: list[tuple[str, int, bool]] = []
     position = 0
-    for edit in sorted(dict.fromkeys(edits), key=Edit.order):
+    for edit in sorted(dict.fromkeys(edits), key=Edit.sort_key):
         pieces.append((source[position : edit.start], position, True))
         pieces.append((edit.text, edit.start, False))
         position = edit.end
@@ -58,16 +58,18 @@ def line_map(source: str, edits: Iterable[Edit]) -> tuple[int, ...]:
 def in_user_lines(text: str, cells: Mapping[str, SentCell]) -> str:
     """`File "<In[3]#7>", line 9` in TensorFlow's own reports, said of the user's cell."""
 
-    def replace(match: re.Match[str]) -> str:
+    def replace_file(match: re.Match[str]) -> str:
         cell = cells.get(match[1])
         return (
-            match[0] if cell is None else f"Cell In[{cell.number}], line {cell.line(int(match[2]))}"
+            match[0]
+            if cell is None
+            else f"Cell In[{cell.number}], line {cell.user_line(int(match[2]))}"
         )
 
-    return _IN_CELL.sub(replace, text)
+    return _IN_CELL.sub(replace_file, text)
 
 
-def render(error: RemoteError, where: str, cells: Mapping[str, SentCell]) -> list[str]:
+def render_traceback(error: RemoteError, where: str, cells: Mapping[str, SentCell]) -> list[str]:
     """The lines of a traceback, as IPython shows one.
 
     Args:
@@ -76,7 +78,7 @@ def render(error: RemoteError, where: str, cells: Mapping[str, SentCell]) -> lis
     """
     lines: list[str] = []
     if error.because:
-        lines += render(error.because, where, cells)
+        lines += render_traceback(error.because, where, cells)
         link = (
             "The above exception was the direct cause of the following exception:"
             if error.direct
@@ -104,11 +106,14 @@ def render_frame(
     cell = cells.get(file)
     if cell is None:
         return [f"File {GREEN}{file}:{line}{PLAIN}{inside}", f"    {code.strip()}"]
-    own = cell.line(line)
-    return [f"{GREEN}Cell In[{cell.number}], line {own}{PLAIN}{inside}", *excerpt(cell.source, own)]
+    own = cell.user_line(line)
+    return [
+        f"{GREEN}Cell In[{cell.number}], line {own}{PLAIN}{inside}",
+        *code_excerpt(cell.source, own),
+    ]
 
 
-def excerpt(source: str, line: int) -> list[str]:
+def code_excerpt(source: str, line: int) -> list[str]:
     """A line of a cell with its neighbours, and an arrow to it."""
     rows = source.splitlines()
     shown = []
@@ -121,7 +126,7 @@ def excerpt(source: str, line: int) -> list[str]:
     return shown
 
 
-def blame(errors: Mapping[int, Reply]) -> int:
+def find_blamed_rank(errors: Mapping[int, Reply]) -> int:
     """The rank whose error is the cause: the first that is not only the echo of another's."""
 
     def is_echo(error: RemoteError | None) -> bool:

@@ -24,12 +24,12 @@ LARGE = 2**20
 ALIGNMENT = 64
 
 
-def push(ranks: Cluster, values: Mapping[AccessPath, SerializedValue]) -> Run:
+def push_values(ranks: Cluster, values: Mapping[AccessPath, SerializedValue]) -> Run:
     """Bind values on every rank, or set weights there; the ranks answer with what failed."""
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(dict(values), protocol=5, buffer_callback=buffers.append)
     size = sum(buffer.raw().nbytes for buffer in buffers)
-    if not ranks.here or size < LARGE:
+    if not ranks.is_local or size < LARGE:
         return ranks.run(remote.set_values, pickle.dumps(dict(values), protocol=5), None, [])
     folder = make_shared_folder(ranks.job, size)
     try:

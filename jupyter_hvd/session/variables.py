@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..launchers.diagnosis import columns, ranks_text
+from ..launchers.diagnosis import align_columns, ranks_text
 from ..rank.serialization import SerializedValue
-from ..rank.variables import MOST_CHARACTERS, VariableSummary, shortened
+from ..rank.variables import MOST_CHARACTERS, VariableSummary, shorten_text
 
 #: Bytes up to which a value is fetched to see where it differs.
 MOST_COMPARED = 64 * 2**20
@@ -78,7 +78,7 @@ def compare_summaries(
     What is in the background is left out where it is replicated.
     """
     names = dict.fromkeys(name for rank in sorted(told) for name in told[rank])
-    found = [ComparedVariable(name, tuple(_groups(name, told))) for name in names]
+    found = [ComparedVariable(name, tuple(_group_ranks(name, told))) for name in names]
     shown = [
         each
         for each in found
@@ -88,7 +88,9 @@ def compare_summaries(
     return sorted(shown, key=lambda each: each.is_replicated)
 
 
-def _groups(name: str, told: Mapping[int, Mapping[str, VariableSummary]]) -> Iterator[RankGroup]:
+def _group_ranks(
+    name: str, told: Mapping[int, Mapping[str, VariableSummary]]
+) -> Iterator[RankGroup]:
     of_value: dict[Any, list[int]] = {}
     for rank in sorted(told):
         summary = told[rank].get(name)
@@ -106,14 +108,14 @@ def ranks_to_fetch(differing: Sequence[ComparedVariable]) -> list[int]:
 def within_limit(differing: Sequence[ComparedVariable]) -> list[ComparedVariable]:
     """As many of some variables, the smallest first, as are together not too large to fetch."""
     found, total = [], 0
-    for each in sorted(differing, key=_size):
-        total += _size(each)
+    for each in sorted(differing, key=_size_of_variable):
+        total += _size_of_variable(each)
         if total <= MOST_COMPARED:
             found.append(each)
     return found
 
 
-def _size(variable: ComparedVariable) -> int:
+def _size_of_variable(variable: ComparedVariable) -> int:
     return sum(group.summary.size for group in variable.groups if group.summary is not None)
 
 
@@ -132,7 +134,7 @@ def shown_variables(
         first, *others = variable.groups
         groups = [ShownGroup(first.ranks, first.text)]
         for group in others:
-            note = _difference(variable, group, values)
+            note = _first_difference(variable, group, values)
             if note is None:
                 same = tuple(sorted((*groups[0].ranks, *group.ranks)))
                 groups[0] = ShownGroup(same, first.text)
@@ -153,7 +155,7 @@ def table_of_variables(shown: Sequence[ShownVariable]) -> list[str]:
             rows.append((f"{mark}{variable.name}" if place == 0 else "", on, group.text))
             if group.note:
                 notes[len(rows)] = group.note
-    lines = columns([HEAD, *rows])
+    lines = align_columns([HEAD, *rows])
     margin = " " * max(0, lines[0].rindex(HEAD[2]))
     return [
         text
@@ -162,7 +164,7 @@ def table_of_variables(shown: Sequence[ShownVariable]) -> list[str]:
     ]
 
 
-def _difference(
+def _first_difference(
     variable: ComparedVariable,
     group: RankGroup,
     values: Mapping[int, Mapping[str, SerializedValue]],
@@ -213,7 +215,7 @@ def first_difference(zero: Any, other: Any, parts: Sequence[str] = (), path: str
     elif isinstance(zero, (set, frozenset)):
         for more, has in ((zero - other, "has no"), (other - zero, "has")):
             if more:
-                return f"{where}{has} {shortened(repr(min(more, key=repr)))}"
+                return f"{where}{has} {shorten_text(repr(min(more, key=repr)))}"
         return ""
     elif isinstance(zero, str):
         pairs_of_letters = enumerate(zip(zero, other, strict=False))
@@ -233,7 +235,7 @@ def first_difference(zero: Any, other: Any, parts: Sequence[str] = (), path: str
         return (
             ""
             if same
-            else f"{where}{shortened(repr(other))} instead of {shortened(repr(zero))}{size}"
+            else f"{where}{shorten_text(repr(other))} instead of {shorten_text(repr(zero))}{size}"
         )
     return next(filter(None, (first_difference(a, b, (), name) for name, a, b in pairs)), "")
 

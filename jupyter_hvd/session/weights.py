@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..rank.paths import TRAINED, AccessPath, reached
-from ..rank.serialization import SerializedValue, digest, keras_kind, weights_of
+from ..rank.paths import TRAINED, AccessPath, weighted_objects
+from ..rank.serialization import SerializedValue, digest_value, keras_kind, weights_of
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Owned:
         return all(known.get(str(path)) == self.digest for path in self.paths)
 
 
-def outermost(found: Sequence[Owned]) -> list[Owned]:
+def outermost_objects(found: Sequence[Owned]) -> list[Owned]:
     """Without the layers and variables of models that are there themselves."""
     own = [frozenset(map(id, weights_of(each.value))) for each in found]
     return [
@@ -40,43 +40,43 @@ def outermost(found: Sequence[Owned]) -> list[Owned]:
     ]
 
 
-def meant(paths: Sequence[AccessPath], used: Collection[str]) -> tuple[AccessPath, ...]:
+def paths_in_use(paths: Sequence[AccessPath], used: Collection[str]) -> tuple[AccessPath, ...]:
     """Of the paths to one object those from names that a cell uses, where there are any: what names share may be parted on the
     other side, a loop's variable have gone on, and they are the ones that count.
     """
     return tuple(path for path in paths if path.name in used) or tuple(paths)
 
 
-def counterparts(
+def find_counterparts(
     paths: Sequence[AccessPath], namespace: Mapping[str, Any], used: Collection[str]
 ) -> list[tuple[Any, list[AccessPath]]]:
     """The notebook's counterpart of an object on the ranks, and its access paths. They may be several, where a
     cell on the ranks has given an object a second name.
     """
-    values = {path: path.follow(namespace) for path in paths}
+    values = {path: path.follow_path(namespace) for path in paths}
     there = [path for path in paths if keras_kind(values[path]) in TRAINED]
     found: dict[int, tuple[Any, list[AccessPath]]] = {}
-    for path in meant(there, used):
+    for path in paths_in_use(there, used):
         found.setdefault(id(values[path]), (values[path], []))[1].append(path)
     return list(found.values())
 
 
-def alike(answers: Collection[Mapping[str, int]]) -> dict[str, int]:
+def replicated_digests(answers: Collection[Mapping[str, int]]) -> dict[str, int]:
     """The digests that are the same on all ranks."""
     first, *others = answers
     return {path: own for path, own in first.items() if all(o.get(path) == own for o in others)}
 
 
-def owned(
+def make_owned(
     value: Any, paths: Sequence[AccessPath], used: Collection[str], weights: SerializedValue
 ) -> Owned:
-    return Owned(value, meant(paths, used), weights, digest(weights))
+    return Owned(value, paths_in_use(paths, used), weights, digest_value(weights))
 
 
 def same_models(namespace: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, frozenset[str]]:
     """For each of some names those that stand for the same models, for layers of them, or for containers of them."""
     parts: dict[str, set[int]] = {}
-    for each in reached(namespace, names):
+    for each in weighted_objects(namespace, names):
         for path in each.paths:
             if all(step.kind in ("entry", "place") for step in path.steps):
                 parts.setdefault(path.name, set()).update(parts_of_model(each.value))
@@ -93,7 +93,7 @@ def parts_of_model(model: Any) -> set[int]:
     return {*map(id, (*layers, *weights_of(model), model))}
 
 
-def title(paths: Sequence[AccessPath]) -> str:
+def shortest_path(paths: Sequence[AccessPath]) -> str:
     """The name of an object for users: its shortest access path."""
     return str(min(paths, key=lambda path: len(path.steps)))
 

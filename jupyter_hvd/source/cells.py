@@ -17,7 +17,7 @@ from itertools import accumulate
 
 from ..analysis.module import NEWLINE
 from .edits import Edit, apply_edits
-from .masking import commented, mask_cell
+from .masking import comment_out, mask_cell
 from .parsing import SyntaxFault, is_too_deep, syntax_error
 
 #: What a cell that is indented as a whole stands under in the program: a block that is no condition and no scope.
@@ -53,15 +53,15 @@ class JoinedCells:
     @cached_property
     def text(self) -> str:
         """All cells, one after the other, as the user wrote them."""
-        return self._joined(self.sources)
+        return self._join_sources(self.sources)
 
     @cached_property
     def python(self) -> str:
         """The same, of equal length, with everything that is IPython's masked, and what is no Python at all."""
         if self.labels is None:
             return self.text
-        return self._joined(
-            commented(masked) if cell in self.left_alone else masked
+        return self._join_sources(
+            comment_out(masked) if cell in self.left_alone else masked
             for cell, masked in enumerate(self.masked)
         )
 
@@ -105,7 +105,7 @@ class JoinedCells:
             for masked in self.masked
         )
 
-    def _joined(self, sources: Iterable[str]) -> str:
+    def _join_sources(self, sources: Iterable[str]) -> str:
         if self.labels is None:
             return "".join(sources)
         return "".join(h + s + "\n" for h, s in zip(self.headers, sources, strict=True))
@@ -121,7 +121,7 @@ class JoinedCells:
         """The cell, counted from 0 among these, in which an offset stands."""
         return bisect_right(self.starts, offset) - 1
 
-    def locate(self, offset: int) -> tuple[int | None, int, int]:
+    def locate_offset(self, offset: int) -> tuple[int | None, int, int]:
         """The label of the cell (None in a script), the line in it and the column, of an offset."""
         cell, lines = self.cell_of(offset), self._line_starts
         line, first = bisect_right(lines, offset), bisect_right(lines, self.starts[cell])
@@ -136,14 +136,14 @@ class JoinedCells:
     def _line_starts(self) -> list[int]:
         return [0, *(match.end() for match in NEWLINE.finditer(self.text))]
 
-    def split(self, edits: Iterable[Edit]) -> list[list[Edit]]:
+    def split_edits(self, edits: Iterable[Edit]) -> list[list[Edit]]:
         """The edits to each cell, counted from its own beginning."""
         of_cells: list[list[Edit]] = [[] for _ in self.sources]
         for edit in edits:
             cell = self.cell_of(edit.start)
-            of_cells[cell].append(edit.shifted(self.starts[cell]))
+            of_cells[cell].append(edit.shift_by(self.starts[cell]))
         return of_cells
 
-    def apply(self, edits: Iterable[Edit]) -> list[str]:
+    def apply_edits(self, edits: Iterable[Edit]) -> list[str]:
         """The cells with all edits made."""
-        return list(map(apply_edits, self.sources, self.split(edits)))
+        return list(map(apply_edits, self.sources, self.split_edits(edits)))

@@ -62,7 +62,7 @@ class Edit:
     unless: int | None = None
     other_end: int | None = field(default=None, repr=False)
 
-    def order(self) -> tuple[int, int, int, int, int]:
+    def sort_key(self) -> tuple[int, int, int, int, int]:
         """The order in which edits are applied; those that are equal in it, as they come.
 
         What is around more opens first and closes last, whatever its layer: else wrappers would cross.
@@ -72,7 +72,7 @@ class Edit:
         side = Layer.WRAP if self.other_end > self.start else -Layer.WRAP
         return (self.start, self.end, side, -self.other_end, self.priority)
 
-    def shifted(self, by: int) -> Edit:
+    def shift_by(self, by: int) -> Edit:
         """The same edit of a text that begins `by` characters further on."""
         other = None if self.other_end is None else self.other_end - by
         return replace(self, start=self.start - by, end=self.end - by, other_end=other)
@@ -90,7 +90,7 @@ def by_priority(edits: Iterable[Edit]) -> dict[Edit, Edit]:
     for met in places.values():
         found.update((edit, edit) for edit in met)
         if len({edit.other_end for edit in met} - {None}) > 1:
-            once = dict.fromkeys(replace(e, unless=None) for e in sorted(met, key=Edit.order))
+            once = dict.fromkeys(replace(e, unless=None) for e in sorted(met, key=Edit.sort_key))
             ranks = {edit: rank for rank, edit in enumerate(once)}
             found.update(
                 (edit, replace(edit, priority=ranks[replace(edit, unless=None)], other_end=None))
@@ -107,7 +107,7 @@ def apply_edits(source: str, edits: Iterable[Edit]) -> str:
     """
     pieces: list[str] = []
     position = 0
-    for edit in sorted(dict.fromkeys(edits), key=Edit.order):
+    for edit in sorted(dict.fromkeys(edits), key=Edit.sort_key):
         if edit.start < position:
             raise ValueError(f"overlapping edits at offset {edit.start}")
         pieces += (source[position : edit.start], edit.text)

@@ -29,7 +29,7 @@ def origin_finder(
         before, after: the program's texts by cell, None for a script, whose label is "".
     """
 
-    def find(place: tuple[str, int]) -> tuple[int | None, int, str] | None:
+    def find_line(place: tuple[str, int]) -> tuple[int | None, int, str] | None:
         cell = int(place[0]) if place[0] else None
         if cell not in before or cell not in after:
             return None
@@ -39,4 +39,4 @@ def origin_finder(
         line = origins[place[1] - 1]
         return cell, line, before[cell].splitlines()[line - 1].strip() if before[cell] else ""
 
-    return find
+    return find_line

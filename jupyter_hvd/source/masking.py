@@ -27,17 +27,17 @@ def mask_cell(source: str) -> str:
     start = 0
     while (magic := CELL_MAGIC.match(source, start)) is not None:
         if magic["name"] not in PYTHON_CELL_MAGICS:
-            return commented(source)
+            return comment_out(source)
         start = magic.end()
     if start:
-        return commented(source[:start]) + _mask_statements(source[start:])
+        return comment_out(source[:start]) + _mask_statements(source[start:])
     automatic = _AUTOMATIC.match(source)
     if automatic is not None and "\n" not in source.strip() and syntax_error(source) is not None:
         return "0;".ljust(automatic.end()) + source[automatic.end() :]
     return _mask_statements(source)
 
 
-def commented(source: str) -> str:
+def comment_out(source: str) -> str:
     """A text of the same length, each line a comment behind its indentation."""
     return re.sub(r"\S[^\n\r]*", lambda line: "#" * len(line.group()), source)
 
@@ -70,7 +70,7 @@ def _mask_lines(source: str) -> str:
     following = 0
     while following < len(lines) and len(indents) <= _MAX_INDENTS:
         for tokens in _logical_lines(lines, following, indents):
-            found = _found(tokens)
+            found = _find_syntax(tokens)
             if found is not None:
                 break
         else:
@@ -98,7 +98,7 @@ def _mask_lines(source: str) -> str:
     return "".join(lines)
 
 
-def _found(tokens: list[tokenize.TokenInfo]) -> tuple[int, int, bool] | None:
+def _find_syntax(tokens: list[tokenize.TokenInfo]) -> tuple[int, int, bool] | None:
     """Line and column, from 0, of IPython's syntax in a logical line, and whether that is a magic whose result is bound."""
     from IPython.core.inputtransformer2 import EscapedCommand, HelpEnd, MagicAssign, SystemAssign
 

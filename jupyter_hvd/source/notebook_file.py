@@ -34,21 +34,23 @@ def with_cells(text: str, changed: Mapping[int, ChangedCell]) -> str:
         text: a file that `json.loads` reads.
         changed: the cells that change, by their place among all cells.
     """
-    return apply_edits(text, list(_edits(text, changed)))
+    return apply_edits(text, list(_source_edits(text, changed)))
 
 
-def _edits(text: str, changed: Mapping[int, ChangedCell]) -> Iterator[Edit]:
-    start = _members(text, _skip(text, 0))["cells"].start
-    for place, cell_start in enumerate(_elements(text, start)):
+def _source_edits(text: str, changed: Mapping[int, ChangedCell]) -> Iterator[Edit]:
+    start = _object_members(text, _skip_blanks(text, 0))["cells"].start
+    for place, cell_start in enumerate(_element_starts(text, start)):
         if place not in changed:
             continue
         cell = changed[place]
-        members = _members(text, cell_start)
-        yield members["source"].replaced(text, _source(text, members["source"], cell.source))
+        members = _object_members(text, cell_start)
+        yield members["source"].replace_value(
+            text, _source_json(text, members["source"], cell.source)
+        )
         if cell.cleared:
             for name, empty in (("outputs", "[]"), ("execution_count", "null")):
                 if name in members:
-                    yield members[name].replaced(text, empty)
+                    yield members[name].replace_value(text, empty)
 
 
 @dataclass(frozen=True)
@@ -59,51 +61,51 @@ class _Member:
     start: int
     end: int
 
-    def replaced(self, text: str, by: str) -> Edit:
+    def replace_value(self, text: str, by: str) -> Edit:
         return Edit(self.start, self.end, text=by)
 
 
-def _skip(text: str, place: int) -> int:
+def _skip_blanks(text: str, place: int) -> int:
     """The first place from one on that is not blank."""
     match = _BLANKS.match(text, place)
     assert match is not None
     return match.end()
 
 
-def _members(text: str, start: int) -> dict[str, _Member]:
+def _object_members(text: str, start: int) -> dict[str, _Member]:
     """The members of the JSON object that begins at a place; of two of one name the last, as JSON's readers take it."""
     found: dict[str, _Member] = {}
-    place = _skip(text, start + 1)
+    place = _skip_blanks(text, start + 1)
     while text[place] != "}":
         key, end = _DECODER.raw_decode(text, place)
-        value = _skip(text, _skip(text, end) + 1)
+        value = _skip_blanks(text, _skip_blanks(text, end) + 1)
         _, value_end = _DECODER.raw_decode(text, value)
         found[key] = _Member(place, value, value_end)
-        place = _skip(text, value_end)
+        place = _skip_blanks(text, value_end)
         if text[place] == ",":
-            place = _skip(text, place + 1)
+            place = _skip_blanks(text, place + 1)
     return found
 
 
-def _elements(text: str, start: int) -> Iterator[int]:
+def _element_starts(text: str, start: int) -> Iterator[int]:
     """Where each element of the JSON array that begins at a place begins."""
-    place = _skip(text, start + 1)
+    place = _skip_blanks(text, start + 1)
     while text[place] != "]":
         yield place
         _, end = _DECODER.raw_decode(text, place)
-        place = _skip(text, end)
+        place = _skip_blanks(text, end)
         if text[place] == ",":
-            place = _skip(text, place + 1)
+            place = _skip_blanks(text, place + 1)
 
 
-def _source(text: str, member: _Member, source: str) -> str:
+def _source_json(text: str, member: _Member, source: str) -> str:
     """A cell's text as JSON, in the form in which the file has it: one string, or a list of lines."""
     before = text[member.start : member.end]
     # A file in ASCII stays one where it has other characters as escapes.
     escaped = "\\u" in before and before.isascii()
     if before.startswith('"'):
-        return _string(source, escaped)
-    lines = [_string(line, escaped) for line in _lines(source)]
+        return _string_json(source, escaped)
+    lines = [_string_json(line, escaped) for line in _split_lines(source)]
     margin = text[text.rfind("\n", 0, member.name) + 1 : member.name]
     if not lines:
         return "[]"
@@ -114,7 +116,7 @@ def _source(text: str, member: _Member, source: str) -> str:
     return "[\n" + ",\n".join(deeper + line for line in lines) + f"\n{margin}]"
 
 
-def _string(text: str, escaped: bool) -> str:
+def _string_json(text: str, escaped: bool) -> str:
     """A string as JSON; a lone surrogate has a form in escapes alone."""
     try:
         text.encode()
@@ -123,10 +125,10 @@ def _string(text: str, escaped: bool) -> str:
     return json.dumps(text, ensure_ascii=escaped)
 
 
-def _lines(source: str) -> Sequence[str]:
+def _split_lines(source: str) -> Sequence[str]:
     return source.splitlines(keepends=True)
 
 
-def joined(source: Any) -> str:
+def join_lines(source: Any) -> str:
     """A cell's text, which a file may hold as a list of lines."""
     return "".join(source) if isinstance(source, list) else str(source)

@@ -47,25 +47,27 @@ def parse_python(source: str, filename: str = "<cell>", *, awaits: bool = True) 
         UnparsableError: the text is no Python, or is nested too deeply.
     """
     flags = ast.PyCF_ONLY_AST | (ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if awaits else 0)
-    with _faults(source):
+    with _convert_faults(source):
         tree = compile(source, filename, "exec", flags, dont_inherit=True)
     assert isinstance(tree, ast.Module)
     return tree
 
 
 @contextmanager
-def _faults(source: str) -> Iterator[None]:
+def _convert_faults(source: str) -> Iterator[None]:
     """What Python's parser and compiler raise of a text, as `UnparsableError`; what they warn of is the user's to see later."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     except SyntaxError as error:
-        line = error.lineno or _line(source, source.find("\0"))  # the only fault without a place
+        line = error.lineno or _line_number(
+            source, source.find("\0")
+        )  # the only fault without a place
         raise UnparsableError((line, error.offset or 1, error.msg)) from None
     except ValueError as error:  # a lone surrogate, or, in older Python, a null character
         place = error.start if isinstance(error, UnicodeEncodeError) else source.find("\0")
-        raise UnparsableError((_line(source, place), 1, str(error))) from None
+        raise UnparsableError((_line_number(source, place), 1, str(error))) from None
     except (RecursionError, MemoryError):
         raise UnparsableError((_deep_line(source), 1, NESTED_TOO_DEEPLY)) from None
 
@@ -77,7 +79,7 @@ def parse_program(source: str) -> ast.Module:
         UnparsableError: as for `parse_python`.
     """
     tree = parse_python(source, "program", awaits=False)
-    with _faults(source):
+    with _convert_faults(source):
         compile(tree, "program", "exec", dont_inherit=True)
     return tree
 
@@ -109,14 +111,14 @@ def deep_recursion() -> Iterator[None]:
 def syntax_error(source: str) -> SyntaxFault | None:
     """Line, column and Python's own message, or None for valid Python; cells may await."""
     try:
-        _check(source)
+        _check_parses(source)
     except UnparsableError as error:
         return error.fault
     return None
 
 
 @lru_cache(maxsize=4096)
-def _check(source: str) -> None:
+def _check_parses(source: str) -> None:
     """Parse a text once: the cells of a notebook are asked about again and again, when one of them was edited too.
 
     Raises:
@@ -130,7 +132,7 @@ def is_too_deep(fault: SyntaxFault) -> bool:
     return fault[2] == NESTED_TOO_DEEPLY
 
 
-def _line(source: str, place: int) -> int:
+def _line_number(source: str, place: int) -> int:
     """The line, from 1, of a place in a text; the first where there is no such place."""
     return source.count("\n", 0, max(place, 0)) + 1
 

@@ -9,7 +9,7 @@ from weakref import ref
 import numpy as np
 
 from .cost.counting import Data, cost_at
-from .cost.model import Cost, interface
+from .cost.model import Cost, interface_size
 from .frontend.bounds import check_call, undecided
 from .frontend.signature import environment
 from .frontend.tracing.trace_result import Access
@@ -79,7 +79,7 @@ class Call(NamedTuple):
         data = {x: Data.of(t, value) for x, t, value in given if isinstance(t, RELATIONS)}
         function = self.instance.function
         found = cost_at(function.body, self.sizes, data)
-        return found + Cost(interface=interface(function, self.sizes))
+        return found + Cost(interface=interface_size(function, self.sizes))
 
     @deep()
     def profile(self, *options: Any) -> Profile:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from .cost.formula import Formula, cost_formula
-from .cost.model import interface
+from .cost.model import interface_size
 from .cost.patterns import Sparsity
 from .frontend.signature import relation
 from .instance import Instance
@@ -148,7 +148,7 @@ def certify(
     points: list[Point] = []
     why = None
     for at in _doubled(start, growing):
-        entries = sum(interface(i.function, at) for i in (instance, both.instance))
+        entries = sum(interface_size(i.function, at) for i in (instance, both.instance))
         if points and entries > LARGE:
             break
         try:
@@ -358,7 +358,7 @@ def _point(
     env = Environment(integers=sizes, relations=holds)
     value, gradient = (formula.evaluate(env) for formula in formulas)
     # The value, which comes with the gradient, counts as dy does, which is an input of Dᵀ (6.55) and 1 here.
-    ends = [interface(instance.function, sizes) for instance in instances]
+    ends = [interface_size(instance.function, sizes) for instance in instances]
     outside = dict(instances[0].checked.outside)
     own = {x: value for x, value in arguments.items() if x not in outside}
     seconds = [median(partial(function, **own), CALLS) for function in functions]

@@ -12,11 +12,11 @@ from .language.depth import deep
 from .language.provenance import Origin, carrying
 from .language.terms import Lambda
 from .language.types import Layout, Parameter, Type
-from .ssa.array_contraction import contracted
+from .ssa.array_contraction import contract_arrays
 from .ssa.convert import to_ssa
 from .ssa.normalize import normalize
 from .ssa.program import Program
-from .ssa.resolved_derivatives import settled, settled_term
+from .ssa.resolved_derivatives import resolve_markers, resolve_markers_in_term
 from .ssa.simplify import simplify
 
 
@@ -57,7 +57,7 @@ class Instance:
     def function(self) -> Lambda:
         """The program of what is computed."""
         whole = self.traced.function
-        return replace(whole, body=settled_term(whole.body))
+        return replace(whole, body=resolve_markers_in_term(whole.body))
 
     @property
     def type(self) -> Type:
@@ -81,13 +81,13 @@ class Instance:
             return self.derived
         places = {term: Origin(place=place) for term, place in self.traced.places.items()}
         with carrying(places):
-            return contracted(simplify(to_ssa(normalize(self.traced.function.body))))
+            return contract_arrays(simplify(to_ssa(normalize(self.traced.function.body))))
 
     @cached_property
     @deep()
     def ssa(self) -> Program:
         """The Tensor SSA of what is computed."""
-        return settled(self.differentiable)
+        return resolve_markers(self.differentiable)
 
     @cached_property
     @deep()

@@ -14,8 +14,15 @@ import numpy as np
 from .called_function import CalledFunction
 from .calls import Call
 from .cost.counting import Data
-from .cost.pattern_picture import picture
-from .cost.patterns import Sparsity, box_count, entry_count, entry_keys, sparsity, unstructured
+from .cost.pattern_picture import draw_pattern
+from .cost.patterns import (
+    Sparsity,
+    box_count,
+    entry_count,
+    entry_keys,
+    explain_unstructured,
+    jacobian_sparsity,
+)
 from .derivative.tangents import Linearization, addends, linearized
 from .frontend.tracing.trace_result import Traced
 from .instance import Instance
@@ -26,13 +33,13 @@ from .language.predicates import Related, conj, fresh
 from .language.terms import Binder, Lambda, index_names, numbered, ranges
 from .language.types import IndexArray, Parameter, Relation, TupleSet, size_names
 from .language.units import in_bytes
-from .lowering.cells import Plan, batched, values_as_cells
-from .lowering.composition import composed
-from .lowering.entries import Stage, column, positions, stages, upper_half
+from .lowering.cells import Plan, batch_plan, values_as_cells
+from .lowering.composition import compose_plan
+from .lowering.entries import Stage, affine_column, box_positions, build_stages, upper_half
 from .lowering.jacobian_cost import JacobianCost, jacobian_cost
-from .lowering.point_values import Added, Node, Reading, Summed, expression, summed
+from .lowering.point_values import Added, Node, Reading, Summed, sum_stages, value_nodes
 from .ssa.convert import to_term
-from .ssa.program import Contraction, Factor, Input, Program, Statement, pointwise, tree
+from .ssa.program import Contraction, Factor, Input, Program, Statement, pair_tree, pointwise
 from .ssa.simplify import simplify
 
 SparseFormat = Literal["csr", "csc", "coo", "bcoo"]
@@ -74,7 +81,7 @@ class Pattern:
         """A picture, in which a square stands for a part of a large matrix."""
         height, width = self.shape
         words = f"{height:,} × {width:,}, {self.count:,} entries"
-        return picture(self.rows, self.columns, self.shape, words)
+        return draw_pattern(self.rows, self.columns, self.shape, words)
 
     @functools.cached_property
     def row_starts(self) -> Any:
@@ -179,7 +186,7 @@ class SparseJacobian:
         self.base, self.wrt, self.format, self.dense = base, wrt, format, dense
         self.made_by = made_by
         self._linear = functools.cache(lambda instance: linearized(instance, wrt))
-        self._sparsity = functools.cache(lambda instance: sparsity(self._linear(instance)))
+        self._sparsity = functools.cache(lambda instance: jacobian_sparsity(self._linear(instance)))
         self._values = functools.cache(
             lambda instance: _values_of(instance, self._linear(instance))
         )
@@ -207,7 +214,7 @@ class SparseJacobian:
         of, kind, names, options = self.made_by
         found = self._sparsity(self.base._resolve(arguments))
         count = entry_count(found, sizes)
-        if unstructured(found, sizes) or (count is not None and count * ENTRY > room):
+        if explain_unstructured(found, sizes) or (count is not None and count * ENTRY > room):
             return NO_ROOM
         quoted = ", ".join(f'"{x}"' for x in names)
         written = f'{of.__name__}.{kind}({quoted}, format="{options["format"]}")'
@@ -232,10 +239,10 @@ class SparseJacobian:
 
         call = self.base._checked(args, kwargs)
         linear = self._linear(call.instance)
-        if reason := unstructured(self._sparsity(call.instance), call.sizes):
+        if reason := explain_unstructured(self._sparsity(call.instance), call.sizes):
             raise TensorError(f"{self.__name__} is dense: {reason}", "see `.dense.cost`")
         data = _data_of(call)
-        made = stages(linear, call.sizes, data, free_bytes() / 2)
+        made = build_stages(linear, call.sizes, data, free_bytes() / 2)
         return jacobian_cost(linear, made, call.sizes, data)
 
     @deep()
@@ -259,12 +266,12 @@ class SparseJacobian:
                 f"the Jacobian has {count} entries, {in_bytes(count * ENTRY)} with their indices; {in_bytes(room)} are available",
                 NO_ROOM,
             )
-        reason = unstructured(found, call.sizes)
+        reason = explain_unstructured(found, call.sizes)
         is_full = bool(reason) or (count is not None and 2 * count > every)
         made = None
         if not is_full or (linear.has_addends and len(linear.tangents) >= MANY):
             try:
-                made = stages(linear, call.sizes, data, room / 2)
+                made = build_stages(linear, call.sizes, data, room / 2)
             except TensorError:
                 if not is_full:
                     raise
@@ -293,7 +300,7 @@ class SparseJacobian:
             found = values.readings.get(reading)
             return (values.whole[entry.name], True) if found is None else (found.position, False)
 
-        steps, arrays = summed(made, values.nodes, data, call.sizes, value)
+        steps, arrays = sum_stages(made, values.nodes, data, call.sizes, value)
         counts = [[p.count for p in stage.addends if p.count] for stage in made]
         aligned = frozenset[int]()
         if written is None:
@@ -301,14 +308,14 @@ class SparseJacobian:
         if mirror is not None and len(mirror):
             steps = (*steps, Summed(len(mirror), (Added(len(steps) - 1, len(arrays), (), None),)))
             counts, arrays = [*counts, [len(mirror)]], (*arrays, mirror)
-        steps, points, arrays = composed(steps, counts, arrays, aligned)
+        steps, points, arrays = compose_plan(steps, counts, arrays, aligned)
         if written is not None:
             of = {number[x]: written.of[x] for x in values.names}
-            plan, arrays = batched(steps, arrays, points, of.__getitem__, of, written.cells)
+            plan, arrays = batch_plan(steps, arrays, points, of.__getitem__, of, written.cells)
             return _Prepared(pattern, plan, on_device(arrays), inputs=written.inputs)
         places, sizes = _places(values, made, call.sizes)
         shapes = _shapes(values, linear, call.sizes, sizes)
-        plan, arrays = batched(steps, arrays, points, shapes.__getitem__, aligned=aligned)
+        plan, arrays = batch_plan(steps, arrays, points, shapes.__getitem__, aligned=aligned)
         return _Prepared(pattern, plan, on_device(arrays), places, sizes)
 
     def _computed(self, call: Call, prepared: _Prepared, args: Any, kwargs: Any) -> Any:
@@ -362,7 +369,11 @@ def _places(
         n = points.count if points else 0
         counts[reading.size] = max(1, n)
         for index, a in zip(reading.indices, reading.entry.indices, strict=True):
-            at = column(a.substitute(at_size), points.columns, n) if points and n else np.zeros(1)
+            at = (
+                affine_column(a.substitute(at_size), points.columns, n)
+                if points and n
+                else np.zeros(1)
+            )
             places[index] = at.astype(np.int32)
     return places, counts
 
@@ -426,13 +437,13 @@ def _values_of(instance: Instance, linear: Linearization) -> _Values:
     for x in linear.tangents:
         for k, part in enumerate(addends(statements[x], known) or ()):
             if part.value is not None:
-                nodes[x, k] = expression(statements, part.value)
+                nodes[x, k] = value_nodes(statements, part.value)
                 for j, node in enumerate(nodes[x, k]):
                     if isinstance(node.operation, Factor):
                         read((x, k, j), node.operation)
     if not outputs:
         return _Values(None, {}, {}, 0, nodes)
-    program = simplify(Program((*kept, *added), tree(outputs)))
+    program = simplify(Program((*kept, *added), pair_tree(outputs)))
     parameters = (*instance.parameters, *extra)
     function = Lambda("arg", tuple((p.name, p.type) for p in parameters), to_term(program))
     made = Instance(parameters, Traced(function, None, {}), instance.checked, program)
@@ -494,7 +505,7 @@ def _enumerated(
 def _pattern(rows: Any, columns: Any, left: Any, right: Any, count: int) -> Pattern:
     shape = int(np.prod(left, dtype=np.int64)), int(np.prod(right, dtype=np.int64))
     kind = _index_type(shape, count)
-    here, there = positions(rows, left, count), positions(columns, right, count)
+    here, there = box_positions(rows, left, count), box_positions(columns, right, count)
     return Pattern(_read_only(here, kind), _read_only(there, kind), shape)
 
 

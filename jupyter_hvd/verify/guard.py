@@ -2,7 +2,7 @@
 
 It works on a copy; what it would change in the original folder by a full path is refused.
 Python tells of each such call beforehand (`sys.addaudithook`). Code that is not Python is not
-seen here: `workspace.changed` finds what it did.
+seen here: `workspace.changed_files` finds what it did.
 """
 
 from __future__ import annotations
@@ -24,57 +24,57 @@ REFUSAL = (
 )
 
 
-def _opened(path: Any, _: Any, flags: Any) -> Iterator[tuple[Any, int, bool]]:
+def _opened_path(path: Any, _: Any, flags: Any) -> Iterator[tuple[Any, int, bool]]:
     if isinstance(flags, int) and flags & WRITING:
         yield path, -1, True
 
 
-def _named(path: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
+def _named_path(path: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
     """Something that is done to a name: a link is not followed."""
-    yield path, _folder(rest), False
+    yield path, _folder_descriptor(rest), False
 
 
-def _made(path: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
+def _created_path(path: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
     """A new folder; one that is there already is left as it is."""
     if not os.path.isdir(path):  # noqa: PTH112
-        yield path, _folder(rest), False
+        yield path, _folder_descriptor(rest), False
 
 
-def _changed(path: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
+def _changed_path(path: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
     """Something that is done to the file behind a name."""
-    yield path, _folder(rest), True
+    yield path, _folder_descriptor(rest), True
 
 
-def _both(source: Any, target: Any, *folders: Any) -> Iterator[tuple[Any, int, bool]]:
-    yield source, _folder(folders[:1]), False
-    yield target, _folder(folders[1:]), False
+def _both_paths(source: Any, target: Any, *folders: Any) -> Iterator[tuple[Any, int, bool]]:
+    yield source, _folder_descriptor(folders[:1]), False
+    yield target, _folder_descriptor(folders[1:]), False
 
 
-def _target(_: Any, target: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
-    yield target, _folder(rest), False
+def _target_path(_: Any, target: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
+    yield target, _folder_descriptor(rest), False
 
 
-def _folder(rest: tuple[Any, ...]) -> int:
+def _folder_descriptor(rest: tuple[Any, ...]) -> int:
     """The folder's descriptor that a path is relative to; -1 where there is none."""
     return rest[-1] if rest and isinstance(rest[-1], int) else -1
 
 
 #: For each event, from its arguments: path, descriptor of the folder that it is relative to, follow a link.
 EVENTS: dict[str, Callable[..., Iterator[tuple[Any, int, bool]]]] = {
-    "open": _opened,
-    "os.chmod": _changed,
-    "os.chown": _changed,
-    "os.link": _both,
-    "os.mkdir": _made,
-    "os.remove": _named,
-    "os.removexattr": lambda path, *_: _changed(path),
-    "os.rename": _both,
-    "os.rmdir": _named,
-    "os.setxattr": lambda path, *_: _changed(path),
-    "os.symlink": _target,
-    "os.truncate": lambda path, *_: _changed(path),
-    "os.utime": _changed,
-    "shutil.rmtree": _named,
+    "open": _opened_path,
+    "os.chmod": _changed_path,
+    "os.chown": _changed_path,
+    "os.link": _both_paths,
+    "os.mkdir": _created_path,
+    "os.remove": _named_path,
+    "os.removexattr": lambda path, *_: _changed_path(path),
+    "os.rename": _both_paths,
+    "os.rmdir": _named_path,
+    "os.setxattr": lambda path, *_: _changed_path(path),
+    "os.symlink": _target_path,
+    "os.truncate": lambda path, *_: _changed_path(path),
+    "os.utime": _changed_path,
+    "shutil.rmtree": _named_path,
 }
 
 
@@ -102,13 +102,13 @@ class Guard:
             real = real_path(path, folder, follow)
             if real is None or str(real).startswith(("/dev/", "/proc/")):
                 continue
-            if self.protects(real):
+            if self.protects_path(real):
                 self.refused.append(str(real))
                 raise PermissionError(errno.EPERM, REFUSAL, str(real))
             if event == "open" and isinstance(arguments[1], str):
                 self.written.add(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100 — quick, and links stay
 
-    def protects(self, path: Path) -> bool:
+    def protects_path(self, path: Path) -> bool:
         if path.is_relative_to(self.work) or not path.is_relative_to(self.protected):
             return False
         if any(map(is_left_out, path.relative_to(self.protected).parts)):

@@ -28,12 +28,12 @@ from .exact.verification import SEED, ExactVerification, verify_exact
 from .workspace import UnconfirmedError
 
 
-def tell(event: dict[str, Any]) -> None:
+def print_event(event: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(event) + "\n")
     sys.stdout.flush()
 
 
-def follow(request: dict[str, Any]) -> dict[str, Any]:
+def follow_verification(request: dict[str, Any]) -> dict[str, Any]:
     """Verify, telling of each check; the last event.
 
     Args:
@@ -46,7 +46,7 @@ def follow(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def verify_beside(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
-    """`follow`, with the folder whose files the programs have copies of."""
+    """`follow_verification`, with the folder whose files the programs have copies of."""
     given = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in request["options"].items()
@@ -55,7 +55,7 @@ def verify_beside(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
     common: dict[str, Any] = {
         "beside": folder,
         "confirmed": request["confirmed"],
-        "listener": lambda check: tell(check.as_json()),
+        "listener": lambda check: print_event(check.as_json()),
     }
     verification: ExactVerification
     try:
@@ -103,7 +103,7 @@ def main() -> None:
         return
     with ended_by_signals():
         threading.Thread(target=end_with_input, daemon=True).start()
-        tell(follow(json.loads(frame[1])))
+        print_event(follow_verification(json.loads(frame[1])))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ..files import UnusableInputError
 
-#: Where a rank reads which folders are its own, as JSON (`orders`).
+#: Where a rank reads which folders are its own, as JSON (`make_orders`).
 ORDERS_VARIABLE = "JUPYTER_HVD_FOLDERS"
 #: More than this is copied only for one who was asked.
 MAX_BYTES = 1024**3
@@ -56,7 +56,7 @@ def is_left_out(name: str) -> bool:
     return name.startswith(".") or name in LEFT_OUT
 
 
-def entries(folder: Path, besides: Path | None = None) -> Iterator[Entry]:
+def list_entries(folder: Path, besides: Path | None = None) -> Iterator[Entry]:
     """The files and folders below a folder, each folder before what is in it.
 
     Links that lead out of the folder are followed, since nothing may be written through them.
@@ -66,10 +66,10 @@ def entries(folder: Path, besides: Path | None = None) -> Iterator[Entry]:
         besides: a folder to leave out.
     """
     root = folder.resolve()
-    return _entries(root, Path(), root, (root,), besides)
+    return _walk_entries(root, Path(), root, (root,), besides)
 
 
-def _entries(
+def _walk_entries(
     root: Path, relative: Path, place: Path, above: tuple[Path, ...], besides: Path | None
 ) -> Iterator[Entry]:
     found: list[Path] = []
@@ -84,13 +84,13 @@ def _entries(
         except (OSError, RuntimeError):  # it has gone, or is a link that leads nowhere
             continue
         path = relative / source.name
-        if is_link and (inside := _inside(real, root)) is not None:
+        if is_link and (inside := _place_inside(real, root)) is not None:
             yield Entry(path, source, status, os.path.relpath(inside, relative))
         elif stat.S_ISREG(status.st_mode):
             yield Entry(path, source, status)
         elif is_entered(real, status) and real not in above:
             yield Entry(path, source, status)
-            yield from _entries(root, path, source, (*above, real), besides)
+            yield from _walk_entries(root, path, source, (*above, real), besides)
 
 
 def is_entered(path: Path, status: os.stat_result) -> bool:
@@ -98,7 +98,7 @@ def is_entered(path: Path, status: os.stat_result) -> bool:
     return stat.S_ISDIR(status.st_mode) and not (path / "pyvenv.cfg").exists()
 
 
-def _inside(real: Path, root: Path) -> Path | None:
+def _place_inside(real: Path, root: Path) -> Path | None:
     """The place of a file below the folder that is copied, None where it is not copied."""
     if not real.is_relative_to(root) or any(map(is_left_out, real.relative_to(root).parts)):
         return None
@@ -117,14 +117,14 @@ class Size:
         return self.bytes > MAX_BYTES or self.files > MAX_FILES
 
 
-def measure(folder: Path, besides: Path | None = None, *, whole: bool = False) -> Size:
+def measure_folder(folder: Path, besides: Path | None = None, *, whole: bool = False) -> Size:
     """How much there is to copy.
 
     Args:
         whole: count on where it is too much to be copied without asking.
     """
     size = Size(0, 0)
-    for entry in entries(folder, besides):
+    for entry in list_entries(folder, besides):
         size = Size(size.bytes + entry.status.st_size * entry.is_file, size.files + 1)
         if size.is_large and not whole:
             break
@@ -138,7 +138,7 @@ def make_copy(folder: Path, target: Path, besides: Path | None = None) -> None:
         OSError: there is no room for it.
     """
     target.mkdir()
-    for entry in entries(folder, besides):
+    for entry in list_entries(folder, besides):
         place = target / entry.path
         if entry.is_folder:
             place.mkdir()
@@ -162,12 +162,12 @@ def _copy_file(source: Path, target: Path) -> None:
 
 def state_beside(folder: Path, besides: Path | None = None) -> State:
     """The state of the files that are copied."""
-    return _state((e.path, e.status) for e in entries(folder, besides) if e.is_file)
+    return _file_states((e.path, e.status) for e in list_entries(folder, besides) if e.is_file)
 
 
 def state_within(folder: Path) -> State:
     """The state of all files in a working folder, hidden ones too; links are not its own."""
-    return _state(_files_within(folder))
+    return _file_states(_files_within(folder))
 
 
 def _files_within(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
@@ -178,11 +178,11 @@ def _files_within(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
                 yield path.relative_to(folder), status
 
 
-def _state(files: Iterable[tuple[Path, os.stat_result]]) -> State:
+def _file_states(files: Iterable[tuple[Path, os.stat_result]]) -> State:
     return {str(path): (s.st_size, s.st_mtime_ns, s.st_ino) for path, s in files}
 
 
-def changed(before: State, after: State) -> list[str]:
+def changed_files(before: State, after: State) -> list[str]:
     """The files that are new, gone or no longer the same."""
     return sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
 
@@ -198,7 +198,7 @@ def check_room(beside: Path, own: Path, *, copies: int, confirmed: bool) -> None
         UnconfirmedError: there is much to copy, and the user has not been asked.
         UnusableInputError: there is no room.
     """
-    size = measure(beside, own, whole=confirmed)
+    size = measure_folder(beside, own, whole=confirmed)
     free = shutil.disk_usage(own).free
     if size.bytes * copies > free:
         raise UnusableInputError(
@@ -212,7 +212,9 @@ def check_room(beside: Path, own: Path, *, copies: int, confirmed: bool) -> None
         )
 
 
-def orders(folder: Path, beside: Path, *, ranks: int, own: Path | None = None) -> dict[str, str]:
+def make_orders(
+    folder: Path, beside: Path, *, ranks: int, own: Path | None = None
+) -> dict[str, str]:
     """Make a working folder for each rank, one for temporary files, and the environment that tells a rank of them.
 
     What TensorFlow compiles it writes to temporary files first, and a rank that is ended leaves them.

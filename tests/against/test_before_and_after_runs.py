@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_hvd.documents import Script, load
+from jupyter_hvd.documents import Script, load_document
 from jupyter_hvd.files import UnusableInputError
 from jupyter_hvd.launchers.job import TIMED_OUT
 from jupyter_hvd.verify.against.programs import names_processes, require_processes, require_python
@@ -20,8 +20,8 @@ RIGHT = sorted((Path(__file__).parent / "right").glob("*.py"))
 
 @pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.stem)
 def test_right_programs_are_usable(path: Path) -> None:
-    require_python(path, load(path))
-    require_processes(path, load(path))
+    require_python(path, load_document(path))
+    require_processes(path, load_document(path))
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_what_shares_a_training_elsewhere(name: str) -> None:
 
 
 def test_programs_whose_text_connects_no_processes() -> None:
-    assert all(names_processes(load(path)) for path in RIGHT)
+    assert all(names_processes(load_document(path)) for path in RIGHT)
     originals = (Path(__file__).parent / "originals").glob("*.py")
-    assert not any(names_processes(load(path)) for path in originals)
+    assert not any(names_processes(load_document(path)) for path in originals)
 
 
 def test_a_rank_that_was_stopped_has_not_left_early() -> None:

@@ -20,7 +20,7 @@ from jupyter_hvd.verify.against.faults import (
     find_scaling_fault,
     have_same_data,
 )
-from jupyter_hvd.verify.against.judgement import judge
+from jupyter_hvd.verify.against.judgement import judge_runs
 from jupyter_hvd.verify.against.steps import Process, Step, process_of
 from jupyter_hvd.verify.exact.records import Event, Fit, Record, Site
 
@@ -205,11 +205,11 @@ def test_shards_that_overlap() -> None:
     repeating = process(*[replace(OWN, rows=ROWS[:4])] * 2, replace(OWN, rows=ROWS[4:]))
     assert find_overlap_fault(repeating, overlapping) is None
     for judged in (
-        judge(own, tuple(overlapping), (), "exact", 1e-4),
-        judge(own, tuple(apart), tuple(overlapping), "exact", 1e-4),
+        judge_runs(own, tuple(overlapping), (), "exact", 1e-4),
+        judge_runs(own, tuple(apart), tuple(overlapping), "exact", 1e-4),
     ):
-        assert judged.first is not None
-        assert judged.first.kind == "shards overlap"
+        assert judged.first_fault is not None
+        assert judged.first_fault.kind == "shards overlap"
 
 
 def test_steps_of_ranks_that_draw_their_own_examples() -> None:
@@ -229,11 +229,11 @@ def test_steps_of_ranks_that_draw_their_own_examples() -> None:
     assert not draw_their_data(own, (ranks[0], process(*[replace(OWN, rows=ROWS[::-1])] * 3)))
     augmented = process(*[replace(OWN, rows=ROWS + 10 * n) for n in range(4)])
     assert not draw_their_data(augmented, seeded)
-    judged = judge(own, tuple(ranks), (), "scaled", 1e-4)
+    judged = judge_runs(own, tuple(ranks), (), "scaled", 1e-4)
     assert judged.needs_own_seeds
-    judged = judge(own, tuple(ranks), seeded, "scaled", 1e-4)
+    judged = judge_runs(own, tuple(ranks), seeded, "scaled", 1e-4)
     assert "number of steps not divided" not in {fault.kind for fault in judged.all_faults}
-    steps = next(check for check in judged.checks(2) if check.check == "2 ranks: steps")
+    steps = next(check for check in judged.list_checks(2) if check.check == "2 ranks: steps")
     assert (steps.status, "as in a benchmark" in steps.detail) == ("unknown", True)
 
 
@@ -242,16 +242,16 @@ def test_rounding_explains_what_it_makes_as_well_and_no_more() -> None:
     normalized = replace(process(OWN), record=Record(normalizations=("norm",)))
     moved = replace(OWN, after=OWN.after + np.array([[0.0, 0.0], [0.01, 0.0]]))
     again, rounded = process(OWN), process(moved)
-    found = judge(normalized, tuple(local), (), "exact", 1e-4, (again, rounded))
-    assert found.first is not None
-    assert (found.first.kind, found.noise) == ("moments of batch normalisation local", "")
+    found = judge_runs(normalized, tuple(local), (), "exact", 1e-4, (again, rounded))
+    assert found.first_fault is not None
+    assert (found.first_fault.kind, found.noise) == ("moments of batch normalisation local", "")
     also_lost = process(replace(OWN, loss=2.5))
-    found = judge(normalized, tuple(local), (), "exact", 1e-4, (also_lost, rounded))
-    assert found.first is None
+    found = judge_runs(normalized, tuple(local), (), "exact", 1e-4, (also_lost, rounded))
+    assert found.first_fault is None
     assert found.noise.startswith(
         "two runs of the original with equal seeds differ from step 1 on ("
     )
-    assert {c.status for c in found.checks(2) if c.check == "2 ranks: loss"} == {"unknown"}
+    assert {c.status for c in found.list_checks(2) if c.check == "2 ranks: loss"} == {"unknown"}
 
 
 def test_an_original_that_takes_other_examples_each_time_judges_none_of_them() -> None:
@@ -259,25 +259,25 @@ def test_an_original_that_takes_other_examples_each_time_judges_none_of_them() -
     own = process(OWN, OWN)  # two epochs
     other = [replace(s, rows=s.rows + 7, loss=s.loss + 7) for s in RANKS]
     ranks = tuple(process(s, s) for s in other)
-    found = judge(own, ranks, (), "exact", 1e-4)
-    assert found.first is not None
-    assert (found.first.kind, found.needs_noise) == ("other data on a rank", True)
+    found = judge_runs(own, ranks, (), "exact", 1e-4)
+    assert found.first_fault is not None
+    assert (found.first_fault.kind, found.needs_noise) == ("other data on a rank", True)
     step = replace(OWN, rows=OWN.rows + 3, loss=OWN.loss + 3)
     again = process(step, step)
-    random = judge(own, ranks, (), "exact", 1e-4, (again, again))
-    assert random.first is None
+    random = judge_runs(own, ranks, (), "exact", 1e-4, (again, again))
+    assert random.first_fault is None
     assert random.noise.startswith(
         "two runs of the original with equal seeds differ from step 1 on ("
     )
-    same = judge(own, ranks, (), "exact", 1e-4, (own, own))
-    assert same.first is not None
-    assert same.first.kind == "other data on a rank"
+    same = judge_runs(own, ranks, (), "exact", 1e-4, (own, own))
+    assert same.first_fault is not None
+    assert same.first_fault.kind == "other data on a rank"
 
 
 def test_no_check_passes_on_what_was_not_observed() -> None:
     bare = process(replace(OWN, rows=None, gradients=None, loss=float("nan")))
-    found = judge(bare, (bare, bare), (), "exact", 1e-4)
-    passed = {c.check for c in found.checks(2) if c.status == "pass"}
+    found = judge_runs(bare, (bare, bare), (), "exact", 1e-4)
+    passed = {c.check for c in found.list_checks(2) if c.status == "pass"}
     assert not passed & {"2 ranks: data", "2 ranks: loss", "2 ranks: broadcast", "2 ranks: history"}
 
 
@@ -354,24 +354,24 @@ def test_moments_differ_by_design_where_one_rank_has_no_difference() -> None:
         process(replace(s, loss=s.loss + 0.5, rows=ROWS[r::2])) for r, s in enumerate(RANKS)
     )
     normalized = replace(process(OWN), record=Record(normalizations=("norm",)))
-    found = judge(normalized, local, (), "exact", 1e-4)
-    assert found.first is not None
+    found = judge_runs(normalized, local, (), "exact", 1e-4)
+    assert found.first_fault is not None
     assert found.needs_one_rank
-    found = judge(normalized, local, (), "exact", 1e-4, alone=process(OWN))
-    assert found.first is None
-    assert "norm" in found.design
+    found = judge_runs(normalized, local, (), "exact", 1e-4, alone=process(OWN))
+    assert found.first_fault is None
+    assert "norm" in found.design_difference
     wrong = process(replace(OWN, loss=2.7))
-    found = judge(normalized, local, (), "exact", 1e-4, alone=wrong)
-    assert found.first is not None
-    assert (found.first.kind, found.design) == ("other loss", "")
-    assert "on 1 rank already" in found.first.detail
+    found = judge_runs(normalized, local, (), "exact", 1e-4, alone=wrong)
+    assert found.first_fault is not None
+    assert (found.first_fault.kind, found.design_difference) == ("other loss", "")
+    assert "on 1 rank already" in found.first_fault.detail
 
 
 @pytest.mark.parametrize(("loss", "wrong"), [(2.0, False), (4.0, False), (1.0, False), (2.7, True)])
 def test_one_rank_forgives_what_takes_n_for_given(loss: float, wrong: bool) -> None:
     scaled = tuple(process(replace(s, rate=0.2, rows=ROWS + r)) for r, s in enumerate(RANKS))
     alone = process(replace(OWN, loss=loss))
-    found = judge(process(OWN), scaled, (), "scaled", 1e-4, alone=alone)
+    found = judge_runs(process(OWN), scaled, (), "scaled", 1e-4, alone=alone)
     assert (found.own_fault is not None) == wrong
 
 

@@ -19,7 +19,7 @@ try:
     runpy.run_path(sys.argv[1])
 except SystemExit:
     pass
-record = observer.record()
+record = observer.make_record()
 print([f"{site.kind}: {site.line}" for site in record.sites if site.kind in ("gradient", "update")])
 print(record.data_lines, record.shard_line)
 """

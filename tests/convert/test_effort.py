@@ -17,7 +17,7 @@ from jupyter_hvd.session.cell_names import names_of
 from jupyter_hvd.session.errors import DistributeError
 from jupyter_hvd.session.program import check_syntax
 from jupyter_hvd.source.parsing import UnparsableError, parse_python
-from jupyter_hvd.worker import answer, convert
+from jupyter_hvd.worker import answer_convert, answer_request
 
 TRAINING = """
 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
@@ -98,7 +98,7 @@ def test_everything_that_parses_gives_an_answer(source: str, tmp_path: Path) -> 
     model_sizes(cells)
     names_of(cells[1])
     body = json.dumps({"notebook": notebook}).encode()
-    status, answered = answer(partial(convert, root=tmp_path), body)
+    status, answered = answer_request(partial(answer_convert, root=tmp_path), body)
     assert (status, json.loads(answered)["status"]) == (200, conversion.status)
     with suppress(UnusableInputError):
         script_of(Notebook(notebook))

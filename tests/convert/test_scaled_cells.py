@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jupyter_hvd import Options
-from jupyter_hvd.session.program import Program, convert
+from jupyter_hvd.session.program import Program, convert_program
 
 CELLS = Options(open_ended=True, ignore=("HVD202", "HVD301", "HVD401", "HVD403", "HVD601"))
 IMPORTS = "import math\nimport tensorflow as tf"
@@ -21,7 +21,7 @@ ADDED = ("import horovod", "import jupyter_hvd", "hvd.init()")
 
 
 def converted(*cells: str) -> Program:
-    program = convert(tuple(enumerate((IMPORTS, MODEL, *cells))), CELLS)
+    program = convert_program(tuple(enumerate((IMPORTS, MODEL, *cells))), CELLS)
     assert program.outcome is not None
     assert program.outcome.status == "converted", program.diagnostics
     return program
@@ -167,13 +167,13 @@ def test_each_cell_has_what_it_needs() -> None:
     head = program.converted[0]
     assert "import jupyter_hvd.runtime as jhvd" in head
     assert "start_shared" not in "".join(program.converted.values())
-    assert {"jhvd"} <= program.added
+    assert {"jhvd"} <= program.added_names
 
 
 def test_a_training_that_a_later_cell_calls() -> None:
     """A cell that defines a step, or imports TensorFlow alone, is no fault."""
     step = f"def train(a, b):\n{STEP}"
-    program = convert(tuple(enumerate((IMPORTS, MODEL, MADE, step))), CELLS)
+    program = convert_program(tuple(enumerate((IMPORTS, MODEL, MADE, step))), CELLS)
     assert (program.converted, program.diagnostics) == (program.sources, [])
     assert "jhvd.join_batches(batches)" in "".join(
         converted(MADE, step, "for a, b in batches:\n    train(a, b)").converted.values()

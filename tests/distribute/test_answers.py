@@ -17,20 +17,20 @@ import time
 from jupyter_hvd.rank import remote
 
 ranks = get_ipython().magics_manager.registry['HvdMagics'].session.ranks
-call = ranks._call
+call = ranks._send_call
 
 def held_up(rank, *request):
     if rank == 1:
         ranks._client._io_loop.add_callback(time.sleep, 0.05)
     return call(rank, *request)
 
-ranks._call = held_up
-runs = [ranks.run(remote.where) for _ in range(10)]
-ranks._call = call
+ranks._send_call = held_up
+runs = [ranks.run(remote.status_row) for _ in range(10)]
+ranks._send_call = call
 print(sum(len(run.replies) == 2 for run in runs), 'answered')
 """
 MANY = """
-runs = [ranks.run(remote.where) for _ in range(500)]
+runs = [ranks.run(remote.status_row) for _ in range(500)]
 print(sum(len(run.replies) == 2 for run in runs), 'answered')
 """
 
@@ -67,7 +67,7 @@ def test_a_rank_that_does_not_hear_at_first(open_notebook: Any) -> None:
 ENDED = """
 from jupyter_hvd.session.cluster import Cluster
 
-launch, launched = Cluster._launch, []
+launch, launched = Cluster._launch_ranks, []
 
 def ended(self):
     launch(self)
@@ -75,7 +75,7 @@ def ended(self):
     if len(launched) == 1:
         self._processes[1].kill()
 
-Cluster._launch = ended
+Cluster._launch_ranks = ended
 """
 DEAF = """
 from ipyparallel import Client

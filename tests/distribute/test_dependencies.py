@@ -7,9 +7,9 @@ import pytest
 from jupyter_hvd.rules.base import Batch
 from jupyter_hvd.rules.options import Options
 from jupyter_hvd.session.cell_names import names_of
-from jupyter_hvd.session.dependencies import Cell, Needs, needs
+from jupyter_hvd.session.dependencies import Cell, Needs, find_needs
 from jupyter_hvd.session.errors import DistributeError
-from jupyter_hvd.session.planning import CellPlan, RanksState, made_anew, plan_cell
+from jupyter_hvd.session.planning import CellPlan, RanksState, find_recovery, plan_cell
 from jupyter_hvd.session.program import masked
 
 
@@ -21,13 +21,13 @@ def plan(
 ) -> Needs:
     """The needs of the last of some cells, which are numbered from 1."""
     cells = [Cell(number, source) for number, source in enumerate(sources, 1)]
-    return needs(cells[:-1], cells[-1], on_ranks, values.__contains__, given or {})
+    return find_needs(cells[:-1], cells[-1], on_ranks, values.__contains__, given or {})
 
 
 def again(*sources: str, on_ranks: tuple[int, ...], again: tuple[int, ...]) -> Needs:
     """The same, where some cells are to run again."""
     cells = [Cell(number, source) for number, source in enumerate(sources, 1)]
-    return needs(cells[:-1], cells[-1], on_ranks, again=again)
+    return find_needs(cells[:-1], cells[-1], on_ranks, again=again)
 
 
 def test_imports_functions_and_data_are_needed_and_nothing_else() -> None:
@@ -96,9 +96,9 @@ def test_changes_by_another_name_for_the_same_models() -> None:
     sources = ("base = make()", "model = build(base)", "base.trainable = False", "model")
     cells = [Cell(number, source) for number, source in enumerate(sources, 1)]
     both = frozenset({"base", "model"})
-    assert needs(cells[:-1], cells[-1], same=lambda _: both).run == (1, 2, 3)
-    assert needs(cells[:-1], cells[-1], (1, 2, 3), same=lambda _: both).run == ()
-    assert needs(cells[:-1], cells[-1]).run == (1, 2)
+    assert find_needs(cells[:-1], cells[-1], same=lambda _: both).run == (1, 2, 3)
+    assert find_needs(cells[:-1], cells[-1], (1, 2, 3), same=lambda _: both).run == ()
+    assert find_needs(cells[:-1], cells[-1]).run == (1, 2)
 
 
 @pytest.mark.parametrize("call", ["freeze(a)", "freeze(net=a)", "for m in [a]:\n    freeze(m)"])
@@ -198,10 +198,10 @@ def test_values_that_no_cell_can_rebuild_are_pushed() -> None:
 
 def test_what_only_lost_ranks_computed_is_pushed_where_the_notebook_has_it() -> None:
     cells = [Cell(1, "a = 1"), Cell(2, "losses = train(a)", distributed=True)]
-    found = needs(cells, Cell(3, "losses"), (), {"losses"}.__contains__)
+    found = find_needs(cells, Cell(3, "losses"), (), {"losses"}.__contains__)
     assert not found.run
     assert found.push == {"losses"}
-    assert needs(cells, Cell(3, "losses"), (), set().__contains__).run == (1, 2)
+    assert find_needs(cells, Cell(3, "losses"), (), set().__contains__).run == (1, 2)
 
 
 DOUBLED = ("y = load()", "y = y * 2\nz = 1")
@@ -228,7 +228,7 @@ def test_what_the_notebook_has_doubled_is_not_doubled_again_on_the_ranks() -> No
     found = plan(DOUBLED[1], "y", values=("y", "z"))  # no cell is seen to make it
     assert (found.run, found.push) == ((), {"y"})
     ran = [Cell(1, "y = 1", distributed=True), Cell(2, DOUBLED[1])]  # on ranks that have gone
-    found = needs(ran, Cell(3, "y"), (), {"y", "z"}.__contains__)
+    found = find_needs(ran, Cell(3, "y"), (), {"y", "z"}.__contains__)
     assert (found.run, found.push) == ((), {"y"})
     # A cell that came before the change sees what was there then, and runs on what is there only where that is the same.
     assert plan("y = float(input())", "z = y + 1", "z", values=("y", "z")).run == (2,)
@@ -239,11 +239,11 @@ def test_what_the_notebook_has_doubled_is_not_doubled_again_on_the_ranks() -> No
 def test_what_can_be_made_by_no_cell_and_not_be_pushed_is_told() -> None:
     cells = [Cell(1, "y = float(input())"), Cell(2, "y = y * 2\ndata = make(y)")]
     named = {"y", "data"}.__contains__
-    found = needs(cells, Cell(3, "data"), (), named, copies={"y"}.__contains__)
+    found = find_needs(cells, Cell(3, "data"), (), named, copies={"y"}.__contains__)
     assert found.lost == ((2, "y"),)
     # Functions look their names up when they are called: what comes later is no change of what was there.
     later = [Cell(1, "def f(): return y"), Cell(2, "step = f"), Cell(3, "y = 1")]
-    found = needs(later, Cell(4, "step()"), (), {"y"}.__contains__, copies=lambda _: False)
+    found = find_needs(later, Cell(4, "step()"), (), {"y"}.__contains__, copies=lambda _: False)
     assert (found.run, found.lost, found.push) == ((1, 2, 3), (), frozenset())
 
 
@@ -256,7 +256,7 @@ def test_what_is_pushed_is_not_what_an_earlier_cell_began_from() -> None:
 def test_what_trainings_have_added_is_not_made_by_training_again() -> None:
     """The cell that begins a list runs again: what was added on the ranks since, the notebook has got back."""
     cells = [Cell(1, "log = []\nz = 1"), Cell(2, "log.append(train())", distributed=True)]
-    found = needs(cells, Cell(3, "log, z"), (1, 2), {"log"}.__contains__, again=(1,))
+    found = find_needs(cells, Cell(3, "log, z"), (1, 2), {"log"}.__contains__, again=(1,))
     assert (found.run, found.push) == ((1,), {"log"})
 
 
@@ -272,9 +272,9 @@ def test_a_cell_that_gives_other_weights_is_not_run_for_that() -> None:
         Cell(3, "model.set_weights(best); model.compile('sgd')"),
     ]
     current = Cell(4, "print(model.get_weights())", True)
-    assert needs(cells[:2], current, travels={"model"}.__contains__).run == (1,)
-    assert needs(cells[:2], current).run == (1, 2)
-    assert needs(cells, current, travels={"model"}.__contains__).run == (1, 3)
+    assert find_needs(cells[:2], current, travels={"model"}.__contains__).run == (1,)
+    assert find_needs(cells[:2], current).run == (1, 2)
+    assert find_needs(cells, current, travels={"model"}.__contains__).run == (1, 3)
 
 
 def test_names_that_the_cell_changes() -> None:
@@ -313,16 +313,16 @@ def test_what_ranks_make_anew_that_were_broken_off() -> None:
     cells += [Cell(5, "drawn = load()", distributed=True), Cell(6, "mine = load()")]
     state = RanksState(ran=(1, 2, 3, 4, 5))
     parted = {"data", "both", "drawn", "mine"}
-    again, left = made_anew(state, cells, parted, {"model"})
+    again, left = find_recovery(state, cells, parted, {"model"})
     assert (again, left) == ({1, 2}, {"both", "drawn"})
-    state = state.without(again)
-    assert needs(cells, Cell(7, "data, other"), state.ran, again=state.again).run == (1, 2)
+    state = state.without_cells(again)
+    assert find_needs(cells, Cell(7, "data, other"), state.ran, again=state.again).run == (1, 2)
     # What is made anew beside them begins from what it began from.
     cells = [Cell(1, "y = load()"), Cell(2, "y = y * 2\nlog = []")]
-    again, left = made_anew(RanksState(ran=(1, 2)), cells, {"log"}, frozenset())
+    again, left = find_recovery(RanksState(ran=(1, 2)), cells, {"log"}, frozenset())
     assert (again, left) == ({2}, frozenset())
-    state = RanksState(ran=(1, 2)).without(again)
-    assert needs(cells, Cell(3, "log"), state.ran, again=state.again).run == (1, 2)
+    state = RanksState(ran=(1, 2)).without_cells(again)
+    assert find_needs(cells, Cell(3, "log"), state.ran, again=state.again).run == (1, 2)
 
 
 IMPORTS = "import tensorflow as tf"
@@ -362,7 +362,7 @@ def planned(
             )
         )
         trained = "step(batch)" in text or "fit(" in text
-        state = state.after(plans[-1].shown, plans[-1].program, trained)
+        state = state.after_cells(plans[-1].shown_cells, plans[-1].program, trained)
     return plans
 
 

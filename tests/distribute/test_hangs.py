@@ -19,8 +19,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from jupyter_hvd.launchers.diagnosis import Line, report_stall, words
-from jupyter_hvd.launchers.job_monitor import PAUSE, Watchman, is_due, is_hang
+from jupyter_hvd.launchers.diagnosis import Line, explain_stall, report_stall
+from jupyter_hvd.launchers.job_monitor import PAUSE, JobMonitor, is_due, is_hang
 from jupyter_hvd.launchers.progress import Position, Progress, Stall, position_of
 from jupyter_hvd.source.lines import line_origins
 
@@ -295,12 +295,14 @@ def test_a_rank_that_stops_while_another_waits_does_not_answer() -> None:
     told = {"inside": "x", "cpu": 0.0, "cell": ("", 1)}
     progress = Progress((0, 1), 0.0)
     for second in range(11):
-        progress.see(0, {**told, "inside": "/x/horovod/mpi_ops.py", "time": float(second)}, second)
-    progress.see(1, {**told, "time": 1.0}, 1.0)
-    stall = progress.stall((0, 1), 10.0, seconds=10.0)
+        progress.note_position(
+            0, {**told, "inside": "/x/horovod/mpi_ops.py", "time": float(second)}, second
+        )
+    progress.note_position(1, {**told, "time": 1.0}, 1.0)
+    stall = progress.find_stall((0, 1), 10.0, seconds=10.0)
     assert stall is not None
     assert is_hang(stall)
-    assert "Rank 1 does not answer" in " ".join(words(stall, locate))
+    assert "Rank 1 does not answer" in " ".join(explain_stall(stall, locate))
 
 
 @pytest.mark.parametrize(
@@ -320,13 +322,13 @@ def test_lines_of_a_conversion(before: str, after: str, origins: tuple[int, ...]
 
 def test_what_a_rank_looks_at_may_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """A property of the user's, in the thread of the lifeline."""
-    from jupyter_hvd.launchers import lifeline
+    from jupyter_hvd.launchers import heartbeat
 
     def fails() -> None:
         raise ValueError("no shape")
 
-    monkeypatch.setattr(lifeline, "whereabouts", fails)
-    assert position_of({"call": 1, "cpu": 0.0, **lifeline._place()}).cell is None
+    monkeypatch.setattr(heartbeat, "current_location", fails)
+    assert position_of({"call": 1, "cpu": 0.0, **heartbeat._position_or_unknown()}).cell is None
 
 
 def test_a_rank_that_does_not_answer_is_asked_once(tmp_path: Path) -> None:
@@ -338,7 +340,7 @@ def test_a_rank_that_does_not_answer_is_asked_once(tmp_path: Path) -> None:
         gone={},
         send=lambda name, _: asked.append(name),
     )
-    watchman = Watchman(2, tmp_path, lambda *_: None, 0.0)
+    watchman = JobMonitor(2, tmp_path, lambda *_: None, 0.0)
     for second in range(5):
-        watchman.look(lines, float(second))
+        watchman.check_ranks(lines, float(second))
     assert asked == ["rank 0", "rank 1"]

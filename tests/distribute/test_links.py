@@ -58,19 +58,19 @@ def make() -> dict[str, Any]:
 def carried(change: Callable[[dict[str, Any]], object]) -> tuple[dict[str, Any], list[str]]:
     """What the notebook has when a cell has made a change on a rank, and what of that stays there."""
     rank, notebook = make(), make()
-    known = links.before(rank, [*rank], [*rank, "new"])
+    known = links.note_objects(rank, [*rank], [*rank, "new"])
     change(rank)
-    found = [*links.since(known)]
+    found = [*links.changed_links(known)]
     found += links.named_since(known, {n: v for n, v in rank.items() if n in ("new", "empty")})
     ready, stays = [], []
     for link in found:
         if link.value is not None and link.value.kind == "none":
             stays.append(f"{link}: {link.value.why}")
             continue
-        value = links.linked(link.value, notebook) if link.value is not None else None
-        ready.append((link, link.path.follow(notebook), value))
+        value = links.unpack_linked(link.value, notebook) if link.value is not None else None
+        ready.append((link, link.path.follow_path(notebook), value))
     for link, owner, value in ready:
-        link.put(notebook, owner, value)
+        link.set_value(notebook, owner, value)
     return notebook, stays
 
 
@@ -139,6 +139,6 @@ def test_what_stays_is_told(change: str, told: str) -> None:
 
 def test_what_is_as_it_was_is_not_sent() -> None:
     rank = make()
-    known = links.before(rank, [*rank], [*rank])
+    known = links.note_objects(rank, [*rank], [*rank])
     rank["a"].build((2,))
-    assert [*links.since(known)] == []
+    assert [*links.changed_links(known)] == []

@@ -17,8 +17,8 @@ from jupyter_hvd.launchers.diagnosis import StallReport
 from jupyter_hvd.launchers.progress import Stall
 from jupyter_hvd.rank.code import is_code, packed_code, text_of_code
 from jupyter_hvd.rank.questions import QUESTION, answer_question
-from jupyter_hvd.rank.serialization import digest, is_plain
-from jupyter_hvd.rank.variables import VariableSummary, listed, summarize, text_of
+from jupyter_hvd.rank.serialization import digest_value, is_plain
+from jupyter_hvd.rank.variables import VariableSummary, list_variables, summarize_value, text_of
 from jupyter_hvd.session.cell_output import KEPT, CellOutput, RankText
 from jupyter_hvd.session.inspection import Inspector
 from jupyter_hvd.session.monitor import Message
@@ -69,10 +69,10 @@ def test_a_question_that_hangs_holds_up_no_other() -> None:
 def test_what_a_rank_prints_is_kept_as_a_terminal_shows_it() -> None:
     text = RankText()
     for piece in ("one\ntw", "o\r\n", "10 %\r20 %\r", "30 %\n", "\n", "x" * 20_000):
-        text.add(piece)
+        text.add_text(piece)
     assert text.lines[:3] == ["one", "two", "30 %"]
     assert len(text.lines[3]) == 10_001
-    text.add("\n".join(map(str, range(5000))))
+    text.add_text("\n".join(map(str, range(5000))))
     assert len(text.lines) == KEPT
     assert text.lines[-1] == "4999"
 
@@ -86,9 +86,9 @@ REPORT = StallReport(
 
 def test_a_stall_is_shown_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[dict[str, str]] = []
-    monkeypatch.setattr(CellOutput, "_publish", lambda _, data, __: shown.append(data))
+    monkeypatch.setattr(CellOutput, "_publish_data", lambda _, data, __: shown.append(data))
     screen = CellOutput(SimpleNamespace(), lambda _: REPORT, cell=3)
-    screen.show(Stall((), {}))
+    screen.show_output(Stall((), {}))
     [data] = shown
     assert data["text/plain"].splitlines()[:4] == [
         "no progress for 9 s:",
@@ -103,15 +103,15 @@ def test_the_output_of_every_rank_is_kept_whatever_the_notebook_shows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shown: list[Any] = []
-    monkeypatch.setattr(CellOutput, "_publish", lambda _, data, __: shown.append(data))
+    monkeypatch.setattr(CellOutput, "_publish_data", lambda _, data, __: shown.append(data))
     screen = CellOutput(SimpleNamespace(), lambda _: REPORT, shows_others=False, cell=3)
     for rank in (0, 1):
-        screen.show(Output(rank, "stdout", f"from {rank}"))
-    screen.show(Message(1, "stream", {"name": "stdout", "text": "more\n"}))
+        screen.show_output(Output(rank, "stdout", f"from {rank}"))
+    screen.show_output(Message(1, "stream", {"name": "stdout", "text": "more\n"}))
     assert [screen.texts[rank].lines for rank in (0, 1)] == [["from 0"], ["from 1", "more"]]
-    screen.show(Message(1, "clear_output", {}))
+    screen.show_output(Message(1, "clear_output", {}))
     assert not screen.has_ended
-    screen.finish()
+    screen.show_rest()
     assert (sorted(screen.texts), screen.has_ended, shown) == ([0], True, [])
 
 
@@ -139,11 +139,11 @@ def test_functions_and_classes_are_compared_by_what_they_do() -> None:
     assert is_code(one)
     assert not is_code(np.zeros)
     assert text_of_code(one) == "function f(a, factor)"
-    assert digest(packed_code(one)) == digest(packed_code(same))
+    assert digest_value(packed_code(one)) == digest_value(packed_code(same))
     for other in (twice.replace("*", "+"), twice.replace("2", "3"), twice.replace("'d'", "'e'")):
-        assert digest(packed_code(made(other))) != digest(packed_code(one))
+        assert digest_value(packed_code(made(other))) != digest_value(packed_code(one))
     first, second = (made(f"class C:\n    def g(self):\n        return {k}") for k in (1, 2))
-    assert digest(packed_code(first)) != digest(packed_code(second))
+    assert digest_value(packed_code(first)) != digest_value(packed_code(second))
     assert text_of_code(first) == "class C"
 
 
@@ -155,10 +155,10 @@ def test_what_a_cell_defines_is_listed_in_the_background() -> None:
         "np": np,
         "thread": time.sleep,
     }
-    rows = {str(row.path): row.in_background for row in listed(namespace, {}, [])}
+    rows = {str(row.path): row.in_background for row in list_variables(namespace, {}, [])}
     assert rows == {"f": True, "x": False}
-    assert [row.in_background for row in listed(namespace, {}, ["f"])] == [False]
-    told = {rank: {"f": summarize(namespace["f"], in_background=True)} for rank in (0, 1)}
+    assert [row.in_background for row in list_variables(namespace, {}, ["f"])] == [False]
+    told = {rank: {"f": summarize_value(namespace["f"], in_background=True)} for rank in (0, 1)}
     assert compare_summaries(told) == []
 
 
@@ -171,8 +171,8 @@ def test_no_code_of_the_users_runs_beside_a_cell() -> None:
     assert text_of(loud, beside=True) == "Loud"
     assert text_of([1, loud, {"a": loud}], beside=True) == "[1, Loud, {'a': Loud}]"
     assert text_of(np.float32(1.5), beside=True) == "float32: 1.5"
-    assert summarize([0] * 200_000, beside=True).digest is None
-    assert summarize([0] * 200_000).digest is not None
+    assert summarize_value([0] * 200_000, beside=True).digest is None
+    assert summarize_value([0] * 200_000).digest is not None
 
 
 def test_equal_values_with_other_digests_are_one_group() -> None:
@@ -211,14 +211,16 @@ class Ranks:
 
     size, ready = 2, True
 
-    def ask(self, function: Any, *_: Any, **__: Any) -> dict[int, Any]:
+    def ask_ranks(self, function: Any, *_: Any, **__: Any) -> dict[int, Any]:
         place = {"cell": ["<In[3]#1>", 2], "inside": "x", "cpu": 0.0, "time": time.monotonic()}
-        return {0: {"device": "CPU", "memory": 5, **place} if function.__name__ == "look" else {}}
+        return {
+            0: {"device": "CPU", "memory": 5, **place} if function.__name__ == "panel_state" else {}
+        }
 
-    def told(self, rank: int) -> dict[str, Any]:
+    def rank_report(self, rank: int) -> dict[str, Any]:
         return {"pid": 10 + rank, "host": "here"}
 
-    def lost(self, ranks: list[int]) -> tuple[int, str] | None:
+    def find_lost(self, ranks: list[int]) -> tuple[int, str] | None:
         return None
 
 
@@ -226,7 +228,7 @@ def test_a_rank_that_does_not_answer_holds_up_no_other() -> None:
     from jupyter_hvd.session.tracebacks import SentCell
 
     cells = {"<In[3]#1>": SentCell(3, "%%distribute\nstep()", ())}
-    seen = Inspector().look(Ranks(), cells, None)  # type: ignore[arg-type]
+    seen = Inspector().panel_state(Ranks(), cells, None)  # type: ignore[arg-type]
     assert [(row["line"], row["text"], row["does"]) for row in seen["ranks"]] == [
         ("In[3], line 2", "step()", "computes"),
         ("", "", "does not answer"),

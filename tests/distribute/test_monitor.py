@@ -43,7 +43,7 @@ class Scene:
                 if place is not None and rank in self.waiting.open:
                     told = {"call": 7, "cpu": self.cpu[rank], "time": 1000 + self.now, **place}
                     told["queued"] = self.queued
-                    self.waiting.see(rank, told, self.now)
+                    self.waiting.note_position(rank, told, self.now)
             self.waiting.tell_stall(self.now)
             reason = self.waiting.reason_to_stop(self.now, None)
             if reason is not None:
@@ -53,14 +53,14 @@ class Scene:
     def answer(self, rank: int) -> None:
         future: Future[dict[str, Any]] = Future()
         future.set_result({"error": None})
-        self.waiting.answer(rank, future, self.now)
+        self.waiting.take_answer(rank, future, self.now)
 
 
 def test_a_rank_that_waits_for_work_has_not_been_asked_or_not_been_heard() -> None:
     scene = Scene()
     assert scene.play(8, EVENT_LOOP, LOOP) == "unanswered"
     assert scene.now < 8
-    assert scene.waiting.unanswered() == {0}
+    assert scene.waiting.unanswered_ranks() == {0}
 
 
 def test_a_large_message_may_be_on_its_way_for_long() -> None:
@@ -68,8 +68,8 @@ def test_a_large_message_may_be_on_its_way_for_long() -> None:
     assert scene.play(20, EVENT_LOOP, EVENT_LOOP) is None  # both ranks together get 20 MB
     assert scene.play(10, EVENT_LOOP, EVENT_LOOP) == "unanswered"
     scene = Scene()
-    scene.waiting.expect(0, 30_000_000)
-    scene.waiting.expect(1, 30_000_000)
+    scene.waiting.expect_answer(0, 30_000_000)
+    scene.waiting.expect_answer(1, 30_000_000)
     assert scene.play(30, EVENT_LOOP, EVENT_LOOP) is None
     assert scene.play(10, EVENT_LOOP, EVENT_LOOP) == "unanswered"
 
@@ -77,8 +77,8 @@ def test_a_large_message_may_be_on_its_way_for_long() -> None:
 def test_what_was_told_in_an_earlier_call_does_not_count() -> None:
     scene = Scene()
     for clock in (10.0, 500.0):
-        scene.waiting.see(0, {"call": 6, "cpu": 0.0, "time": clock, **EVENT_LOOP}, 1.0)
-    assert scene.waiting.idle(0) == 0
+        scene.waiting.note_position(0, {"call": 6, "cpu": 0.0, "time": clock, **EVENT_LOOP}, 1.0)
+    assert scene.waiting.idle_seconds(0) == 0
 
 
 def test_a_rank_in_a_collective_that_the_others_have_left_waits_for_ever() -> None:

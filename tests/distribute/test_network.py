@@ -6,13 +6,13 @@ import pytest
 
 from jupyter_hvd.rank.allreduce_times import SIZES
 from jupyter_hvd.session.errors import DistributeError
-from jupyter_hvd.session.network import FUSED, Network, fitted
+from jupyter_hvd.session.network import FUSED, Network, fit_network
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_the_figures_are_those_of_the_times(ranks: int) -> None:
     real = Network(ranks, 2e9, 40e-6, 0.0, ())
-    found = fitted(ranks, [(size, real.seconds(size)) for size in SIZES])
+    found = fit_network(ranks, [(size, real.allreduce_seconds(size)) for size in SIZES])
     assert found.bandwidth == pytest.approx(2e9)
     assert found.latency == pytest.approx(40e-6)
     assert found.error < 1e-6
@@ -21,20 +21,22 @@ def test_the_figures_are_those_of_the_times(ranks: int) -> None:
 def test_each_time_counts_by_its_own_measure() -> None:
     """A fifth more of the largest alone moves the bandwidth, and hardly the latency."""
     real = Network(2, 2e9, 40e-6, 0.0, ())
-    times = [(size, real.seconds(size) * (1.2 if size == SIZES[-1] else 1)) for size in SIZES]
-    found = fitted(2, times)
+    times = [
+        (size, real.allreduce_seconds(size) * (1.2 if size == SIZES[-1] else 1)) for size in SIZES
+    ]
+    found = fit_network(2, times)
     assert found.latency == pytest.approx(40e-6, rel=0.1)
     assert 0.05 < found.error < 0.2
 
 
 def test_times_that_do_not_grow_are_no_network() -> None:
     with pytest.raises(DistributeError, match="do not grow"):
-        fitted(2, [(size, 1e-3 / (k + 1)) for k, size in enumerate(SIZES)])
+        fit_network(2, [(size, 1e-3 / (k + 1)) for k, size in enumerate(SIZES)])
 
 
 def test_each_buffer_of_gradients_has_its_latency() -> None:
     network = Network(4, 2e9, 40e-6, 0.0, ())
-    assert network.averaging(0) == 0
-    assert network.averaging(FUSED) == network.seconds(FUSED)
-    more = network.averaging(2 * FUSED + 4)
-    assert more == pytest.approx(network.seconds(2 * FUSED + 4) + 2 * 6 * 40e-6)
+    assert network.averaging_seconds(0) == 0
+    assert network.averaging_seconds(FUSED) == network.allreduce_seconds(FUSED)
+    more = network.averaging_seconds(2 * FUSED + 4)
+    assert more == pytest.approx(network.allreduce_seconds(2 * FUSED + 4) + 2 * 6 * 40e-6)

@@ -13,9 +13,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from jupyter_hvd.rank.paths import AccessPath, attributes, reached
-from jupyter_hvd.rank.serialization import pack
-from jupyter_hvd.session.weights import counterparts, outermost, owned, same_models
+from jupyter_hvd.rank.paths import AccessPath, own_attributes, weighted_objects
+from jupyter_hvd.rank.serialization import pack_value
+from jupyter_hvd.session.weights import (
+    find_counterparts,
+    make_owned,
+    outermost_objects,
+    same_models,
+)
 
 V = tf.Variable(1.0)
 
@@ -56,9 +61,9 @@ def keeps(net: Any) -> Any:
 
 def test_classes_of_libraries_are_not_looked_into() -> None:
     """`tqdm` keeps a lock and a thread in its class, which are no state of the notebook's."""
-    assert "net" in attributes(Odd)
-    assert attributes(nbformat.NotebookNode) == {}
-    assert attributes(ThreadPoolExecutor) == {}
+    assert "net" in own_attributes(Odd)
+    assert own_attributes(nbformat.NotebookNode) == {}
+    assert own_attributes(ThreadPoolExecutor) == {}
 
 
 @pytest.mark.parametrize(
@@ -90,48 +95,49 @@ def test_classes_of_libraries_are_not_looked_into() -> None:
     ],
 )
 def test_what_is_reached(value: Any, path: str | None) -> None:
-    found = reached({"m": value, "x": [1]}, ["m", "x", "absent"])
+    found = weighted_objects({"m": value, "x": [1]}, ["m", "x", "absent"])
     assert [str(p) for each in found for p in each.paths] == ([path] if path else [])
     for each in found:
-        assert each.paths[0].follow({"m": value}) is V is each.value
+        assert each.paths[0].follow_path({"m": value}) is V is each.value
 
 
 def test_each_name_and_entry_has_a_path() -> None:
     trainer = Trainer(V)
     trainer.me = {"again": trainer}
-    (one,) = reached({"t": trainer, "m": V, "all": [V, V]}, ["m", "all", "t"])
+    (one,) = weighted_objects({"t": trainer, "m": V, "all": [V, V]}, ["m", "all", "t"])
     assert list(map(str, one.paths)) == ["m", "all[0]", "all[1]", "t.net"]
-    assert AccessPath("t").follow({}) is None
-    assert one.paths[3].follow({"t": 3}) is None
+    assert AccessPath("t").follow_path({}) is None
+    assert one.paths[3].follow_path({"t": 3}) is None
 
 
 def test_members_of_a_set_have_no_place() -> None:
     """One alone is known by being alone; of several none is, but by another name."""
     layer, other = tf.keras.layers.Dense(1), tf.keras.layers.Dense(1)
     here = {"one": {layer}, "two": {layer, other}, "other": other}
-    found = {id(each.value): [*map(str, each.paths)] for each in reached(here, [*here])}
+    found = {id(each.value): [*map(str, each.paths)] for each in weighted_objects(here, [*here])}
     one, both = found[id(layer)], found[id(other)]
     assert one[0] == "one{no. 0}"
     assert both[1] == "other"
-    assert [path.is_unordered for each in reached(here, ["two"]) for path in each.paths] == [
-        True
-    ] * 2
-    (first, _) = reached(here, ["two"])
-    assert first.paths[0].follow(here) is None
+    assert [
+        path.is_unordered for each in weighted_objects(here, ["two"]) for path in each.paths
+    ] == [True] * 2
+    (first, _) = weighted_objects(here, ["two"])
+    assert first.paths[0].follow_path(here) is None
 
 
 def test_counterparts() -> None:
     """Two names for one object on the ranks may be two objects here: what the cell uses is meant."""
     other = tf.Variable(2.0)
-    (one,) = reached({"m": V, "all": [V]}, ["m", "all"])
+    (one,) = weighted_objects({"m": V, "all": [V]}, ["m", "all"])
     here = {"m": V, "all": [other]}
     values = [
-        [value for value, _ in counterparts(one.paths, here, used)] for used in ({"m"}, {"all"})
+        [value for value, _ in find_counterparts(one.paths, here, used)]
+        for used in ({"m"}, {"all"})
     ]
     assert values[0][0] is V
     assert values[1][0] is other
-    assert counterparts(one.paths, {"m": 1, "all": []}, {"m"}) == []
-    ((value, paths),) = counterparts(one.paths, {"all": [V]}, {"m"})
+    assert find_counterparts(one.paths, {"m": 1, "all": []}, {"m"}) == []
+    ((value, paths),) = find_counterparts(one.paths, {"all": [V]}, {"m"})
     assert (value is V, list(map(str, paths))) == (True, ["all[0]"])
 
 
@@ -139,10 +145,13 @@ def test_parts_of_a_model_travel_with_it() -> None:
     layer = tf.keras.layers.Dense(1)
     model = tf.keras.Sequential([tf.keras.Input((2,)), layer])
     here = {"layer": layer, "kernel": layer.kernel, "model": model, "other": V}
-    found = [owned(r.value, r.paths, here, pack(r.value)) for r in reached(here, [*here])]
+    found = [
+        make_owned(r.value, r.paths, here, pack_value(r.value))
+        for r in weighted_objects(here, [*here])
+    ]
     assert len(found) == 4
-    assert [str(each.paths[0]) for each in outermost(found)][-1] == "other"
-    assert len(outermost(found)) == 2
+    assert [str(each.paths[0]) for each in outermost_objects(found)][-1] == "other"
+    assert len(outermost_objects(found)) == 2
 
 
 def test_names_for_the_same_models() -> None:

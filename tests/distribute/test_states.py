@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 from jupyter_hvd.rank import training_state
-from jupyter_hvd.rank.paths import TRAINED, reached
-from jupyter_hvd.rank.serialization import draws, pack, weights_of
+from jupyter_hvd.rank.paths import TRAINED, weighted_objects
+from jupyter_hvd.rank.serialization import is_random_generator, pack_value, weights_of
 
 
 class Own(tf.keras.Model):
@@ -80,16 +80,16 @@ def test_a_state_comes_to_its_counterpart(
     rates = [float(each.optimizer.learning_rate) for each in (there["model"], there["plain"])]
     for _ in range(1 + again):
         trained(here)
-        found = {str(each.paths[0]): each for each in reached(here, [*here], TRAINED)}
+        found = {str(each.paths[0]): each for each in weighted_objects(here, [*here], TRAINED)}
         one = found[path]
-        packed = training_state.packed(one, [*found.values()])
+        packed = training_state.pack_state(one, [*found.values()])
         assert packed.data
-        other = one.paths[0].follow(there)
+        other = one.paths[0].follow_path(there)
         training_state.set_state(other, packed, there)
         for mine, its in zip(weights_of(one.value), weights_of(other), strict=True):
             if hasattr(mine, "numpy"):
                 np.testing.assert_array_equal(mine.numpy(), its.numpy())
-        assert not draws(other) or pack(other).data == packed.data
+        assert not is_random_generator(other) or pack_value(other).data == packed.data
     now = [float(each.optimizer.learning_rate) for each in (there["model"], there["plain"])]
     assert now == rates
     trained(there)
@@ -97,7 +97,7 @@ def test_a_state_comes_to_its_counterpart(
 
 def test_what_has_not_trained_has_no_state() -> None:
     has = make()
-    fresh = reached(has, ["of_model", "trainer"], TRAINED)
+    fresh = weighted_objects(has, ["of_model", "trainer"], TRAINED)
     assert [weights_of(e.value) for e in fresh if training_state.is_optimizer(e.value)] == [[], []]
 
 
@@ -105,8 +105,10 @@ def test_a_state_that_does_not_fit() -> None:
     here, there = make(), make()
     here["plain"].fit(X, Y, verbose=0)
     here["model"].fit(X, Y, verbose=0)
-    found = reached(here, ["of_model"], TRAINED)
-    packed = training_state.packed(found[0], found)  # without the model, whose variables it trains
+    found = weighted_objects(here, ["of_model"], TRAINED)
+    packed = training_state.pack_state(
+        found[0], found
+    )  # without the model, whose variables it trains
     with pytest.raises(ValueError, match="its state has other shapes"):
         training_state.set_state(there["plain"].optimizer, packed, there)
     with pytest.raises(ValueError, match="no object here that this state could be set in"):

@@ -15,7 +15,7 @@ from jupyter_hvd.rank.variables import (
     MOST_CHARACTERS,
     TooSlow,
     VariableSummary,
-    summarize,
+    summarize_value,
     time_limit,
 )
 from jupyter_hvd.session.variables import (
@@ -68,7 +68,7 @@ def test_first_difference(zero: Any, other: Any, told: str) -> None:
 def test_ranks_with_the_same_value_share_a_line() -> None:
     values = [np.zeros(3), np.zeros(3), np.array([0, 0, 2.0]), np.zeros(3)]
     told = {
-        rank: {"a": summarize(value), "b": VariableSummary("an iterator")}
+        rank: {"a": summarize_value(value), "b": VariableSummary("an iterator")}
         for rank, value in enumerate(values)
     }
     packed = {rank: {"a": SerializedValue("plain", value)} for rank, value in enumerate(values)}
@@ -92,7 +92,7 @@ def test_what_python_says_of_a_value_is_cut() -> None:
             raise RuntimeError
 
     for value in (Long(), Broken(), "x" * 10**7, list(range(10**6)), 10**5000, {1: "x" * 10**6}):
-        text = summarize(value).text
+        text = summarize_value(value).text
         assert 0 < len(text) <= MOST_CHARACTERS
         assert "\n" not in text
 

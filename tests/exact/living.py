@@ -20,7 +20,7 @@ import types
 from multiprocessing.connection import Client
 from pathlib import Path
 
-from jupyter_hvd.rank.shared_rank import explain
+from jupyter_hvd.rank.shared_rank import explain_failure
 from jupyter_hvd.runtime.scaling import VIRTUAL_SIZE_VARIABLE
 from jupyter_hvd.verify.exact import lines
 from jupyter_hvd.verify.exact import observer as observing
@@ -53,7 +53,7 @@ def run(tf, observer: observing.Observer, order: dict) -> Record:
     from jupyter_hvd.runtime.sharing import report
     from jupyter_hvd.runtime.sharing.context import sharing
 
-    observer.begin()
+    observer.begin_program()
     begin(tf, order["seed"])
     if RANK < 0:
         os.environ[VIRTUAL_SIZE_VARIABLE] = str(order.get("virtual", 1))
@@ -76,9 +76,9 @@ def run(tf, observer: observing.Observer, order: dict) -> Record:
         except BaseException:
             error = traceback.format_exc()
     told_lines = told.getvalue().splitlines()
-    return observer.record(
+    return observer.make_record(
         rank=max(RANK, 0),
-        error=last_line(explain(error)),
+        error=last_line(explain_failure(error)),
         code=int(bool(error)),
         printed=tuple(printed.getvalue().splitlines()),
         folder=str(folder),

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from jupyter_hvd.convert import Options
-from jupyter_hvd.documents import load
+from jupyter_hvd.documents import load_document
 from jupyter_hvd.files import UnusableInputError
 from jupyter_hvd.rank.forks import separate_forkservers
 from jupyter_hvd.unconverted_programs import common_variables, require_single_process
@@ -118,7 +118,7 @@ def run(case: Case, sizes: Sequence[int], steps: int | None, timeout: float) -> 
     """
     began = time.monotonic()
     try:
-        document = require_single_process(case.path, load(case.path))
+        document = require_single_process(case.path, load_document(case.path))
         verification = verify_exact(
             case.path,
             document,

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from jupyter_hvd.launchers.job import Program, run_job, run_single
 from jupyter_hvd.launchers.processes import end_processes
-from jupyter_hvd.launchers.rank_placement import place
+from jupyter_hvd.launchers.rank_placement import place_ranks
 from jupyter_hvd.launchers.reaper import PrivateFolder
-from jupyter_hvd.verify.exact.compare import PRINTED, compare, first_difference
+from jupyter_hvd.verify.exact.compare import PRINTED, compare_records, first_difference
 from jupyter_hvd.verify.exact.records import Record
 
 HERE = Path(__file__).parent
@@ -64,7 +64,13 @@ class Ranks:
             if self.size == 1:
                 run_single(program, folder, environment=ENVIRONMENT)
             else:
-                run_job(program, place(self.size), folder, listener=listen, environment=ENVIRONMENT)
+                run_job(
+                    program,
+                    place_ranks(self.size),
+                    folder,
+                    listener=listen,
+                    environment=ENVIRONMENT,
+                )
 
         threading.Thread(target=job, daemon=True).start()
         self._connections, self._pids, accepted = {}, {}, []
@@ -90,7 +96,7 @@ class Ranks:
     def close(self) -> None:
         if self._folder is not None:
             end_processes(self._folder.job, grace=1.0)
-            self._folder.remove()
+            self._folder.remove_folder()
             self._folder = None
 
     def send(self, program: Path, mutant: str = "", virtual: int = 1) -> None:
@@ -160,7 +166,7 @@ def judge(one: Record, ranks: list[Record]) -> tuple[str, str]:
             return "refused", rank.error[:300]
     for rank in ranks:
         # A converted program may print on rank 0 only.
-        compared = (c for c in compare(one, rank) if rank.rank == 0 or c.aspect != PRINTED)
+        compared = (c for c in compare_records(one, rank) if rank.rank == 0 or c.aspect != PRINTED)
         first = first_difference(compared)
         if first is not None:
             return "wrong", f"rank {rank.rank} {first}"

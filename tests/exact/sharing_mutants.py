@@ -20,12 +20,12 @@ def mutant(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def blind() -> Any:
     """Without the row check, which would run whole what is wrong."""
-    return mock.patch(f"{FOLDER}.row_check.verdict", lambda *_: "")
+    return mock.patch(f"{FOLDER}.row_check.why_unshared", lambda *_: "")
 
 
 @mutant
 def no_average(rank: int) -> Iterator[None]:
-    with blind(), mock.patch(f"{FOLDER}.gradients.average", lambda found, _=None: found):
+    with blind(), mock.patch(f"{FOLDER}.gradients.average_gradients", lambda found, _=None: found):
         yield
 
 
@@ -47,13 +47,13 @@ def split_without_factor(rank: int) -> Iterator[None]:
 
         @tf.custom_gradient
         def forward(x: Any) -> Any:
-            return tf.gather(x, split_gather.own_index(rows)), lambda g: split_gather.gather(
+            return tf.gather(x, split_gather.own_index(rows)), lambda g: split_gather.gather_rows(
                 g, rows
             )
 
         return forward(x) if x.dtype.is_floating else tf.gather(x, split_gather.own_index(rows))
 
-    with blind(), mock.patch.object(calls, "split", split):
+    with blind(), mock.patch.object(calls, "split_rows", split):
         yield
 
 
@@ -259,7 +259,7 @@ def sparse_not_averaged(rank: int) -> Iterator[None]:
 def jacobian_not_averaged(rank: int) -> Iterator[None]:
     from jupyter_hvd.runtime.sharing import gradients
 
-    average, leave = gradients.average, gradients.sharing_nothing_more.__exit__
+    average, leave = gradients.average_gradients, gradients.sharing_nothing_more.__exit__
     left: list[bool] = []
 
     def left_block(block: Any, *error: object) -> None:
@@ -272,7 +272,7 @@ def jacobian_not_averaged(rank: int) -> Iterator[None]:
     with (
         blind(),
         mock.patch.object(gradients.sharing_nothing_more, "__exit__", left_block),
-        mock.patch.object(gradients, "average", averaged),
+        mock.patch.object(gradients, "average_gradients", averaged),
     ):
         yield
 
@@ -298,7 +298,7 @@ def second_input_not_split(rank: int) -> Iterator[None]:
     """All ranks take the first rows of what is not the first input, as of sample weights that are not split."""
     from jupyter_hvd.runtime.sharing import calls
 
-    original, first = calls.split, []
+    original, first = calls.split_rows, []
 
     def split(x: Any, rows: Any) -> Any:
         if not first or first[0] is not rows:
@@ -307,7 +307,7 @@ def second_input_not_split(rank: int) -> Iterator[None]:
         own = (rows + calls.sharing.size - 1) // calls.sharing.size
         return x[:own]
 
-    with blind(), mock.patch.object(calls, "split", split):
+    with blind(), mock.patch.object(calls, "split_rows", split):
         yield
 
 
@@ -419,7 +419,7 @@ def no_losses_check(rank: int) -> Iterator[None]:
 
 @mutant
 def one_verdict_for_all_switches(rank: int) -> Iterator[None]:
-    with mock.patch(f"{FOLDER}.row_check.switches", lambda *_: ()):
+    with mock.patch(f"{FOLDER}.row_check.switch_attributes", lambda *_: ()):
         yield
 
 
@@ -495,14 +495,14 @@ def mask_of_first_rows(rank: int) -> Iterator[None]:
     """All ranks take the mask of the first rows."""
     from jupyter_hvd.runtime.sharing import calls
 
-    original = calls.split
+    original = calls.split_rows
 
     def split(x: Any, rows: Any) -> Any:
         if x.dtype.is_bool:
             return x[: (rows + calls.sharing.size - 1) // calls.sharing.size]
         return original(x, rows)
 
-    with blind(), mock.patch.object(calls, "split", split):
+    with blind(), mock.patch.object(calls, "split_rows", split):
         yield
 
 
@@ -536,7 +536,7 @@ def own_rows_not_divided(rank: int) -> Iterator[None]:
 
         if own is None:
             return whole
-        gathered = gradients.gather(tf.convert_to_tensor(own), rows.rows)
+        gathered = gradients.gather_rows(tf.convert_to_tensor(own), rows.rows)
         return gathered if whole is None else gathered + tf.convert_to_tensor(whole)
 
     with blind(), mock.patch.object(gradients, "with_own_rows", summed):

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from jupyter_hvd import Options, convert_source
-from jupyter_hvd.documents import Script, load
+from jupyter_hvd.documents import Script, load_document
 from jupyter_hvd.files import UnusableInputError
 from jupyter_hvd.unconverted_programs import common_variables, require_single_process
 from jupyter_hvd.verify.exact.scaled_program import verify_scaled
@@ -208,7 +208,7 @@ def verify(
         batch: `global` or `per-rank`.
         fault: planted into the conversion.
     """
-    document = load(path)
+    document = load_document(path)
     assert isinstance(document, Script)
     options = Options(batch="global" if batch == "global" else "per-rank")
     with TemporaryDirectory() as empty:

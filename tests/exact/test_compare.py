@@ -25,17 +25,25 @@ from jupyter_hvd.verify.exact.compare import (
     WEIGHTS,
     Comparison,
     Difference,
-    compare,
+    compare_records,
     first_difference,
 )
-from jupyter_hvd.verify.exact.records import Event, Fit, Record, Site, Variable, read, save
+from jupyter_hvd.verify.exact.records import (
+    Event,
+    Fit,
+    Record,
+    Site,
+    Variable,
+    read_record,
+    save_record,
+)
 from jupyter_hvd.verify.exact.text_comparison import compare_texts, compared_lines
 from jupyter_hvd.verify.exact.verification import (
     ExactVerification,
     Noise,
-    agrees,
-    differences,
-    judge,
+    find_differences,
+    judge_comparison,
+    records_agree,
 )
 
 NAMES = ("dense/kernel", "dense/bias")
@@ -68,27 +76,27 @@ def changed(record: Record, number: int, **fields: object) -> Record:
 
 def differing(one: Record, two: Record) -> dict[str, Difference]:
     """The first difference of each aspect that has some."""
-    return {c.aspect: c.differences[0] for c in compare(one, two) if c.differences}
+    return {c.aspect: c.differences[0] for c in compare_records(one, two) if c.differences}
 
 
 def test_equal_records() -> None:
-    found = compare(training(), training())
+    found = compare_records(training(), training())
     assert [c.aspect for c in found] == list(ASPECTS)
     assert not any(c.differences for c in found)
     assert [c.aspect for c in found if not c.observed] == [FILES]
 
 
 def test_nothing_observed() -> None:
-    observed = [c.aspect for c in compare(Record(), Record()) if c.observed]
+    observed = [c.aspect for c in compare_records(Record(), Record()) if c.observed]
     assert observed == [ENDING]
 
 
 def test_epochs_without_a_step_that_was_seen_pass_no_check_of_steps() -> None:
     """As under `MirroredStrategy`, whose steps run in threads of their own; a count that differs is found all the same."""
     one = Record(fits=(Fit("line 1", 2, {}),))
-    assert not next(c for c in compare(one, one) if c.aspect == STEPS).observed
+    assert not next(c for c in compare_records(one, one) if c.aspect == STEPS).observed
     more = replace(one, fits=(Fit("line 1", 3, {}),))
-    assert next(c for c in compare(one, more) if c.aspect == STEPS).differences
+    assert next(c for c in compare_records(one, more) if c.aspect == STEPS).differences
 
 
 def fit(*losses: float) -> Record:
@@ -133,21 +141,21 @@ def test_what_differs(two: Record, aspect: str, words: str) -> None:
 
 def test_what_there_was_no_room_for_is_said() -> None:
     one = replace(changed(training(), 9, measures=np.zeros(0)), unheld=3)
-    observed = {c.aspect: c.observed for c in compare(one, one)}
+    observed = {c.aspect: c.observed for c in compare_records(one, one)}
     assert observed[UPDATES] == "18 tensors; later ones are not observed, for lack of memory"
     assert observed[WEIGHTS] == "1 variable; 3 more are not observed, for lack of memory"
 
 
 def test_the_first_difference_is_that_of_the_first_step() -> None:
     two = changed(changed(training(), 8, value=0.9), 3, value=0.2)
-    first = first_difference(compare(training(), two))
+    first = first_difference(compare_records(training(), two))
     assert first is not None
     assert first.step == 2
 
 
 def test_another_branch_is_named() -> None:
     other = replace(training(), sites=(SITES[0], replace(SITES[1], line="train.py, line 20")))
-    found = [str(d) for c in compare(training(), other) for d in c.differences]
+    found = [str(d) for c in compare_records(training(), other) for d in c.differences]
     assert found == [
         "at step 1, train.py, line 8: the update does not run any more; it does in one process",
         "at step 5, train.py, line 20: the update runs more often than in one process",
@@ -232,11 +240,11 @@ def test_event_files_of_tensorboard_are_the_same_whoever_wrote_them(tmp_path: Pa
 
 
 def test_a_record_is_read_as_it_was_saved(tmp_path: Path) -> None:
-    save(training(), tmp_path / "record-0")
-    assert not differing(training(), read(tmp_path / "record-0"))
-    assert read(tmp_path / "record-0").sites == SITES
-    save(Record(), tmp_path / "empty")
-    assert read(tmp_path / "empty") == Record()
+    save_record(training(), tmp_path / "record-0")
+    assert not differing(training(), read_record(tmp_path / "record-0"))
+    assert read_record(tmp_path / "record-0").sites == SITES
+    save_record(Record(), tmp_path / "empty")
+    assert read_record(tmp_path / "empty") == Record()
 
 
 # What is said of it
@@ -249,17 +257,17 @@ RANKS = Record(code=1)
 def noise(again: Record | None = None, rounded: Record | None = None) -> Noise:
     """What varies in one process; a record that is not given varies in nothing."""
     one = training()
-    known = Noise(differences(one, again or one, TOLERANCE))
+    known = Noise(find_differences(one, again or one, TOLERANCE))
     return known.with_sample(one, rounded, RANKS, TOLERANCE)
 
 
 def judged(two: Record, noise: Noise, aspect: str) -> Check:
-    comparison = next(c for c in compare(training(), two) if c.aspect == aspect)
-    return judge(comparison, noise, 2)[0]
+    comparison = next(c for c in compare_records(training(), two) if c.aspect == aspect)
+    return judge_comparison(comparison, noise, 2)[0]
 
 
 def test_what_was_not_observed_passes_no_check() -> None:
-    check, _ = judge(Comparison(FILES, ""), Noise(), 2)
+    check, _ = judge_comparison(Comparison(FILES, ""), Noise(), 2)
     assert (check.check, check.status, check.detail) == (
         "2 ranks: files",
         "unknown",
@@ -312,12 +320,12 @@ def test_more_samples_of_rounding_show_more_of_it() -> None:
         return replace(training(), variables=variables)
 
     one, two = trained(1, 1), trained(1, 1 + 1.1 * TOLERANCE)
-    comparison = next(c for c in compare(one, two) if c.aspect == WEIGHTS)
+    comparison = next(c for c in compare_records(one, two) if c.aspect == WEIGHTS)
     plain = Noise()
     sampled = plain.with_sample(one, trained(1 + 0.6 * TOLERANCE, 1), two, TOLERANCE)
-    assert judge(comparison, sampled, 2)[0].status == "fail"
+    assert judge_comparison(comparison, sampled, 2)[0].status == "fail"
     again = sampled.with_sample(one, trained(1, 1 + 0.6 * TOLERANCE), two, TOLERANCE)
-    check, left = judge(comparison, again, 2)
+    check, left = judge_comparison(comparison, again, 2)
     assert (check.status, left) == ("pass", ())
     assert "within what rounding alone does to this program" in check.detail
     assert again.needs_samples
@@ -345,21 +353,23 @@ def test_rounding_changes_the_same_number_of_another_epoch() -> None:
 
     one, sample = printed(0.96, 0.97, 0.98), printed(0.96, 0.974, 0.98)
     for two, status in ((printed(0.964, 0.97, 0.98), "pass"), (printed(0.901, 0.97, 0.98), "fail")):
-        known = Noise(differences(one, one, TOLERANCE)).with_sample(one, sample, RANKS, TOLERANCE)
-        comparison = next(c for c in compare(one, two) if c.aspect == PRINTED)
-        assert judge(comparison, known, 2)[0].status == status
+        known = Noise(find_differences(one, one, TOLERANCE)).with_sample(
+            one, sample, RANKS, TOLERANCE
+        )
+        comparison = next(c for c in compare_records(one, two) if c.aspect == PRINTED)
+        assert judge_comparison(comparison, known, 2)[0].status == status
 
 
 def test_what_was_not_compared_is_not_equal() -> None:
     two = replace(training(), printed=(*training().printed, "more"))
-    compared = differences(training(), two, TOLERANCE)
-    assert agrees(compared, LOSSES, "any")
-    assert not agrees(compared, PRINTED, "0.1")
+    compared = find_differences(training(), two, TOLERANCE)
+    assert records_agree(compared, LOSSES, "any")
+    assert not records_agree(compared, PRINTED, "0.1")
     larger = Comparison(FILES, "", differences=(Difference("a.npz", "4 bytes; 3 in one process"),))
-    assert not agrees({**compared, FILES: larger}, FILES, "a.npz kernel")
-    assert agrees({**compared, FILES: larger}, FILES, "b.npz kernel")
-    failed = differences(training(), replace(two, code=1), TOLERANCE)
-    assert not agrees(failed, LOSSES, "any")
+    assert not records_agree({**compared, FILES: larger}, FILES, "a.npz kernel")
+    assert records_agree({**compared, FILES: larger}, FILES, "b.npz kernel")
+    failed = find_differences(training(), replace(two, code=1), TOLERANCE)
+    assert not records_agree(failed, LOSSES, "any")
 
 
 def test_what_holds() -> None:
@@ -399,7 +409,7 @@ def step(rows):
 
 values = [float(step(tf.constant(rows))) for rows in ([0, 1, 1], [1, 1, 0])]
 print("seen", values[0])
-record = observer.record()
+record = observer.make_record()
 kinds = [record.sites[e.site].kind for e in record.events]
 assert kinds == ["gradient", "update"] * 2, kinds
 assert record.steps == 2
@@ -408,7 +418,7 @@ assert {s.names for s in record.sites} == {("v", "table")}
 assert {s.line for s in record.sites} == {"observed.py, line 19", "observed.py, line 20"}, record.sites
 assert record.prints == (("seen 9.0", "observed.py, line 24"),), record.prints
 assert {"v", "table"} <= {variable.name for variable in record.variables}
-observer.begin()
+observer.begin_program()
 observer.uninstall()
 assert tf.GradientTape.gradient is before
 """

@@ -16,7 +16,7 @@ from jupyter_hvd.cli.global_batch import RANK_MODULE, program_as_it_is
 from jupyter_hvd.convert import Options
 from jupyter_hvd.launchers import restarts
 from jupyter_hvd.launchers.job import Program
-from jupyter_hvd.launchers.rank_placement import place
+from jupyter_hvd.launchers.rank_placement import place_ranks
 from jupyter_hvd.launchers.restarts import RESIZED, Elastic, run_job_again
 from jupyter_hvd.runtime.sharing.program import RESUME_VARIABLE
 from jupyter_hvd.unconverted_programs import common_variables
@@ -240,7 +240,7 @@ def test_a_rank_that_comes_back_changes_no_result(tmp_path: Path, monkeypatch, t
         result = run_job_again(
             Program(copy, tmp_path / "train.py", module=RANK_MODULE),
             folder,
-            policy=FreedInTraining(place(3), 2, 3),
+            policy=FreedInTraining(place_ranks(3), 2, 3),
             told=lambda ended, following: starts.append((ended.code == RESIZED, following.size)),
             listener=lambda rank, _, text: lines.append(text) if rank == 0 else None,
             environment={**common_variables(Options(batch="global")), RESUME_VARIABLE: "1"},

@@ -50,7 +50,7 @@ def start() -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     # Batches and rates are enough; gradients and variables would take most of the time.
-    observer.measures = observer.row_projections = lambda _: np.zeros(0)
+    observer.measure_parts = observer.row_projections = lambda _: np.zeros(0)
     _Process.observer = observer.Observer(details=True)
     _Process.observer.install()
     gc.collect()
@@ -63,7 +63,7 @@ def run(source: str, size: int) -> ScaledRun:
 
     os.environ[VIRTUAL_SIZE_VARIABLE] = str(size)
     observer = _Process.observer
-    observer.begin()
+    observer.begin_program()
     tf.keras.backend.clear_session()
     tf.keras.utils.set_random_seed(1)
     printed: list[tuple[int, str]] = []
@@ -83,7 +83,7 @@ def run(source: str, size: int) -> ScaledRun:
             error = f"{type(raised).__name__}: {raised}"
         finally:
             sys.modules["__main__"] = before
-    return ScaledRun(observer.record(), tuple(printed), error)
+    return ScaledRun(observer.make_record(), tuple(printed), error)
 
 
 def pool() -> ProcessPoolExecutor:

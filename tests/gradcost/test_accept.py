@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from jupyter_hvd.gradcost.advice import Adviser
-from jupyter_hvd.gradcost.apply_advice import accept, compared, rewritten
-from jupyter_hvd.gradcost.report import plain_source, report
+from jupyter_hvd.gradcost.apply_advice import accept_advice, compare_programs, rewrite_subject
+from jupyter_hvd.gradcost.report import make_report, plain_source
 from jupyter_hvd.gradcost.rewritten_source import Written
-from jupyter_hvd.gradcost.subject import subject
+from jupyter_hvd.gradcost.subject import make_subject
 from jupyter_hvd.tensor import TensorError, tensor
 
 SQUARE = np.random.default_rng(0).uniform(size=(16, 16))
@@ -35,16 +35,16 @@ def scaled(a, x):
 
 
 def inspected(f, wrt, *arguments):
-    about = subject(f, wrt, (arguments, {}))
+    about = make_subject(f, wrt, (arguments, {}))
     adviser = Adviser(about)
-    made = report(about, about.start)
-    ways = [a for a in adviser.advice(about.start, made, plain_source) if a.way >= 0]
+    made = make_report(about, about.start)
+    ways = [a for a in adviser.give_advice(about.start, made, plain_source) if a.way >= 0]
     return adviser, ways
 
 
 def taken(f, wrt, *arguments):
     adviser, ways = inspected(f, wrt, *arguments)
-    return accept(adviser, ways[0].way, adviser.subject.start, plain_source)
+    return accept_advice(adviser, ways[0].way, adviser.subject.start, plain_source)
 
 
 def test_another_order_of_sums():
@@ -88,7 +88,7 @@ def named(A, B, C, x):
 def test_variables_keep_their_names():
     adviser, ways = inspected(named, ("x",), SQUARE, SQUARE, SQUARE, VECTOR)
     assert ways
-    change = accept(adviser, ways[0].way, adviser.subject.start, plain_source)
+    change = accept_advice(adviser, ways[0].way, adviser.subject.start, plain_source)
     assert change.value[1] < change.value[0]
 
 
@@ -109,7 +109,9 @@ def inner(x, a):
 
 def test_lines_of_their_own():
     adviser, ways = inspected(inner, ("x",), VECTOR, 2.0)
-    changes = {w.kind: accept(adviser, w.way, adviser.subject.start, plain_source) for w in ways}
+    changes = {
+        w.kind: accept_advice(adviser, w.way, adviser.subject.start, plain_source) for w in ways
+    }
     assert changes["outside"].value == (527, 62)
     assert changes["factored"].after.strip() == "(a * sum(x[i] for i in range(len(x))))"
     assert changes["reassociated"].before.startswith("    y = [\n")
@@ -117,21 +119,21 @@ def test_lines_of_their_own():
 
 
 def test_what_is_not_equal_is_refused():
-    about = subject(scaled, ("x",), ((2.0, VECTOR), {}))
+    about = make_subject(scaled, ("x",), ((2.0, VECTOR), {}))
     written = Written.of(scaled)
-    other = rewritten(about, written, written.text.replace("a * x[i]", "a * a * x[i]"))
+    other = rewrite_subject(about, written, written.text.replace("a * x[i]", "a * a * x[i]"))
     with pytest.raises(
         TensorError, match=r"on random values at .* the value so written is another"
     ):
-        compared(about, other, about.start, lambda: False)
+        compare_programs(about, other, about.start, lambda: False)
 
 
 def test_what_is_equal_for_positive_numbers_alone_is_refused():
-    one = subject(magnitude, ("x",), ((VECTOR,), {}))
+    one = make_subject(magnitude, ("x",), ((VECTOR,), {}))
     written = Written.of(magnitude)
-    other = rewritten(one, written, written.text.replace("abs(x[i])", "x[i]"))
+    other = rewrite_subject(one, written, written.text.replace("abs(x[i])", "x[i]"))
     with pytest.raises(TensorError, match="is another"):
-        compared(one, other, one.start, lambda: False)
+        compare_programs(one, other, one.start, lambda: False)
 
 
 @tensor
@@ -142,7 +144,7 @@ def magnitude(x):
 def test_a_line_of_another_function_is_refused():
     adviser, ways = inspected(calling, ("x",), 2.0, VECTOR)
     with pytest.raises(TensorError, match="the line belongs to another function"):
-        accept(adviser, ways[0].way, adviser.subject.start, plain_source)
+        accept_advice(adviser, ways[0].way, adviser.subject.start, plain_source)
 
 
 @tensor
@@ -160,4 +162,4 @@ def test_the_cards_of_the_function_are_left_alone():
 def test_there_is_no_such_advice():
     adviser, _ = inspected(scaled, ("x",), 2.0, VECTOR)
     with pytest.raises(TensorError, match="no longer applies"):
-        accept(adviser, 99, adviser.subject.start, plain_source)
+        accept_advice(adviser, 99, adviser.subject.start, plain_source)

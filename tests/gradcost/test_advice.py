@@ -10,8 +10,8 @@ from programs import CASES
 
 from jupyter_hvd.gradcost import background_work
 from jupyter_hvd.gradcost.advice import Adviser
-from jupyter_hvd.gradcost.report import plain_source, report
-from jupyter_hvd.gradcost.subject import subject
+from jupyter_hvd.gradcost.report import make_report, plain_source
+from jupyter_hvd.gradcost.subject import make_subject
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.frontend.signature import environment
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
@@ -70,9 +70,9 @@ VECTOR = SQUARE[0]
 
 
 def given(f, wrt, *arguments):
-    about = subject(f, wrt, (arguments, {}))
-    made = report(about, about.start)
-    return {a.kind: a for a in Adviser(about).advice(about.start, made, plain_source)}
+    about = make_subject(f, wrt, (arguments, {}))
+    made = make_report(about, about.start)
+    return {a.kind: a for a in Adviser(about).give_advice(about.start, made, plain_source)}
 
 
 def test_another_order_of_sums():
@@ -121,7 +121,7 @@ def test_arguments_are_let_go():
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_rewritings_keep_the_value(case):
     """By the reference evaluator, and so do their gradients have a cost."""
-    about = subject(case.function, case.wrt, (case.arguments, {}))
+    about = make_subject(case.function, case.wrt, (case.arguments, {}))
     instance, arguments, sizes, _ = case.function.specialised(*case.arguments)
     env = environment(instance.parameters, arguments, sizes)
     expected = np.ravel(np.array(evaluate(to_term(instance.ssa), env), dtype=object))
@@ -146,13 +146,13 @@ def test_jax_alone_by_its_own_estimate():
         A = [[x[i] if i == j else 0 for j in range(n)] for i in range(n)]
         return sum(A[i][0] * A[0][i] for i in range(n))
 
-    about = subject(corner, ("x",), ((VECTOR,), {}), direct)
+    about = make_subject(corner, ("x",), ((VECTOR,), {}), direct)
     known = {}
-    plain = background_work.estimates(about, about.start, True, known, lambda: False)
-    made = report(about, about.start)
+    plain = background_work.estimate_plain(about, about.start, True, known, lambda: False)
+    made = make_report(about, about.start)
     from dataclasses import replace
 
-    found = Adviser(about).advice(about.start, replace(made, plain=plain), plain_source)
+    found = Adviser(about).give_advice(about.start, replace(made, plain=plain), plain_source)
     (said,) = [a for a in found if a.kind == "jax"]
     assert "grows like n², this one like a constant" in said.message
     sizes = [dict(key)["n"] for key in known]

@@ -6,9 +6,9 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from jupyter_hvd.gradcost import sweep
 from jupyter_hvd.gradcost.cells import Cells
-from jupyter_hvd.gradcost.fallback import bundle
+from jupyter_hvd.gradcost.fallback import report_bundle
 from jupyter_hvd.gradcost.panel import Panel
-from jupyter_hvd.gradcost.subject import subject
+from jupyter_hvd.gradcost.subject import make_subject
 from jupyter_hvd.tensor import tensor
 
 
@@ -54,25 +54,25 @@ def panel():
         function(*arguments)
     steps(x, 2)
     cells = Cells(InteractiveShell())
-    return Panel(subject(product, ("x",)), cells, lambda: FUNCTIONS, fixed=True)
+    return Panel(make_subject(product, ("x",)), cells, lambda: FUNCTIONS, fixed=True)
 
 
 def asked(panel, **message):
     said = []
-    panel.ask(message, said.append)
+    panel.answer_message(message, said.append)
     return said
 
 
 def test_functions_stand_beside_one_another_over_a_size_that_they_share(panel):
-    made = panel.report()
+    made = panel.make_report()
     assert made.functions == ()
     assert made.beside == ("turn", "squares", "steps", "unseen")
     asked(panel, do="compare", functions=["turn", "squares", "unseen", "product", "nothing"])
-    turned, squared, untyped, unknown = panel.report().compared
+    turned, squared, untyped, unknown = panel.make_report().compared
     assert (turned.wrt, squared.wrt) == (("x",), ("v",)), "by the same parameters where it has them"
     assert turned.value.total == turn.cost(M, M, x).total
     assert turned.adjoint.total == turn.grad("x").cost(M, M, x).total
-    own = panel.report().curves[0]
+    own = panel.make_report().curves[0]
     assert turned.curves["n"].sizes == own.sizes
     assert turned.curves["n"].adjoint[-1] < own.adjoint[-1] / 100
     assert squared.curves["n"].size == "m", "the only size of each"
@@ -80,7 +80,7 @@ def test_functions_stand_beside_one_another_over_a_size_that_they_share(panel):
     assert "not a tensor function" in unknown.error
 
     asked(panel, do="sizes", sizes={"n": 32}, seq=1)
-    turned, squared, *_ = panel.report().compared
+    turned, squared, *_ = panel.make_report().compared
     assert turned.value.total == turn.cost(np.ones((32, 32)), np.ones((32, 32)), np.ones(32)).total
     assert squared.value.total == squares.cost(np.ones(32)).total
 
@@ -88,7 +88,7 @@ def test_functions_stand_beside_one_another_over_a_size_that_they_share(panel):
 def test_sizes_of_its_own_stay_as_they_were(panel):
     asked(panel, do="compare", functions=["steps"])
     asked(panel, do="sizes", sizes={"n": 32}, seq=1)
-    (found,) = panel.report().compared
+    (found,) = panel.make_report().compared
     assert found.error == "it shares no size with `product`"
     assert found.value.total == steps.cost(x, 2).total
 
@@ -96,24 +96,24 @@ def test_sizes_of_its_own_stay_as_they_were(panel):
 def test_times_of_all_and_what_a_notebook_keeps(panel, monkeypatch):
     monkeypatch.setattr(sweep, "LONG", 0.0)  # one size of each tells all
     asked(panel, do="compare", functions=["turn", "steps"])
-    panel.sweep("n").wait(120)
-    made = panel.report()
+    panel.sweep_size("n").wait_until_done(120)
+    made = panel.make_report()
     assert made.error == ""
     turned, stepped = made.compared
     assert turned.times["n"].sizes
     assert made.times[0].sizes
     assert not stepped.times
-    forms = bundle(made)
+    forms = report_bundle(made)
     assert f"beside it turn by x: value {turned.value.total} operations" in forms["text/plain"]
     assert "Operations of the gradients of product, turn, steps over n" in forms["text/html"]
     asked(panel, do="compare", functions=[])
-    assert panel.report().compared == ()
+    assert panel.make_report().compared == ()
 
 
 def test_another_gradient_keeps_what_is_compared(panel):
     asked(panel, do="compare", functions=["turn"])
     asked(panel, do="inspect", function="product", wrt=["A"])
-    (turned,) = panel.report().compared
+    (turned,) = panel.make_report().compared
     assert turned.wrt == ("A",)
     panel.estimating.cancel()
 
@@ -124,5 +124,5 @@ def test_the_magic_compares():
     shell.user_ns |= FUNCTIONS | {"M": M, "x": x}
     shell.run_line_magic("gradcost", "product(M, M, x) --wrt x --compare turn")
     panels = shell.magics_manager.registry["TensorMagics"].panels.panels
-    (made,) = [panel.report() for panel in panels.values()]
+    (made,) = [panel.make_report() for panel in panels.values()]
     assert [c.function for c in made.compared] == ["turn"]

@@ -15,12 +15,12 @@ import pytest
 
 from jupyter_hvd.gradcost import background_work
 from jupyter_hvd.gradcost.cells import Cells
-from jupyter_hvd.gradcost.fallback import MIME, bundle
+from jupyter_hvd.gradcost.fallback import MIME, report_bundle
 from jupyter_hvd.gradcost.panel import Panel
 from jupyter_hvd.gradcost.panel_comm import Panels
-from jupyter_hvd.gradcost.report import report
-from jupyter_hvd.gradcost.subject import subject
-from jupyter_hvd.gradcost.sweep import growth
+from jupyter_hvd.gradcost.report import make_report
+from jupyter_hvd.gradcost.subject import make_subject
+from jupyter_hvd.gradcost.sweep import fit_growth
 from jupyter_hvd.tensor import TensorFunction, tensor
 
 
@@ -39,10 +39,10 @@ class Front:
     def __init__(self, panel):
         self.said = []
         self.panel = panel
-        panel.attach(self.said.append)
+        panel.attach_front_end(self.said.append)
 
     def ask(self, **message):
-        self.panel.ask(message, self.said.append)
+        self.panel.answer_message(message, self.said.append)
         return self.said[-1]
 
     def until(self, wanted, seconds=60):
@@ -54,7 +54,7 @@ class Front:
 
 
 def opened(case, shell):
-    about = subject(case.function, case.wrt, (case.arguments, {}))
+    about = make_subject(case.function, case.wrt, (case.arguments, {}))
     return Front(Panel(about, Cells(shell)))
 
 
@@ -67,7 +67,7 @@ def test_sizes_move_and_errors_leave_them(by_name, shell):
     answer = front.ask(do="sizes", sizes={"x_0": 2}, seq=8)
     assert "reads index" in answer["error"]
     assert answer["seq"] == 8
-    assert front.panel.report().json()["value"] == before
+    assert front.panel.make_report().json()["value"] == before
 
 
 def test_one_of_two_front_ends_keeps_the_figures(by_name, shell, monkeypatch):
@@ -85,7 +85,7 @@ def test_one_of_two_front_ends_keeps_the_figures(by_name, shell, monkeypatch):
     ]
     second.ask(do="linked", linked=False)
     first.ask(do="estimate")
-    first.panel.estimating.wait(60)
+    first.panel.estimating.wait_until_done(60)
     assert [f.said[-1]["keep"] for f in (first, second)] == [True, False], "whoever asks"
     assert "bundle" not in second.ask(do="save")
     assert "bundle" in first.ask(do="save")
@@ -93,7 +93,7 @@ def test_one_of_two_front_ends_keeps_the_figures(by_name, shell, monkeypatch):
     second.ask(do="sizes", sizes={"n": 5})
     second.ask(do="sizes", sizes={"n": 6})
     assert second.said[-1]["keep"], "the other one does not keep what it is told to"
-    first.panel.detach(second.said.append)
+    first.panel.detach_front_end(second.said.append)
     assert first.ask(do="sizes", sizes={"n": 4}, seq=4)["keep"]
 
 
@@ -118,12 +118,12 @@ def test_measured_times_are_those_of_profile(by_name, shell):
 def test_a_measurement_is_cancelled(by_name, shell):
     front = opened(by_name["factorisation"], shell)
     front.ask(do="measure")
-    front.panel.measure()
+    front.panel.measure_times()
     front.ask(do="cancel")
     front.until(lambda m: m.get("progress", "none") is None)
-    assert front.panel.report().measured is None
-    front.panel.measuring.wait(10)
-    assert not front.panel.measuring.running
+    assert front.panel.make_report().measured is None
+    front.panel.measuring.wait_until_done(10)
+    assert not front.panel.measuring.is_running
 
 
 def test_times_over_a_size(shell):
@@ -137,8 +137,8 @@ def test_times_over_a_size(shell):
         )
 
     arguments = np.ones((8, 4)), np.ones((4, 8))
-    front = Front(Panel(subject(product, ("A",), (arguments, {})), Cells(shell)))
-    name = front.panel.report().sliders[0].name
+    front = Front(Panel(make_subject(product, ("A",), (arguments, {})), Cells(shell)))
+    name = front.panel.make_report().sliders[0].name
     front.ask(do="sweep", size=name)
     made = front.until(lambda m: m.get("report", {}).get("times"))["report"]
     (times,) = made["times"]
@@ -147,7 +147,7 @@ def test_times_over_a_size(shell):
     assert times["size"] == name
     assert len(times["sizes"]) == len(times["value"]) == len(times["adjoint"]) > 5
     assert min(times["value"] + times["adjoint"]) > 0
-    forms = bundle(front.panel.report())
+    forms = report_bundle(front.panel.make_report())
     assert f"measured over {name}" in forms["text/plain"]
     assert "Measured seconds" in forms["text/html"]
     (other,) = [s["name"] for s in made["sliders"] if s["name"] != name]
@@ -162,7 +162,7 @@ def test_times_over_a_size_are_cancelled(by_name, shell):
     front.until(lambda m: m.get("progress"))
     front.ask(do="cancel")
     front.until(lambda m: m.get("progress", "none") is None)
-    assert front.panel.report().times == ()
+    assert front.panel.make_report().times == ()
     front.ask(do="sweep", size="no size")
     front.until(
         lambda m: "is not a size that can be chosen" in m.get("report", {}).get("error", "")
@@ -171,19 +171,19 @@ def test_times_over_a_size_are_cancelled(by_name, shell):
 
 def test_growth_is_that_of_what_exceeds_a_call() -> None:
     sizes = [2**k for k in range(2, 14)]
-    found = growth(sizes, [1e-5 + 1e-10 * n**2 for n in sizes])
+    found = fit_growth(sizes, [1e-5 + 1e-10 * n**2 for n in sizes])
     assert found.exponent == pytest.approx(2, abs=0.02)
     assert 256 < found.since < 1024, "from 447 on two thirds of the time are work"
-    assert growth(sizes, [1e-5] * len(sizes)) is None
-    assert growth(sizes, [*[1e-5] * 10, 9e-5, 9e-4]) is None, "two points are no slope"
-    assert growth(sizes, [1e-5, *[3e-4, 4e-5] * 5, 1e-4]) is None, "no power fits"
+    assert fit_growth(sizes, [1e-5] * len(sizes)) is None
+    assert fit_growth(sizes, [*[1e-5] * 10, 9e-5, 9e-4]) is None, "two points are no slope"
+    assert fit_growth(sizes, [1e-5, *[3e-4, 4e-5] * 5, 1e-4]) is None, "no power fits"
 
 
 def test_an_estimate_of_the_sizes_before_is_none_of_those_after(by_name, shell, monkeypatch):
     """Sizes that moved while XLA was asked still wait for their own estimate."""
     front = opened(by_name["quadratic_form"], shell)
     at_its_end, go_on = threading.Event(), threading.Event()
-    whole = background_work.estimates
+    whole = background_work.estimate_plain
 
     def slow(*arguments):
         found = whole(*arguments)
@@ -191,15 +191,15 @@ def test_an_estimate_of_the_sizes_before_is_none_of_those_after(by_name, shell, 
         go_on.wait(60)
         return found
 
-    monkeypatch.setattr(background_work, "estimates", slow)
-    task = front.panel.estimate()
+    monkeypatch.setattr(background_work, "estimate_plain", slow)
+    task = front.panel.estimate_plain()
     assert at_its_end.wait(60)
     front.ask(do="sizes", sizes={"n": 9}, seq=1)
     go_on.set()
-    task.wait(60)
+    task.wait_until_done(60)
     assert front.panel.plain.state == "pending"
     monkeypatch.undo()
-    front.panel.estimate().wait(60)
+    front.panel.estimate_plain().wait_until_done(60)
     assert front.panel.plain.state == "done"
     assert 9 in dict(front.panel.plain.adjoint["n"])
 
@@ -208,9 +208,9 @@ def test_an_estimate_of_the_sizes_before_is_none_of_those_after(by_name, shell, 
 def test_what_was_measured_of_another_gradient_is_dropped(by_name, shell, monkeypatch, outcome):
     """A measurement compiles after it was last asked whether to go on."""
     case = by_name["quadratic_form"]
-    front = Front(Panel(subject(case.function, ("x",), (case.arguments, {})), Cells(shell)))
+    front = Front(Panel(make_subject(case.function, ("x",), (case.arguments, {})), Cells(shell)))
     at_its_end, go_on = threading.Event(), threading.Event()
-    whole = background_work.measure
+    whole = background_work.measure_subject
 
     def slow(*arguments):
         try:
@@ -221,17 +221,17 @@ def test_what_was_measured_of_another_gradient_is_dropped(by_name, shell, monkey
             at_its_end.set()
             go_on.wait(60)
 
-    monkeypatch.setattr(background_work, "measure", slow)
-    task = front.panel.measure()
+    monkeypatch.setattr(background_work, "measure_subject", slow)
+    task = front.panel.measure_times()
     assert at_its_end.wait(60)
     front.ask(do="inspect", function=front.panel.subject.name, wrt=["A", "x"])
     go_on.set()
-    task.wait(60)
-    made = front.panel.report()
+    task.wait_until_done(60)
+    made = front.panel.make_report()
     assert made.wrt == ("A", "x")
     assert made.measured is None
     assert made.error == ""
-    front.panel.estimating.wait(60)
+    front.panel.estimating.wait_until_done(60)
 
 
 @pytest.fixture(params=[False, True], ids=["float32 by default", "float64 by default"])
@@ -250,8 +250,8 @@ def test_times_are_those_of_the_type_of_a_call(by_name, shell, dtype):
     """Ours and plain JAX's are compared in the type that a call with these arguments has."""
     function = by_name["quadratic_form"].function
     arguments = np.ones((4, 4), dtype), np.ones(4, dtype)
-    panel = Panel(subject(function, ("x",), (arguments, {})), Cells(shell))
-    panel.measure().wait(60)
+    panel = Panel(make_subject(function, ("x",), (arguments, {})), Cells(shell))
+    panel.measure_times().wait_until_done(60)
     assert panel.error == ""
     assert panel.measured.dtype == dtype == str(function(*arguments).dtype)
     entries = 16 + 4 + 1
@@ -281,24 +281,24 @@ def test_a_call_in_the_cell_is_one_of_a_tensor_function(shell):
 
 
 def test_measuring_leaves_the_cards(shell):
-    from jupyter_hvd.gradcost.cards import card
+    from jupyter_hvd.gradcost.cards import make_card
 
     shell.run_cell("%%tensor\ndef f(x):\n    return sum(x[i] for i in range(len(x)))")
     f = shell.user_ns["f"]
     f(np.ones(3))
-    front = Front(Panel(subject(f), Cells(shell)))
+    front = Front(Panel(make_subject(f), Cells(shell)))
     front.ask(do="sizes", sizes={"x_0": 50})
-    front.panel.measure().wait(60)
+    front.panel.measure_times().wait_until_done(60)
     assert front.panel.measured.sizes == {"x_0": 50}
     assert f.last_sizes == {"x_0": 3}
-    assert "x_0 = 3" in card(f).state or "2 sizes" in card(f).state
+    assert "x_0 = 3" in make_card(f).state or "2 sizes" in make_card(f).state
 
 
 def test_views_are_what_the_functions_say(shell):
     shell.run_cell("%%tensor\ndef f(x):\n    return sum(x[i] * x[i] for i in range(len(x)))")
     f = shell.user_ns["f"]
     f(np.ones(3, np.float32))
-    front = Front(Panel(subject(f), Cells(shell)))
+    front = Front(Panel(make_subject(f), Cells(shell)))
     front.ask(do="sizes", sizes={"x_0": 50})
     front.ask(do="view", view="plan")
     front.ask(do="view", view="certificate")
@@ -314,7 +314,7 @@ def test_views_are_what_the_functions_say(shell):
     assert f.last_sizes == {"x_0": 3}, "its cards tell of its last call"
     assert "no view" in front.ask(do="view", view="../secret")["error"]
     front.panel.sizes = {"x_0": 1 << 40}
-    front.panel.view("plan", front.said.append).wait(60)
+    front.panel.send_view("plan", front.said.append).wait_until_done(60)
     assert "choose smaller sizes" in front.said[-1]["shown"]["error"]
 
 
@@ -325,7 +325,7 @@ def test_too_much_to_measure_is_not_begun(by_name, shell):
         front.panel.sizes |= dict.fromkeys(
             next(s.names for s in front.panel.subject.sizes() if name in s.names), 1 << 20
         )
-    front.panel.measure().wait(60)
+    front.panel.measure_times().wait_until_done(60)
     assert "choose smaller sizes" in front.panel.error
 
 
@@ -334,16 +334,16 @@ def test_another_parameter_and_another_function(by_name, shell):
     for case in (by_name["quadratic_form"], by_name["traces"]):
         case.function.cost(*case.arguments)
     panel = Panel(
-        subject(functions["energy"], ("x",), label="energy"), Cells(shell), lambda: functions
+        make_subject(functions["energy"], ("x",), label="energy"), Cells(shell), lambda: functions
     )
     front = Front(panel)
     front.ask(do="sizes", sizes={"n": 9})
     front.ask(do="inspect", function="energy", wrt=["A", "x"])
-    made = panel.report()
+    made = panel.make_report()
     assert (made.wrt, made.sliders[0].value) == (("A", "x"), 9), "the sizes stay"
     front.ask(do="inspect", function="traces", wrt=[])
-    assert panel.report().function == "traces"
-    panel.estimating.wait(60)
+    assert panel.make_report().function == "traces"
+    panel.estimating.wait_until_done(60)
 
 
 def test_every_form_is_there_and_nothing_is_markup():
@@ -351,9 +351,9 @@ def test_every_form_is_there_and_nothing_is_markup():
     def f(x: 'Float[Array, "n"]'):  # noqa: F821
         return sum(x[i] * x[i] for i in range(len(x)) if i < 2)  # </script><b>"&'
 
-    about = subject(f)
-    made = report(about, about.start)
-    forms = bundle(made)
+    about = make_subject(f)
+    made = make_report(about, about.start)
+    forms = report_bundle(made)
     assert set(forms) == {MIME, "text/html", "text/plain"}
     assert "</script>" not in forms["text/html"]
     assert "<b>&quot;" not in forms["text/html"]
@@ -385,8 +385,8 @@ def test_a_page_that_strips_styles_and_data_still_shows_the_figures():
     def square(x):
         return sum(x[i] * x[i] for i in range(len(x)))
 
-    about = subject(square, ("x",), ((np.ones(64),), {}))
-    whole = bundle(report(about, about.start))["text/html"]
+    about = make_subject(square, ("x",), ((np.ones(64),), {}))
+    whole = report_bundle(make_report(about, about.start))["text/html"]
     left = bleach.clean(
         whole,
         tags=GITHUB_TAGS,
@@ -426,16 +426,16 @@ def test_a_cell_of_functions(shell):
 
 
 def test_cards_follow_their_functions(shell):
-    from jupyter_hvd.gradcost.cards import card
+    from jupyter_hvd.gradcost.cards import make_card
 
     shell.run_cell("%%tensor\ndef f(x):\n    return sum(x[i] for i in range(len(x)))")
     f = shell.user_ns["f"]
-    assert "Not compiled yet" in card(f).state
+    assert "Not compiled yet" in make_card(f).state
     f.cost(np.ones(3))
-    assert card(f).state == "Not compiled yet: its first call compiles it."
-    assert card(f).cost == "x_0 − 1"
+    assert make_card(f).state == "Not compiled yet: its first call compiles it."
+    assert make_card(f).cost == "x_0 − 1"
     f(np.ones(3))
-    assert card(f).state == "compiled for x_0 = 3"
+    assert make_card(f).state == "compiled for x_0 = 3"
 
 
 @pytest.mark.parametrize(
@@ -448,15 +448,15 @@ def test_cards_follow_their_functions(shell):
     ],
 )
 def test_a_card_tells_names_that_there_are_not(shell, body, told):
-    from jupyter_hvd.gradcost.cards import card, text
+    from jupyter_hvd.gradcost.cards import cards_text, make_card
 
     shell.run_cell("import numpy as np")
     shell.run_cell(f"%%tensor\ndef f(A, x):\n    {body}")
-    found = card(shell.user_ns["f"])
+    found = make_card(shell.user_ns["f"])
     assert found.unresolved == told
-    assert all(each in text([found]) for each in told)
+    assert all(each in cards_text([found]) for each in told)
     shell.run_cell("xx = 1")
-    assert "`xx` is not defined (line 3)" not in card(shell.user_ns["f"]).unresolved
+    assert "`xx` is not defined (line 3)" not in make_card(shell.user_ns["f"]).unresolved
 
 
 def test_what_is_asked_about_what_is_not_there(shell):
@@ -466,9 +466,9 @@ def test_what_is_asked_about_what_is_not_there(shell):
     class Comm:
         send = staticmethod(said.append)
 
-    panels.connect(Comm(), {"content": {"data": {"id": "unknown"}}})
+    panels.connect_front_end(Comm(), {"content": {"data": {"id": "unknown"}}})
     assert said == [{"gone": True}]
-    panels.connect(Comm(), {"content": {"data": {"source": "x = 1"}}})
+    panels.connect_front_end(Comm(), {"content": {"data": {"source": "x = 1"}}})
     assert "no tensor function yet" in said[1]["error"]
 
 

@@ -9,7 +9,7 @@ from programs import CASES
 
 from jupyter_hvd.gradcost import plainjax
 from jupyter_hvd.gradcost.arguments import real_arguments
-from jupyter_hvd.gradcost.subject import subject
+from jupyter_hvd.gradcost.subject import make_subject
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.jax.timing import faster, interleaved, spread
 
@@ -24,8 +24,8 @@ def double_precision():
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_translation_is_the_program(case):
-    about = subject(case.function, case.wrt, (case.arguments, {}))
-    both = plainjax.plain(about, about.start)
+    about = make_subject(case.function, case.wrt, (case.arguments, {}))
+    both = plainjax.plain_jax(about, about.start)
     real = real_arguments(about, dict(zip(dict(about.types), case.arguments, strict=True)))
     expected = case.direct(*case.arguments)
     for mine, direct in zip(
@@ -69,8 +69,8 @@ def roughness(x):
 def test_derived_black_boxes_are_translated():
     """A function may call the gradient of another, and with it `recip′` and `tanh′`."""
     x = np.linspace(0.5, 1.5, 5)
-    about = subject(roughness, ("x",), ((x,), {}))
-    both = plainjax.plain(about, about.start)
+    about = make_subject(roughness, ("x",), ((x,), {}))
+    both = plainjax.plain_jax(about, about.start)
     assert np.allclose(both.value(x), roughness(x))
     (gradient,) = both.adjoint(x)
     assert np.allclose(gradient, roughness.grad("x")(x))

@@ -15,10 +15,10 @@ from programs import CASES
 
 from jupyter_hvd.gradcost.analysis import points_of
 from jupyter_hvd.gradcost.cells import Cells
-from jupyter_hvd.gradcost.fallback import bundle, text
+from jupyter_hvd.gradcost.fallback import report_bundle, report_text
 from jupyter_hvd.gradcost.panel import Panel
-from jupyter_hvd.gradcost.report import chosen, report
-from jupyter_hvd.gradcost.subject import subject
+from jupyter_hvd.gradcost.report import make_report, move_sizes
+from jupyter_hvd.gradcost.subject import make_subject
 from jupyter_hvd.tensor import TensorError, tensor
 from jupyter_hvd.tensor.language.predicates import TRUE
 from jupyter_hvd.tensor.language.printer import show
@@ -42,8 +42,8 @@ def figures(figure):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_figures_are_those_of_cost(case):
-    about = subject(case.function, case.wrt, (case.arguments, {}))
-    made = report(about, about.start)
+    about = make_subject(case.function, case.wrt, (case.arguments, {}))
+    made = make_report(about, about.start)
     assert figures(made.value) == fields(case.function.cost(*case.arguments))
     assert made.value.formula == str(case.function.cost_formula())
     moved = tuple(
@@ -71,8 +71,8 @@ def predicate_of(line):
 )
 def test_statements_are_those_of_profile(name):
     case = by_name[name]
-    about = subject(case.function, case.wrt, (case.arguments, {}))
-    made = report(about, about.start)
+    about = make_subject(case.function, case.wrt, (case.arguments, {}))
+    made = make_report(about, about.start)
     sides = (
         (about.value.lines, made.value_rows, about.function),
         (about.adjoint.lines, made.adjoint_rows, about.reverse),
@@ -90,10 +90,10 @@ def test_statements_are_those_of_profile(name):
 
 def test_sizes_that_move_are_counted_as_if_called_with_them():
     case = by_name["gravity"]
-    about = subject(case.function, ("x",), (case.arguments, {}))
-    sizes = chosen(about, about.start, {"n": 9}, linked=True)
+    about = make_subject(case.function, ("x",), (case.arguments, {}))
+    sizes = move_sizes(about, about.start, {"n": 9}, linked=True)
     assert sizes["m_0"] == 9, "m has as many entries as x has rows, and goes along"
-    made = report(about, sizes)
+    made = make_report(about, sizes)
     x, m = np.random.default_rng(0).uniform(size=(9, 2)), np.ones(9)
     assert made.value.total == case.function.cost(x, m).total
     (curve,) = [c for c in made.curves if c.size == "n"]
@@ -103,19 +103,19 @@ def test_sizes_that_move_are_counted_as_if_called_with_them():
 
 def test_sizes_out_of_range_are_an_error_with_a_counter_example():
     case = by_name["convolution_loss"]
-    about = subject(case.function, ("x",), (case.arguments, {}))
-    sizes = chosen(about, about.start, {"x_0": 3}, linked=True)
-    assert not about.fits(sizes)
+    about = make_subject(case.function, ("x",), (case.arguments, {}))
+    sizes = move_sizes(about, about.start, {"x_0": 3}, linked=True)
+    assert not about.fits_data(sizes)
     with pytest.raises(TensorError, match="reads index"):
-        report(about, sizes)
+        make_report(about, sizes)
 
 
 def test_data_fix_the_sizes_of_relations():
     case = by_name["masked_stencil"]
-    about = subject(case.function, ("u",), (case.arguments, {}))
+    about = make_subject(case.function, ("u",), (case.arguments, {}))
     with pytest.raises(TensorError, match="fixed by the data of `M`"):
-        chosen(about, about.start, {"h": 7}, linked=True)
-    assert all(slider.fixed == "M" for slider in report(about, about.start).sliders)
+        move_sizes(about, about.start, {"h": 7}, linked=True)
+    assert all(slider.fixed == "M" for slider in make_report(about, about.start).sliders)
 
 
 def test_without_the_data_of_a_relation_nothing_is_made_up():
@@ -123,19 +123,19 @@ def test_without_the_data_of_a_relation_nothing_is_made_up():
     def guarded(x: 'Float[Array, "n"]', M: 'Bool[Array, "n"]'):  # noqa: F821
         return sum(x[i] * x[i] for i in range(len(x)) if M[i])
 
-    about = subject(guarded)
-    made = report(about, about.start)
+    about = make_subject(guarded)
+    made = make_report(about, about.start)
     assert made.value.total is None
     assert made.adjoint_ratio.ratio is None
     assert "M(" in made.value.formula
     assert "`%gradcost guarded(x, M)`" in made.note
-    assert "`%gradcost guarded(x, M)`" in text(made)
+    assert "`%gradcost guarded(x, M)`" in report_text(made)
 
 
 def test_statements_point_at_lines_and_values():
     case = by_name["factorisation"]
-    about = subject(case.function, case.wrt, (case.arguments, {}))
-    made = report(about, about.start)
+    about = make_subject(case.function, case.wrt, (case.arguments, {}))
+    made = make_report(about, about.start)
     names = {row.name for row in made.value_rows}
     for row in made.adjoint_rows:
         assert row.source == "" or row.source in names
@@ -151,15 +151,15 @@ def test_a_function_without_types_says_what_to_do():
         return sum(x[i] for i in range(len(x)))
 
     with pytest.raises(TensorError):
-        subject(untyped)
+        make_subject(untyped)
     with pytest.raises(TensorError, match="not a tensor function"):
-        subject(len)
+        make_subject(len)
 
 
 def test_a_report_is_plain_json():
     case = by_name["as_rigid_as_possible"]
-    about = subject(case.function, case.wrt, (case.arguments, {}))
-    made = report(about, about.start)
+    about = make_subject(case.function, case.wrt, (case.arguments, {}))
+    made = make_report(about, about.start)
     assert json.loads(json.dumps(made.json())) == json.loads(
         json.dumps(replace(made, id="").json())
     )
@@ -176,8 +176,8 @@ def test_what_loops_keep_is_what_their_reverse_reads():
         return np.sum(h * h)
 
     arguments = np.eye(4), np.ones((4, 3)), np.ones((100, 3)), np.ones(4)
-    about = subject(network, ("W",), (arguments, {}))
-    made = report(about, about.start)
+    about = make_subject(network, ("W",), (arguments, {}))
+    made = make_report(about, about.start)
     (kept,) = made.histories
     assert (kept.size, kept.at) == ("T", 100)
     here = kept.sizes.index(100)
@@ -186,17 +186,17 @@ def test_what_loops_keep_is_what_their_reverse_reads():
     assert kept.blocks[here] == 13 * 4 + 8 * 8, "13 blocks of 8 turns"
     assert kept.whole[kept.sizes.index(1)] == kept.blocks[kept.sizes.index(1)] == 8
     heat = {h.place.text.strip(): (h.value, h.adjoint) for h in made.heat}
-    loops = [row for row in (*made.value_rows, *made.adjoint_rows) if "iterate" in row.text]
+    loops = [row for row in (*made.value_rows, *made.adjoint_rows) if "iterate" in row.as_text]
     assert sum(heat["h = np.tanh(W @ h + U @ x[t])"]) == sum(row.operations for row in loops)
     assert all("tanh" in row.place.text for row in loops), "a loop's lines are those of its body"
     panel = Panel(about, Cells(InteractiveShell()))
-    assert not panel.report().advice, "no line of a loop is said to cost nothing"
+    assert not panel.make_report().advice, "no line of a loop is said to cost nothing"
 
-    assert "stored between 100 iterations of T: 800 numbers, 400 with" in text(made)
+    assert "stored between 100 iterations of T: 800 numbers, 400 with" in report_text(made)
 
     case = by_name["quadratic_form"]
-    about = subject(case.function, case.wrt, (case.arguments, {}))
-    assert report(about, about.start).histories == ()
+    about = make_subject(case.function, case.wrt, (case.arguments, {}))
+    assert make_report(about, about.start).histories == ()
 
 
 def test_a_loop_is_followed_by_the_statements_of_its_turns():
@@ -208,10 +208,10 @@ def test_a_loop_is_followed_by_the_statements_of_its_turns():
         return np.sum(h * h)
 
     arguments = np.ones((4, 4)), np.ones((20, 4)), np.ones(4)
-    about = subject(rnn, ("W",), (arguments, {}))
-    made = report(about, about.start)
+    about = make_subject(rnn, ("W",), (arguments, {}))
+    made = make_report(about, about.start)
     assert "T" in [slider.name for slider in made.sliders]
-    loop = next(row for row in made.value_rows if row.text.startswith("iterate"))
+    loop = next(row for row in made.value_rows if row.as_text.startswith("iterate"))
     turn = [row for row in made.value_rows if row.name.startswith(f"{loop.name}.")]
     assert sum(row.operations for row in turn) == loop.operations == 20 * (28 + 4 + 4)
     assert [row.call for row in turn] == ["W @ h", "np.tanh(W @ h)", "np.tanh(W @ h) + x[t]"]
@@ -224,7 +224,7 @@ def test_a_loop_is_followed_by_the_statements_of_its_turns():
     assert made.adjoint.histories > 20 * 4
     assert made.adjoint_ratio.theorem == "Theorem 2 of docs/recurrences.md"
     assert 0 < made.adjoint_ratio.ratio <= 4
-    assert "in loops" in bundle(made)["text/html"]
+    assert "in loops" in report_bundle(made)["text/html"]
 
 
 def test_a_loop_in_a_loop_has_its_statements_too():
@@ -236,7 +236,7 @@ def test_a_loop_in_a_loop_has_its_statements_too():
                 s = 0.5 * s + x[t] * y[u]
         return s
 
-    about = subject(f, ("x",), ((np.ones(40), np.ones(50)), {}))
-    made = report(about, about.start)
+    about = make_subject(f, ("x",), ((np.ones(40), np.ones(50)), {}))
+    made = make_report(about, about.start)
     inner = [row for row in made.value_rows if row.name.count(".") == 2]
     assert sum(row.operations for row in inner) == made.value.total == 40 * 50 * 3

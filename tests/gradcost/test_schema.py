@@ -12,8 +12,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from jupyter_hvd.gradcost.cells import Cells
 from jupyter_hvd.gradcost.panel import Panel
 from jupyter_hvd.gradcost.report import Report
-from jupyter_hvd.gradcost.schema import schema
-from jupyter_hvd.gradcost.subject import subject
+from jupyter_hvd.gradcost.schema import make_schema
+from jupyter_hvd.gradcost.subject import make_subject
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "jupyter_hvd" / "gradcost" / "report.schema.json"
@@ -21,17 +21,19 @@ SCHEMA = json.loads(FILE.read_text())
 
 
 def test_the_schema_is_made_of_the_classes():
-    assert schema(Report) == SCHEMA
+    assert make_schema(Report) == SCHEMA
     jsonschema.Draft7Validator.check_schema(SCHEMA)
 
 
 def test_reports_have_its_form(by_name):
     case = by_name["quadratic_form"]
-    panel = Panel(subject(case.function, ("x",), (case.arguments, {})), Cells(InteractiveShell()))
-    panel.estimate().wait(60)
-    panel.measure().wait(60)
-    panel.sweep("n").wait(120)
-    made = panel.report()
+    panel = Panel(
+        make_subject(case.function, ("x",), (case.arguments, {})), Cells(InteractiveShell())
+    )
+    panel.estimate_plain().wait_until_done(60)
+    panel.measure_times().wait_until_done(60)
+    panel.sweep_size("n").wait_until_done(120)
+    made = panel.make_report()
     assert made.plain.state == "done"
     assert made.measured is not None
     assert made.times

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_hvd.documents import Notebook, load
+from jupyter_hvd.documents import Notebook, load_document
 from jupyter_hvd.files import UnusableInputError, write_atomically
 
 FIT = """import tensorflow as tf
@@ -47,7 +47,7 @@ def test_a_fifo_and_a_device_are_left_alone(tmp_path: Path) -> None:
         assert not stat.S_ISREG(path.stat().st_mode)
     for path in (pipe, tmp_path / "zero.py"):
         with pytest.raises(UnusableInputError, match="not a regular file"):
-            load(path)
+            load_document(path)
 
 
 def test_what_lies_in_the_place_of_the_output(hvd, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_notebook_with_a_byte_order_mark(hvd, tmp_path: Path) -> None:
 def test_a_lone_surrogate_is_written_as_it_came(tmp_path: Path) -> None:
     file = tmp_path / "text.ipynb"
     file.write_text(notebook_of("x = 1  # \ud800"), encoding="utf-8")
-    document = load(file)
+    document = load_document(file)
     assert isinstance(document, Notebook)
     assert "\\ud800" in document.as_bytes().decode()
 

@@ -11,25 +11,25 @@ from collections.abc import Iterator
 import pytest
 
 from jupyter_hvd.launchers.authentication import ClientHandshake
-from jupyter_hvd.launchers.lifeline import FIRST_LINE, STRANGERS, Lifelines, connect_as
+from jupyter_hvd.launchers.heartbeat import FIRST_LINE, STRANGERS, HeartbeatServer, connect_as
 
 from .conftest import Aftermath
 
 
 @pytest.fixture
-def lifelines() -> Iterator[Lifelines]:
-    listening = Lifelines("127.0.0.1", 0, lambda: None, ["rank 0", "rank 1"])
+def lifelines() -> Iterator[HeartbeatServer]:
+    listening = HeartbeatServer("127.0.0.1", 0, lambda: None, ["rank 0", "rank 1"])
     yield listening
     listening.close()
 
 
-def connect(lifelines: Lifelines, data: bytes = b"") -> socket.socket:
+def connect(lifelines: HeartbeatServer, data: bytes = b"") -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", lifelines.port), timeout=5)
     connection.sendall(data)
     return connection
 
 
-def join(lifelines: Lifelines, name: str, token: str | None = None) -> socket.socket:
+def join(lifelines: HeartbeatServer, name: str, token: str | None = None) -> socket.socket:
     """A connection by whoever knows the token, or has guessed one; raises OSError where it is refused."""
     address = f"127.0.0.1:{lifelines.port}"
     return connect_as(name, address, lifelines.token if token is None else token, {"pid": 1})[0]
@@ -39,7 +39,7 @@ def line(**message: object) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
-def wait_for_member(lifelines: Lifelines, name: str) -> bool:
+def wait_for_member(lifelines: HeartbeatServer, name: str) -> bool:
     deadline = time.monotonic() + 5
     while name not in lifelines.members and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -79,7 +79,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_bytes_of_a_stranger(lifelines: Lifelines, what: str) -> None:
+def test_bytes_of_a_stranger(lifelines: HeartbeatServer, what: str) -> None:
     """A stranger sends"""
     with connect(lifelines, HOSTILE[what]) as stranger:
         assert is_dropped(stranger)
@@ -88,18 +88,18 @@ def test_bytes_of_a_stranger(lifelines: Lifelines, what: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "token"), [("rank 0", "guessed"), ("guest", None)])
-def test_who_is_not_expected(lifelines: Lifelines, name: str, token: str | None) -> None:
+def test_who_is_not_expected(lifelines: HeartbeatServer, name: str, token: str | None) -> None:
     """Another token, or a name that nobody expects"""
     with pytest.raises(OSError, match="token"):
         join(lifelines, name, token)
     assert not lifelines.members
 
 
-def test_a_proof_is_good_for_one_connection(lifelines: Lifelines) -> None:
+def test_a_proof_is_good_for_one_connection(lifelines: HeartbeatServer) -> None:
     """What a rank has sent is sent again on another connection"""
     handshake = ClientHandshake(lifelines.token, "rank 0")
     with connect(lifelines) as first, connect(lifelines) as second:
-        answer = handshake.answer(json.loads(first.makefile().readline()))
+        answer = handshake.answer_challenge(json.loads(first.makefile().readline()))
         assert answer is not None
         second.sendall(line(**answer))
         assert is_dropped(second)
@@ -107,7 +107,7 @@ def test_a_proof_is_good_for_one_connection(lifelines: Lifelines) -> None:
         assert wait_for_member(lifelines, "rank 0")
 
 
-def test_the_token_is_not_sent(lifelines: Lifelines) -> None:
+def test_the_token_is_not_sent(lifelines: HeartbeatServer) -> None:
     """Somebody listens at a port where the kernel has listened before"""
     with socket.create_server(("127.0.0.1", 0)) as impostor:
         address = f"127.0.0.1:{impostor.getsockname()[1]}"
@@ -116,16 +116,16 @@ def test_the_token_is_not_sent(lifelines: Lifelines) -> None:
             accepted.sendall(line(challenge="x") + line(proof="x", connection={"key": "mine"}))
             handshake = ClientHandshake(lifelines.token, "rank 0")
             lines = rank.makefile()
-            answer = handshake.answer(json.loads(lines.readline()))
+            answer = handshake.answer_challenge(json.loads(lines.readline()))
             assert answer is not None
             assert lifelines.token not in json.dumps(answer)
-            assert not handshake.accepts(json.loads(lines.readline()))
+            assert not handshake.accepts_proof(json.loads(lines.readline()))
             accepted.close()
     with pytest.raises(OSError, match="refused"):
         connect_as("rank 0", address, lifelines.token, {})
 
 
-def test_a_name_is_taken_once(lifelines: Lifelines) -> None:
+def test_a_name_is_taken_once(lifelines: HeartbeatServer) -> None:
     """Somebody joins under the name of a rank that is there"""
     with join(lifelines, "rank 0") as first:
         assert wait_for_member(lifelines, "rank 0")
@@ -135,7 +135,7 @@ def test_a_name_is_taken_once(lifelines: Lifelines) -> None:
         assert b"key" in first.recv(100)
 
 
-def test_strangers_in_masses(lifelines: Lifelines, aftermath: Aftermath) -> None:
+def test_strangers_in_masses(lifelines: HeartbeatServer, aftermath: Aftermath) -> None:
     """Strangers connect and say nothing"""
     aftermath.tries = 4 * STRANGERS
     silent = [connect(lifelines) for _ in range(aftermath.tries)]
@@ -158,7 +158,7 @@ except ConnectionError:
 
 @pytest.mark.needs("root")
 @pytest.mark.parametrize(("user", "answered"), [(0, True), (65534, False)])
-def test_another_user_at_the_door(lifelines: Lifelines, user: int, answered: bool) -> None:
+def test_another_user_at_the_door(lifelines: HeartbeatServer, user: int, answered: bool) -> None:
     """Another user of the machine gets not even a challenge"""
     done = subprocess.run(
         ["/usr/bin/python3", "-I", "-c", KNOCK, str(lifelines.port), str(user)],

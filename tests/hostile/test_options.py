@@ -13,7 +13,7 @@ from jupyter_hvd import Options
 from jupyter_hvd.convert import OptionError
 from jupyter_hvd.files import UnusableInputError
 from jupyter_hvd.settings import settings_near
-from jupyter_hvd.worker import convert
+from jupyter_hvd.worker import answer_convert
 
 FIT = """import tensorflow as tf
 
@@ -138,5 +138,5 @@ def test_the_server_takes_the_project_s_settings_too(tmp_path: Path) -> None:
     cell["source"] = FIT
     (tmp_path / "deep").mkdir()
     (tmp_path / "pyproject.toml").write_text("[tool.jupyter-hvd]\nwarmup-epochs = 2\n")
-    answer = convert({"notebook": notebook, "path": "deep/train.ipynb"}, tmp_path)
+    answer = answer_convert({"notebook": notebook, "path": "deep/train.ipynb"}, tmp_path)
     assert any("warmup_epochs=2" in change["after"] for change in answer["changes"])

@@ -44,9 +44,9 @@ while True:
 #: A kernel's end of a job's connections whose token is in its command line, and which asks nobody for a user id.
 CARELESS = """\
 import sys, time
-from jupyter_hvd.launchers import lifeline
-lifeline.is_own = lambda *_: None
-listening = lifeline.Lifelines("127.0.0.1", 0, lambda: None, ["rank 0", "rank 1"])
+from jupyter_hvd.launchers import heartbeat
+heartbeat.is_own = lambda *_: None
+listening = heartbeat.HeartbeatServer("127.0.0.1", 0, lambda: None, ["rank 0", "rank 1"])
 listening.token = sys.argv[1]
 print(listening.port, flush=True)
 while True:
@@ -161,24 +161,24 @@ def test_no_secret_of_a_job(open_folder: Path, aftermath: Aftermath) -> None:
 @contextmanager
 def living_ranks() -> Iterator[Any]:
     """Two ranks as `%%distribute` has them, while they start."""
-    from jupyter_hvd.launchers.rank_placement import place
+    from jupyter_hvd.launchers.rank_placement import place_ranks
     from jupyter_hvd.rank.forks import KeptForks
     from jupyter_hvd.session.cluster import PRELOADED, Cluster
 
     forks = KeptForks(PRELOADED)
-    ranks = Cluster(place(2), forks)
+    ranks = Cluster(place_ranks(2), forks)
     try:
         yield ranks
     finally:
         ranks.stop()
-        forks.end()
+        forks.end_servers()
 
 
 def test_no_secret_of_living_ranks(open_folder: Path, aftermath: Aftermath) -> None:
     """The secrets of `%%distribute` are searched while its ranks start, and while values are pushed to them"""
     from jupyter_hvd.rank.paths import AccessPath
-    from jupyter_hvd.rank.serialization import pack
-    from jupyter_hvd.session.transfer import push
+    from jupyter_hvd.rank.serialization import pack_value
+    from jupyter_hvd.session.transfer import push_values
 
     aftermath.tries = 0
     with living_ranks() as ranks, ExitStack() as kept:
@@ -203,8 +203,8 @@ def test_no_secret_of_living_ranks(open_folder: Path, aftermath: Aftermath) -> N
         while starting.is_alive():
             check()
         assert ranks.ready
-        value = {AccessPath("large"): pack(np.zeros(2**24), None)}
-        pushing = threading.Thread(target=lambda: [push(ranks, value) for _ in range(10)])
+        value = {AccessPath("large"): pack_value(np.zeros(2**24), None)}
+        pushing = threading.Thread(target=lambda: [push_values(ranks, value) for _ in range(10)])
         pushing.start()
         kept.callback(pushing.join)
         while pushing.is_alive():
@@ -229,7 +229,7 @@ def test_nobody_else_joins_living_ranks(open_folder: Path, aftermath: Aftermath)
     with living_ranks() as ranks, joining([ranks._lifelines.port], open_folder) as result:
         ranks.wait_ready(lambda *_: None)
         assert dict(ranks._client._engines) == dict(enumerate(ranks._identities))
-        pids = [ranks.told(rank)["pid"] for rank in (0, 1)]
+        pids = [ranks.rank_report(rank)["pid"] for rank in (0, 1)]
         assert [ranks.run(os.getpid).replies[rank] for rank in (0, 1)] == pids
         forged = Session(key=b"another").serialize(
             Session(key=b"another").msg("apply_reply", {"status": "ok"})

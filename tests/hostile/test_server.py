@@ -29,7 +29,7 @@ def jp_server_config() -> dict[str, Any]:
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.Workers]:
     """One for the servers of all tests here, begun before any of them, so that it is none of what they leave."""
     worker = server.Workers(tmp_path_factory.mktemp("nothing"), most=1)
-    asyncio.run(worker.ask("rules"))
+    asyncio.run(worker.ask_worker("rules"))
     yield worker
     worker.stop()
 
@@ -166,7 +166,7 @@ async def test_modules_beside_the_notebook(jp_fetch, jp_root_dir, monkeypatch, t
     monkeypatch.setenv("PYTHONPATH", ":" + str(Path(server.__file__).parents[1]))
     body = {"notebook": notebook("x = 1"), "path": "notebook.ipynb"}
     own = Workers(jp_root_dir)
-    status, answer = await own.ask("convert", json.dumps(body).encode())
+    status, answer = await own.ask_worker("convert", json.dumps(body).encode())
     own.stop()
     assert (status, json.loads(answer)["status"]) == (200, "unchanged")
     status, last = await status_of(jp_fetch, "verify", body | {"n": 2})

@@ -70,7 +70,7 @@ def test_what_is_noted(tmp_path: Path) -> None:
     """What libraries make, and what `tempfile` itself is to remove; not what is left to the user's code"""
     program = """\
 import multiprocessing.util, os, sys, tempfile
-from jupyter_hvd.launchers import lifeline, temporary_files
+from jupyter_hvd.launchers import heartbeat, temporary_files
 notes = temporary_files.make_notes_folder(temporary_files.Path(sys.argv[1]))
 os.environ.update(notes)
 temporary_files.note_temporary_files()
@@ -83,7 +83,7 @@ for _ in range(5000):
     tempfile.NamedTemporaryFile().close()
 assert sum(map(os.path.getsize, temporary_files.Path(sys.argv[1]).rglob("*-*"))) < 150_000
 if sys.argv[2] == "lifeline":
-    lifeline.end_self()
+    heartbeat.end_self()
 os.kill(os.getpid(), 9)
 """
     from jupyter_hvd.launchers.temporary_files import remove_noted

@@ -18,10 +18,10 @@ from jupyter_hvd.verify import workspace
 from jupyter_hvd.verify.guard import Guard
 from jupyter_hvd.verify.workspace import (
     UnconfirmedError,
-    changed,
+    changed_files,
     check_room,
     make_copy,
-    measure,
+    measure_folder,
     state_beside,
     state_within,
 )
@@ -213,13 +213,13 @@ def test_each_full_path_is_refused(user: Path, tmp_path: Path) -> None:
 def test_what_the_guard_lets_through(user: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(user))
     guard = Guard(user, user / "jupyter-hvd-own")
-    assert not guard.protects(user / "jupyter-hvd-own" / "x")
-    assert not guard.protects(user / ".cache" / "x")
-    assert not guard.protects(tmp_path / "elsewhere")
-    assert not guard.protects(user / "tmpabc"), (
+    assert not guard.protects_path(user / "jupyter-hvd-own" / "x")
+    assert not guard.protects_path(user / ".cache" / "x")
+    assert not guard.protects_path(tmp_path / "elsewhere")
+    assert not guard.protects_path(user / "tmpabc"), (
         "a temporary file of a program in the temporary folder"
     )
-    assert guard.protects(user / "notes.csv")
+    assert guard.protects_path(user / "notes.csv")
 
 
 def test_copies(user: Path, tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_copies(user: Path, tmp_path: Path) -> None:
     state = state_within(copy)
     (copy / "through_link.txt").write_text("mine")
     (copy / "linked" / "data.txt").write_text("mine")
-    assert changed(state, state_within(copy)) == ["linked/data.txt", "target.txt"]
+    assert changed_files(state, state_within(copy)) == ["linked/data.txt", "target.txt"]
     (user / "venv" / "pyvenv.cfg").unlink()
     (user / "venv").rmdir()
     (tmp_path / "venv").rmdir()
@@ -257,7 +257,7 @@ def test_what_changes_in_the_user_s_folder_is_seen(user: Path) -> None:
     (user / "notes.csv").write_text("by a library that is not Python")
     (user / "old.txt").unlink()
     (user / ".hidden").write_text("no matter")
-    assert changed(before, state_beside(user)) == ["notes.csv", "old.txt"]
+    assert changed_files(before, state_beside(user)) == ["notes.csv", "old.txt"]
 
 
 def test_much_is_not_copied_unasked(user: Path, tmp_path: Path, monkeypatch) -> None:
@@ -265,7 +265,7 @@ def test_much_is_not_copied_unasked(user: Path, tmp_path: Path, monkeypatch) -> 
     with pytest.raises(UnconfirmedError, match="each of 4 processes works on a copy"):
         check_room(user, tmp_path, copies=4, confirmed=False)
     check_room(user, tmp_path, copies=4, confirmed=True)
-    assert measure(user).files == 6
+    assert measure_folder(user).files == 6
 
 
 def test_the_question_on_the_command_line(user: Path, aftermath) -> None:
@@ -364,7 +364,7 @@ def test_the_server_is_killed(user: Path, aftermath) -> None:
     }
     program = (
         "import asyncio, json, sys\nfrom jupyter_hvd.server import Verifier\n"
-        "async def main():\n    async for event in Verifier().events(json.load(sys.stdin)): print(event)\n"
+        "async def main():\n    async for event in Verifier().stream_events(json.load(sys.stdin)): print(event)\n"
         "asyncio.run(main())"
     )
     process = subprocess.Popen(

@@ -157,10 +157,10 @@ async def test_a_conversion_that_takes_too_long_is_ended(notebook, worker, monke
     worker.stop()
     monkeypatch.setattr(worker, "limit", 0.01)
     with pytest.raises(server.WorkerError, match=r"more than 0\.01 s") as error:
-        await worker.ask("convert", body)
+        await worker.ask_worker("convert", body)
     assert error.value.status == 504
     monkeypatch.setattr(worker, "limit", 60)
-    assert (await worker.ask("convert", body))[0] == 200
+    assert (await worker.ask_worker("convert", body))[0] == 200
 
 
 @pytest.mark.parametrize(

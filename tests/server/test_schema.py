@@ -14,7 +14,7 @@ import nbformat
 import pytest
 
 from jupyter_hvd.source.edits import Edit, apply_edits
-from jupyter_hvd.worker import convert, rules, script
+from jupyter_hvd.worker import answer_convert, answer_rules, answer_script
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "jupyter_hvd" / "conversion.schema.json").read_text())
@@ -34,9 +34,9 @@ def test_the_schema_is_one():
 def test_answers_of_the_server(notebook):
     request = {"notebook": notebook, "options": {"ignore": ["HVD6"]}}
     valid(request, "ConvertRequest")
-    valid(convert(request, ROOT))
-    valid(script({"notebook": notebook}), "Script")
-    for rule in rules({}):
+    valid(answer_convert(request, ROOT))
+    valid(answer_script({"notebook": notebook}), "Script")
+    for rule in answer_rules({}):
         valid(rule, "Rule")
 
 
@@ -47,7 +47,7 @@ def test_answers_of_the_server(notebook):
 def test_every_status(notebook, source, status):
     notebook["cells"][1]["source"] = source
     notebook["cells"] = notebook["cells"][:2]
-    answer = convert({"notebook": notebook}, ROOT)
+    answer = answer_convert({"notebook": notebook}, ROOT)
     valid(answer)
     assert status in (None, answer["status"])
 
@@ -64,7 +64,7 @@ def test_what_the_command_line_prints(tmp_path, notebook):
 
 def test_wrong_forms_are_told_apart(notebook):
     for wrong in ({"rule": "HVD1"}, {"cell": -1}, {"line": 0}, {"more": 1}):
-        answer = convert({"notebook": notebook}, ROOT)
+        answer = answer_convert({"notebook": notebook}, ROOT)
         answer["changes"][0] |= wrong
         with pytest.raises(jsonschema.ValidationError):
             valid(answer)

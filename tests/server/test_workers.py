@@ -23,9 +23,9 @@ from jupyter_hvd.server import Workers
 
 async def main():
     workers = Workers(pathlib.Path("."))
-    await workers.ask("rules")
+    await workers.ask_worker("rules")
     print(workers._workers[0]._process.pid, flush=True)
-    await workers.ask("convert", pathlib.Path(sys.argv[1]).read_bytes())
+    await workers.ask_worker("convert", pathlib.Path(sys.argv[1]).read_bytes())
 
 asyncio.run(main())
 """
@@ -40,16 +40,18 @@ async def test_a_slow_notebook_holds_up_no_other(
 ) -> None:
     workers = Workers(tmp_path, limit=20)
     try:
-        await asyncio.gather(workers.ask("rules"), workers.ask("rules"))  # both are started
-        slow = asyncio.ensure_future(workers.ask("convert", body(slow_notebook)))
+        await asyncio.gather(
+            workers.ask_worker("rules"), workers.ask_worker("rules")
+        )  # both are started
+        slow = asyncio.ensure_future(workers.ask_worker("convert", body(slow_notebook)))
         await asyncio.sleep(0)
-        status, answer = await workers.ask("convert", body(notebook))
+        status, answer = await workers.ask_worker("convert", body(notebook))
         assert not slow.done(), "the small one has not waited for it"
         assert (status, json.loads(answer)["status"]) == (200, "converted")
         with pytest.raises(WorkerError, match="more than 20 s and was ended; make") as error:
             await slow
         assert error.value.status == 504
-        assert (await workers.ask("convert", body(notebook)))[0] == 200
+        assert (await workers.ask_worker("convert", body(notebook)))[0] == 200
     finally:
         workers.stop()
     await asyncio.sleep(0.1)
@@ -62,9 +64,9 @@ async def test_workers_are_started_as_they_are_needed(tmp_path: Path) -> None:
     try:
         assert workers._workers == []
         for _ in range(3):
-            await workers.ask("rules")
+            await workers.ask_worker("rules")
         assert len(workers._workers) == 1
-        answers = await asyncio.gather(*(workers.ask("rules") for _ in range(6)))
+        answers = await asyncio.gather(*(workers.ask_worker("rules") for _ in range(6)))
         assert {status for status, _ in answers} == {200}
         assert len(workers._workers) == 2
     finally:
@@ -78,7 +80,7 @@ async def test_the_start_of_a_process_is_not_counted(
     monkeypatch.setattr("jupyter_hvd.server.SAFE_PYTHON", [sys.executable, "-P", "-c", late])
     workers = Workers(tmp_path, limit=5)
     try:
-        status, _ = await workers.ask("rules")
+        status, _ = await workers.ask_worker("rules")
     finally:
         workers.stop()
     assert status == 200

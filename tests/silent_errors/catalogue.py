@@ -26,7 +26,7 @@ from pathlib import Path
 
 from jupyter_hvd import convert_source
 from jupyter_hvd.convert import Options
-from jupyter_hvd.documents import load
+from jupyter_hvd.documents import load_document
 from jupyter_hvd.rank.forks import separate_forkservers
 from jupyter_hvd.unconverted_programs import common_variables
 from jupyter_hvd.verify.against.verification import (
@@ -93,7 +93,7 @@ def put(folder: Path, name: str, text: str) -> Path:
 def verify_text(folder: Path, original: str, other: str, known: KnownRuns) -> AgainstVerification:
     """Judge a program that distributes its training itself, on two ranks."""
     paths = put(folder, "train.py", original), put(folder, "train_hvd.py", other)
-    one, two = (Program(path, load(path)) for path in paths)
+    one, two = (Program(path, load_document(path)) for path in paths)
     variables = common_variables(Options(), SEED)
     return verify_against(one, two, variables=variables, timeout=TIMEOUT, known=known)
 

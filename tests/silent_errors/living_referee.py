@@ -45,7 +45,7 @@ def run(tf, order: dict) -> Record:
             code = int(stop.code or 0)
         except BaseException:
             error, code = traceback.format_exc(), 1
-    record = observer.record(rank=max(RANK, 0), error=last_line(error), code=code)
+    record = observer.make_record(rank=max(RANK, 0), error=last_line(error), code=code)
     observer.uninstall()
     return record
 

@@ -75,12 +75,12 @@ class Referee:
         )
         found = judge_with(more, own, ranks, mode, TOLERANCE)
         return AgainstVerification(
-            tuple(found.checks(2)),
+            tuple(found.list_checks(2)),
             2,
             mode,
             own.record.steps,
-            found.first,
-            found.compared,
-            found.unjudged,
-            found.design,
+            found.first_fault,
+            found.compared_steps,
+            found.why_unjudged,
+            found.design_difference,
         )

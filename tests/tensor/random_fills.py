@@ -32,7 +32,7 @@ from jupyter_hvd.tensor.language.terms import (
 from jupyter_hvd.tensor.language.types import REAL, Array, Type
 from jupyter_hvd.tensor.reference.evaluate import evaluate
 from jupyter_hvd.tensor.ssa import convert
-from jupyter_hvd.tensor.ssa.array_contraction import contracted
+from jupyter_hvd.tensor.ssa.array_contraction import contract_arrays
 from jupyter_hvd.tensor.ssa.normalize import normalize
 from jupyter_hvd.tensor.ssa.simplify import simplify
 
@@ -133,7 +133,7 @@ def check(seed: int, depth: int = 3) -> None:
     function = Fills(random).program(depth)
     env = environment(random, random.randrange(1, 4), random.randrange(1, 4))
     program = simplify(convert.to_ssa(normalize(function.body)))
-    made = contracted(program)
+    made = contract_arrays(program)
     before, after = convert.to_term(program), convert.to_term(made)
     assert evaluate(after, env) == evaluate(before, env), f"{program}\n⇝\n{made}"
     assert cost(after, env).total <= cost(before, env).total, f"{program}\n⇝\n{made}"

@@ -13,18 +13,18 @@ from random_programs import INPUTS, PARAMETERS, Draw, M, N, Scope, environment
 
 from jupyter_hvd.tensor.cost.counting import Data
 from jupyter_hvd.tensor.cost.model import cost
-from jupyter_hvd.tensor.cost.patterns import sparsity
+from jupyter_hvd.tensor.cost.patterns import jacobian_sparsity
 from jupyter_hvd.tensor.derivative.tangents import dense_jacobian, linearized
 from jupyter_hvd.tensor.frontend.tracing.trace_result import Traced
 from jupyter_hvd.tensor.instance import Instance
 from jupyter_hvd.tensor.jax.entries import evaluated
 from jupyter_hvd.tensor.language.terms import Lambda
 from jupyter_hvd.tensor.language.types import REAL, Array, Parameter
-from jupyter_hvd.tensor.lowering.cells import batched, values_as_cells
-from jupyter_hvd.tensor.lowering.composition import composed
-from jupyter_hvd.tensor.lowering.entries import stages
+from jupyter_hvd.tensor.lowering.cells import batch_plan, values_as_cells
+from jupyter_hvd.tensor.lowering.composition import compose_plan
+from jupyter_hvd.tensor.lowering.entries import build_stages
 from jupyter_hvd.tensor.lowering.jacobian_cost import derivative_factor, jacobian_cost
-from jupyter_hvd.tensor.lowering.point_values import Added, Summed, summed
+from jupyter_hvd.tensor.lowering.point_values import Added, Summed, sum_stages
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 from jupyter_hvd.tensor.sparse_jacobian import _enumerated, _pattern, _places, _values_of
 from jupyter_hvd.tensor.ssa.convert import to_term
@@ -85,8 +85,8 @@ def _compare(instance, name, env, n, m, seed):
     )
     expected = np.array(evaluate(dense, env), dtype=float).reshape(shape)
 
-    made = stages(linear, env.integers, data, 1e9)
-    listed = _enumerated(sparsity(linear), env.integers, data, shape)
+    made = build_stages(linear, env.integers, data, 1e9)
+    listed = _enumerated(jacobian_sparsity(linear), env.integers, data, shape)
     _within_bound(instance, linear, made, data, env)
     entries, left = made[-1].entries, len(linear.result)
     c, s = entries.columns, entries.shape
@@ -178,7 +178,7 @@ def _values(instance, linear, made, data, env):
         at = values.readings.get(reading)
         return (values.whole[entry.name], True) if at is None else (at.position, False)
 
-    plan, arrays = summed(made, values.nodes, data, env.integers, value)
+    plan, arrays = sum_stages(made, values.nodes, data, env.integers, value)
     given = [np.array(x, dtype=float) for x in found]
     alone = _run(plan, arrays, given)
     counts = [[p.count for p in stage.addends if p.count] for stage in made]
@@ -190,22 +190,22 @@ def _values(instance, linear, made, data, env):
         (plan, counts, arrays, alone),
         ((*plan, last), longer, (*arrays, order), alone[order]),
     ):
-        fewer, points, arrays_ = composed(stages_, points, arrays_, aligned)
+        fewer, points, arrays_ = compose_plan(stages_, points, arrays_, aligned)
         assert len(fewer) <= len(stages_)
         shape = [*map(np.shape, given)].__getitem__
         for few in (0, len(plan)):
-            batch = batched(fewer, arrays_, points, shape, None, None, aligned, few)
+            batch = batch_plan(fewer, arrays_, points, shape, None, None, aligned, few)
             np.testing.assert_allclose(_run(*batch, given), expected, rtol=1e-9, atol=1e-9)
 
     written = values_as_cells(linear.program, values.names, env.integers, data, few=0)
     if written is not None:
         number = {x: k for k, x in enumerate(values.names)}
-        read, arrays = summed(
+        read, arrays = sum_stages(
             made, values.nodes, data, env.integers, lambda _, entry: (number[entry.name], True)
         )
-        read, points, arrays = composed(read, counts, arrays)
+        read, points, arrays = compose_plan(read, counts, arrays)
         of = {k: written.of[x] for x, k in number.items()}
-        batch = batched(read, arrays, points, of.__getitem__, of, written.cells)
+        batch = batch_plan(read, arrays, points, of.__getitem__, of, written.cells)
         inputs = [np.array(env.values[x], dtype=float) for x in written.inputs]
         np.testing.assert_allclose(_run(*batch, inputs), alone, rtol=1e-9, atol=1e-9)
         SEEN.written += 1

@@ -40,7 +40,7 @@ TOP = 5  # more than any index of a program
 
 def join_always(change: Callable[[object, str, object], None]) -> None:
     """From now on join what can be joined, whether or not it is worth its while, and make nothing whole."""
-    found = TupleCounts.worthwhile
+    found = TupleCounts.is_worthwhile
     change(coiteration, "SMALL", 1)
     change(lower, "LITTLE", 0)
     change(

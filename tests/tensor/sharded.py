@@ -117,13 +117,13 @@ def compiled(function, *arguments):
     instance, named, sizes, _ = function.specialised(*arguments)
     from jupyter_hvd.tensor.jax.backend import kernel
     from jupyter_hvd.tensor.jax.device_shards import sharded
-    from jupyter_hvd.tensor.lowering.sharding import Division, divided
+    from jupyter_hvd.tensor.lowering.sharding import Division, divided_axes
 
     made = kernel(instance, sizes)
     arrays = made.arrays(tuple(named.values()))
     body = instance.checked.function.body
     divisions = [
-        Division(divided(body, instance.checked.called(index)), count or len(jax.devices()))
+        Division(divided_axes(body, instance.checked.called(index)), count or len(jax.devices()))
         for index, count in function._shards
     ]
     jitted = sharded(made.plan(arrays), arrays, divisions, jax.devices())

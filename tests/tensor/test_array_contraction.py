@@ -13,7 +13,7 @@ import pytest
 import random_fills
 
 from jupyter_hvd.tensor import tensor
-from jupyter_hvd.tensor.ssa.program import Recurrence, everywhere
+from jupyter_hvd.tensor.ssa.program import Recurrence, all_statements
 
 R = np.random.default_rng(0)
 CASES = []
@@ -237,7 +237,7 @@ def tridiagonal(x, u):
 
 def carried(program, sizes):
     """The reals that the loops of a program carry at given sizes."""
-    loops = [s.rhs for s in everywhere(program) if isinstance(s.rhs, Recurrence)]
+    loops = [s.rhs for s in all_statements(program) if isinstance(s.rhs, Recurrence)]
     assert loops
     return sum(
         prod(b.size.evaluate(sizes) for b in gens) for loop in loops for gens in loop.carried
@@ -356,7 +356,7 @@ def test_an_inner_loop_carries_the_row_that_it_fills():
     d = R.normal(size=(5, 5))
     slope = directional(factor, [A], [d])
     np.testing.assert_allclose(np.sum(f.grad("A")(A) * d), slope, rtol=1e-5)
-    loops = [s.rhs for s in everywhere(f.ssa) if isinstance(s.rhs, Recurrence)]
+    loops = [s.rhs for s in all_statements(f.ssa) if isinstance(s.rhs, Recurrence)]
     assert [[len(gens) for gens in loop.carried] for loop in loops] == [[2], [1]]
 
 
@@ -364,7 +364,7 @@ def test_an_inner_loop_of_independent_turns_is_none():
     """Each entry of a row is made from the row before, so that a row is one array operation."""
     f = tensor(inner_loop)
     f(*drawn({"x": ("n", 5)}, 7))
-    loops = [s.rhs for s in everywhere(f.ssa) if isinstance(s.rhs, Recurrence)]
+    loops = [s.rhs for s in all_statements(f.ssa) if isinstance(s.rhs, Recurrence)]
     assert [[len(gens) for gens in loop.carried] for loop in loops] == [[1]]
 
 

@@ -137,7 +137,7 @@ def test_symbolic_counts_are_those_of_enumeration(text):
     n, m = (t.size for _, t in parser.parse_lambda("λ(x:[n]ℝ, y:[m]ℝ). 0").parameter_type)
     binders = (("i", n), ("j", m))
     p = parser.parse_predicate(text)
-    pieces = formula.symbolic(binders, p)
+    pieces = formula.symbolic_count(binders, p)
     assert pieces is not None
     for a in range(1, 6):
         for b in range(1, 6):

@@ -14,7 +14,7 @@ from jupyter_hvd.files import UnusableInputError
 from jupyter_hvd.tensor.jax import device_measurement
 from jupyter_hvd.tensor.jax.device_measurement import Sizes, measure_device
 from jupyter_hvd.tensor.lowering import device as devices
-from jupyter_hvd.tensor.lowering.device import CPU, Device, device_of, keep_profile, profiles
+from jupyter_hvd.tensor.lowering.device import CPU, Device, device_of, keep_profile, known_profiles
 
 MINE = replace(CPU, name="mine", kinds=("cpu",), launch=1.0, unroll=7)
 
@@ -23,7 +23,7 @@ MINE = replace(CPU, name="mine", kinds=("cpu",), launch=1.0, unroll=7)
 def own_profiles(tmp_path, monkeypatch):
     """A folder of the user's profiles, read anew."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    forget = [profiles.cache_clear, device_of.cache_clear]
+    forget = [known_profiles.cache_clear, device_of.cache_clear]
     for clear in forget:
         clear()
     yield devices.profile_folder()

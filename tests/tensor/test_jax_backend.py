@@ -266,8 +266,8 @@ def test_what_xla_never_stores_is_not_refused(monkeypatch):
 
 def test_what_is_read_is_found_once_for_all_numbers_of_tuples(monkeypatch):
     calls = []
-    restrict = kernel_module.restrict
-    monkeypatch.setattr(kernel_module, "restrict", lambda p: calls.append(p) or restrict(p))
+    restrict = kernel_module.restrict_to_live
+    monkeypatch.setattr(kernel_module, "restrict_to_live", lambda p: calls.append(p) or restrict(p))
 
     @tensor
     def energy(x, R):

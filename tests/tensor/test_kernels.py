@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.cost import counting
-from jupyter_hvd.tensor.cost.counting import Data, count, holds
+from jupyter_hvd.tensor.cost.counting import Data, count_points, holds_in_rows
 from jupyter_hvd.tensor.jax.access import Space, read
 from jupyter_hvd.tensor.jax.backend import kernel
 from jupyter_hvd.tensor.language.affine import Affine
@@ -25,8 +25,8 @@ from jupyter_hvd.tensor.language.terms import Binder
 from jupyter_hvd.tensor.language.types import IndexArray, Relation, TupleSet
 from jupyter_hvd.tensor.lowering import coiteration as indexed
 from jupyter_hvd.tensor.lowering import coo as tuples
-from jupyter_hvd.tensor.polyhedral.entailment import trimmed
-from jupyter_hvd.tensor.polyhedral.lattice import disjuncts, frame, superset
+from jupyter_hvd.tensor.polyhedral.entailment import drop_implied
+from jupyter_hvd.tensor.polyhedral.lattice import disjoint_cases, make_frame, superset
 
 I_, J_, K_ = (Affine.of(name) for name in "ijk")
 
@@ -36,7 +36,7 @@ def space(**extents):
 
 
 def volume(p, **extents):
-    return frame(list(extents), superset(space(**extents), p)).volume
+    return make_frame(list(extents), superset(space(**extents), p)).volume
 
 
 def test_a_frame_has_the_lattice_that_equalities_leave():
@@ -55,13 +55,16 @@ def test_a_band_is_as_wide_as_its_differences():
 
 def test_a_union_of_far_diagonals_is_taken_apart():
     far = disj(compare("=", I_, J_), compare("=", I_ + 30, J_))
-    assert len(disjuncts(space(i=100, j=100), far)) == 2
-    assert len(disjuncts(space(i=100, j=100), disj(compare("=", I_, 0), compare("≤", 2, I_)))) == 1
+    assert len(disjoint_cases(space(i=100, j=100), far)) == 2
+    assert (
+        len(disjoint_cases(space(i=100, j=100), disj(compare("=", I_, 0), compare("≤", 2, I_))))
+        == 1
+    )
 
 
 def test_frames_hold_every_point():
     p = conj(compare("≤", I_ * 2 + J_, 9), compare("<", J_ - I_, 2), compare("=", K_, I_ - J_ + 1))
-    f = frame(["i", "j", "k"], superset(space(i=6, j=6, k=6), p))
+    f = make_frame(["i", "j", "k"], superset(space(i=6, j=6, k=6), p))
     inside = 0
     for i, j, k in np.ndindex(6, 6, 6):
         if 2 * i + j <= 9 and j - i < 2 and k == i - j + 1:
@@ -111,9 +114,9 @@ def test_counts_follow_data():
     source = np.array([2, 0, 2, 1])
     data = {"src": Data(IndexArray((Affine.of(4),)), source)}
     p = conj(Related("src", (I_, J_)), compare("≤", 1, J_))
-    assert count(space(i=4, j=3), p, data) == 3
-    assert count(space(j=3), p, data, space(i=4)) == 2
-    assert count(space(i=4, j=3, k=7), p, data) == 21
+    assert count_points(space(i=4, j=3), p, data) == 3
+    assert count_points(space(j=3), p, data, space(i=4)) == 2
+    assert count_points(space(i=4, j=3, k=7), p, data) == 21
 
 
 def test_counts_follow_the_tuples_of_a_set(monkeypatch):
@@ -128,14 +131,14 @@ def test_counts_follow_the_tuples_of_a_set(monkeypatch):
     box = space(i=n, j=n, k=n)
     for block in (1, 1 << 22):
         monkeypatch.setattr(counting, "BLOCK", block)
-        assert count(space(i=n, j=n), tuples, data) == 3
-        assert count(box, conj(tuples, back), data) == 5
-        assert count(box, conj(tuples, Related("S", (J_, K_))), data) == 3
-        assert count(space(i=n), Related("S", (I_ * 2 - 1, I_)), data) == 1
-        assert count(space(i=n, j=n), conj(Related("R", (I_ + J_, J_)), tuples), data) == 1
+        assert count_points(space(i=n, j=n), tuples, data) == 3
+        assert count_points(box, conj(tuples, back), data) == 5
+        assert count_points(box, conj(tuples, Related("S", (J_, K_))), data) == 3
+        assert count_points(space(i=n), Related("S", (I_ * 2 - 1, I_)), data) == 1
+        assert count_points(space(i=n, j=n), conj(Related("R", (I_ + J_, J_)), tuples), data) == 1
         shadow = Exists("e", Affine.of(n), Related("R", (e, I_)))
-        assert count(space(i=n, j=n), conj(shadow, compare("<", J_, I_)), data) == 3
-        assert count(space(j=n), tuples, data, space(i=n)) == 2
+        assert count_points(space(i=n, j=n), conj(shadow, compare("<", J_, I_)), data) == 3
+        assert count_points(space(j=n), tuples, data, space(i=n)) == 2
 
 
 def random_predicate(random, indices, depth):
@@ -166,9 +169,9 @@ def test_random_counts_are_those_of_the_points(monkeypatch):
         entries = rng.random((4, 3)) < 0.5
         shape = Relation((Affine.of(4), Affine.of(3)))
         data = {"R": Data(TupleSet(2), pairs), "S": Data(shape, entries)}
-        there = np.broadcast_to(holds(p, columns, data), (24,)).reshape(3, 4, 2)
-        assert count(binders, p, data) == there.sum(), seed
-        assert count(binders[:2], p, data, binders[2:]) == there.any(2).sum(), seed
+        there = np.broadcast_to(holds_in_rows(p, columns, data), (24,)).reshape(3, 4, 2)
+        assert count_points(binders, p, data) == there.sum(), seed
+        assert count_points(binders[:2], p, data, binders[2:]) == there.any(2).sum(), seed
 
 
 @pytest.mark.parametrize(
@@ -187,14 +190,16 @@ def test_quantifiers_are_dropped_only_where_the_rest_says_them(seeds):
         random = Random(seed)
         p = conj(*(random_predicate(random, "ij", 3) for _ in range(3)))
         known = conj(*(random_predicate(random, "ij", 1) for _ in range(random.randrange(3))))
-        left = trimmed(p, known, binders)
+        left = drop_implied(p, known, binders)
         dropped += len(conjuncts(p)) - len(conjuncts(left))
         for trial in range(4):
             entries = np.random.default_rng(100 * seed + trial).random((2, 3, 3)) < 0.6
             dims = Relation((Affine.of(3), Affine.of(3)))
             data = {x: Data(dims, a) for x, a in zip("RS", entries, strict=True)}
-            there = holds(known, columns, data)
-            assert not np.any(there & (holds(p, columns, data) != holds(left, columns, data))), seed
+            there = holds_in_rows(known, columns, data)
+            assert not np.any(
+                there & (holds_in_rows(p, columns, data) != holds_in_rows(left, columns, data))
+            ), seed
     assert dropped > len(seeds) / 20
 
 

@@ -12,7 +12,13 @@ from jupyter_hvd.tensor.jax import backend, execute
 from jupyter_hvd.tensor.jax import kernel as kernel_module
 from jupyter_hvd.tensor.lowering import dataflow, tiling
 from jupyter_hvd.tensor.lowering.device import CPU, device_of
-from jupyter_hvd.tensor.lowering.strategy import Convolution, Multiplied, Reduced, Unrolled, choose
+from jupyter_hvd.tensor.lowering.strategy import (
+    Convolution,
+    Multiplied,
+    Reduced,
+    Unrolled,
+    choose_kernel,
+)
 
 
 @tensor
@@ -126,7 +132,7 @@ def test_shapes_and_bytes_are_those_of_the_arrays(case, monkeypatch):
     shapes = plan.shapes()
     for step, array in zip(plan.order, seen, strict=True):
         assert array.shape == shapes[step.name], step
-        assert array.size * array.dtype.itemsize == plan.bytes(step, shapes), step
+        assert array.size * array.dtype.itemsize == plan.result_bytes(step, shapes), step
     assert plan.bound >= sum(array.nbytes for array in seen)
 
 
@@ -165,14 +171,14 @@ H100 = device_of("gpu", "NVIDIA H100 80GB HBM3")
 def test_strategies_follow_from_the_step():
     plan = below.plan(np.ones((50, 50)), np.ones(50))
     (step,) = (s.action for s in plan.steps if s.name == plan.output)
-    assert isinstance(choose(step, CPU), Multiplied)
+    assert isinstance(choose_kernel(step, CPU), Multiplied)
     (correlation,) = (
         s.action
         for s in moving.vjp("c").plan(np.ones(50), np.ones(3), np.ones(48)).steps
         if getattr(s.action, "sums", ())
     )
-    assert isinstance(choose(correlation, CPU), Convolution)
-    assert isinstance(choose(correlation, H100), Unrolled)
+    assert isinstance(choose_kernel(correlation, CPU), Convolution)
+    assert isinstance(choose_kernel(correlation, H100), Unrolled)
 
     @tensor
     def later(x, y):
@@ -182,7 +188,7 @@ def test_strategies_follow_from_the_step():
     (coupled,) = (
         s.action for s in later.plan(np.ones(4), np.ones(5)).steps if getattr(s.action, "sums", ())
     )
-    assert isinstance(choose(coupled, CPU), Reduced)
+    assert isinstance(choose_kernel(coupled, CPU), Reduced)
 
 
 @tensor

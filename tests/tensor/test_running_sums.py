@@ -216,7 +216,7 @@ def test_random_sums_agree_with_masked_ones(monkeypatch):
             found = []
             for few in (1, 1 << 30):
                 monkeypatch.setattr(strategy, "FEW", few)
-                way = strategy.choose(action, CPU)
+                way = strategy.choose_kernel(action, CPU)
                 taken += isinstance(way, strategy.Running)
                 values = Values(np.dtype(float), {}, {}, device=CPU)
                 values.arrays.update({x: jnp.asarray(a) for x, a in arrays.items()})

@@ -72,7 +72,7 @@ def test_a_wrong_sign_in_the_product_rule_is_caught(monkeypatch):
 
 def test_a_forgotten_guard_on_a_constant_is_caught(monkeypatch):
     """(5.29) as printed: `⊞i.[p]·c ⇝ C`."""
-    right = ssa._convert
+    right = ssa._convert_term
 
     def printed(e, outer, p, env, builder):
         p = predicates.TRUE if type(e).__name__ == "Const" else p
@@ -96,7 +96,7 @@ def test_summing_without_the_inner_guard_is_caught(monkeypatch):
 
 def test_lets_in_the_printed_order_are_caught(monkeypatch):
     """(5.10) as printed puts the outer binding before the inner one that it needs."""
-    right = normal._lift
+    right = normal._lift_lets
 
     def printed(e):
         if isinstance(e, Let):
@@ -105,7 +105,7 @@ def test_lets_in_the_printed_order_are_caught(monkeypatch):
             return [(e.name, value), *before, *after], body
         return right(e)
 
-    monkeypatch.setattr(normal, "_lift", printed)
+    monkeypatch.setattr(normal, "_lift_lets", printed)
     e = parse("let x = (let y = u + 1 in y·y) in x + x", {"u": theorems.REAL})
     env = environment(Random(0), 1, 1)
     with pytest.raises(KeyError):
@@ -116,10 +116,10 @@ def test_a_cotangent_keeps_its_predicate(monkeypatch):
     """Dropping the predicate of the last inner product, as §6.3 allows for the cost, would change the gradient."""
     binders = (("g0", Affine.of("n")),)
     builder = Builder()
-    x = builder.add(ssa.Input("x", Array(Affine.of("n"), theorems.REAL), (), binders))
+    x = builder.add_statement(ssa.Input("x", Array(Affine.of("n"), theorems.REAL), (), binders))
     first, second = (predicates.compare("=", "g0", k) for k in (0, 1))
-    y = builder.add(ssa.Addition(binders, first, x, second, x))
-    program = builder.program(y)
+    y = builder.add_statement(ssa.Addition(binders, first, x, second, x))
+    program = builder.build_program(y)
     wrt, here = [("x", program[x].type)], environment(Random(0), 3, 1)
     here.values |= {"x": [1, 2, 3], "dy": [5, 6, 7]}
 
@@ -129,13 +129,13 @@ def test_a_cotangent_keeps_its_predicate(monkeypatch):
         )
 
     assert pulled() == [5, 6, 0]
-    monkeypatch.setattr(Builder, "view", lambda _self, name, *_rest: name)
+    monkeypatch.setattr(Builder, "view_of", lambda _self, name, *_rest: name)
     monkeypatch.setattr(adjoint._Reverse, "_merge", lambda self, s: self.due[s.name][0])
     assert pulled() == [5, 6, 7]
 
 
 def test_fusing_a_product_that_is_read_twice_is_caught(monkeypatch):
-    monkeypatch.setattr(simplify, "_injective", lambda *_: True)
+    monkeypatch.setattr(simplify, "_is_injective", lambda *_: True)
     f = parse_lambda("λ(x:[n]ℝ). let y = ⊞ i:n. x[i]·x[i] in Σ j:n. Σ i:n. y[i]")
     env = environment(Random(0), 3, 1)
     env.values["x"] = env.values["v"]
@@ -166,7 +166,7 @@ def test_adding_without_masks_breaks_the_bound(monkeypatch):
 
     def cost_of_gradient():
         reverse = adjoint.adjoint(program, [("x", f.parameter_type[0][1])], None)
-        return theorems.cost(ssa.to_term(simplify.live(reverse)), env).total
+        return theorems.cost(ssa.to_term(simplify.remove_dead_code(reverse)), env).total
 
     masked = cost_of_gradient()
     monkeypatch.setattr(adjoint._Reverse, "_merge", unmasked)

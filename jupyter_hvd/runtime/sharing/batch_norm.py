@@ -10,7 +10,9 @@ from .context import Region
 from .split_gather import gather_statistic, is_padded, real_rows
 
 
-def moments(x: Any, region: Region, axes: list[int], mask: Any = None, epsilon: float = 0.0) -> tuple[Any, Any]:  # fmt: skip
+def global_moments(
+    x: Any, region: Region, axes: list[int], mask: Any = None, epsilon: float = 0.0
+) -> tuple[Any, Any]:
     """Mean and variance over the real rows of all ranks, without the reduced dimensions.
 
     Args:

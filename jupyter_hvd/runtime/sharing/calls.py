@@ -14,7 +14,7 @@ from . import report
 from .checksums import Checksum, call_site
 from .context import NotByRowsError, Region, sharing
 from .own_rows import is_large, keep_own_rows, own_rows_of
-from .split_gather import gather, replicate, split
+from .split_gather import gather_rows, replicate_tensor, split_rows
 
 Call = Callable[..., Any]
 #: Activations that crossentropies of Keras know by their operation, whose rows do not depend on one another.
@@ -41,7 +41,7 @@ class Batch:
     silently: bool = False
 
 
-def install(keras: Any, put: Callable[[Any, str, Call], None]) -> None:
+def install_calls(keras: Any, put: Callable[[Any, str, Call], None]) -> None:
     original = keras.Layer.__call__
 
     @functools.wraps(original)
@@ -81,18 +81,18 @@ def share_call(
     Args:
         any_rows: it computes the same for any number of rows, and is checked on few.
     """
-    from .row_check import NOT_YET, verdict
+    from .row_check import NOT_YET, why_unshared
 
     if not sharing.in_charge or keras.in_stateless_scope():
         with sharing.run_whole():
             return call(*args, **options)
-    batch = describe(keras, args, options)
+    batch = describe_batch(keras, args, options)
     if batch is None:  # symbols: a model is being made
         return call(*args, **options)
     reason = batch.whole
     if not reason:
         checked = replace(batch, rows=None) if any_rows else batch
-        reason = verdict(call, owner, keras, checked, args, options)
+        reason = why_unshared(call, owner, keras, checked, args, options)
     if not reason:
         try:
             return compute_shared(call, keras, batch, args, options)
@@ -110,7 +110,7 @@ def share_call(
         return call(*args, **options)
 
 
-def describe(keras: Any, args: Any, options: Any) -> Batch | None:
+def describe_batch(keras: Any, args: Any, options: Any) -> Batch | None:
     """The batch that a call is given; None for symbols."""
     leaves = tf.nest.flatten((args, options))
     if any(isinstance(leaf, keras.symbolic) for leaf in leaves):
@@ -203,11 +203,15 @@ def compute_shared(
             part = kept.values
         else:
             part = (
-                split(value, rows) if has_rows else replicate(value) if is_tensor(leaf) else value
+                split_rows(value, rows)
+                if has_rows
+                else replicate_tensor(value)
+                if is_tensor(leaf)
+                else value
             )
         mask = keras.mask_of(leaf)
         if mask is not None:
-            keras.set_mask(part, split(tf.convert_to_tensor(mask), rows))
+            keras.set_mask(part, split_rows(tf.convert_to_tensor(mask), rows))
         own.append(part)
     own_args, own_options = tf.nest.pack_sequence_as((args, options), own)
     with sharing.run_region(region):
@@ -231,12 +235,12 @@ def compute_shared(
             checksum = None  # once is enough
         mask = keras.mask_of(output)
         if mask is not None:
-            keras.set_mask(whole, gather(mask, rows))
+            keras.set_mask(whole, gather_rows(mask, rows))
         outputs.append(whole)
     if all(isinstance(output, SCALARS) for output in outputs):
         raise NotByRowsError("it returns no tensor")
     if checksum is not None:
-        checksum.exchange()
+        checksum.exchange_checksums()
     return tf.nest.pack_sequence_as(found, outputs)
 
 
@@ -249,11 +253,11 @@ def gather_output(output: Any, rows: Any, keras: Any, checksum: Checksum | None 
     logits = keras.logits_of(output)
     activate = ACTIVATIONS.get(output.op.type) if tf.is_symbolic_tensor(output) else None
     if activate is not None:
-        logits = gather(output.op.inputs[0], rows, checksum)
+        logits = gather_rows(output.op.inputs[0], rows, checksum)
         whole = activate(logits)
     else:
-        whole = gather(output, rows, checksum)
-        logits = None if logits is None else gather(logits, rows)
+        whole = gather_rows(output, rows, checksum)
+        logits = None if logits is None else gather_rows(logits, rows)
     if logits is not None:
         keras.set_logits(whole, logits)
     return whole

@@ -48,7 +48,7 @@ class Checksum:
             return tf.bitcast(tf.cast(self.bits, tf.int64), dtype)
         return tf.bitcast(self.bits, dtype)
 
-    def compare(self, every: Any, count: int) -> Any:
+    def compare_gathered(self, every: Any, count: int) -> Any:
         """The gathered values without the checksums at their end.
 
         Raises:
@@ -60,21 +60,21 @@ class Checksum:
         same = tf.reduce_all(tf.equal(tf.bitcast(sent, integer), tf.bitcast(own, integer)))
         if tf.executing_eagerly():
             if not bool(same):
-                raise DifferentDataError(self.message())
+                raise DifferentDataError(self.as_message())
             return every[:, :-count]
-        with tf.control_dependencies([tf.debugging.Assert(same, [self.message()])]):
+        with tf.control_dependencies([tf.debugging.Assert(same, [self.as_message()])]):
             return every[:, :-count]
 
-    def exchange(self) -> None:
+    def exchange_checksums(self) -> None:
         """Compare the checksums of all ranks in a message of their own.
 
         Raises:
-            DifferentDataError: as `compare` does.
+            DifferentDataError: as `compare_gathered` does.
         """
         own = tf.reshape(self.as_type(tf.int32), [1, -1])
-        self.compare(hvd.allgather(own), 1)
+        self.compare_gathered(hvd.allgather(own), 1)
 
-    def message(self) -> str:
+    def as_message(self) -> str:
         return words_of_difference(self.site)
 
 

@@ -53,7 +53,7 @@ class Region:
         whole: int = size // self.own * self.rows
         return whole
 
-    def refuse(self, reason: str) -> None:
+    def refuse_sharing(self, reason: str) -> None:
         """
         Raises:
             NotByRowsError: always.
@@ -94,7 +94,7 @@ class Sharing:
         self.listener: Callable[[Any], None] | None = None
         self._threads: set[int] = set()
 
-    def begin(self, rank: int, size: int) -> None:
+    def begin_sharing(self, rank: int, size: int) -> None:
         """Share from now on what the calling thread does."""
         self.rank, self.size, self.active = rank, size, size > 1
         self._threads = {threading.get_ident()}
@@ -156,13 +156,13 @@ class Sharing:
             self.whole -= 1
             self.region = region
 
-    def refuse(self, reason: str) -> None:
+    def refuse_sharing(self, reason: str) -> None:
         """
         Raises:
             NotByRowsError: a call is shared or checked, and must not do this.
         """
         if self.region is not None:
-            self.region.refuse(reason)
+            self.region.refuse_sharing(reason)
         if self.checking:
             raise not_by_rows(reason)
 

@@ -13,12 +13,12 @@ import tensorflow as tf
 from .checksums import call_site, require_equal_losses
 from .context import sharing
 from .own_rows import own_rows_of
-from .split_gather import cast, gather
+from .split_gather import cast_number, gather_rows
 
 Gradient = Callable[..., Any]
 
 
-def install(replace: Callable[[Any, str, Gradient], None], graph_gradients: Any) -> None:
+def install_gradients(replace: Callable[[Any, str, Gradient], None], graph_gradients: Any) -> None:
     """
     Args:
         replace: sets an attribute of a module or class. graph_gradients: TensorFlow's module of gradients without a tape.
@@ -51,7 +51,7 @@ def install_forward_mode(replace: Callable[[Any, str, Gradient], None]) -> None:
     replace(kind, "__exit__", left)
 
 
-def averages() -> bool:
+def needs_averaging() -> bool:
     """Whether gradients may differ from rank to rank here."""
     return sharing.in_charge and sharing.has_shared and not sharing.whole and sharing.region is None
 
@@ -81,9 +81,11 @@ def averaging_gradient(gradient: Gradient, name: str) -> Gradient:
             for place, other in zip(kept, others, strict=True):
                 found[place] = with_own_rows(found[place], other, own[place])
             found = tf.nest.pack_sequence_as(sources, found)
-        if not averages():
+        if not needs_averaging():
             return found
-        return average(found, loss_of(given.args[sources_at - 1]) if sharing.guarded else None)
+        return average_gradients(
+            found, loss_of(given.args[sources_at - 1]) if sharing.guarded else None
+        )
 
     return averaged
 
@@ -106,7 +108,9 @@ def with_own_rows(whole: Any, own: Any, rows: Any) -> Any:
     """The gradient for a gathered tensor: what read it whole, and what read this rank's rows of it."""
     if own is None:
         return whole
-    gathered = gather(tf.convert_to_tensor(own), rows.rows) / cast(sharing.size, own.dtype)
+    gathered = gather_rows(tf.convert_to_tensor(own), rows.rows) / cast_number(
+        sharing.size, own.dtype
+    )
     return gathered if whole is None else gathered + tf.convert_to_tensor(whole)
 
 
@@ -127,11 +131,11 @@ def averaging_jacobian(jacobian: Gradient) -> Gradient:
     @functools.wraps(jacobian)
     def averaged(tape: Any, target: Any, sources: Any, *args: Any, **options: Any) -> Any:
         refuse_variables_in_region(sources)
-        if not averages():
+        if not needs_averaging():
             return jacobian(tape, target, sources, *args, **options)
         with sharing_nothing_more():
             found = jacobian(tape, target, sources, *args, **options)
-        return average(found)
+        return average_gradients(found)
 
     return averaged
 
@@ -152,14 +156,14 @@ def refuse_variables_in_region(sources: Any) -> None:
         NotByRowsError: a call that is being shared takes gradients for variables, which only whole ones are right for.
     """
     if sharing.region is not None and any(map(is_variable, tf.nest.flatten(sources))):
-        sharing.region.refuse("it takes gradients for variables within its call")
+        sharing.region.refuse_sharing("it takes gradients for variables within its call")
 
 
 def is_variable(source: Any) -> bool:
     return isinstance(source, tf.Variable) or hasattr(source, "assign")
 
 
-def average(gradients: Any, loss: Any = None) -> Any:
+def average_gradients(gradients: Any, loss: Any = None) -> Any:
     """Gradients in any structure, averaged over the ranks.
 
     Args:
@@ -176,7 +180,7 @@ def average(gradients: Any, loss: Any = None) -> Any:
             means[place] = average_slices(gradient)
         elif isinstance(gradient, tf.Tensor):
             if gradient.dtype.is_complex:
-                parts = average([tf.math.real(gradient), tf.math.imag(gradient)])
+                parts = average_gradients([tf.math.real(gradient), tf.math.imag(gradient)])
                 means[place] = tf.complex(*parts)
             else:
                 dense.setdefault(gradient.dtype, []).append(place)
@@ -192,7 +196,7 @@ def average_group(tensors: list[Any], loss: Any = None) -> list[Any]:
     """Tensors of one type, averaged in one message; the derivative is the same.
 
     Args:
-        loss: of that type, see `average`.
+        loss: of that type, see `average_gradients`.
     """
     own = [] if loss is None else [tf.stop_gradient(loss)]
     site = "" if tf.executing_eagerly() or loss is None else call_site()

@@ -50,10 +50,10 @@ class Keras:
         self.Layer, self.Model = module.layers.Layer, module.Model
         self.batch_normalization = module.layers.BatchNormalization
 
-    def _get(self, module: str, name: str) -> Any:
+    def _get_attribute(self, module: str, name: str) -> Any:
         return getattr(importlib.import_module(f"{self.package.__name__}.src.{module}"), name)
 
-    def defines(self, function: Any) -> bool:
+    def is_own_function(self, function: Any) -> bool:
         """Whether a function is Keras' own."""
         module = getattr(function, "__module__", None) or ""
         return module.startswith(f"{self.package.__name__}.")
@@ -86,7 +86,7 @@ class Keras:
         """Whether a layer is called as a function of its weights, or for the shapes of its outputs alone."""
         return False
 
-    def symbol(self, spec: tf.TensorSpec) -> Any:
+    def make_symbol(self, spec: tf.TensorSpec) -> Any:
         """A placeholder, with which a call builds a layer and computes nothing; no layer is made, or named, for it."""
         raise NotImplementedError
 
@@ -103,7 +103,7 @@ class Keras:
     def install_rate_scaling(self, replace: Callable[[Any, str, Any], None]) -> None:
         """Let optimizers update weights at a multiple of their rate, by `scaling.rate_factor`."""
         for kind, name in self.updates:
-            replace(kind, name, _applying(getattr(kind, name)))
+            replace(kind, name, _apply_scaled(getattr(kind, name)))
 
     def generators_of(self, layer: Any) -> list[Any]:
         """The generators of layers that draw their seed when they are first used."""
@@ -129,7 +129,7 @@ class Keras:
     def learning_rate(self, optimizer: Any) -> Any:
         """The rate by which an optimizer is about to update weights."""
         inner = getattr(optimizer, "inner_optimizer", optimizer)
-        with scaling.applying(inner):
+        with scaling.applying_updates(inner):
             return inner.learning_rate
 
 
@@ -140,16 +140,16 @@ class Keras3(Keras):
 
     def __init__(self, module: Any, package: Any) -> None:
         super().__init__(module, package)
-        self.symbolic = self._get("backend", "KerasTensor")
+        self.symbolic = self._get_attribute("backend", "KerasTensor")
         kinds = (module.optimizers.Optimizer, module.optimizers.LossScaleOptimizer)
         self.updates = [(kind, "apply") for kind in kinds]
         self.reductions = [(module.optimizers.Optimizer, "_all_reduce_sum_gradients")]
 
     def in_stateless_scope(self) -> bool:
-        return bool(self._get("backend", "in_stateless_scope")())
+        return bool(self._get_attribute("backend", "in_stateless_scope")())
 
     def step_counts(self) -> list[tuple[Any, str]]:
-        adapter = self._get("trainers.data_adapters.data_adapter", "DataAdapter")
+        adapter = self._get_attribute("trainers.data_adapters.data_adapter", "DataAdapter")
         return [(kind, "num_batches") for kind in adapter.__subclasses__()]
 
     @property
@@ -159,12 +159,12 @@ class Keras3(Keras):
         return SimpleNamespace(
             reducing=importlib.import_module(f"{source}.losses.loss"),
             metrics=importlib.import_module(f"{source}.metrics.reduction_metrics"),
-            LossFunctionWrapper=self._get("losses.losses", "LossFunctionWrapper"),
+            LossFunctionWrapper=self._get_attribute("losses.losses", "LossFunctionWrapper"),
             function_name="_fn",
-            MeanMetricWrapper=self._get("metrics.reduction_metrics", "MeanMetricWrapper"),
+            MeanMetricWrapper=self._get_attribute("metrics.reduction_metrics", "MeanMetricWrapper"),
         )
 
-    def symbol(self, spec: tf.TensorSpec) -> Any:
+    def make_symbol(self, spec: tf.TensorSpec) -> Any:
         return self.symbolic(tuple(spec.shape), spec.dtype.name, name="symbol")
 
     def install_batch_norm(self, replace: Replace) -> None:
@@ -178,15 +178,17 @@ class Keras3(Keras):
                 return moments(layer, inputs, mask)
             axes = list(layer._reduction_axes)
             epsilon = self.package.config.epsilon() if mask is not None else 0.0
-            return batch_norm.moments(inputs, region, axes, mask, epsilon)
+            return batch_norm.global_moments(inputs, region, axes, mask, epsilon)
 
         replace(kind, "_moments", all_moments)
 
     def install_rate_scaling(self, replace: Callable[[Any, str, Any], None]) -> None:
         super().install_rate_scaling(replace)
-        kind = self._get("optimizers.base_optimizer", "BaseOptimizer")
+        kind = self._get_attribute("optimizers.base_optimizer", "BaseOptimizer")
         current = kind._get_current_learning_rate
-        schedule = self._get("optimizers.schedules.learning_rate_schedule", "LearningRateSchedule")
+        schedule = self._get_attribute(
+            "optimizers.schedules.learning_rate_schedule", "LearningRateSchedule"
+        )
 
         def scaled(optimizer: Any) -> Any:
             factor, rate = scaling.rate_factor(optimizer), optimizer._learning_rate
@@ -194,7 +196,7 @@ class Keras3(Keras):
                 return current(optimizer)
             is_schedule = isinstance(rate, schedule)
             rate = rate(optimizer._iterations * factor) if is_schedule else current(optimizer)
-            return scaling.multiplied(rate, optimizer) if scaling.is_applying(optimizer) else rate
+            return scaling.update_rate(rate, optimizer) if scaling.is_applying(optimizer) else rate
 
         replace(kind, "_get_current_learning_rate", scaled)
         scaling.install_copies(kind, replace)
@@ -209,10 +211,10 @@ class Keras2(Keras):
 
     def __init__(self, module: Any, package: Any) -> None:
         super().__init__(module, package)
-        self.symbolic = self._get("engine.keras_tensor", "KerasTensor")
-        self._seeds = self._get("backend", "_SEED_GENERATOR")
+        self.symbolic = self._get_attribute("engine.keras_tensor", "KerasTensor")
+        self._seeds = self._get_attribute("backend", "_SEED_GENERATOR")
         scaling = [
-            self._get("mixed_precision.loss_scale_optimizer", name)
+            self._get_attribute("mixed_precision.loss_scale_optimizer", name)
             for name in ("LossScaleOptimizer", "LossScaleOptimizerV3")
         ]
         kinds = (module.optimizers.Optimizer, module.optimizers.legacy.Optimizer, *scaling)
@@ -222,7 +224,7 @@ class Keras2(Keras):
             (module.optimizers.legacy.Optimizer, "_aggregate_gradients"),
         ]
 
-    def symbol(self, spec: tf.TensorSpec) -> Any:
+    def make_symbol(self, spec: tf.TensorSpec) -> Any:
         size, *shape = spec.shape
         return self.package.Input(shape=tuple(shape), batch_size=size, dtype=spec.dtype)
 
@@ -236,11 +238,11 @@ class Keras2(Keras):
         return False
 
     def step_counts(self) -> list[tuple[Any, str]]:
-        return [(self._get("engine.data_adapter", "DataHandler"), "_infer_steps")]
+        return [(self._get_attribute("engine.data_adapter", "DataHandler"), "_infer_steps")]
 
     def install_sequential(self, replace: Replace) -> None:
         """A `Sequential` without an input layer makes its graph at the first batch, and again for one of another size."""
-        kind = self._get("engine.sequential", "Sequential")
+        kind = self._get_attribute("engine.sequential", "Sequential")
         make = kind._build_graph_network_for_inferred_shape
 
         @functools.wraps(make)
@@ -289,10 +291,10 @@ class Keras2(Keras):
             if region is None:
                 return calculate(layer, x, axes, keep_dims, mask=mask)
             if layer.virtual_batch_size is not None:
-                region.refuse(
+                region.refuse_sharing(
                     "batch normalisation with virtual_batch_size depends on the full batch"
                 )
-            mean, variance = batch_norm.moments(x, region, list(axes), mask)
+            mean, variance = batch_norm.global_moments(x, region, list(axes), mask)
             if keep_dims:
                 kept = [1 if d in axes else x.shape[d] for d in range(len(x.shape))]
                 mean, variance = tf.reshape(mean, kept), tf.reshape(variance, kept)
@@ -334,7 +336,7 @@ class Keras2(Keras):
             channel = last if named["data_format"].endswith("C") else 1
             axes = [d for d in range(last + 1) if d != channel]
             precise = tf.cast(x, tf.float32)
-            found = batch_norm.moments(precise, region, axes)
+            found = batch_norm.global_moments(precise, region, axes)
             shape = [-1 if d == channel else 1 for d in range(last + 1)]
             wide = [tf.reshape(t, shape) for t in (*found, named["offset"], named["scale"])]
             epsilon = max(named["epsilon"] or 0.001, 1.001e-5)  # as TensorFlow bounds it
@@ -352,13 +354,15 @@ class Keras2(Keras):
 
     def install_rate_scaling(self, replace: Callable[[Any, str, Any], None]) -> None:
         super().install_rate_scaling(replace)
-        schedule = self._get("optimizers.schedules.learning_rate_schedule", "LearningRateSchedule")
+        schedule = self._get_attribute(
+            "optimizers.schedules.learning_rate_schedule", "LearningRateSchedule"
+        )
         self._scale_current(replace, schedule)
         self._scale_legacy(replace, schedule)
 
     def _scale_current(self, replace: Callable[[Any, str, Any], None], schedule: Any) -> None:
         """Those since Keras 2.11, which store the rate of a schedule in a variable before each update."""
-        kind = self._get("optimizers.optimizer", "_BaseOptimizer")
+        kind = self._get_attribute("optimizers.optimizer", "_BaseOptimizer")
         compute, rate_of = kind._compute_current_learning_rate, kind.learning_rate
 
         def computed(optimizer: Any) -> None:
@@ -369,7 +373,7 @@ class Keras2(Keras):
 
         def scaled(optimizer: Any) -> Any:
             rate = rate_of.fget(optimizer)
-            return scaling.multiplied(rate, optimizer) if scaling.is_applying(optimizer) else rate
+            return scaling.update_rate(rate, optimizer) if scaling.is_applying(optimizer) else rate
 
         replace(kind, "_compute_current_learning_rate", computed)
         replace(kind, "learning_rate", rate_of.getter(scaled))
@@ -377,7 +381,7 @@ class Keras2(Keras):
 
     def _scale_legacy(self, replace: Callable[[Any, str, Any], None], schedule: Any) -> None:
         """Those before, whose `decay` counts steps as well."""
-        kind = self._get("optimizers.legacy.optimizer_v2", "OptimizerV2")
+        kind = self._get_attribute("optimizers.legacy.optimizer_v2", "OptimizerV2")
         get, decayed = kind._get_hyper, kind._decayed_lr
 
         def scaled(optimizer: Any, name: str, dtype: Any = None) -> Any:
@@ -385,7 +389,7 @@ class Keras2(Keras):
             is_rate = name == "learning_rate" and scaling.is_applying(optimizer)
             if not is_rate or isinstance(value, schedule):
                 return value
-            return scaling.multiplied(value, optimizer)
+            return scaling.update_rate(value, optimizer)
 
         def decayed_scaled(optimizer: Any, dtype: Any) -> Any:
             factor = scaling.rate_factor(optimizer)
@@ -396,7 +400,7 @@ class Keras2(Keras):
             if isinstance(rate, schedule):
                 rate = tf.cast(rate(step), dtype)
                 rate = (
-                    scaling.multiplied(rate, optimizer) if scaling.is_applying(optimizer) else rate
+                    scaling.update_rate(rate, optimizer) if scaling.is_applying(optimizer) else rate
                 )
             return rate / (1.0 + tf.cast(optimizer._initial_decay, dtype) * step)
 
@@ -413,16 +417,16 @@ class Keras2(Keras):
         decayed = getattr(inner, "_decayed_lr", None)  # of a legacy optimizer
         if decayed is None:
             return super().learning_rate(optimizer)
-        with scaling.applying(inner):
+        with scaling.applying_updates(inner):
             return decayed(tf.float32)
 
 
-def _applying(update: Callable[..., Any]) -> Callable[..., Any]:
+def _apply_scaled(update: Callable[..., Any]) -> Callable[..., Any]:
     """A method that updates weights, in which the optimizer's rate is multiplied."""
 
     @functools.wraps(update)
     def applied(optimizer: Any, *args: Any, **options: Any) -> Any:
-        with scaling.applying(optimizer):
+        with scaling.applying_updates(optimizer):
             return update(optimizer, *args, **options)
 
     return applied
@@ -438,12 +442,12 @@ def keras_of(module: Any) -> Keras:
         UntestedVersionError: sharing was not tested with it and this TensorFlow.
     """
     package = importlib.import_module(module.Model.__module__.partition(".")[0])
-    require(package.__name__, package.__version__)
+    require_version(package.__name__, package.__version__)
     kind = Keras3 if package.__version__.startswith("3.") else Keras2
     return kind(module, package)
 
 
-def require(name: str, version: str) -> None:
+def require_version(name: str, version: str) -> None:
     """
     Args:
         name: of a Keras. version: its own.
@@ -451,7 +455,7 @@ def require(name: str, version: str) -> None:
     Raises:
         UntestedVersionError: sharing was not tested with it and this TensorFlow.
     """
-    if (minor(tf.__version__), name, minor(version)) in TESTED:
+    if (minor_version(tf.__version__), name, minor_version(version)) in TESTED:
         return
     tested = ", ".join(f"{kind} {v} with TensorFlow {t}" for t, kind, v in TESTED)
     raise UntestedVersionError(
@@ -460,7 +464,7 @@ def require(name: str, version: str) -> None:
     )
 
 
-def minor(version: str) -> str:
+def minor_version(version: str) -> str:
     """`2.15.1` as `2.15`."""
     return ".".join(version.split(".")[:2])
 

@@ -30,7 +30,7 @@ LOSSES = (
 MEANS, SUMS = ("sum_over_batch_size", "mean"), ("sum",)
 
 
-def install(keras: Any, replace: Replace) -> None:
+def install_losses(keras: Any, replace: Replace) -> None:
     for name in LOSSES:
         replace(tf.nn, name, shared_rows(getattr(tf.nn, name), keras))
     if keras.is_keras_3:
@@ -71,7 +71,7 @@ def shared_loss(call: Function, keras: Any) -> Function:
 
     @functools.wraps(call)
     def shared(loss: Any, y_true: Any, y_pred: Any) -> Any:
-        if not (keras.defines(loss.fn) and has_own_rows(y_true, y_pred)):
+        if not (keras.is_own_function(loss.fn) and has_own_rows(y_true, y_pred)):
             return call(loss, y_true, y_pred)
         values = functools.partial(call, loss)
         return share_call(values, loss, keras, (y_true, y_pred), {}, any_rows=True)
@@ -123,7 +123,7 @@ def updated_by_rows(update: Function, name: str, keras: Any) -> Function:
     @functools.wraps(update)
     def updated(metric: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         function = getattr(metric, name)
-        if not (keras.defines(function) and has_own_rows(y_true, y_pred)):
+        if not (keras.is_own_function(function) and has_own_rows(y_true, y_pred)):
             return update(metric, y_true, y_pred, sample_weight)
         setattr(metric, name, shared_rows(function, keras))
         try:

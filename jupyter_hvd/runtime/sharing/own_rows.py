@@ -81,7 +81,7 @@ def has_read_rows(values: Any) -> bool:
     return any(hasattr(value, READ) for value in tf.nest.flatten(values))
 
 
-def install(keras: Any, replace: Callable[[Any, str, Callable[..., Any]], None]) -> None:
+def install_steps(keras: Any, replace: Callable[[Any, str, Callable[..., Any]], None]) -> None:
     """Let the steps of Keras' models take own rows of what an iterator gathers."""
     for name in STEPS:
         owner = next(kind for kind in keras.Model.__mro__ if name in vars(kind))
@@ -93,7 +93,7 @@ def step_of_own_rows(step: Callable[..., Any], keras: Any) -> Callable[..., Any]
 
     @functools.wraps(step)
     def stepped(model: Any, data: Any) -> Any:
-        if not keras.defines(model.compute_loss):
+        if not keras.is_own_function(model.compute_loss):
             return step(model, data)
         with read_rows_kept(data):
             return step(model, data)

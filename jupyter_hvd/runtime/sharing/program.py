@@ -109,14 +109,14 @@ def start_sharing() -> None:
     require_equal_starts()
     sharing.guarded = os.environ.get(GUARD_VARIABLE, "1") != "0"
     sharing.data = os.environ.get(DATA_VARIABLE, "each")
-    sharing.begin(hvd.rank(), hvd.size())
+    sharing.begin_sharing(hvd.rank(), hvd.size())
     if sharing.active:
-        install(tf.keras)
+        install_sharing(tf.keras)
         share_other_keras()
     if os.environ.get(RESUME_VARIABLE) == "1":
         from . import resumed_fits
 
-        resumed_fits.install(tf.keras, replace)
+        resumed_fits.install_resuming(tf.keras, replace_attribute)
     seed_tensorflow()
     random.setstate(state)
     pretend_ranks()
@@ -125,7 +125,7 @@ def start_sharing() -> None:
 def share_other_keras() -> None:
     """Share the calls of the Keras that is not `tf.keras`, as `tf_keras` is beside Keras 3, once it has been imported."""
     from . import keras_versions
-    from .report import tell
+    from .report import report_line
 
     (other,) = {"keras", "tf_keras"} - {installed_keras().package.__name__}
     if other not in sys.modules:
@@ -135,7 +135,7 @@ def share_other_keras() -> None:
     try:
         install_keras(module)
     except keras_versions.UntestedVersionError:
-        tell(
+        report_line(
             f"the layers of {other} {module.__version__} run unsharded on every rank, with the same result and no speedup: "
             "sharing was not tested with it."
         )
@@ -158,7 +158,7 @@ def seed_tensorflow(generator: bool = True) -> None:
     if seed is not None:
         tf.random.set_seed(CommonSeed(seed))
         random_seed = importlib.import_module("tensorflow.python.framework.random_seed")
-        replace(random_seed, "get_seed", seeds_without_common(random_seed))
+        replace_attribute(random_seed, "get_seed", seeds_without_common(random_seed))
         if generator:
             tf.random.set_global_generator(tf.random.Generator.from_seed(int(seed)))
         drawn = random.Random(int(seed))  # noqa: S311 — as TensorFlow would, from the system
@@ -166,7 +166,9 @@ def seed_tensorflow(generator: bool = True) -> None:
         def from_drawn_state(kind: Any, alg: Any = None) -> Any:
             return kind.from_seed(drawn.getrandbits(63), alg)
 
-        replace(tf.random.Generator, "from_non_deterministic_state", classmethod(from_drawn_state))
+        replace_attribute(
+            tf.random.Generator, "from_non_deterministic_state", classmethod(from_drawn_state)
+        )
 
 
 def seeds_without_common(random_seed: Any) -> Callable[[Any], Any]:
@@ -201,7 +203,7 @@ def require_equal_starts() -> None:
     import horovod.tensorflow as hvd
 
     from .launch_environment import launched_by
-    from .report import tell
+    from .report import report_line
 
     launched = launched_by(os.environ)
     if launched is not None and launched.rank != hvd.rank():
@@ -224,7 +226,7 @@ def require_equal_starts() -> None:
             f"jupyter_hvd: the ranks have different seeds: set {SEED_VARIABLE} to one number for all of them"
         )
     if len(set(hashes)) > 1 and hvd.rank() == 0:
-        tell(
+        report_line(
             "Python goes through a set of words in another order on each rank. If the program's result depends on that order, "
             "set PYTHONHASHSEED=0 for all ranks, as `jupyter hvd run` does."
         )
@@ -238,7 +240,7 @@ def framework_versions() -> str:
     return f"TensorFlow {tf.__version__} and {name} {sys.modules[name].__version__}"
 
 
-def install(module: Any) -> None:
+def install_sharing(module: Any) -> None:
     """Replace what sharing must see of TensorFlow and of its Keras.
 
     Raises:
@@ -249,16 +251,16 @@ def install(module: Any) -> None:
     from . import gradients, keras_versions, own_rows, random_ops, rank_zero_data, sharded_reads
 
     install_keras(module)
-    gradients.install(replace, keras_versions.raw_operations("gradients"))
-    random_ops.install(replace, keras_versions.raw_operations)
-    rank_zero_data.install(replace)
-    sharded_reads.install(replace)
-    replace(tf.saved_model, "save", saving_whole(tf.saved_model.save))
+    gradients.install_gradients(replace_attribute, keras_versions.raw_operations("gradients"))
+    random_ops.install_draws(replace_attribute, keras_versions.raw_operations)
+    rank_zero_data.install_reads(replace_attribute)
+    sharded_reads.install_iterators(replace_attribute)
+    replace_attribute(tf.saved_model, "save", saving_whole(tf.saved_model.save))
     keras_versions.vectorize_collectives()
     install_functions(keras_versions.compiled_function())
     for owner in (tf, tf.compat.v2):
-        replace(owner, "function", without_xla(owner.function))
-        replace(owner, "shape", own_rows.shape_by_own_rows(owner.shape))
+        replace_attribute(owner, "function", without_xla(owner.function))
+        replace_attribute(owner, "shape", own_rows.shape_by_own_rows(owner.shape))
 
 
 def install_keras(module: Any) -> None:
@@ -270,16 +272,16 @@ def install_keras(module: Any) -> None:
     from . import calls, keras_versions, large_outputs, own_rows, rank_zero_data
 
     keras = keras_versions.keras_of(module)
-    calls.install(keras, replace)
-    large_outputs.install(keras, replace)
-    own_rows.install(keras, replace)
-    rank_zero_data.install_keras(keras, replace)
-    keras.install_batch_norm(replace)
-    keras.install_recurrent(replace)
-    keras.install_sequential(replace)
+    calls.install_calls(keras, replace_attribute)
+    large_outputs.install_losses(keras, replace_attribute)
+    own_rows.install_steps(keras, replace_attribute)
+    rank_zero_data.install_keras(keras, replace_attribute)
+    keras.install_batch_norm(replace_attribute)
+    keras.install_recurrent(replace_attribute)
+    keras.install_sequential(replace_attribute)
     for name in ("save", "export"):
         if hasattr(module.Model, name):
-            replace(module.Model, name, saving_whole(getattr(module.Model, name)))
+            replace_attribute(module.Model, name, saving_whole(getattr(module.Model, name)))
     _installed.append(keras)
 
 
@@ -295,13 +297,13 @@ def install_functions(kind: Any) -> None:
 
     @functools.wraps(original)
     def call(function: Any, *args: Any, **options: Any) -> Any:
-        sharing.refuse("it calls a tf.function")
+        sharing.refuse_sharing("it calls a tf.function")
         python = function.python_function
-        if has_read_rows((args, options)) and any(k.defines(python) for k in _installed):
+        if has_read_rows((args, options)) and any(k.is_own_function(python) for k in _installed):
             return python(*args, **options)
         return original(function, *args, **options)
 
-    replace(kind, "__call__", call)
+    replace_attribute(kind, "__call__", call)
 
 
 def saving_whole(save: Callable[..., Any]) -> Callable[..., Any]:
@@ -341,12 +343,12 @@ def installed_keras() -> Any:
     return _installed[0]
 
 
-def replace(owner: Any, name: str, new: Any) -> None:
+def replace_attribute(owner: Any, name: str, new: Any) -> None:
     _replaced.append((owner, name, vars(owner).get(name, getattr(owner, name))))
     setattr(owner, name, new)
 
 
-def uninstall() -> None:
+def uninstall_sharing() -> None:
     """Put everything back."""
     global _begun
     from .context import sharing

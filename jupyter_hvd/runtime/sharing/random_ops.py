@@ -77,7 +77,7 @@ STATELESS: dict[str, Callable[..., Any]] = {
 }
 
 
-def install(replace: Callable[[Any, str, Callable[..., Any]], None], raw: Any) -> None:
+def install_draws(replace: Callable[[Any, str, Callable[..., Any]], None], raw: Any) -> None:
     """
     Args:
         replace: sets an attribute of a module or class. raw: gives TensorFlow's module of operations of a name.
@@ -90,12 +90,12 @@ def install(replace: Callable[[Any, str, Callable[..., Any]], None], raw: Any) -
             replace(raw(module), name, draw_whole(draw))
     for module, names in BY_VALUES.items():
         for name in names:
-            replace(raw(module), name, refuse(getattr(raw(module), name), name))
+            replace(raw(module), name, refuse_draw(getattr(raw(module), name), name))
     for name in GENERATOR:
         method = getattr(tf.random.Generator, name)
         replace(tf.random.Generator, name, draw_whole(method, position=1))
     method = tf.random.Generator.binomial
-    replace(tf.random.Generator, "binomial", refuse(method, "binomial"))
+    replace(tf.random.Generator, "binomial", refuse_draw(method, "binomial"))
 
 
 def draw_whole(draw: Callable[..., Any], position: int = 0) -> Callable[..., Any]:
@@ -142,12 +142,12 @@ def draw_again(draw: Callable[..., Any], stateless: Callable[..., Any]) -> Calla
     return drawn
 
 
-def refuse(draw: Callable[..., Any], name: str) -> Callable[..., Any]:
+def refuse_draw(draw: Callable[..., Any], name: str) -> Callable[..., Any]:
     """A function that may not be called for own rows."""
 
     @functools.wraps(draw)
     def drawn(*args: Any, **options: Any) -> Any:
-        sharing.refuse(f"it draws numbers by {name}, and they depend on the full batch")
+        sharing.refuse_sharing(f"it draws numbers by {name}, and they depend on the full batch")
         return draw(*args, **options)
 
     return drawn

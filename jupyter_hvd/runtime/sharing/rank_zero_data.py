@@ -28,15 +28,15 @@ class RankZeroError(RuntimeError):
     """Rank 0 has met an error while it read what all ranks use."""
 
 
-def install(replace: Callable[[Any, str, Callable[..., Any]], None]) -> None:
+def install_reads(replace: Callable[[Any, str, Callable[..., Any]], None]) -> None:
     """Let rank 0 read the elements of datasets for all ranks, where `sharing.rank_zero_reads`."""
     kind = keras_versions.iterator_class()
     replace(kind, "_next_internal", reading_next(kind._next_internal))
     replace(kind, "get_next_as_optional", reading_optional(kind.get_next_as_optional))
-    replace(tf.data.Dataset, "reduce", reducing(tf.data.Dataset.reduce))
-    replace(tf.data.Dataset, "cardinality", counting(tf.data.Dataset.cardinality))
+    replace(tf.data.Dataset, "reduce", reduce_on_rank_zero(tf.data.Dataset.reduce))
+    replace(tf.data.Dataset, "cardinality", count_on_rank_zero(tf.data.Dataset.cardinality))
     count = tf.data.experimental.cardinality
-    replace(tf.data.experimental, "cardinality", counting(count))
+    replace(tf.data.experimental, "cardinality", count_on_rank_zero(count))
 
 
 def install_keras(keras: Any, replace: Callable[[Any, str, Any], None]) -> None:
@@ -45,9 +45,9 @@ def install_keras(keras: Any, replace: Callable[[Any, str, Any], None]) -> None:
         own = vars(owner)[name]
         if isinstance(own, property):
             assert own.fget is not None
-            replace(owner, name, property(counting(own.fget)))
+            replace(owner, name, property(count_on_rank_zero(own.fget)))
         else:
-            replace(owner, name, counting(own))
+            replace(owner, name, count_on_rank_zero(own))
 
 
 def reads_for_all() -> bool:
@@ -67,14 +67,14 @@ def reading_next(own: Callable[..., Any]) -> Callable[..., Any]:
                 arrays = from_rank_zero(lambda: read_arrays(iterator._iterator_resource, spec))
             except StopIteration:
                 raise tf.errors.OutOfRangeError(None, None, "End of sequence") from None
-            return packed(spec, list(map(tf.convert_to_tensor, arrays)))
+            return pack_element(spec, list(map(tf.convert_to_tensor, arrays)))
 
         def read(resource: Any) -> Any:
             return from_rank_zero(lambda: read_arrays(resource, spec), name)
 
         name = f"jupyter_hvd.data.{next(_sites)}"
         types = [part.dtype for part in parts_of(spec)]
-        return packed(spec, tf.py_function(read, [iterator._iterator_resource], types))
+        return pack_element(spec, tf.py_function(read, [iterator._iterator_resource], types))
 
     return following
 
@@ -96,13 +96,13 @@ def reading_optional(own: Callable[..., Any]) -> Callable[..., Any]:
         types = [tf.bool, *(part.dtype for part in parts_of(spec))]
         found, *flat = tf.py_function(read, [iterator._iterator_resource], types)
         found.set_shape([])
-        present = lambda: tf.experimental.Optional.from_value(packed(spec, flat))  # noqa: E731
+        present = lambda: tf.experimental.Optional.from_value(pack_element(spec, flat))  # noqa: E731
         return tf.cond(found, present, lambda: tf.experimental.Optional.empty(spec))
 
     return following
 
 
-def reducing(own: Callable[..., Any]) -> Callable[..., Any]:
+def reduce_on_rank_zero(own: Callable[..., Any]) -> Callable[..., Any]:
     """`Dataset.reduce` on rank 0 alone. A compiled loop over a dataset is one, too, and cannot wait for rank 0."""
 
     @functools.wraps(own)
@@ -127,7 +127,7 @@ def as_array(value: Any) -> Any:
     return value.numpy() if isinstance(value, tf.Tensor) else value
 
 
-def counting(own: Callable[..., Any]) -> Callable[..., Any]:
+def count_on_rank_zero(own: Callable[..., Any]) -> Callable[..., Any]:
     """A function that counts data on rank 0 alone: the number, a tensor of TensorFlow's for one, or None."""
 
     @functools.wraps(own)
@@ -219,7 +219,7 @@ def parts_of(spec: Any) -> list[Any]:
     return list(tf.nest.flatten(spec, expand_composites=True))
 
 
-def packed(spec: Any, flat: list[Any]) -> Any:
+def pack_element(spec: Any, flat: list[Any]) -> Any:
     for tensor, part in zip(flat, parts_of(spec), strict=True):
         if not tf.executing_eagerly():
             tensor.set_shape(part.shape)

@@ -33,9 +33,9 @@ def tell_once(text: str, key: str = "") -> None:
     key = key or text
     if key not in _told:
         _told.add(key)
-        tell(text)
+        report_line(text)
 
 
-def tell(text: str) -> None:
+def report_line(text: str) -> None:
     if sharing.rank == 0:
         print(f"jupyter_hvd: {text}", file=sys.stderr, flush=True)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from .random_state import RandomState, random_state, set_random_state
-from .report import tell
+from .report import report_line
 
 #: Names the folder in which completed epochs are stored.
 STATE_VARIABLE = "JUPYTER_HVD_STATE"
@@ -77,7 +77,7 @@ class RunningFit:
         self._functions: tuple[Any, Any] = (None, None)
         self.reads = False
 
-    def begin(self) -> None:
+    def begin_fit(self) -> None:
         """Before the first epoch, when the functions that compute steps are made."""
         if self._completed is None:
             return
@@ -86,7 +86,7 @@ class RunningFit:
         self._functions = model.train_function, model.test_function
         model.train_function = model.test_function = self._read_step
         model.get_metrics_result = dict  # those that no step has updated have no result
-        tell(f"fit goes on after epoch {self._completed.epoch + 1}")
+        report_line(f"fit goes on after epoch {self._completed.epoch + 1}")
 
     def _read_step(self, iterator: Iterator[Any]) -> Mapping[str, Any]:
         """Read the batches of a step, of which there is one at least."""
@@ -99,24 +99,24 @@ class RunningFit:
     def end_epoch(self, epoch: int, callbacks: list[Any]) -> None:
         """After an epoch was read, or computed and reported to all callbacks."""
         if not self.reads:
-            self._store(epoch, callbacks)
+            self._store_epoch(epoch, callbacks)
         elif self._completed is not None and epoch == self._completed.epoch:
             self.reads = False
             self._take_up(self._completed, callbacks)
 
-    def _store(self, epoch: int, callbacks: list[Any]) -> None:
+    def _store_epoch(self, epoch: int, callbacks: list[Any]) -> None:
         import horovod.tensorflow as hvd
 
-        from ..process import _agreed
+        from ..process import _broadcast_value
 
         if hvd.rank() == 0:
-            values = tuple(variable.numpy() for variable in self._variables())
+            values = tuple(variable.numpy() for variable in self._stored_variables())
             plain = tuple(map(plain_attributes, callbacks))
             stopped = bool(self._model.stop_training)
             write_completed(
                 self._file, CompletedEpoch(epoch, stopped, values, plain, random_state())
             )
-        _agreed(self._file)
+        _broadcast_value(self._file)
 
     def _take_up(self, completed: CompletedEpoch, callbacks: list[Any]) -> None:
         """
@@ -126,7 +126,7 @@ class RunningFit:
         model = self._model
         model.train_function, model.test_function = self._functions
         del model.get_metrics_result
-        variables = self._variables()
+        variables = self._stored_variables()
         shapes = [tuple(variable.shape) for variable in variables]
         if shapes != [value.shape for value in completed.variables]:
             raise RuntimeError(
@@ -140,14 +140,14 @@ class RunningFit:
         model.stop_training = completed.stopped
         set_random_state(completed.random)
 
-    def _variables(self) -> list[Any]:
+    def _stored_variables(self) -> list[Any]:
         model, optimizer = self._model, self._model.optimizer
         if not optimizer.built:
             optimizer.build(model.trainable_variables)
         return [*model.variables, *optimizer.variables]
 
 
-def install(module: Any, put: Callable[[Any, str, Method], None]) -> None:
+def install_resuming(module: Any, put: Callable[[Any, str, Method], None]) -> None:
     """Let each `fit` of Keras 3 be stored, and go on from what was stored; with another Keras each is computed again.
 
     Args:
@@ -195,7 +195,7 @@ def install(module: Any, put: Callable[[Any, str, Method], None]) -> None:
     def begun(callbacks: Any, logs: Any = None) -> None:
         begin(callbacks, logs)
         if (found := current()) is not None:
-            found.begin()
+            found.begin_fit()
 
     @functools.wraps(end)
     def ended(callbacks: Any, epoch: int, logs: Any = None) -> None:

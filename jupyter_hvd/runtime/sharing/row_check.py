@@ -67,29 +67,29 @@ class Verdict:
 _verdicts: WeakKeyDictionary[Any, dict[Any, Verdict]] = WeakKeyDictionary()
 
 
-def verdict(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any) -> str:
+def why_unshared(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any) -> str:
     """Why a call must run whole; "" where it can be shared.
 
     Raises:
         RuntimeError: it computed each row by itself at first, and does not now.
     """
     known = _verdicts.setdefault(owner, {})
-    found = known.get((batch.key, switches(owner, keras)))
+    found = known.get((batch.key, switch_attributes(owner, keras)))
     own = None if batch.rows is None else -(-batch.rows // sharing.size)
     if found is None or own in found.other_sizes:
-        reason = unsuited(owner, keras)
+        reason = explain_unsuited(owner, keras)
         if not reason and isinstance(owner, keras.Layer) and keras.builds_itself(owner):
-            reason = build(owner, keras, args, options)
+            reason = build_layer(owner, keras, args, options)
             if reason:
                 return reason  # this time
         if not reason and sharing.guarded and isinstance(owner, keras.Layer):
             require_equal_weights(owner)
-        found = Verdict(reason) if reason else check(call, owner, keras, batch, args, options)
-        known[batch.key, switches(owner, keras)] = found  # it may have been built since
+        found = Verdict(reason) if reason else check_call(call, owner, keras, batch, args, options)
+        known[batch.key, switch_attributes(owner, keras)] = found  # it may have been built since
     elif not found.reason and tf.executing_eagerly():
         found.calls += 1
         if found.calls == AGAIN:
-            again = check(call, owner, keras, batch, args, options)
+            again = check_call(call, owner, keras, batch, args, options)
             if again.reason:
                 raise RuntimeError(
                     f"jupyter_hvd: a call computed each row by itself at first, and after {AGAIN} calls does not: "
@@ -98,7 +98,7 @@ def verdict(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options
     return found.reason
 
 
-def switches(owner: Any, keras: Any) -> tuple[Any, ...]:
+def switch_attributes(owner: Any, keras: Any) -> tuple[Any, ...]:
     """The attributes on which a layer and its parts may depend: `trainable`, strings and booleans."""
     if not isinstance(owner, keras.Layer):
         return ()
@@ -108,7 +108,7 @@ def switches(owner: Any, keras: Any) -> tuple[Any, ...]:
     )
 
 
-def unsuited(owner: Any, keras: Any) -> str:
+def explain_unsuited(owner: Any, keras: Any) -> str:
     """Why a layer is not even tried."""
     if isinstance(owner, keras.Layer):
         if "float16" in keras.compute_dtypes(owner):
@@ -145,14 +145,14 @@ def projected_sum(value: Any) -> float:
     return float(np.sum(np.cos(0.7 * np.arange(value.size)) * value.astype(np.float64).ravel()))
 
 
-def build(owner: Any, keras: Any, args: Any, options: Any) -> str:
+def build_layer(owner: Any, keras: Any, args: Any, options: Any) -> str:
     """Make the weights of a layer, before anything is computed; why that is not possible, or ""."""
     not_yet = NOT_YET
     if tf.executing_eagerly():
         return not_yet
 
     def symbol(leaf: Any) -> Any:
-        return keras.symbol(tf.TensorSpec(leaf.shape, leaf.dtype)) if is_tensor(leaf) else leaf
+        return keras.make_symbol(tf.TensorSpec(leaf.shape, leaf.dtype)) if is_tensor(leaf) else leaf
 
     try:
         with tf.init_scope(), sharing.run_whole():
@@ -163,7 +163,9 @@ def build(owner: Any, keras: Any, args: Any, options: Any) -> str:
     return not_yet if keras.builds_itself(owner) else ""
 
 
-def check(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any) -> Verdict:
+def check_call(
+    call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any
+) -> Verdict:
     """Compare the sharded with the unsharded call, with the same outcome on all ranks.
 
     Raises:
@@ -199,7 +201,7 @@ def check(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: 
 def compare_ways(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any) -> Verdict:  # fmt: skip
     others: set[int] = set()
     shared_before = sharing.has_shared
-    for sample in samples(call, owner, keras, batch, args, options):
+    for sample in sample_batches(call, owner, keras, batch, args, options):
         rows, sample_args, sample_options = sample
         concrete = Batch(rows, batch.divided, batch.key)
 
@@ -210,22 +212,22 @@ def compare_ways(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, op
         def run_shared(args: Any, options: Any, concrete: Batch = concrete) -> Any:
             return compute_shared(call, keras, concrete, args, options, others)
 
-        whole = observe(run_whole, owner, keras, sample_args, sample_options)
+        whole = observe_call(run_whole, owner, keras, sample_args, sample_options)
         if isinstance(whole, NotByRowsError):
             return Verdict(str(whole))
         if isinstance(whole, Exception):
             return Verdict(f"it could not be checked ({first_line(whole)})")
         # What goes by a row's place would often come out right where rows are dealt in their order.
         with sharing.deal_in(np.random.default_rng(rows).permutation(rows)):
-            shared = observe(run_shared, owner, keras, sample_args, sample_options)
+            shared = observe_call(run_shared, owner, keras, sample_args, sample_options)
         sharing.has_shared = shared_before
         fails = isinstance(shared, Exception)
         fails_anywhere = float(hvd.allreduce(tf.constant(float(fails)), op=hvd.Max)) > 0
         if isinstance(shared, Exception):
-            return Verdict(words(shared))
+            return Verdict(error_words(shared))
         if fails_anywhere:
             return Verdict("some of its rows cannot be computed by themselves")
-        reason = difference(whole, shared, tolerance(owner, keras))
+        reason = first_difference(whole, shared, rounding_tolerance(owner, keras))
         differs = float(hvd.allreduce(tf.constant(float(bool(reason))), op=hvd.Max)) > 0
         if differs:
             return Verdict(reason or "its rows depend on one another")
@@ -246,7 +248,7 @@ def trace_refusal(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, o
     if batch.rows is None:  # it was checked on few rows, whatever it has
         batch = replace(batch, rows=static_rows(leaves, batch))
     graph = tf.__internal__.FuncGraph("row_check")
-    with restored(owner, keras), graph.as_default():
+    with restoring_state(owner, keras), graph.as_default():
         made = [
             placeholder_like(leaf, keras) if new else leaf
             for leaf, new in zip(leaves, symbolic, strict=True)
@@ -283,7 +285,7 @@ def placeholder_like(tensor: Any, keras: Any) -> Any:
     return made
 
 
-def words(error: Exception) -> str:
+def error_words(error: Exception) -> str:
     if isinstance(error, NotByRowsError):
         return str(error)
     return f"a rank's rows cannot be computed without the others ({first_line(error)})"
@@ -296,7 +298,7 @@ def first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0][:120]}" if lines else type(error).__name__
 
 
-def tolerance(owner: Any, keras: Any) -> float:
+def rounding_tolerance(owner: Any, keras: Any) -> float:
     if not isinstance(owner, keras.Layer):
         return ROUNDING["float32"]
     return max(ROUNDING.get(dtype, 0.0) for dtype in {"float32", *keras.compute_dtypes(owner)})
@@ -305,7 +307,7 @@ def tolerance(owner: Any, keras: Any) -> float:
 # What is computed
 
 
-def samples(
+def sample_batches(
     call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any
 ) -> Iterator[tuple[int, Any, Any]]:
     """Batches with values: the call's own, or random ones on which it computes."""
@@ -327,9 +329,9 @@ def samples(
             ]  # fmt: skip
             sample_args, sample_options = tf.nest.pack_sequence_as((args, options), made)
             if usable is None:
-                with sharing.run_whole(), restored(owner, keras):
+                with sharing.run_whole(), restoring_state(owner, keras):
                     try:
-                        computes = finite(call(*sample_args, **sample_options))
+                        computes = has_finite(call(*sample_args, **sample_options))
                     except Exception as error:
                         last = error
                         continue
@@ -369,7 +371,7 @@ def random_like(tensor: Any, rows: int | None, size: int, bound: int, keras: Any
     return made
 
 
-def finite(found: Any) -> bool:
+def has_finite(found: Any) -> bool:
     floats = [t for t in tf.nest.flatten(found) if is_tensor(t) and t.dtype.is_floating]
     return all(bool(tf.reduce_all(tf.math.is_finite(t))) for t in floats)
 
@@ -383,18 +385,20 @@ class Observed:
     def __init__(self) -> None:
         self.parts: dict[str, list[Any]] = {}
 
-    def add(self, name: str, values: list[Any]) -> None:
+    def add_values(self, name: str, values: list[Any]) -> None:
         self.parts[name] = [
             None if v is None else np.asarray(tf.convert_to_tensor(v)) for v in values
         ]
 
 
-def observe(run: Call, owner: Any, keras: Any, args: Any, options: Any) -> Observed | Exception:
+def observe_call(
+    run: Call, owner: Any, keras: Any, args: Any, options: Any
+) -> Observed | Exception:
     """The observed results of a call; its states are restored."""
     seen = Observed()
     leaves = tf.nest.flatten((args, options))
     inputs = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor) and leaf.dtype.is_floating]
-    with restored(owner, keras) as changed:
+    with restoring_state(owner, keras) as changed:
         try:
             with tf.GradientTape(watch_accessed_variables=True) as tape:
                 tape.watch(inputs)
@@ -402,24 +406,24 @@ def observe(run: Call, owner: Any, keras: Any, args: Any, options: Any) -> Obser
                 outputs = tf.nest.flatten(found)
                 floats = [y for y in outputs if is_tensor(y) and y.dtype.is_floating]
                 losses = list(getattr(owner, "losses", None) or [])
-                parts = [projected(y) for y in floats] + [
+                parts = [project_rows(y) for y in floats] + [
                     tf.cast(loss, tf.float32) for loss in losses
                 ]
                 total = tf.add_n(parts) if parts else None
-            seen.add("outputs", [y for y in outputs if is_tensor(y)])
-            seen.add("losses", losses)
+            seen.add_values("outputs", [y for y in outputs if is_tensor(y)])
+            seen.add_values("losses", losses)
             variables = list(tape.watched_variables())
             if total is not None:
                 gradients = tape.gradient(total, [*variables, *inputs])
-                seen.add("gradients", gradients)
-            seen.add("states", [v.value() for v in changed.variables()])
-            seen.add("attributes", changed.attributes())
+                seen.add_values("gradients", gradients)
+            seen.add_values("states", [v.value() for v in changed.changed_variables()])
+            seen.add_values("attributes", changed.changed_attributes())
         except Exception as error:
             return error
     return seen
 
 
-def projected(y: Any) -> Any:
+def project_rows(y: Any) -> Any:
     """A number to which each entry of a tensor contributes otherwise, by weights for rows and for what is in them."""
     y = tf.cast(y, tf.float32)
     if y.shape.rank == 0:
@@ -439,27 +443,27 @@ WORDS = {
 }
 
 
-def difference(whole: Observed, shared: Observed, rounding: float) -> str:
+def first_difference(whole: Observed, shared: Observed, rounding: float) -> str:
     """The first difference between the two calls, in words; "" where they are equal."""
     for name in WORDS:
         one, two = whole.parts.get(name, []), shared.parts.get(name, [])
         if len(one) != len(two):
             return WORDS[name]
-        scale = max([largest(a) for a in one], default=0.0)
+        scale = max([largest_value(a) for a in one], default=0.0)
         for a, b in zip(one, two, strict=True):
-            if not equal(a, b, rounding, 1e-2 * scale if name == "gradients" else 0.0):
+            if not is_equal(a, b, rounding, 1e-2 * scale if name == "gradients" else 0.0):
                 return WORDS[name]
     return ""
 
 
-def largest(a: Any) -> float:
+def largest_value(a: Any) -> float:
     if a is None or not a.size or not np.issubdtype(a.dtype, np.inexact):
         return 0.0
     values = np.abs(a)
     return float(np.max(values, initial=0.0, where=np.isfinite(values)))
 
 
-def equal(a: Any, b: Any, rounding: float, scale: float) -> bool:
+def is_equal(a: Any, b: Any, rounding: float, scale: float) -> bool:
     if a is None or b is None:
         return a is b
     if a.shape != b.shape or a.dtype != b.dtype:
@@ -468,7 +472,7 @@ def equal(a: Any, b: Any, rounding: float, scale: float) -> bool:
         return bool(np.array_equal(a, b))
     if a.dtype.kind not in "fc":  # bfloat16, unknown to NumPy
         a, b = a.astype(np.float32), b.astype(np.float32)
-    limit = rounding * (max(scale, largest(a)) + 1e-12)
+    limit = rounding * (max(scale, largest_value(a)) + 1e-12)
     with np.errstate(invalid="ignore"):  # of infinite numbers
         near = np.abs(a - b) <= limit
     return bool(np.all(near | (a == b) | (np.isnan(a) & np.isnan(b))))
@@ -483,20 +487,20 @@ class Changed:
     def __init__(self, owner: Any, keras: Any) -> None:
         self.before: dict[int, tuple[Any, Any]] = {}
         layers = keras.layers_of(owner) if isinstance(owner, keras.Layer) else []
-        self.layers = [(layer, dict(vars(layer)), contents(layer)) for layer in layers]
+        self.layers = [(layer, dict(vars(layer)), layer_contents(layer)) for layer in layers]
         generators = keras.generators_of(owner) if layers else []
         self.generators = [(generator, dict(vars(generator))) for generator in generators]
 
-    def note(self, variable: Any) -> None:
+    def note_variable(self, variable: Any) -> None:
         if not tf.executing_eagerly():  # it is only traced
             return
         if id(variable) not in self.before and hasattr(variable, "numpy"):
             self.before[id(variable)] = (variable, variable.numpy())
 
-    def variables(self) -> list[Any]:
+    def changed_variables(self) -> list[Any]:
         return [variable for variable, _ in self.before.values()]
 
-    def attributes(self) -> list[Any]:
+    def changed_attributes(self) -> list[Any]:
         """The tensors and numbers that layers have now, and had not before."""
         found = []
         for layer, before, inside in self.layers:
@@ -504,12 +508,12 @@ class Changed:
                 if name in KERAS_OWN:
                     continue
                 if value is not before.get(name):
-                    found += plain(value)
-                elif name in inside and not same_items(items(value), inside[name]):
-                    found += [v for item in items(value) for v in plain(item)]
+                    found += plain_values(value)
+                elif name in inside and not same_items(container_items(value), inside[name]):
+                    found += [v for item in container_items(value) for v in plain_values(item)]
         return found
 
-    def restore(self) -> None:
+    def restore_values(self) -> None:
         for variable, value in self.before.values():
             variable.assign(value)
         for generator, before in self.generators:
@@ -524,13 +528,17 @@ class Changed:
                 put_back(before[name], kept)
 
 
-def contents(layer: Any) -> dict[str, list[Any]]:
+def layer_contents(layer: Any) -> dict[str, list[Any]]:
     """The contents of a layer's lists and tables."""
     held = vars(layer).items()
-    return {name: items(value) for name, value in held if isinstance(value, list | dict | deque)}
+    return {
+        name: container_items(value)
+        for name, value in held
+        if isinstance(value, list | dict | deque)
+    }
 
 
-def items(value: Any) -> list[Any]:
+def container_items(value: Any) -> list[Any]:
     return list(value.items()) if isinstance(value, dict) else list(value)
 
 
@@ -542,7 +550,7 @@ def same_items(one: list[Any], two: list[Any]) -> bool:
 
 
 def put_back(value: Any, kept: list[Any]) -> None:
-    if same_items(items(value), kept):
+    if same_items(container_items(value), kept):
         return
     value.clear()
     if isinstance(value, dict):
@@ -551,18 +559,18 @@ def put_back(value: Any, kept: list[Any]) -> None:
         value.extend(kept)
 
 
-def plain(value: Any) -> list[Any]:
+def plain_values(value: Any) -> list[Any]:
     """The tensors, arrays and numbers that a value holds."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple | deque):
-        return [found for item in value for found in plain(item)]
+        return [found for item in value for found in plain_values(item)]
     is_plain = isinstance(value, bool | int | float | np.ndarray) or is_tensor(value)
     return [value] if is_plain else []
 
 
 @contextlib.contextmanager
-def restored(owner: Any, keras: Any) -> Iterator[Changed]:
+def restoring_state(owner: Any, keras: Any) -> Iterator[Changed]:
     """Put back what the block changes of variables, layers and random numbers."""
     changed = Changed(owner, keras)
     originals = [
@@ -574,7 +582,7 @@ def restored(owner: Any, keras: Any) -> Iterator[Changed]:
 
     def noting(method: Any) -> Any:
         def noted(variable: Any, *args: Any, **options: Any) -> Any:
-            changed.note(variable)
+            changed.note_variable(variable)
             return method(variable, *args, **options)
 
         return noted
@@ -582,7 +590,7 @@ def restored(owner: Any, keras: Any) -> Iterator[Changed]:
     state = tf.random.Generator._prepare_key_counter
 
     def prepared(generator: Any, *args: Any, **options: Any) -> Any:
-        changed.note(generator.state)
+        changed.note_variable(generator.state)
         return state(generator, *args, **options)
 
     for kind, name, method in originals:
@@ -596,7 +604,7 @@ def restored(owner: Any, keras: Any) -> Iterator[Changed]:
         for kind, name, method in originals:
             setattr(kind, name, method)
         tf.random.Generator._prepare_key_counter = state
-        changed.restore()
+        changed.restore_values()
 
 
 @contextlib.contextmanager

@@ -90,20 +90,20 @@ class Pipeline:
         function = self.rows.function
         assert function is not None
 
-        def deal(*element: Any) -> Any:
+        def deal_rows(*element: Any) -> Any:
             flat = tf.nest.flatten(element)
             rows = tf.shape(flat[0])[0]
             own = [tf.gather(part, own_index(rows)) for part in flat]
             notes = tf.tile([[rows, bits_of_tensors(flat)]], [tf.shape(own[0])[0], 1])
             return (*own, notes)
 
-        def compute(*parts: Any) -> Any:
+        def compute_rows(*parts: Any) -> Any:
             *own, notes = parts
             return (*function(own), notes)
 
         own = -(-self.size // sharing.size)
-        dealt = source.batch(self.size, self.drop_remainder).map(deal).unbatch()
-        return dealt.map(compute, self.rows.calls).batch(own, self.drop_remainder)
+        dealt = source.batch(self.size, self.drop_remainder).map(deal_rows).unbatch()
+        return dealt.map(compute_rows, self.rows.calls).batch(own, self.drop_remainder)
 
 
 @dataclass(frozen=True)
@@ -117,11 +117,11 @@ class ShardedDataset:
     own: Any
     spec: Any
 
-    def iterate(self) -> Any:
+    def iterate_sharded(self) -> Any:
         return ShardedIterator(iterator_of(self.own), self.spec)
 
 
-def install(replace: Callable[[Any, str, Callable[..., Any]], None]) -> None:
+def install_iterators(replace: Callable[[Any, str, Callable[..., Any]], None]) -> None:
     """Let iterators of datasets compute own rows, where that pays."""
     original = tf.data.Dataset.__iter__
 
@@ -132,7 +132,7 @@ def install(replace: Callable[[Any, str, Callable[..., Any]], None]) -> None:
         if dataset not in _sharded:
             _sharded[dataset] = shard_dataset(dataset)
         found = _sharded[dataset]
-        return original(dataset) if found is None else found.iterate()
+        return original(dataset) if found is None else found.iterate_sharded()
 
     replace(tf.data.Dataset, "__iter__", iterate)
 
@@ -153,7 +153,7 @@ def shard_dataset(dataset: Any) -> ShardedDataset | None:
         return None
     key = (pipeline.rows.codes, pipeline.size, str(dataset.element_spec))
     if key not in _verdicts:
-        _verdicts[key] = pays(pipeline, sample)
+        _verdicts[key] = pays_off(pipeline, sample)
     if not _verdicts[key]:
         return None
     own = pipeline.own_batches(pipeline.rows.source)
@@ -288,7 +288,7 @@ def sample_of(source: Any) -> Any:
     return source
 
 
-def pays(pipeline: Pipeline, sample: Any) -> bool:
+def pays_off(pipeline: Pipeline, sample: Any) -> bool:
     """Whether sharding gives the same batches in less time; the same answer on all ranks.
 
     Args:
@@ -306,18 +306,18 @@ def pays(pipeline: Pipeline, sample: Any) -> bool:
     if unread or seconds < SHORT:
         return False
     own = pipeline.own_batches(sample).with_options(options)
-    own_seconds, own_batches = read_all(ShardedDataset(own, plain.element_spec).iterate())
+    own_seconds, own_batches = read_all(ShardedDataset(own, plain.element_spec).iterate_sharded())
     same = bool(pipeline.rows.random) or same_batches(batches, own_batches)
     own_seconds, different = mean_of_ranks(own_seconds, not same)
     if different:
-        report.tell(
+        report.report_line(
             f"the dataset that is read at {site}: every rank computes all rows, because "
             f"{names_of(pipeline.rows.codes)} gives other values the second time."
         )
         return False
     if own_seconds > WORTHWHILE * seconds:
         return False
-    report.tell(
+    report.report_line(
         f"the dataset that is read at {site}: each rank computes only its own rows of {names_of(pipeline.rows.codes)} "
         f"({1000 * own_seconds:.0f} ms of CPU a batch, {1000 * seconds:.0f} ms before)."
     )
@@ -402,13 +402,13 @@ class ShardedIterator(keras_versions.iterator_class()):  # type: ignore[misc] # 
     def get_next_as_optional(self) -> Any:
         spec, own = self.element_spec, self._own.get_next_as_optional()
 
-        def whole() -> Any:
+        def gather_next() -> Any:
             batch = gather_batch(own.get_value(), spec)
             return tf.experimental.Optional.from_value(batch)
 
         if tf.executing_eagerly():
-            return whole() if own.has_value() else tf.experimental.Optional.empty(spec)
-        return tf.cond(own.has_value(), whole, lambda: tf.experimental.Optional.empty(spec))
+            return gather_next() if own.has_value() else tf.experimental.Optional.empty(spec)
+        return tf.cond(own.has_value(), gather_next, lambda: tf.experimental.Optional.empty(spec))
 
     @property
     def _type_spec(self) -> Any:
@@ -457,7 +457,7 @@ def gather_batch(own: Any, spec: Any) -> Any:
     if small:
         together = iter(gather_together(small, rows, checksum))
     elif checksum is not None:
-        checksum.exchange()
+        checksum.exchange_checksums()
     whole = [
         gather_alone(part, rows) if is_alone else next(together)
         for part, is_alone in zip(parts, alone, strict=True)

@@ -50,7 +50,7 @@ def real_rows(rows: Any) -> Any:
     return tf.convert_to_tensor(own_places(rows) < rows)
 
 
-def split(x: Any, rows: Any) -> Any:
+def split_rows(x: Any, rows: Any) -> Any:
     """This rank's rows of a tensor."""
     if not has_gradient(x.dtype):
         return tf.gather(x, own_index(rows))
@@ -58,7 +58,7 @@ def split(x: Any, rows: Any) -> Any:
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def forward(x: Any) -> Any:
         def backward(g: Any) -> Any:
-            return gather(tf.convert_to_tensor(g), rows) / cast(sharing.size, g.dtype)
+            return gather_rows(tf.convert_to_tensor(g), rows) / cast_number(sharing.size, g.dtype)
 
         return tf.gather(x, own_index(rows)), backward
 
@@ -72,20 +72,22 @@ def split_zero(x: Any, rows: Any, factor: int = 1) -> Any:
     def forward(x: Any) -> Any:
         own = tf.gather(x, own_index(rows))
         if is_padded(rows):
-            real = tf.cast(real_rows(rows), x.dtype) * cast(factor, x.dtype)
+            real = tf.cast(real_rows(rows), x.dtype) * cast_number(factor, x.dtype)
             own *= tf.reshape(real, [-1] + [1] * (len(x.shape) - 1))
         elif factor != 1:
-            own *= cast(factor, x.dtype)
+            own *= cast_number(factor, x.dtype)
 
         def backward(g: Any) -> Any:
-            return gather(tf.convert_to_tensor(g), rows) * cast(factor / sharing.size, g.dtype)
+            return gather_rows(tf.convert_to_tensor(g), rows) * cast_number(
+                factor / sharing.size, g.dtype
+            )
 
         return own, backward
 
     return forward(x)
 
 
-def gather(y: Any, rows: Any, checksum: Checksum | None = None) -> Any:
+def gather_rows(y: Any, rows: Any, checksum: Checksum | None = None) -> Any:
     """The rows of all ranks in their order.
 
     Args:
@@ -108,7 +110,7 @@ def gather(y: Any, rows: Any, checksum: Checksum | None = None) -> Any:
 
 
 def gather_values(y: Any, rows: Any, checksum: Checksum | None = None) -> Any:
-    """`gather` without its derivative."""
+    """`gather_rows` without its derivative."""
     if y.dtype.is_complex:
         parts = tf.stack([tf.math.real(y), tf.math.imag(y)], -1)
         both = gather_values(parts, rows, checksum)
@@ -128,7 +130,7 @@ def gather_values(y: Any, rows: Any, checksum: Checksum | None = None) -> Any:
     else:
         tail = tf.reshape(checksum.as_type(y.dtype), [1, -1])
         every = hvd.allgather(tf.concat([flat, tail], 1))
-        every = checksum.compare(every, tail.shape[1])
+        every = checksum.compare_gathered(every, tail.shape[1])
     every = tf.reshape(every, tf.concat([[sharing.size * own], trail], 0))
     row = np.arange(rows) if isinstance(rows, int) else tf.range(rows)
     if sharing.order is not None:
@@ -138,7 +140,7 @@ def gather_values(y: Any, rows: Any, checksum: Checksum | None = None) -> Any:
     return tf.ensure_shape(whole, [static, *y.shape[1:]])
 
 
-def replicate(x: Any) -> Any:
+def replicate_tensor(x: Any) -> Any:
     """A tensor that all ranks use whole: its gradient is the mean of theirs."""
     if not has_gradient(x.dtype):
         return x
@@ -184,5 +186,5 @@ def has_gradient(dtype: Any) -> bool:
     return bool(dtype.is_floating or dtype.is_complex)
 
 
-def cast(number: float, dtype: Any) -> Any:
+def cast_number(number: float, dtype: Any) -> Any:
     return tf.cast(number, dtype)

@@ -129,19 +129,21 @@ class Unlinker:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._busy = False
-        sys.addaudithook(self._hear)
+        sys.addaudithook(self._hear_event)
 
-    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _hear_event(self, event: str, arguments: tuple[Any, ...]) -> None:
         if self._busy:
             return
         if event == "open":
             if arguments[2] & WRITING:
-                self._unlink(arguments[0], truncated=bool(arguments[2] & os.O_TRUNC))
+                self._unlink_path(arguments[0], truncated=bool(arguments[2] & os.O_TRUNC))
         elif event in CHANGING:
             for path in arguments[: CHANGING[event]]:
-                self._unlink(path if event in FOLLOWING else parent(path), truncated=False)
+                self._unlink_path(
+                    path if event in FOLLOWING else parent_folder(path), truncated=False
+                )
 
-    def _unlink(self, path: Any, truncated: bool) -> None:
+    def _unlink_path(self, path: Any, truncated: bool) -> None:
         """Replace the links on a path by what they stand for; an error is the program's own to meet."""
         self._busy = True
         try:
@@ -151,7 +153,7 @@ class Unlinker:
             self._busy = False
 
 
-def parent(path: Any) -> Any:
+def parent_folder(path: Any) -> Any:
     """The folder of a path, as an audit event has it."""
     if not isinstance(path, str | bytes | os.PathLike):
         return path

@@ -1,6 +1,6 @@
 """How many integer points a predicate has, at given sizes and with the relations' data.
 
-Affine predicates are summed in closed form (`formula.symbolic`). Where data decide, the points are
+Affine predicates are summed in closed form (`formula.symbolic_count`). Where data decide, the points are
 joined as columns of a table, the way a database would: an equality or an index array that determines
 an index gives its column, the tuples of a relation are joined on the indices that are known, a range
 that nothing else restricts is crossed with the rows, and each conjunct removes the rows where it
@@ -39,7 +39,7 @@ from ..language.terms import Binder, Binders, Term, uniquify
 from ..language.types import IndexArray, Relation, TupleSet
 from ..polyhedral import sets
 from ..polyhedral.points import Aligned, Axes, Points
-from .formula import operations, symbolic
+from .formula import count_operations, symbolic_count
 from .model import Cost
 
 Columns = dict[str, Any]
@@ -76,10 +76,10 @@ class Data:
         places = np.indices(self.array.shape).reshape(self.array.ndim, -1).T
         return np.concatenate([places, np.reshape(self.array, (-1, 1))], 1)
 
-    def holds(self, columns: list[Any]) -> Any:
+    def holds_at(self, columns: list[Any]) -> Any:
         """Whether each index tuple is in the relation; false where it lies outside."""
         if isinstance(self.type, TupleSet):
-            return _member(self.array, columns)
+            return _is_member(self.array, columns)
         places = columns if isinstance(self.type, Relation) else columns[:-1]
         inside: Any = np.asarray(True)
         for a, n in zip(places, self.array.shape, strict=True):
@@ -107,7 +107,7 @@ def in_order(tuples: Collection[Any], arity: int) -> Any:
     return np.ascontiguousarray(columns[:, np.lexsort(columns[::-1])].T)
 
 
-def _member(rows: Any, columns: list[Any]) -> Any:
+def _is_member(rows: Any, columns: list[Any]) -> Any:
     if not len(rows):
         return np.asarray(False) & (columns[0] == columns[0])
     low, high = rows.min(axis=0), rows.max(axis=0)
@@ -117,13 +117,15 @@ def _member(rows: Any, columns: list[Any]) -> Any:
         extent = int(high[k] - low[k]) + 1
         key, keys = key * extent + (a - low[k]), keys * extent + (rows[:, k] - low[k])
     asked: Any = np.where(inside, key, -1)
-    _, counts = _runs(
+    _, counts = _runs_of(
         np.sort(keys, kind="stable"), asked.reshape(-1), prod((high - low + 1).tolist())
     )
     return (counts > 0).reshape(asked.shape)
 
 
-def count(binders: Binders, p: Predicate, data: Mapping[str, Data], sums: Binders = ()) -> int:
+def count_points(
+    binders: Binders, p: Predicate, data: Mapping[str, Data], sums: Binders = ()
+) -> int:
     """`#{binders | ∃ sums. p}`, exactly, for binders and a predicate without size names."""
     extents = {index: max(0, n.evaluate({})) for index, n in (*binders, *sums)}
     if 0 in extents.values():
@@ -134,12 +136,12 @@ def count(binders: Binders, p: Predicate, data: Mapping[str, Data], sums: Binder
     free = prod(extents[index] for index, _ in binders if index not in p.names)
     if not p.names and not p.relations:
         return free if isinstance(p, And) else 0
-    if not p.relations and (pieces := symbolic(binders, p)) is not None:
+    if not p.relations and (pieces := symbolic_count(binders, p)) is not None:
         return int(sum(polynomial.evaluate({}) for _, polynomial in pieces[:1]))
-    found = tables(tuple(b for b in (*binders, *sums) if b.name in p.names), p, data)
+    found = point_tables(tuple(b for b in (*binders, *sums) if b.name in p.names), p, data)
     if sums:
         kept = [index for index, _ in binders if index in p.names]
-        return free * len(distinct(kept, found, extents))
+        return free * len(distinct_rows(kept, found, extents))
     return free * sum(rows for rows, _ in found)
 
 
@@ -154,40 +156,44 @@ def cost_at(e: Term, sizes: Mapping[str, int], data: Mapping[str, Data]) -> Cost
 
     found = {"additions": 0, "multiplications": 0, "calls": 0}
     counts: dict[tuple[Binders, Predicate, Binders], int] = {}
-    for operation in operations(uniquify(e)):
+    for operation in count_operations(uniquify(e)):
         condition = substitute(operation.condition, values)
         key = at_sizes(operation.binders), condition, at_sizes(operation.sums)
         if key not in counts:
-            counts[key] = count(key[0], condition, data, key[2])
+            counts[key] = count_points(key[0], condition, data, key[2])
         found[operation.kind] += operation.times * counts[key]
     return Cost(**found)
 
 
-def tables(
+def point_tables(
     binders: Binders, p: Predicate, data: Mapping[str, Data]
 ) -> Iterator[tuple[int, Columns]]:
     """The points of `{binders | p}` as columns of indices, some at a time."""
     ranges = {index: max(0, n.evaluate({})) for index, n in binders}
     found = dict(data)
-    p = _materialized(p, ranges, found)
-    yield from _join({}, 1, ranges, list(conjuncts(p)), found)
+    p = _materialize_quantifiers(p, ranges, found)
+    yield from _join_tables({}, 1, ranges, list(conjuncts(p)), found)
 
 
-def _materialized(p: Predicate, ranges: Mapping[str, int], data: dict[str, Data]) -> Predicate:
+def _materialize_quantifiers(
+    p: Predicate, ranges: Mapping[str, int], data: dict[str, Data]
+) -> Predicate:
     """`p` with each `∃` over relations as a relation of its own, which is added to the data."""
     match p:
         case And(parts):
-            return conj(*(_materialized(part, ranges, data) for part in parts))
+            return conj(*(_materialize_quantifiers(part, ranges, data) for part in parts))
         case Or(parts):
-            return disj(*(_materialized(part, ranges, data) for part in parts))
+            return disj(*(_materialize_quantifiers(part, ranges, data) for part in parts))
         case Exists(index, size, body) if p.relations:
             inner = {**ranges, index: max(0, size.evaluate({}))}
-            body = _materialized(body, inner, data)
+            body = _materialize_quantifiers(body, inner, data)
             if not any(asserted(q) for q in conjuncts(body)):
                 return Exists(index, size, body)
             free = tuple(i for i in ranges if i in p.names)
             used = {i: inner[i] for i in (*free, index)}
-            keys = distinct(free, _join({}, 1, used, list(conjuncts(body)), data), ranges)
+            keys = distinct_rows(
+                free, _join_tables({}, 1, used, list(conjuncts(body)), data), ranges
+            )
             shape = tuple(ranges[i] for i in free)
             name = f"∃{len(data)}"
             rows = np.stack(np.unravel_index(keys, shape), 1) if free else keys[:, None]
@@ -196,7 +202,7 @@ def _materialized(p: Predicate, ranges: Mapping[str, int], data: dict[str, Data]
     return p
 
 
-def distinct(
+def distinct_rows(
     names: Sequence[str], found: Iterable[tuple[int, Columns]], ranges: Mapping[str, int]
 ) -> Any:
     """The distinct values of some columns, in order, as places in the box of their ranges."""
@@ -217,7 +223,7 @@ def in_order_once(keys: Any) -> Any:
     return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(keys) else keys
 
 
-def _join(
+def _join_tables(
     columns: Columns,
     rows: int,
     ranges: Mapping[str, int],
@@ -229,7 +235,7 @@ def _join(
         ready = [q for q in waiting if all(i in columns for i in q.names)]
         waiting = [q for q in waiting if q not in ready]
         for q in ready:
-            kept = np.broadcast_to(holds(q, columns, data), (rows,))
+            kept = np.broadcast_to(holds_in_rows(q, columns, data), (rows,))
             columns = {i: column[kept] for i, column in columns.items()}
             rows = int(kept.sum())
         if rows == 0:
@@ -238,7 +244,7 @@ def _join(
         if not missing:
             yield rows, columns
             return
-        found = _determined(waiting, columns, missing, data)
+        found = _determine_index(waiting, columns, missing, data)
         if found is None:
             break
         index, column = found
@@ -246,21 +252,23 @@ def _join(
         kept = (column >= 0) & (column < ranges[index])
         columns = {**{i: c[kept] for i, c in columns.items()}, index: column[kept]}
         rows = int(kept.sum())
-    matches = [m for q in waiting if (m := _matches(q, columns, rows, missing, data)) is not None]
+    matches = [
+        m for q in waiting if (m := _match_relation(q, columns, rows, missing, data)) is not None
+    ]
     best = min(matches, key=lambda m: m.total, default=None)
     if best is not None and best.total <= rows * prod(ranges[i] for i in best.values):
         waiting = [q for q in waiting if q is not best.settled]
-        for joined, found_rows in best.joined(columns, ranges):
-            yield from _join(joined, found_rows, ranges, waiting, data)
+        for joined, found_rows in best.expand_rows(columns, ranges):
+            yield from _join_tables(joined, found_rows, ranges, waiting, data)
         return
     bounded = [_Bounded.of(i, ranges[i], waiting, columns, rows) for i in missing]
-    for part, found_rows in min(bounded, key=lambda b: b.total).joined(columns):
-        yield from _join(part, found_rows, ranges, waiting, data)
+    for part, found_rows in min(bounded, key=lambda b: b.total).expand_rows(columns):
+        yield from _join_tables(part, found_rows, ranges, waiting, data)
 
 
 @dataclass(frozen=True)
 class _Bounded:
-    """The values of an index that comparisons with known ones allow in each row: those from `low` on, `count` of them."""
+    """The values of an index that comparisons with known ones allow in each row: those from `low` on, `count_points` of them."""
 
     index: str
     low: Any
@@ -270,7 +278,7 @@ class _Bounded:
     def of(
         index: str, extent: int, waiting: Sequence[Predicate], columns: Columns, rows: int
     ) -> _Bounded:
-        low, high = _bounds(conj(*waiting), index, extent, columns)
+        low, high = _index_bounds(conj(*waiting), index, extent, columns)
         low = np.broadcast_to(np.clip(low, 0, extent), (rows,))
         high = np.broadcast_to(np.clip(high, -1, extent - 1), (rows,))
         return _Bounded(index, low, np.maximum(high - low + 1, 0))
@@ -279,20 +287,20 @@ class _Bounded:
     def total(self) -> int:
         return int(self.count.sum())
 
-    def joined(self, columns: Columns) -> Iterator[tuple[Columns, int]]:
+    def expand_rows(self, columns: Columns) -> Iterator[tuple[Columns, int]]:
         """The rows with each of the values, so many at a time."""
-        for rows, offsets in _expanded(self.count):
+        for rows, offsets in _expand_counts(self.count):
             part = {i: c[rows] for i, c in columns.items()}
             yield {**part, self.index: self.low[rows] + offsets}, len(rows)
 
 
-def _bounds(p: Predicate, index: str, extent: int, columns: Columns) -> tuple[Any, Any]:
+def _index_bounds(p: Predicate, index: str, extent: int, columns: Columns) -> tuple[Any, Any]:
     """The least and the greatest value of an index where `p` may hold, as far as known columns tell."""
     everything = np.asarray(0), np.asarray(extent - 1)
     match p:
         case And(parts) | Or(parts) if parts:
             bounds = [
-                _bounds(q, index, extent, columns)
+                _index_bounds(q, index, extent, columns)
                 for q in parts
                 if index in q.names or isinstance(p, Or)
             ]
@@ -307,7 +315,7 @@ def _bounds(p: Predicate, index: str, extent: int, columns: Columns) -> tuple[An
             k = p.difference.coefficient(index)
             if k == 0:  # it stands on both sides
                 return everything
-            rest = affine(p.difference - Affine.of(index) * k, columns)
+            rest = affine_values(p.difference - Affine.of(index) * k, columns)
             slack = 1 if op == "<" else 0
             # k·index + rest ≥ slack, and ≤ 0 too where it is an equality.
             low, high = everything
@@ -319,7 +327,7 @@ def _bounds(p: Predicate, index: str, extent: int, columns: Columns) -> tuple[An
     return everything
 
 
-def _expanded(count: Any) -> Iterator[tuple[Any, Any]]:
+def _expand_counts(count: Any) -> Iterator[tuple[Any, Any]]:
     """Each row so often as its count says, with 0, 1, … in each: rows and these, so many at a time."""
     ends = np.cumsum(count)
     start = 0
@@ -335,7 +343,7 @@ def _expanded(count: Any) -> Iterator[tuple[Any, Any]]:
 @dataclass(frozen=True)
 class _Matches:
     """Which tuples of a relation agree with each row in the arguments that are known: those from
-    `first` on, `count` of them. `values` has for each index that a tuple determines the argument
+    `first` on, `count_points` of them. `values` has for each index that a tuple determines the argument
     and the tuples' entries there. `settled` is the relation, if it holds of all that are joined.
     """
 
@@ -348,21 +356,23 @@ class _Matches:
     def total(self) -> int:
         return int(self.count.sum())
 
-    def joined(self, columns: Columns, ranges: Mapping[str, int]) -> Iterator[tuple[Columns, int]]:
+    def expand_rows(
+        self, columns: Columns, ranges: Mapping[str, int]
+    ) -> Iterator[tuple[Columns, int]]:
         """The rows with each of their tuples, so many at a time."""
-        for rows, offsets in _expanded(self.count):
+        for rows, offsets in _expand_counts(self.count):
             places = self.first[rows] + offsets
             part = {i: c[rows] for i, c in columns.items()}
             kept = np.ones(len(rows), bool)
             for index, (a, entries) in self.values.items():
                 k = a.coefficient(index)
-                left = entries[places] - affine(a - Affine.of(index) * k, columns, rows)
+                left = entries[places] - affine_values(a - Affine.of(index) * k, columns, rows)
                 part[index] = left // k
                 kept &= (left % k == 0) & (part[index] >= 0) & (part[index] < ranges[index])
             yield {i: c[kept] for i, c in part.items()}, int(kept.sum())
 
 
-def _matches(
+def _match_relation(
     q: Predicate, columns: Columns, rows: int, missing: Sequence[str], data: Mapping[str, Data]
 ) -> _Matches | None:
     """The join with a relation's tuples; None where they determine no index."""
@@ -380,10 +390,10 @@ def _matches(
     used = [*known, *solved.values()]
     whole, table = len(used) == table.shape[1], table[:, used]
     table = table if whole else np.unique(table, axis=0)  # the others are asked once known
-    wanted = [np.broadcast_to(affine(q.arguments[k], columns), (rows,)) for k in known]
-    keys, asked, size = _ranked(table, wanted, rows)
+    wanted = [np.broadcast_to(affine_values(q.arguments[k], columns), (rows,)) for k in known]
+    keys, asked, size = _rank_rows(table, wanted, rows)
     order = np.argsort(keys, kind="stable")
-    first, count = _runs(keys[order], asked, size)
+    first, count = _runs_of(keys[order], asked, size)
     values = {
         index: (q.arguments[k], table[order, len(known) + n])
         for n, (index, k) in enumerate(solved.items())
@@ -391,7 +401,7 @@ def _matches(
     return _Matches(first, count, values, q if whole else None)
 
 
-def _ranked(table: Any, wanted: Sequence[Any], rows: int) -> tuple[Any, Any, int]:
+def _rank_rows(table: Any, wanted: Sequence[Any], rows: int) -> tuple[Any, Any, int]:
     """The leading columns of a table and those that are looked for, as one number a row: equal where they are, -1 for what the
     table does not have; and a number above all of them.
     """
@@ -403,7 +413,7 @@ def _ranked(table: Any, wanted: Sequence[Any], rows: int) -> tuple[Any, Any, int
         extent = high - low + 1
         if size * extent > np.iinfo(np.int64).max:
             known, keys = np.unique(keys, return_inverse=True)
-            asked, size = _place(known, asked), len(known)
+            asked, size = _places_of(known, asked), len(known)
         inside = (asked >= 0) & (values >= low) & (values <= high)
         keys = keys * extent + (table[:, k] - low)
         asked = np.where(inside, asked * extent + (values - low), -1)
@@ -411,7 +421,7 @@ def _ranked(table: Any, wanted: Sequence[Any], rows: int) -> tuple[Any, Any, int
     return keys, asked, size
 
 
-def _runs(ordered: Any, asked: Any, size: int) -> tuple[Any, Any]:
+def _runs_of(ordered: Any, asked: Any, size: int) -> tuple[Any, Any]:
     """Where each number is in an array in order, and how many times. Numbers below a small `size` are counted, not searched."""
     if size > 2 * (len(ordered) + len(asked)):
         first, last = (np.searchsorted(ordered, asked, side) for side in ("left", "right"))
@@ -420,14 +430,14 @@ def _runs(ordered: Any, asked: Any, size: int) -> tuple[Any, Any]:
     return (np.cumsum(counts) - counts)[asked], counts[asked]
 
 
-def _place(known: Any, values: Any) -> Any:
+def _places_of(known: Any, values: Any) -> Any:
     """Where each value is in an array in order, -1 where it is not."""
     place = np.searchsorted(known, values)
     there = (place < len(known)) & (np.append(known, 0)[place] == values)
     return np.where(there, place, -1)
 
 
-def _determined(
+def _determine_index(
     waiting: list[Predicate], columns: Columns, missing: list[str], data: Mapping[str, Data]
 ) -> tuple[str, Any] | None:
     for q in waiting:
@@ -436,24 +446,24 @@ def _determined(
             continue
         (index,) = unknown
         if (value := solve(q, index)) is not None:
-            return index, affine(value, columns)
+            return index, affine_values(value, columns)
         if asserted(q):
             source, target = data[q.relation], q.arguments[-1]
             rest = frozenset().union(*(a.names for a in q.arguments[:-1]))
             if isinstance(source.type, IndexArray) and index not in rest:
                 k = target.coefficient(index)
                 if abs(k) == 1 and source.array.size:
-                    places = [affine(a, columns) for a in q.arguments[:-1]]
+                    places = [affine_values(a, columns) for a in q.arguments[:-1]]
                     shape = source.array.shape
                     inside = [np.clip(a, 0, n - 1) for a, n in zip(places, shape, strict=True)]
                     entry = source.array[tuple(inside)]
                     other = target - Affine.of(index) * k
                     # Where the place lies outside, the conjunct itself removes the row later.
-                    return index, (entry - affine(other, columns)) * k
+                    return index, (entry - affine_values(other, columns)) * k
     return None
 
 
-def affine(a: Affine, columns: Mapping[str, Any], rows: Any = ...) -> Any:
+def affine_values(a: Affine, columns: Mapping[str, Any], rows: Any = ...) -> Any:
     """An affine expression on columns of indices, in some of their rows."""
     total: Any = np.asarray(a.constant, np.int64)
     for name, k in a.terms:
@@ -461,9 +471,11 @@ def affine(a: Affine, columns: Mapping[str, Any], rows: Any = ...) -> Any:
     return total
 
 
-def holds(p: Predicate, columns: Columns, data: Mapping[str, Data]) -> Any:
+def holds_in_rows(p: Predicate, columns: Columns, data: Mapping[str, Data]) -> Any:
     """Whether a predicate holds in each row; a scalar where it is the same in all."""
-    return _Rows({name: (column, ("row",)) for name, column in columns.items()}, data).holds(p)[0]
+    return _Rows({name: (column, ("row",)) for name, column in columns.items()}, data).holds_at(p)[
+        0
+    ]
 
 
 @dataclass(frozen=True)
@@ -473,24 +485,24 @@ class _Rows(Points):
     columns: Mapping[str, Aligned]
     data: Mapping[str, Data]
 
-    def index(self, a: Affine) -> Aligned:
-        values, axes = self.together([self.columns[name] for name in sorted(a.names)])
+    def affine_values(self, a: Affine) -> Aligned:
+        values, axes = self.broadcast_together([self.columns[name] for name in sorted(a.names)])
         named = dict(zip(sorted(a.names), values, strict=True))
-        return affine(a, named), axes
+        return affine_values(a, named), axes
 
-    def along(self, axis: str, extent: int) -> Points:
+    def add_axis(self, axis: str, extent: int) -> Points:
         return _Rows({**self.columns, axis: (np.arange(extent), (axis,))}, self.data)
 
-    def together(self, values: Sequence[Aligned]) -> tuple[list[Any], Axes]:
+    def broadcast_together(self, values: Sequence[Aligned]) -> tuple[list[Any], Axes]:
         axes = tuple(dict.fromkeys(axis for _, has in values for axis in has))
-        return [_aligned(value, axes) for value in values], axes
+        return [_align_axes(value, axes) for value in values], axes
 
-    def member(self, relation: str, arguments: tuple[Affine, ...]) -> Aligned:
-        columns, axes = self.together([self.index(a) for a in arguments])
-        return self.data[relation].holds(columns), axes
+    def is_member(self, relation: str, arguments: tuple[Affine, ...]) -> Aligned:
+        columns, axes = self.broadcast_together([self.affine_values(a) for a in arguments])
+        return self.data[relation].holds_at(columns), axes
 
 
-def _aligned(value: Aligned, axes: Axes) -> Any:
+def _align_axes(value: Aligned, axes: Axes) -> Any:
     array, has = value
     array = np.transpose(array, [has.index(axis) for axis in axes if axis in has])
     return np.expand_dims(array, [k for k, axis in enumerate(axes) if axis not in has])

@@ -67,15 +67,15 @@ class Polynomial:
     @staticmethod
     def of(value: Affine | int | Fraction) -> Polynomial:
         if not isinstance(value, Affine):
-            return _polynomial({(): Fraction(value)})
+            return _make_polynomial({(): Fraction(value)})
         terms: dict[Monomial, Fraction] = {((name, 1),): Fraction(k) for name, k in value.terms}
-        return _polynomial({**terms, (): Fraction(value.constant)})
+        return _make_polynomial({**terms, (): Fraction(value.constant)})
 
     def __add__(self, other: Polynomial) -> Polynomial:
         sums = dict(self.terms)
         for monomial, k in other.terms:
             sums[monomial] = sums.get(monomial, Fraction(0)) + k
-        return _polynomial(sums)
+        return _make_polynomial(sums)
 
     def __sub__(self, other: Polynomial) -> Polynomial:
         return self + other * Polynomial.of(-1)
@@ -89,7 +89,7 @@ class Polynomial:
                     powers[name] = powers.get(name, 0) + power
                 monomial = tuple(sorted(powers.items()))
                 sums[monomial] = sums.get(monomial, Fraction(0)) + a * b
-        return _polynomial(sums)
+        return _make_polynomial(sums)
 
     def power(self, exponent: int) -> Polynomial:
         result = Polynomial.of(1)
@@ -104,7 +104,7 @@ class Polynomial:
             power = dict(monomial).get(name, 0)
             rest = tuple(factor for factor in monomial if factor[0] != name)
             parts.setdefault(power, {})[rest] = k
-        return {power: _polynomial(terms) for power, terms in parts.items()}
+        return {power: _make_polynomial(terms) for power, terms in parts.items()}
 
     def substitute(self, name: str, value: Polynomial) -> Polynomial:
         """With a polynomial in place of a name."""
@@ -132,7 +132,7 @@ class Polynomial:
         return text or "0"
 
 
-def _polynomial(terms: Mapping[Monomial, Fraction]) -> Polynomial:
+def _make_polynomial(terms: Mapping[Monomial, Fraction]) -> Polynomial:
     return Polynomial(tuple(sorted((m, k) for m, k in terms.items() if k)))
 
 
@@ -169,7 +169,7 @@ class Formula:
 
     def __str__(self) -> str:
         cases = [
-            f"{polynomial} if {_python(region)}" if region != TRUE else str(polynomial)
+            f"{polynomial} if {_polynomial_source(region)}" if region != TRUE else str(polynomial)
             for region, polynomial in self.pieces
         ]
         if self.pieces and self.pieces[-1][0] != TRUE:
@@ -198,7 +198,7 @@ class Formula:
         return int(total)
 
 
-def _python(p: Predicate) -> str:
+def _polynomial_source(p: Predicate) -> str:
     text = show(p).replace("=", " == ").replace("<", " < ").replace("≤", " <= ")
     return text.replace("∧", "and").replace("∨", "or").replace("·", "*")
 
@@ -209,7 +209,7 @@ def cost_formula(function: Lambda) -> Formula:
     size is at least 1.
     """
     together: Counted = {}
-    for counted in _collected(function.body).values():
+    for counted in _collect_counts(function.body).values():
         for key, times in counted.items():
             together[key] = together.get(key, 0) + times
     return cost_formula_of(together)
@@ -220,17 +220,17 @@ def cost_formulas(e: Term) -> dict[str, Formula]:
     """The cost of a term by kind of operation, as `Cost` has it: additions, multiplications,
     calls.
     """
-    return {kind: cost_formula_of(counted) for kind, counted in _collected(e).items()}
+    return {kind: cost_formula_of(counted) for kind, counted in _collect_counts(e).items()}
 
 
 def count_formula(binders: Binders, p: Predicate) -> Formula:
     """`#{binders | p}` as a formula in the sizes."""
-    return cost_formula_of({canonical(binders, p): 1})
+    return cost_formula_of({canonical_count(binders, p): 1})
 
 
-def _collected(e: Term) -> dict[str, Counted]:
+def _collect_counts(e: Term) -> dict[str, Counted]:
     counted: dict[str, Counted] = {"additions": {}, "multiplications": {}, "calls": {}}
-    for operation in operations(uniquify(e)):
+    for operation in count_operations(uniquify(e)):
         operation.count_in(counted[operation.kind])
     return counted
 
@@ -249,11 +249,11 @@ class Operation:
     times: int = 1
 
     def count_in(self, counted: Counted) -> None:
-        key = canonical(self.binders, exists_all(self.sums, self.condition))
+        key = canonical_count(self.binders, exists_all(self.sums, self.condition))
         counted[key] = counted.get(key, 0) + self.times
 
 
-def operations(e: Term, binders: Binders = (), p: Predicate = TRUE) -> Iterator[Operation]:
+def count_operations(e: Term, binders: Binders = (), p: Predicate = TRUE) -> Iterator[Operation]:
     """What the cost of a term consists of (Fig. 6), at the points where it is evaluated. No name
     is bound twice in the term.
     """
@@ -266,21 +266,21 @@ def operations(e: Term, binders: Binders = (), p: Predicate = TRUE) -> Iterator[
         case Call():
             yield Operation(e, "calls", binders, p)
         case Gen(index, size, body):
-            yield from operations(body, (*binders, Binder(index, size)), p)
+            yield from count_operations(body, (*binders, Binder(index, size)), p)
             return
         case Guard(condition, body):
-            yield from operations(body, binders, conj(p, condition))
+            yield from count_operations(body, binders, conj(p, condition))
             return
         case Sum():
             inner, q, body = strip_sums(e)
             yield Operation(e, "additions", (*binders, *inner), conj(p, q))
             yield Operation(e, "additions", binders, conj(p, q), inner, -1)
-            yield from operations(body, (*binders, *inner), conj(p, q))
+            yield from count_operations(body, (*binders, *inner), conj(p, q))
             return
         case Iterate(index, size, _, starts, body):
             for start in starts:
-                yield from operations(start, binders, p)
-            yield from operations(body, (*binders, Binder(index, size)), p)
+                yield from count_operations(start, binders, p)
+            yield from count_operations(body, (*binders, Binder(index, size)), p)
             return
         case Apply():
             for inner, work in applied_work(e):
@@ -288,7 +288,7 @@ def operations(e: Term, binders: Binders = (), p: Predicate = TRUE) -> Iterator[
                     e, work.kind, (*binders, *inner), conj(p, work.condition), (), work.times
                 )
     for child in e.children:
-        yield from operations(child, binders, p)
+        yield from count_operations(child, binders, p)
 
 
 def cost_formula_of(counted: Counted) -> Formula:
@@ -298,15 +298,15 @@ def cost_formula_of(counted: Counted) -> Formula:
     for (binders, p), times in counted.items():
         if not times or p == disj():
             continue
-        pieces = symbolic(binders, p)
+        pieces = symbolic_count(binders, p)
         if pieces is None:
             counts.append(Count(binders, p, times))
         else:
             total = _sum_pieces(total, [(r, q * Polynomial.of(times)) for r, q in pieces])
-    return Formula(_ordered(total), tuple(counts))
+    return Formula(_order_pieces(total), tuple(counts))
 
 
-def canonical(binders: Binders, p: Predicate) -> tuple[Binders, Predicate]:
+def canonical_count(binders: Binders, p: Predicate) -> tuple[Binders, Predicate]:
     """Simplified, and with the binders' names by place, so that equal counts are counted
     together.
     """
@@ -318,7 +318,7 @@ def canonical(binders: Binders, p: Predicate) -> tuple[Binders, Predicate]:
 
 
 @lru_cache(maxsize=1024)
-def symbolic(binders: Binders, p: Predicate) -> list[Piece] | None:
+def symbolic_count(binders: Binders, p: Predicate) -> list[Piece] | None:
     """`#{binders | p}` as polynomials on disjoint regions of the sizes; None where it is not
     piecewise polynomial.
     """
@@ -327,13 +327,13 @@ def symbolic(binders: Binders, p: Predicate) -> list[Piece] | None:
     names = sorted(p.names.union(*(n.names for _, n in binders)) - {*index_names(binders)})
     positive = conj(*(compare("≤", 1, name) for name in names))
     set_ = sets.integer_set(binders, conj(p, positive)).make_disjoint()
-    spelt = sets.spelling(binders, p)
+    spelt = sets.isl_names(binders, p)
     total: list[Piece] = [(TRUE, Polynomial.of(0))]
     for basic in set_.compute_divs().get_basic_sets():
-        case = sets.predicate(basic, spelt)
+        case = sets.set_to_predicate(basic, spelt)
         if case is None:
             return None
-        parts = _count(index_names(binders), conj(case, positive), Polynomial.of(1))
+        parts = _sum_over_points(index_names(binders), conj(case, positive), Polynomial.of(1))
         if parts is None:
             return None
         for part in parts:
@@ -352,11 +352,13 @@ def _with_rest(piece: Piece, positive: Predicate) -> list[Piece]:
     return [(region, polynomial), (sets.simplify_under(rest, positive), Polynomial.of(0))]
 
 
-def _count(indices: tuple[str, ...], p: Predicate, weight: Polynomial) -> list[Piece] | None:
+def _sum_over_points(
+    indices: tuple[str, ...], p: Predicate, weight: Polynomial
+) -> list[Piece] | None:
     """`Σ weight` over the points of a conjunction `p`, the last index first, as pieces whose
     regions may overlap and then add up.
     """
-    if sets.impossible((), p):
+    if sets.is_impossible((), p):
         return []
     if not indices:
         return [(p, weight)]
@@ -364,7 +366,9 @@ def _count(indices: tuple[str, ...], p: Predicate, weight: Polynomial) -> list[P
     return _value_by_value(indices, p, weight) if found is None else found
 
 
-def _bounds(index: str, p: Predicate) -> tuple[list[Affine], list[Affine], list[Predicate]] | None:
+def _bounds_of_index(
+    index: str, p: Predicate
+) -> tuple[list[Affine], list[Affine], list[Predicate]] | None:
     """The lower and the upper bounds of an index, and what does not bound it; None where a multiple of it is bounded."""
     lower: list[Affine] = []
     upper: list[Affine] = []
@@ -391,11 +395,11 @@ def _bounds(index: str, p: Predicate) -> tuple[list[Affine], list[Affine], list[
 def _value_by_value(
     indices: tuple[str, ...], p: Predicate, weight: Polynomial
 ) -> list[Piece] | None:
-    """As `_count`, where the last index has at most `FEW` values, whatever the others are: each by itself. So |i| + |j| ≤ 1 is
-    counted, whose bounds of i, put together, are those of 2·i.
+    """As `_sum_over_points`, where the last index has at most `FEW` values, whatever the others are: each by itself.
+    So |i| + |j| ≤ 1 is counted, whose bounds of i, put together, are those of 2·i.
     """
     *outer, index = indices
-    bounds = _bounds(index, p)
+    bounds = _bounds_of_index(index, p)
     if bounds is None:
         return None
     widths = ((b - a, a) for a in bounds[0] for b in bounds[1])
@@ -409,7 +413,7 @@ def _value_by_value(
     for k in range(width + 1):
         at = low + k
         here = substitute_predicate(p, {index: at})
-        inner = _count(
+        inner = _sum_over_points(
             tuple(outer), sets.simplify(here, ()), weight.substitute(index, Polynomial.of(at))
         )
         if inner is None:
@@ -421,9 +425,9 @@ def _value_by_value(
 def _between_bounds(
     indices: tuple[str, ...], p: Predicate, weight: Polynomial
 ) -> list[Piece] | None:
-    """As `_count`, where no multiple of the last index is bounded."""
+    """As `_sum_over_points`, where no multiple of the last index is bounded."""
     *outer, index = indices
-    bounds = _bounds(index, p)
+    bounds = _bounds_of_index(index, p)
     if bounds is None:
         return None
     lower, upper, rest = bounds
@@ -444,8 +448,10 @@ def _between_bounds(
                 ),
                 compare("≤", lower[a], upper[b]),
             ]
-            inner = _count(
-                tuple(outer), conj(*rest, *tight), _summed(weight, index, lower[a], upper[b])
+            inner = _sum_over_points(
+                tuple(outer),
+                conj(*rest, *tight),
+                _sum_polynomial(weight, index, lower[a], upper[b]),
             )
             if inner is None:
                 return None
@@ -453,33 +459,33 @@ def _between_bounds(
     return result
 
 
-def _summed(weight: Polynomial, index: str, low: Affine, high: Affine) -> Polynomial:
+def _sum_polynomial(weight: Polynomial, index: str, low: Affine, high: Affine) -> Polynomial:
     """`Σ_{index=low}^{high} weight`, by Faulhaber's formula for each power."""
     total = Polynomial()
     for power, coefficient in weight.by_powers_of(index).items():
-        up_to_high = _faulhaber(power, Polynomial.of(high + 1))
-        below_low = _faulhaber(power, Polynomial.of(low))
+        up_to_high = _power_sum(power, Polynomial.of(high + 1))
+        below_low = _power_sum(power, Polynomial.of(low))
         total = total + coefficient * (up_to_high - below_low)
     return total
 
 
-def _faulhaber(power: int, n: Polynomial) -> Polynomial:
+def _power_sum(power: int, n: Polynomial) -> Polynomial:
     """`Σ_{k=0}^{n-1} k^power` as a polynomial in n, which holds for every integer n as a
     difference.
     """
     total = Polynomial()
     for j in range(power + 1):
-        k = Fraction(comb(power + 1, j) * _bernoulli(j), power + 1)
+        k = Fraction(comb(power + 1, j) * _bernoulli_numbers(j), power + 1)
         total = total + n.power(power + 1 - j) * Polynomial.of(k)
     return total
 
 
 @lru_cache(maxsize=64)
-def _bernoulli(n: int) -> Fraction:
+def _bernoulli_numbers(n: int) -> Fraction:
     """The Bernoulli numbers with B₁ = -1/2."""
     if n == 0:
         return Fraction(1)
-    return -sum((comb(n + 1, j) * _bernoulli(j) for j in range(n)), Fraction(0)) / (n + 1)
+    return -sum((comb(n + 1, j) * _bernoulli_numbers(j) for j in range(n)), Fraction(0)) / (n + 1)
 
 
 def _sum_pieces(left: Iterable[Piece], right: Iterable[Piece]) -> list[Piece]:
@@ -494,12 +500,12 @@ def _sum_pieces(left: Iterable[Piece], right: Iterable[Piece]) -> list[Piece]:
     return [(sets.simplify_under(disj(*ps), TRUE), a) for a, ps in together.items()]
 
 
-def _ordered(pieces: list[Piece]) -> tuple[Piece, ...]:
+def _order_pieces(pieces: list[Piece]) -> tuple[Piece, ...]:
     """The piece of large sizes first: the one with the fewest equalities, then the highest
     degree.
     """
 
-    def degree(polynomial: Polynomial) -> int:
+    def total_degree(polynomial: Polynomial) -> int:
         return max((sum(power for _, power in m) for m, _ in polynomial.terms), default=0)
 
-    return tuple(sorted(pieces, key=lambda piece: -degree(piece[1])))
+    return tuple(sorted(pieces, key=lambda piece: -total_degree(piece[1])))

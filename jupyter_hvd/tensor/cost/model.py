@@ -93,7 +93,7 @@ def cost(e: Term, env: Environment) -> Cost:
         case Proj(_, body) | At(body, _):
             return cost(body, env)
         case Gen(index, size, body):
-            return _each(index, size, body, env)
+            return _cost_of_iterations(index, size, body, env)
         case Sum():
             binders, p, body = strip_sums(e)
             bodies = [cost(body, env) for _ in points(binders, p, env)]
@@ -103,13 +103,15 @@ def cost(e: Term, env: Environment) -> Cost:
         case Let(_, value, body):
             return cost(value, env) + cost(body, env)
         case Iterate(index, size, _, starts, body):
-            return sum((cost(start, env) for start in starts), _each(index, size, body, env))
+            return sum(
+                (cost(start, env) for start in starts), _cost_of_iterations(index, size, body, env)
+            )
         case Apply(_, arguments):
-            return sum((cost(argument, env) for argument in arguments), _applied(e, env))
+            return sum((cost(argument, env) for argument in arguments), _application_cost(e, env))
     raise TypeError(e)
 
 
-def _applied(e: Apply, env: Environment) -> Cost:
+def _application_cost(e: Apply, env: Environment) -> Cost:
     """The operations of an array-level function."""
     counts = {"additions": 0, "multiplications": 0, "calls": 0}
     for binders, work in applied_work(e):
@@ -117,13 +119,13 @@ def _applied(e: Apply, env: Environment) -> Cost:
     return Cost(**counts)
 
 
-def _each(index: str, size: Affine, body: Term, env: Environment) -> Cost:
+def _cost_of_iterations(index: str, size: Affine, body: Term, env: Environment) -> Cost:
     if index not in body.names:
         return cost(body, env) * max(0, size.evaluate(env.integers))
     return sum((cost(body, env) for _ in loop(index, size, env)), FREE)
 
 
-def interface(function: Lambda, sizes: Mapping[str, int]) -> int:
+def interface_size(function: Lambda, sizes: Mapping[str, int]) -> int:
     """`$(inputs) + $(output)` (6.53): the reals that a function receives and returns."""
     types = [t for _, t in function.parameter_type if isinstance(t, Real | Product | Array)]
     return sum(size_cost(t, sizes) for t in (*types, function.body.type))

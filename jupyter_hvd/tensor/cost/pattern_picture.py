@@ -12,7 +12,7 @@ SIDE = 240  # pixels
 SHADES = 4  # by how full a part of the matrix is
 
 
-def picture(rows: Any, columns: Any, shape: tuple[int, int], words: str) -> str:
+def draw_pattern(rows: Any, columns: Any, shape: tuple[int, int], words: str) -> str:
     """Squares at the entries, whose rows and columns are given, with `words` below. A matrix of more than `CELLS` rows or columns
     is shown by parts, the darker the more of a part's positions are entries.
     """
@@ -21,11 +21,11 @@ def picture(rows: Any, columns: Any, shape: tuple[int, int], words: str) -> str:
     cells = -(-height // per_cell), -(-width // per_cell)
     counts = np.zeros(cells, np.int64)
     np.add.at(counts, (np.asarray(rows) // per_cell, np.asarray(columns) // per_cell), 1)
-    full = np.outer(_lengths(height, per_cell), _lengths(width, per_cell))
+    full = np.outer(_cell_lengths(height, per_cell), _cell_lengths(width, per_cell))
     shades = np.ceil(SHADES * counts / full).astype(int)
     size = max(2, SIDE // max(cells))
     paths = "".join(
-        f'<path opacity="{(shade + 1) / (SHADES + 1)}" d="{_squares(shades == shade, size)}"/>'
+        f'<path opacity="{(shade + 1) / (SHADES + 1)}" d="{_squares_path(shades == shade, size)}"/>'
         for shade in range(1, SHADES + 1)
         if np.any(shades == shade)
     )
@@ -39,12 +39,12 @@ def picture(rows: Any, columns: Any, shape: tuple[int, int], words: str) -> str:
     )
 
 
-def _lengths(extent: int, per_cell: int) -> Any:
+def _cell_lengths(extent: int, per_cell: int) -> Any:
     """How many rows or columns each cell stands for."""
     return np.diff(np.append(np.arange(0, extent, per_cell), extent))
 
 
-def _squares(chosen: Any, size: int) -> str:
+def _squares_path(chosen: Any, size: int) -> str:
     """A path over the chosen cells, those beside one another as one rectangle."""
     parts = []
     for row, line in enumerate(chosen):

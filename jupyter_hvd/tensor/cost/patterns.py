@@ -31,9 +31,9 @@ from ..language.terms import Binder, Binders, index_names, numbered, ranges
 from ..polyhedral import sets
 from ..reference.evaluate import Environment
 from ..ssa.program import pointwise
-from .counting import Data, in_order_once, tables
+from .counting import Data, in_order_once, point_tables
 from .formula import Formula, Polynomial, count_formula
-from .pattern_picture import CELLS, picture
+from .pattern_picture import CELLS, draw_pattern
 
 LARGER = 8  # times as large sizes at which a pattern without structure is full, too
 #: Sizes of a picture, in the order in which the formula names them: the first that need no more than its cells.
@@ -54,7 +54,7 @@ class Sparsity:
     @cached_property
     def count(self) -> Formula:
         """The number of entries in the sizes, each at least 1; what data decide stays a count, `#{…}`."""
-        return _merged(count_formula((*self.rows, *self.columns), self.condition))
+        return _merge_regions(count_formula((*self.rows, *self.columns), self.condition))
 
     def __str__(self) -> str:
         box = ", ".join(f"{index}:{size}" for index, size in (*self.rows, *self.columns))
@@ -81,7 +81,7 @@ class Sparsity:
                 break
         rows, columns = np.divmod(entry_keys(self, sizes, {}), max(1, shape[1]))
         at = ", ".join(f"{x} = {n}" for x, n in sizes.items())
-        return text + picture(rows, columns, shape, f"at {at}" if at else "")
+        return text + draw_pattern(rows, columns, shape, f"at {at}" if at else "")
 
 
 def entry_keys(found: Sparsity, sizes: Mapping[str, int], data: Mapping[str, Data]) -> Any:
@@ -92,7 +92,7 @@ def entry_keys(found: Sparsity, sizes: Mapping[str, int], data: Mapping[str, Dat
     )
     box, names = tuple(n.evaluate({}) for n in ranges(binders)), index_names(binders)
     blocks = []
-    for rows, columns in tables(binders, substitute(found.condition, values), data):
+    for rows, columns in point_tables(binders, substitute(found.condition, values), data):
         key = np.zeros(rows, np.int64)
         for index, extent in zip(names, box, strict=True):
             key = key * extent + columns[index]
@@ -101,7 +101,7 @@ def entry_keys(found: Sparsity, sizes: Mapping[str, int], data: Mapping[str, Dat
 
 
 @deep()
-def sparsity(linear: Linearization) -> Sparsity:
+def jacobian_sparsity(linear: Linearization) -> Sparsity:
     """The pattern of a function's Jacobian by one parameter, exact up to what cancels or is zero by its values."""
     rows, columns = numbered("i", linear.result), numbered("j", linear.argument)
     if not linear.has_addends:
@@ -139,7 +139,7 @@ def entry_count(found: Sparsity, sizes: Mapping[str, int]) -> int | None:
     return found.count.evaluate(Environment(integers=dict(sizes)))
 
 
-def unstructured(found: Sparsity, sizes: Mapping[str, int]) -> str:
+def explain_unstructured(found: Sparsity, sizes: Mapping[str, int]) -> str:
     """Why structure gives nothing; empty where it does. A pattern that is full because sizes are small has structure."""
     if found.reason:
         return found.reason
@@ -155,21 +155,26 @@ def box_count(binders: Binders, sizes: Mapping[str, int]) -> int:
     return prod(max(0, n.evaluate(sizes)) for n in ranges(binders))
 
 
-def _merged(formula: Formula) -> Formula:
+def _merge_regions(formula: Formula) -> Formula:
     """The formula without regions on which the polynomial of another region holds as well: `n**2 if n == 1 else 2*n - 1`."""
     pieces = [*formula.pieces]
     for piece in formula.pieces:
-        at = dict(_fixed(piece[0]))
-        others = [p for p in pieces if p is not piece and _at(p[1], at) == _at(piece[1], at)]
+        at = dict(_fixed_sizes(piece[0]))
+        others = [
+            p
+            for p in pieces
+            if p is not piece
+            and _evaluate_polynomial(p[1], at) == _evaluate_polynomial(piece[1], at)
+        ]
         if at and others:
-            chosen = min(others, key=lambda p: len([*_fixed(p[0])]))
+            chosen = min(others, key=lambda p: len([*_fixed_sizes(p[0])]))
             region = sets.simplify_under(disj(chosen[0], piece[0]), TRUE)
             pieces[pieces.index(chosen)] = region, chosen[1]
             pieces.remove(piece)
     return Formula(tuple(pieces), formula.counts)
 
 
-def _fixed(region: Predicate) -> Iterator[tuple[str, int]]:
+def _fixed_sizes(region: Predicate) -> Iterator[tuple[str, int]]:
     """The sizes that a region says the value of."""
     for q in conjuncts(region):
         if isinstance(q, Compare) and q.op == "=":
@@ -178,7 +183,7 @@ def _fixed(region: Predicate) -> Iterator[tuple[str, int]]:
                     yield a.name, b.constant
 
 
-def _at(polynomial: Polynomial, values: Mapping[str, int]) -> Polynomial:
+def _evaluate_polynomial(polynomial: Polynomial, values: Mapping[str, int]) -> Polynomial:
     for name, value in values.items():
         polynomial = polynomial.substitute(name, Polynomial.of(value))
     return polynomial

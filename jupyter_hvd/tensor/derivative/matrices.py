@@ -29,7 +29,7 @@ from ..language.terms import (
 )
 from ..language.types import dimensions
 from ..ssa.builder import Builder
-from ..ssa.convert import converted
+from ..ssa.convert import convert_block
 from ..ssa.normalize import normalize
 from ..ssa.program import Application, Program, pointwise, rename, renamed_output, type_of
 
@@ -265,9 +265,9 @@ def expanded(program: Program) -> Program:
         if isinstance(rhs, Application) and rhs.definition.body:
             variables = {x: Var(x, type_of(builder.defined[x])) for x in rhs.operands}
             e = body_of(Apply(rhs.definition, tuple([variables[x] for x in rhs.operands])))
-            found = converted(normalize(e), {x: x for x in variables}, builder)
+            found = convert_block(normalize(e), {x: x for x in variables}, builder)
             assert isinstance(found, str)
             names[s.name] = found
         else:
-            names[s.name] = builder.add(rhs)
-    return builder.program(renamed_output(program.output, names))
+            names[s.name] = builder.add_statement(rhs)
+    return builder.build_program(renamed_output(program.output, names))

@@ -32,9 +32,9 @@ from ..language.terms import (
 )
 from ..language.types import REAL, Product, Type, array
 from ..polyhedral import sets
-from ..ssa.builder import Builder, inputs
-from ..ssa.convert import converted
-from ..ssa.dead_code import needed
+from ..ssa.builder import Builder, input_variables
+from ..ssa.convert import convert_block
+from ..ssa.dead_code import needed_statements
 from ..ssa.normalize import normalize
 from ..ssa.program import (
     Addition,
@@ -50,14 +50,14 @@ from ..ssa.program import (
     Recurrence,
     Rhs,
     Statement,
-    flat,
+    flatten_output,
     is_picking,
     operands,
+    pair_tree,
     pointwise,
     rename,
-    substituted,
+    substitute_indices,
     support,
-    tree,
     type_of,
 )
 from . import matrices
@@ -106,13 +106,13 @@ def adjoint(
             reverse.loop(statement, statement.rhs)
         elif reverse.due.get(statement.name):
             reverse.step(statement)
-    cotangents = tree([reverse.result(name, type_) for name, type_ in wrt])
+    cotangents = pair_tree([reverse.result(name, type_) for name, type_ in wrt])
     given: Output = cotangents
     if keep:
         given = output, cotangents
     elif has_aux:
         given = cotangents, output[1]
-    made = reverse.builder.program(given)
+    made = reverse.builder.build_program(given)
     return _keeping(made, reverse.turns)
 
 
@@ -144,10 +144,10 @@ class _Reverse:
         """`⟨dY|D⟦(e0, e1)⟧⟩ ⇝ ⟨π0 dY|D⟦e0⟧⟩ + ⟨π1 dY|D⟦e1⟧⟩` (6.26)."""
         if seed is None:
             assert isinstance(output, str)
-            self._owe(output, self.builder.add(Constant((), 1)), TRUE)
+            self._owe(output, self.builder.add_statement(Constant((), 1)), TRUE)
             return
-        components = inputs(*seed, self.builder)
-        for name, dy in zip(flat(output), components.values(), strict=True):
+        components = input_variables(*seed, self.builder)
+        for name, dy in zip(flatten_output(output), components.values(), strict=True):
             self._owe(name, dy, TRUE)
 
     def step(self, statement: Statement) -> None:
@@ -165,10 +165,10 @@ class _Reverse:
             case Contraction() as rhs:  # (6.48), (6.49)
                 self._contraction(rhs, dy, p)
             case Part(source, place, _, binders):
-                dy = self.builder.view(dy, binders, p, "loop", statement.name)
+                dy = self.builder.view_of(dy, binders, p, "loop", statement.name)
                 self.histories.setdefault(source, {})[place] = dy
             case Application(binders) as rhs:
-                dy = self.builder.view(dy, binders, p, "definition", statement.name)
+                dy = self.builder.view_of(dy, binders, p, "definition", statement.name)
                 self._application(statement.name, rhs, dy)
 
     def _application(self, name: str, rhs: Application, dy: str) -> None:
@@ -181,7 +181,7 @@ class _Reverse:
             due = matrices.cotangent(applied, k, variables[name], variables[dy])
             if due is not None:
                 own = {x: x for x in variables}
-                made = converted(normalize(due), own, self.builder)
+                made = convert_block(normalize(due), own, self.builder)
                 assert isinstance(made, str)
                 self._owe(x, made, TRUE)
 
@@ -211,9 +211,9 @@ class _Reverse:
     def _again(self, name: str, rhs: Recurrence, turn: _Turn) -> str:
         """The loop once more, keeping what its iterations in reverse take."""
         zeros = [Constant(numbered("g", ranges(b)), 0) for b in turn.kept.values()]
-        starts = (*rhs.starts, *(self.builder.add(zero, "loop") for zero in zeros))
+        starts = (*rhs.starts, *(self.builder.add_statement(zero, "loop") for zero in zeros))
         again = replace(rhs, starts=starts, body=turn.value, again=name)
-        return self.builder.add(again, "loop", name)
+        return self.builder.add_statement(again, "loop", name)
 
     def _owe(self, x: str, e: str, p: Predicate) -> None:
         """Add `⟨e|D⟦X⟧⟩_[p]`, unless D⟦X⟧ is zero (6.34–6.36)."""
@@ -232,7 +232,9 @@ class _Reverse:
                 return due[0]
             middle = len(due) // 2 if len(due) > MANY else len(due) - 1
             (e0, p0), (e1, p1) = merged(due[:middle]), merged(due[middle:])
-            dy = self.builder.add(Addition(binders, p0, e0, p1, e1), "6.39", statement.name)
+            dy = self.builder.add_statement(
+                Addition(binders, p0, e0, p1, e1), "6.39", statement.name
+            )
             return dy, sets.simplify(disj(p0, p1), binders)
 
         return merged(self.due[statement.name])
@@ -255,7 +257,7 @@ class _Reverse:
             partial = partials[k]
             assert partial is not None
             if len(moved) > 1:
-                name = self.builder.add(
+                name = self.builder.add_statement(
                     Map(rhs.gens, p, rhs.function.cotangent(k), (*rhs.arguments, dy)), "6.47", x
                 )
             else:
@@ -269,19 +271,19 @@ class _Reverse:
             case Var(name):
                 return name
             case Const(value):
-                return self.builder.add(Constant(binders, value), "6.47", of)
+                return self.builder.add_statement(Constant(binders, value), "6.47", of)
             case Mul(left, right):
                 x0 = self._pointwise(left, binders, p, of)
                 return self._times(x0, self._pointwise(right, binders, p, of), binders, p, of)
             case Call(function, arguments):
                 names = tuple(self._pointwise(x, binders, p, of) for x in arguments)
-                return self.builder.add(Map(binders, p, function, names), "6.47", of)
+                return self.builder.add_statement(Map(binders, p, function, names), "6.47", of)
         raise TypeError(e)
 
     def _times(self, x0: str, x1: str, binders: Binders, p: Predicate, of: str) -> str:
         here = pointwise(binders)
         product = Contraction(binders, (), p, (Factor(x0, here), Factor(x1, here)))
-        return self.builder.add(product, "6.47", of)
+        return self.builder.add_statement(product, "6.47", of)
 
     def _contraction(self, rhs: Contraction, dy: str, p: Predicate) -> None:
         """Reverse a product (6.48); with one factor, (6.49).
@@ -301,7 +303,9 @@ class _Reverse:
             others = tuple(f for j, f in enumerate(rhs.factors) if j != k)
             factors = (Factor(dy, pointwise(rhs.gens)), *others)
             rule = "6.48" if others else "6.49"
-            name = self.builder.add(Contraction(i, summed, mask, factors), rule, factor.name)
+            name = self.builder.add_statement(
+                Contraction(i, summed, mask, factors), rule, factor.name
+            )
             there = put(i, pointwise(numbered("g", ranges(i))))
             self._owe(factor.name, name, substitute(exists_all(summed, mask), there))
 
@@ -311,13 +315,13 @@ class _Reverse:
         """
         self.builder.origin = NOWHERE
         parts: dict[tuple[int, ...], str] = {}
-        for path, x in inputs(parameter, type_, self.builder).items():
+        for path, x in input_variables(parameter, type_, self.builder).items():
             binders = self.builder.defined[x].gens
             found = self.found.get((parameter, path))
             if found is None:
-                parts[path] = self.builder.add(Constant(binders, 0), "6.34", parameter)
+                parts[path] = self.builder.add_statement(Constant(binders, 0), "6.34", parameter)
             else:
-                parts[path] = self.builder.view(found[0], binders, found[1], "6.33", parameter)
+                parts[path] = self.builder.view_of(found[0], binders, found[1], "6.33", parameter)
         return _tree(parts, ())
 
 
@@ -347,10 +351,12 @@ def _turn(rhs: Recurrence, moved: Iterable[str], checkpoint: bool) -> _Turn:
     pulled = adjoint(body, wrt, ("dy", result), checkpoint=checkpoint)
     own = {s.name for s in body.statements}
     kept = {} if checkpoint else _needed_values(pulled, own)
-    value = needed(Program(pulled.statements, tree([*flat(body.output), *kept])))
+    value = needed_statements(
+        Program(pulled.statements, pair_tree([*flatten_output(body.output), *kept]))
+    )
     given = {x: _input(f"k{i}", kept[x]) for i, x in enumerate(kept)}
     statements = [replace(s, rhs=given.get(s.name, s.rhs)) for s in pulled.statements]
-    return _Turn(carried, kept, needed(Program(tuple(statements), pulled.output)), value)
+    return _Turn(carried, kept, needed_statements(Program(tuple(statements), pulled.output)), value)
 
 
 def _needed_values(pulled: Program, own: set[str]) -> dict[str, Binders]:
@@ -361,7 +367,7 @@ def _needed_values(pulled: Program, own: set[str]) -> dict[str, Binders]:
     for s in pulled.statements:  # Of a loop in the body, what is kept for its reverse is a value.
         if isinstance(s.rhs, Part) and s.rhs.source in values:
             values.add(s.name)
-    needed = set(flat(pulled.output))
+    needed = set(flatten_output(pulled.output))
     kept: dict[str, Binders] = {}
     for s in reversed(pulled.statements):
         if s.name not in needed:
@@ -403,24 +409,26 @@ class _Turns:
         starts = []
         for place, (p, binders) in enumerate(self.turn.carried.items()):
             j = int(p[1:])
-            begin = self.builder.add(Constant(binders, 0), "loop")
+            begin = self.builder.add_statement(Constant(binders, 0), "loop")
             if p[0] == "c":
-                before = inside.add(_input(f"s{place}", binders))
+                before = inside.add_statement(_input(f"s{place}", binders))
                 cotangents[p] = _added(inside, binders, cotangents[p], before, p)
             elif p[0] == "s" and j in self.due:
                 begin = self._at(self.due[j], self.rhs.size)
                 outside[row := f"r{len(outside)}"] = self._backwards(self.due[j], 0)
-                there = inside.add(_input(row, binders))
+                there = inside.add_statement(_input(row, binders))
                 cotangents[p] = _added(inside, binders, cotangents[p], there, p)
             starts.append(begin)
-        body = inside.program(tree(list(cotangents.values())))
+        body = inside.build_program(pair_tree(list(cotangents.values())))
         size, rows = self.rhs.size, tuple(outside.values())
         made = Recurrence(self.rhs.index, size, tuple(starts), rows, self.rhs.wholes, body)
-        source = self.builder.add(made, "loop", self.name)
+        source = self.builder.add_statement(made, "loop", self.name)
         found = {}
         for place, (p, binders) in enumerate(self.turn.carried.items()):
             gens = numbered("g", (size + 1, *ranges(binders)))
-            history = self.builder.add(Part(source, place, len(starts), gens), "loop", self.name)
+            history = self.builder.add_statement(
+                Part(source, place, len(starts), gens), "loop", self.name
+            )
             found[p] = self._backwards(history, 1) if p[0] == "r" else self._at(history, size)
         return found
 
@@ -429,7 +437,7 @@ class _Turns:
         back = self.rhs.size - 1 - Affine.of(self.rhs.index)
         found: dict[str, str] = {}
         rows: dict[str, str] = {}  # the row for each parameter
-        for s in substituted(self.turn.adjoint, {self.rhs.index: back}).statements:
+        for s in substitute_indices(self.turn.adjoint, {self.rhs.index: back}).statements:
             made = rename(s.rhs, found)
             if isinstance(made, Input):
                 p = made.parameter
@@ -441,8 +449,8 @@ class _Turns:
                     p = rows[p]
                 made = Input(p, type_of(made), (), made.gens)
             inside.origin = s.origin
-            found[s.name] = inside.add(made)
-        pulled = [found[x] for x in flat(self.turn.adjoint.output)]
+            found[s.name] = inside.add_statement(made)
+        pulled = [found[x] for x in flatten_output(self.turn.adjoint.output)]
         return dict(zip(self.turn.carried, pulled, strict=True))
 
     def _kept(self, parameter: str) -> str:
@@ -458,13 +466,15 @@ class _Turns:
     def _history(self, place: int, binders: Binders) -> str:
         count = len(self.rhs.starts) + len(self.turn.kept)
         gens = numbered("g", (self.rhs.size + 1, *ranges(binders)))
-        return self.builder.add(Part(self.kept_by, place, count, gens), "loop")
+        return self.builder.add_statement(Part(self.kept_by, place, count, gens), "loop")
 
     def _at(self, name: str, turn: Affine) -> str:
         """`⊞g. X[turn, g]`."""
         binders = numbered("g", ranges(self.builder.defined[name].gens)[1:])
         read = Factor(name, (turn, *pointwise(binders)))
-        return self.builder.add(Contraction(binders, (), TRUE, (read,)), "loop", self.name)
+        return self.builder.add_statement(
+            Contraction(binders, (), TRUE, (read,)), "loop", self.name
+        )
 
     def _backwards(self, name: str, later: int) -> str:
         """`⊞k:n, g. X[n-1-k+later, g]`."""
@@ -472,13 +482,15 @@ class _Turns:
         binders = numbered("g", (self.rhs.size, *sizes))
         turn, *rest = pointwise(binders)
         read = Factor(name, (self.rhs.size - 1 - turn + later, *rest))
-        return self.builder.add(Contraction(binders, (), TRUE, (read,)), "loop", self.name)
+        return self.builder.add_statement(
+            Contraction(binders, (), TRUE, (read,)), "loop", self.name
+        )
 
 
 def _added(builder: Builder, binders: Binders, x: str, other: str, of: str) -> str:
     """A cotangent, where it may be other than zero, and another."""
     p = sets.simplify(support(builder.defined[x]), binders)
-    return builder.add(Addition(binders, p, x, TRUE, other), "6.39", of)
+    return builder.add_statement(Addition(binders, p, x, TRUE, other), "6.39", of)
 
 
 def _keeping(program: Program, turns: Mapping[str, _Turn]) -> Program:

@@ -40,7 +40,7 @@ def undecided(traced: Traced, sizes: Mapping[str, int]) -> tuple[Access, ...]:
         if _is_inside(read, sizes):
             continue
         bad = _outside(read)
-        point = sets.sample(read.binders, bad, dict(sizes))
+        point = sets.sample_point(read.binders, bad, dict(sizes))
         if point is not None and not bad.relations:
             raise _out_of_range(read, point, sizes, traced.spelt)
         if point is not None:

@@ -16,10 +16,10 @@ import numpy as np
 
 from ..language.errors import TensorError
 from ..lowering.choices import MODEL, Choices
-from ..lowering.coo import parted
+from ..lowering.coo import split_operands
 from ..lowering.plan import Counts, Plan
 from ..lowering.relation_joins import Join
-from ..lowering.sharding import Along, Axis, Division, divided
+from ..lowering.sharding import Along, Axis, Division, divided_axes
 from ..ssa.program import Program, Recurrence
 from . import device_shards
 from .kernel import Kernel, with_joins
@@ -161,7 +161,7 @@ def _prepared(
             if key not in found:
                 found[key] = jitted(made.compile(*key), arrays)
         as_given = len(arrays) == len(arguments) and all(map(operator.is_, arguments, arrays))
-        rows, joins = made.rows(arrays), parted(arrays)[1]
+        rows, joins = made.rows(arrays), split_operands(arrays)[1]
         return Ready(made, found[key], rows, joins, as_given, double), arrays
 
     return prepare
@@ -202,7 +202,7 @@ def sharded(instance: Instance, sizes: Mapping[str, int], along: Along) -> Prepa
 
 def _axes(instance: Instance, index: str) -> tuple[Axis, ...]:
     """The parameters' axes that are read at an index."""
-    axes = divided(instance.checked.function.body, instance.checked.called(index))
+    axes = divided_axes(instance.checked.function.body, instance.checked.called(index))
     if not axes:
         raise TensorError(
             f"no parameter is read at an index `{index}`",

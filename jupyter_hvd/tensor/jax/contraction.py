@@ -29,9 +29,9 @@ from ..lowering.strategy import (
     Running,
     Swept,
     Unrolled,
-    choose,
+    choose_kernel,
     is_covered,
-    pairing,
+    pair_axes,
     without_numbers,
 )
 from ..polyhedral.points import Aligned, Axes
@@ -53,7 +53,7 @@ def contract(step: Contract, values: Values) -> Any:
 
 def _summed(step: Contract, values: Values) -> Any:
     """`⊞out. Σ sums. …`, before it is scattered."""
-    match choose(step, values.device):
+    match choose_kernel(step, values.device):
         case Pointwise():
             return _pointwise(step, values)
         case Convolution() as convolution:
@@ -218,7 +218,7 @@ def _einsum(operands: Sequence[Aligned], out: Axes, space: Space, fuses: bool = 
 
 
 def _pair(left: Aligned, right: Aligned, out: Axes) -> Any:
-    match pairing(frozenset(left[1]), frozenset(right[1]), frozenset(out)):
+    match pair_axes(frozenset(left[1]), frozenset(right[1]), frozenset(out)):
         case Pairing.FUSED:
             whole = left[0] * align(right, left[1])
             return align(_alone((whole, left[1]), out), out)

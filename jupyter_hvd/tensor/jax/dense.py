@@ -67,7 +67,7 @@ from ..language.terms import (
 from ..language.terms import substitute as substitute_term
 from ..language.types import REAL, Array, IndexArray, ParameterType, dimensions
 from ..lowering.computed_indices import index_array_of
-from ..lowering.strategy import Pairing, is_covered, pairing
+from ..lowering.strategy import Pairing, is_covered, pair_axes
 from ..polyhedral.points import Aligned
 from ..ssa.normalize import normalize
 from .access import Space, align
@@ -830,7 +830,7 @@ def _contracted(
         return _summed(_joined(lambda *xs: reduce(mul, xs), factors, space), summed)
     if len(factors) == 2:
         here, there = {*first[1]}, {*others[0][1]}
-        if pairing(here, there, (here | there) - {*summed}) is Pairing.APART:
+        if pair_axes(here, there, (here | there) - {*summed}) is Pairing.APART:
             return _joined(jnp.multiply, [_summed(x, summed) for x in factors], space)
     order = [*space.extents]
     in_order = sorted(factors, key=lambda f: min(map(order.index, f[1])))

@@ -39,7 +39,7 @@ from ..language.terms import (
 )
 from ..language.types import REAL, TupleSet
 from ..language.units import in_bytes
-from ..lowering.liveness import restrict
+from ..lowering.liveness import restrict_to_live
 from ..lowering.plan import Plan
 from ..lowering.roofline import Work
 from ..lowering.specialize import at_sizes
@@ -97,7 +97,7 @@ class Plain:
         if self.unrolled > TURNS:
             return f"it would write out more than {TURNS} iterations of a loop"
         program = at_sizes(self.primal.ssa, self.sizes)
-        if any(s not in program.statements for s in restrict(program).statements):
+        if any(s not in program.statements for s in restrict_to_live(program).statements):
             return "it would compute values that are never read"
         return ""
 

@@ -15,8 +15,8 @@ from jax.sharding import PartitionSpec
 from ..language.types import IndexArray, Integer, Relation, TupleSet
 from ..lowering.ir import Accumulate, Step
 from ..lowering.plan import Plan
-from ..lowering.sharding import Axis, Division, Halo, Shards, Shares, shard, with_halo
-from ..ssa.program import flat
+from ..lowering.sharding import Axis, Division, Halo, Shards, Shares, shard_plan, with_halo
+from ..ssa.program import flatten_output
 from .execute import collected, run, started
 from .runtime import Values
 
@@ -34,7 +34,7 @@ def sharded(
     }
     longest = (max(extents(plan, arrays, one.axes)) for one in divisions)
     divisions = [replace(one, extent=n) for one, n in zip(divisions, longest, strict=True)]
-    shards = shard(plan, divisions, shapes)
+    shards = shard_plan(plan, divisions, shapes)
     grid = np.array(devices).reshape([one.devices for one in shards.shares])
     mesh = jax.sharding.Mesh(grid, tuple(one.name for one in shards.shares))
 
@@ -68,7 +68,7 @@ def sharded(
     )
     outs = {
         name: _spec({one.local[name]: one.name for one in shards.shares if name in one.local})
-        for name in flat(plan.output)
+        for name in flatten_output(plan.output)
     }
     whole = plan.shapes(whole=True)
     on_shares = shard_map(run_share, mesh, ins, outs)
@@ -171,7 +171,7 @@ def _as_partial_sum(step: Step, shards: Shards, values: Values) -> Values:
 def all_reduce_outputs(found: dict[str, Any], plan: Plan, shards: Shards) -> dict[str, Any]:
     """The outputs, partial sums added up over the devices, those over the same ones in one all-reduce."""
     over: dict[tuple[str, ...], list[str]] = {}
-    for x in dict.fromkeys(flat(plan.output)):
+    for x in dict.fromkeys(flatten_output(plan.output)):
         axes = tuple(one.name for one in shards.shares if x in one.partial)
         if axes:
             over.setdefault(axes, []).append(x)

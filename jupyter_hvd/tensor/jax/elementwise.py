@@ -17,7 +17,7 @@ from ..language.affine import Affine
 from ..language.function import Function, parameter_names
 from ..language.predicates import TRUE, conjuncts
 from ..language.terms import Add, Call, Const, Mul, Term, Var
-from ..lowering.concatenations import Chain, joined
+from ..lowering.concatenations import Chain, join_parts
 from ..lowering.ir import Accumulate, Apply, Masked, Reduce, Rewriting, extents_of
 from .access import Space, align
 from .masks import mask
@@ -94,7 +94,7 @@ def accumulate(step: Accumulate, values: Values) -> Any:
 
 def _added(addends: Sequence[Masked], space: Space, values: Values, parted: bool = False) -> Any:
     shapes = {m.read.array: values.arrays[m.read.array].shape for m in addends}
-    found = joined(addends, space.extents, shapes, parted)
+    found = join_parts(addends, space.extents, shapes, parted)
     padded = not all(inside(m.read, shapes[m.read.array], space) for m in addends)
     return _sum(
         _ends_first(found) if padded else found,

@@ -14,7 +14,7 @@ import numpy as np
 from ..language.function import Function
 from ..language.types import Array, Parameter, Product, Real
 from ..lowering.cells import Application, Batch, Entries, Indices, Known, Plan, Summation
-from ..lowering.composition import Group, groups
+from ..lowering.composition import Group, group_stages
 from ..lowering.dataflow import FENCED
 from ..lowering.point_values import Added, Step, Summed
 from .arguments import as_array, floating_type, leaves
@@ -44,7 +44,7 @@ def _run(plan: Plan, dtype: Any, values: Sequence[Any], arrays: Sequence[Any]) -
             values = written or values
     first = len(made)
     known = dict(enumerate(made))
-    for group in groups(stages, first):
+    for group in group_stages(stages, first):
         run = functools.partial(_grouped, group, stages, first, known, dtype, values, arrays)
         known[group.stages[-1]] = _computed_once(run, values) if group.once else run()
     return known[first + len(stages) - 1]

@@ -12,7 +12,7 @@ from jax import lax
 
 from ..language.affine import Affine
 from ..language.types import IndexArray, Integer, ParameterType, Relation, TupleSet
-from ..lowering.coo import Tuples, parted, table
+from ..lowering.coo import Tuples, split_operands, table_name
 from ..lowering.ir import (
     OFFSET,
     Accumulate,
@@ -36,7 +36,7 @@ from ..lowering.loop_counters import relation_of
 from ..lowering.plan import Plan
 from ..lowering.running_sums import solving_order
 from ..lowering.tiling import Blocks
-from ..ssa.program import Output, flat, map_output
+from ..ssa.program import Output, flatten_output, map_output
 from . import contraction, elementwise
 from .arguments import nested
 from .computed_indices import as_indices
@@ -59,7 +59,7 @@ def completed(plan: Plan, values: Values) -> Any:
         if isinstance(part, Blocks):
             values.arrays.update(run_blocks(part, values))
         elif part.name in plan.remade.readers and can_have_barrier(values):
-            again |= remade(plan.remade.behind(part, again.keys()), again, values)
+            again |= remade(plan.remade.producers_behind(part, again.keys()), again, values)
             here = replace(values, arrays={**values.arrays, **again})
             run_one(part, plan, here)
             values.arrays[part.name] = here.arrays[part.name]
@@ -130,13 +130,13 @@ def started(plan: Plan, arrays: Sequence[Any]) -> Values:
     data: dict[str, tuple[ParameterType, Any]] = {}
     reals = {}
     below = dict(plan.counts)
-    arguments, joins = parted(arrays)
+    arguments, joins = split_operands(arrays)
     for join, rows in joins.items():
         data[join] = TupleSet(rows.shape[1]), jnp.asarray(rows)
     for (x, type_), value in zip(plan.parameters, arguments, strict=True):
         if isinstance(value, Tuples):
             data[x] = type_, jnp.asarray(value.mask)
-            data[table(x)] = TupleSet(value.rows.shape[1]), jnp.asarray(value.rows)
+            data[table_name(x)] = TupleSet(value.rows.shape[1]), jnp.asarray(value.rows)
         elif isinstance(type_, IndexArray):
             data[x] = replace(type_, below=below.get(x)), jnp.asarray(value)
         elif isinstance(type_, Relation | TupleSet):
@@ -321,7 +321,7 @@ def _turn(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried]
         turns = {**values.turns, relation_of(action.index): action.count}
         here = replace(here, under_shard_map=values.under_shard_map, turns=turns)
         completed(body, here)
-        made = {f"s{j}": here.arrays[x] for j, x in enumerate(flat(body.output))}
+        made = {f"s{j}": here.arrays[x] for j, x in enumerate(flatten_output(body.output))}
         return made, {p: x for p, x in made.items() if int(p[1:]) in action.kept}
 
     return turn

@@ -25,7 +25,7 @@ def work_of_jaxpr(jaxpr: Any) -> Work:
     """What it does, its loops as often as they run."""
     total = Work(stored=sum(map(_entries, jaxpr.invars)))
     for equation, times in equations_of(jaxpr):
-        total += _equation_work(equation).times(times)
+        total += _equation_work(equation).repeated_work(times)
     return total
 
 

@@ -19,16 +19,23 @@ from ..language.errors import TensorError
 from ..language.predicates import asserted, conjuncts
 from ..language.types import IndexArray, Integer, ParameterType, Relation, TupleSet
 from ..lowering.choices import DENSE, MODEL, Choices
-from ..lowering.coo import Tuples, enumerated, is_sparse, parted, true_entries, unpadded
+from ..lowering.coo import (
+    Tuples,
+    enumerated_relations,
+    is_sparse,
+    split_operands,
+    true_entries,
+    unpad_rows,
+)
 from ..lowering.device import Device
 from ..lowering.ir import Load, Step
-from ..lowering.liveness import restrict
+from ..lowering.liveness import restrict_to_live
 from ..lowering.lower import lower
 from ..lowering.plan import Counts, Plan
-from ..lowering.relation_joins import Join, parts, power_of_two, tables_of
+from ..lowering.relation_joins import Join, joins_within, power_of_two, tables_of
 from ..lowering.roofline import work_of
 from ..lowering.specialize import at_sizes
-from ..ssa.program import Contraction, Map, Program, everywhere
+from ..ssa.program import Contraction, Map, Program, all_statements
 from . import stored_choices
 from .arguments import as_array, floating_type, kind_of, leaves
 from .dense_candidate import DenseWork, Plain
@@ -89,7 +96,7 @@ class Kernel:
         self.wanted: dict[Counts, dict[Join, int]] = {}
         self.digests: dict[tuple[Counts, np.dtype[Any]], str] = {}
         self.dtypes: dict[Any, np.dtype[Any]] = {}
-        listed = enumerated(self.program)
+        listed = enumerated_relations(self.program)
         relations = Relation | IndexArray | TupleSet | Integer
         self._reals = [k for k, (_, t) in enumerate(kinds) if not isinstance(t, relations)]
         self._indices = [k for k, (_, t) in enumerate(kinds) if isinstance(t, IndexArray)]
@@ -147,7 +154,7 @@ class Kernel:
         rows += [(k, len(arrays[k].rows)) for k in self._sparse if isinstance(arrays[k], Tuples)]
         rows += [(k, n) for k in self._indices if (n := self._below(arrays[k])) is not None]
         counts = [(self.kinds[k][0], n) for k, n in sorted(rows)]
-        return (*counts, *((x, len(found)) for x, found in parted(arrays)[1].items()))
+        return (*counts, *((x, len(found)) for x, found in split_operands(arrays)[1].items()))
 
     def _below(self, array: Any) -> int | None:
         if isinstance(array, jax.core.Tracer) or array.size == 0:
@@ -169,7 +176,7 @@ class Kernel:
             return {}
         tables = {self.kinds[k][0]: arrays[k] for k in self._sets}
         sparse = [k for k in self._sparse if isinstance(arrays[k], Tuples)]
-        tables |= {self.kinds[k][0]: unpadded(arrays[k].rows) for k in sparse}
+        tables |= {self.kinds[k][0]: unpad_rows(arrays[k].rows) for k in sparse}
         if about not in self.wanted:
             self.wanted[about] = self._worthwhile(counts, self.dtype(arrays), tables)
         return tables_of(self.wanted[about], tables)
@@ -189,7 +196,7 @@ class Kernel:
             if not asked:
                 self.plans[counts, dtype, MODEL] = plan
             if asked.keys() <= found.keys():
-                used = {part for join in plan.joins for part in parts(join)}
+                used = {part for join in plan.joins for part in joins_within(join)}
                 return {x: n for x, n in most.items() if x in used}
             most |= asked
             made = tables_of(most, tables)
@@ -206,7 +213,7 @@ class Kernel:
         """Whether relations of which there are tuples stand more than once."""
         listed = {self.kinds[k][0] for k in (*self._sets, *self._sparse)}
         masks = [
-            s.rhs.mask for s in everywhere(self.program) if isinstance(s.rhs, Contraction | Map)
+            s.rhs.mask for s in all_statements(self.program) if isinstance(s.rhs, Contraction | Map)
         ]
         atoms = {q for mask in masks for q in conjuncts(mask) if asserted(q)}
         return sum(q.relation in listed for q in atoms) > 1
@@ -222,7 +229,7 @@ class Kernel:
     @cached_property
     def restricted(self) -> Program:
         """The program, only what is read computed; the same for every number of tuples."""
-        return restrict(self.program)
+        return restrict_to_live(self.program)
 
     def compile(self, counts: Counts, dtype: np.dtype[Any], choices: Choices = MODEL) -> Plan:
         """How to compute the program in a floating type, for relations with so many tuples; made
@@ -268,7 +275,7 @@ class Kernel:
         plan = self.compile(*key)
         sizes = plan.device, plan.dtype.name, plan.dtype.itemsize
         work = work_of(plan)
-        is_as_fast = made.work.seconds(*sizes) < SAVED * work.seconds(*sizes)
+        is_as_fast = made.work.least_seconds(*sizes) < SAVED * work.least_seconds(*sizes)
         return is_as_fast and made.work.stored < BYTES * work.stored
 
     def is_dense(self, arrays: Sequence[Any]) -> bool:

@@ -19,7 +19,7 @@ Relations = Callable[[str], tuple[ParameterType, Any]]  # the type and the data 
 
 def mask(p: Predicate, space: Space, relations: Relations) -> Aligned:
     """Where `p` holds, with its axes in the order of the space."""
-    return _Points(space, relations).holds(p)
+    return _Points(space, relations).holds_at(p)
 
 
 @dataclass(frozen=True)
@@ -29,22 +29,22 @@ class _Points(Points):
     space: Space
     relations: Relations
 
-    def index(self, a: Affine) -> Aligned:
+    def affine_values(self, a: Affine) -> Aligned:
         return self.space.index(a)
 
-    def along(self, axis: str, extent: int) -> Points:
+    def add_axis(self, axis: str, extent: int) -> Points:
         space = Space({**self.space.extents, axis: extent}, self.space.entries)
         return _Points(space, self.relations)
 
-    def together(self, values: Sequence[Aligned]) -> tuple[list[Any], Axes]:
+    def broadcast_together(self, values: Sequence[Aligned]) -> tuple[list[Any], Axes]:
         axes = tuple(n for n in self.space.extents if any(n in has for _, has in values))
         return [align(value, axes) for value in values], axes
 
-    def member(self, relation: str, arguments: tuple[Affine, ...]) -> Aligned:
+    def is_member(self, relation: str, arguments: tuple[Affine, ...]) -> Aligned:
         type_, array = self.relations(relation)
         if isinstance(type_, Relation):
             return read(array, arguments, self.space)
-        columns, axes = self.together([self.space.index(a) for a in arguments])
+        columns, axes = self.broadcast_together([self.space.index(a) for a in arguments])
         if isinstance(type_, TupleSet):
             return _is_row(array, columns), axes
         assert isinstance(type_, IndexArray)
@@ -58,7 +58,7 @@ class _Points(Points):
 def row_of(rows: Any, indices: Sequence[Affine], space: Space) -> Aligned:
     """The positions among rows in order of those that begin with indices; where there is none, their number."""
     points = _Points(space, lambda _: (TupleSet(len(indices)), rows))
-    columns, axes = points.together([space.index(a) for a in indices])
+    columns, axes = points.broadcast_together([space.index(a) for a in indices])
     low, same = _found(rows, columns)
     return jnp.where(same, low, rows.shape[0]), axes
 

@@ -11,7 +11,7 @@ import jax
 
 from ..cost import counting
 from ..cost.counting import Data
-from ..cost.formula import operations
+from ..cost.formula import count_operations
 from ..language.predicates import TRUE, Predicate
 from ..language.printer import show
 from ..language.terms import Term, uniquify
@@ -41,7 +41,7 @@ Cancelled = Callable[[], bool]
 class StatementProfile:
     """What one SSA statement costs at one call.
 
-    `support` counts the points of its predicate, `operations` its additions, multiplications and
+    `support` counts the points of its predicate, `count_operations` its additions, multiplications and
     primitive calls (Fig. 6), exactly. `bytes` are those of its operands and result as stored.
     `xla_flops` and `xla_bytes` are XLA's own estimates for the statement compiled alone, None
     where it gives none; `seconds` is the median of its measured times.
@@ -236,10 +236,12 @@ def _predicate(rhs: Rhs) -> Predicate:
 
 def counts(rhs: Rhs, term: Term, data: Mapping[str, Data]) -> tuple[int, int]:
     """The points of a statement's predicate and the operations of its term, at concrete sizes."""
-    made = operations(uniquify(term))
-    together = sum(o.times * counting.count(o.binders, o.condition, data, o.sums) for o in made)
+    made = count_operations(uniquify(term))
+    together = sum(
+        o.times * counting.count_points(o.binders, o.condition, data, o.sums) for o in made
+    )
     if isinstance(rhs, Addition):  # not the union: tuples of two relations are not joined
-        both = (counting.count(rhs.gens, p, data) for p in (rhs.left_mask, rhs.right_mask))
+        both = (counting.count_points(rhs.gens, p, data) for p in (rhs.left_mask, rhs.right_mask))
         return sum(both) - together, together
     binders = (*rhs.gens, *rhs.sums) if isinstance(rhs, Contraction) else rhs.gens
-    return counting.count(binders, _predicate(rhs), data), together
+    return counting.count_points(binders, _predicate(rhs), data), together

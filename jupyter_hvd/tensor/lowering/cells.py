@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..cost.counting import Data, tables
+from ..cost.counting import Data, point_tables
 from ..language.function import Function
 from ..language.predicates import TRUE, Predicate
 from ..language.terms import Binders, index_names, ranges
 from ..ssa.program import Addition, Constant, Contraction, Input, Map, Program, Rhs, operands
 from .composition import Composer
-from .entries import column
+from .entries import affine_column
 from .point_values import Added, Listed, Step, Summed
 from .specialize import at_sizes
 
@@ -104,21 +104,21 @@ class Cells:
     calls: dict[int, list[tuple[Any, tuple[Any, ...]]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.number(1.0)
-        self.number(0.0)
+        self.number_cell(1.0)
+        self.number_cell(0.0)
 
-    def begin(self, part: Known, n: int) -> Any:
+    def begin_part(self, part: Known, n: int) -> Any:
         """New cells that are known."""
         self.known.append(part)
-        return self._new(np.zeros(n, np.int64), 0)
+        return self._new_cells(np.zeros(n, np.int64), 0)
 
-    def number(self, x: float) -> int:
+    def number_cell(self, x: float) -> int:
         """The cell of a number."""
         if x not in self.numbers:
-            (self.numbers[x],) = self.begin(x, 1)
+            (self.numbers[x],) = self.begin_part(x, 1)
         return self.numbers[x]
 
-    def sum(self, size: int, slots: Any, left: Any, right: Any) -> Any:
+    def sum_products(self, size: int, slots: Any, left: Any, right: Any) -> Any:
         """Cells of so many sums of products."""
         first = left == ONE
         left, right = np.where(first, right, left), np.where(first, ONE, right)
@@ -134,21 +134,21 @@ class Cells:
         slots, left, right = slots[added], left[added], right[added]
         levels = np.zeros(size, np.int64)
         np.maximum.at(levels, slots, np.maximum(self.levels[left], self.levels[right]) + 1)
-        cells[new] = self._new(levels[new], 0)
+        cells[new] = self._new_cells(levels[new], 0)
         self.sums.append((cells[slots], left, right))
         self.points += len(slots)
         return cells
 
-    def apply(self, function: Function, arguments: Sequence[Any]) -> Any:
+    def apply_function(self, function: Function, arguments: Sequence[Any]) -> Any:
         """Cells of a function's values."""
         kind = self.functions.setdefault(function, 1 + len(self.functions))
         levels = reduce(np.maximum, [self.levels[a] for a in arguments]) + 1
-        cells = self._new(levels, kind)
+        cells = self._new_cells(levels, kind)
         self.calls.setdefault(kind, []).append((cells, tuple(arguments)))
         self.points += len(cells)
         return cells
 
-    def _new(self, levels: Any, kind: int) -> Any:
+    def _new_cells(self, levels: Any, kind: int) -> Any:
         start, self.count = self.count, self.count + len(levels)
         if self.count > len(self.levels):
             self.levels = np.resize(self.levels, 2 * self.count)
@@ -157,7 +157,7 @@ class Cells:
         self.kinds[start : self.count] = kind
         return np.arange(start, self.count)
 
-    def batch(self, values: Mapping[int, Any], stages: Sequence[Any]) -> Batch:
+    def batch_stages(self, values: Mapping[int, Any], stages: Sequence[Any]) -> Batch:
         """All cells, of which some are read elsewhere."""
         listed = self.listed
         levels, kinds = self.levels[: self.count], self.kinds[: self.count]
@@ -232,7 +232,7 @@ def values_as_cells(
     of: dict[str, Any] = {}
     for s in at_sizes(Program(kept, kept[-1].name), sizes).statements:
         sums = s.rhs.sums if isinstance(s.rhs, Contraction) else ()
-        if prod(_shape((*s.rhs.gens, *sums))) > MOST:
+        if prod(_shape_of_binders((*s.rhs.gens, *sums))) > MOST:
             return None
         of[s.name] = _cells_of(s.rhs, of, cells, inputs, data)
         if cells.points > MOST or cells.count > MOST:
@@ -251,7 +251,7 @@ def _has_cells(rhs: Rhs) -> bool:
     return isinstance(rhs, Addition | Map)
 
 
-def _shape(binders: Binders) -> tuple[int, ...]:
+def _shape_of_binders(binders: Binders) -> tuple[int, ...]:
     return tuple([max(0, n.evaluate({})) for n in ranges(binders)])
 
 
@@ -259,64 +259,66 @@ def _cells_of(
     rhs: Rhs, of: Mapping[str, Any], cells: Cells, inputs: Sequence[str], data: Mapping[str, Data]
 ) -> Any:
     """The cells of a value's entries, in an array of its shape."""
-    shape = _shape(rhs.gens)
+    shape = _shape_of_binders(rhs.gens)
     size = prod(shape)
     match rhs:
         case Input():
-            return cells.begin(Entries(inputs.index(rhs.parameter)), size).reshape(shape)
+            return cells.begin_part(Entries(inputs.index(rhs.parameter)), size).reshape(shape)
         case Constant():
-            return np.full(shape, cells.number(float(rhs.value)))  # type: ignore[arg-type]
+            return np.full(shape, cells.number_cell(float(rhs.value)))  # type: ignore[arg-type]
         case Map():
-            inside = _inside(rhs.gens, rhs.mask, data)
+            inside = _entries_inside(rhs.gens, rhs.mask, data)
             made = np.full(size, ZERO)
-            made[inside] = cells.apply(rhs.function, [of[x].ravel()[inside] for x in rhs.arguments])
+            made[inside] = cells.apply_function(
+                rhs.function, [of[x].ravel()[inside] for x in rhs.arguments]
+            )
             return made.reshape(shape)
         case Addition():
             halves = (rhs.left_mask, rhs.left), (rhs.right_mask, rhs.right)
-            at = [_inside(rhs.gens, p, data) for p, _ in halves]
+            at = [_entries_inside(rhs.gens, p, data) for p, _ in halves]
             read = [of[x].ravel()[i] for i, (_, x) in zip(at, halves, strict=True)]
             slots, left = np.concatenate(at), np.concatenate(read)
-            return cells.sum(size, slots, left, np.full(len(left), ONE)).reshape(shape)
+            return cells.sum_products(size, slots, left, np.full(len(left), ONE)).reshape(shape)
         case Contraction():
             every = (*rhs.gens, *rhs.sums)
             blocks = [
                 (n, {i: np.broadcast_to(c[i], (n,)) for i in index_names(every)})
-                for n, c in tables(every, rhs.mask, data)
+                for n, c in point_tables(every, rhs.mask, data)
             ]
             rows = sum(n for n, _ in blocks)
             columns = {
                 i: np.concatenate([NONE, *(c[i] for _, c in blocks)]) for i in index_names(every)
             }
             factors = [
-                of[f.name][tuple([column(a, columns, rows) for a in f.indices])]
+                of[f.name][tuple([affine_column(a, columns, rows) for a in f.indices])]
                 * np.ones(rows, int)
                 for f in rhs.factors
             ]
             here = [columns[i] for i in index_names(rhs.gens)]
             slots = np.ravel_multi_index(here, shape) if shape else np.zeros(rows, np.int64)
             *first, last = factors
-            left = _product(cells, first, rows) if first else np.full(rows, ONE)
-            return cells.sum(size, slots, left, last).reshape(shape)
+            left = _product_cells(cells, first, rows) if first else np.full(rows, ONE)
+            return cells.sum_products(size, slots, left, last).reshape(shape)
     raise TypeError(rhs)
 
 
-def _product(cells: Cells, factors: Sequence[Any], n: int) -> Any:
-    return reduce(lambda a, b: cells.sum(n, np.arange(n), a, b), factors)
+def _product_cells(cells: Cells, factors: Sequence[Any], n: int) -> Any:
+    return reduce(lambda a, b: cells.sum_products(n, np.arange(n), a, b), factors)
 
 
-def _inside(gens: Binders, p: Predicate, data: Mapping[str, Data]) -> Any:
+def _entries_inside(gens: Binders, p: Predicate, data: Mapping[str, Data]) -> Any:
     """The entries, counted in order, at which a predicate holds."""
-    shape = _shape(gens)
+    shape = _shape_of_binders(gens)
     if p == TRUE:
         return np.arange(prod(shape))
     found = []
-    for n, columns in tables(gens, p, data):
+    for n, columns in point_tables(gens, p, data):
         here = [np.broadcast_to(columns[i], (n,)) for i in index_names(gens)]
         found.append(np.ravel_multi_index(here, shape) if shape else np.zeros(n, np.int64))
     return np.sort(np.concatenate([NONE, *found]))
 
 
-def batched(
+def batch_plan(
     plan: Sequence[Summed],
     arrays: Sequence[Any],
     counts: Sequence[Sequence[int]],
@@ -339,27 +341,27 @@ def batched(
             small.append(k)
     if len(small) <= few and cells is None:
         listed, itself = Listed(), {k: k for k in range(len(plan))}
-        stages = [_moved(stage, itself, None, composer, listed) for stage in plan]
+        stages = [_renumber_stage(stage, itself, None, composer, listed) for stage in plan]
         return tuple(stages), tuple(listed.arrays)
     builder = _Stages(cells or Cells(), arrays, shape, dict(written or {}))
     for k in small:
-        builder.add(k, plan[k], counts[k])
+        builder.add_stage(k, plan[k], counts[k])
     inside = frozenset(small)
     rest = [k for k in range(len(plan)) if k not in inside]
     read = {a.source for k in rest for a in plan[k].addends}
     outputs = [k for k in small if k in read or k == len(plan) - 1]
     taken = {s.value for k in rest for a in plan[k].addends for s in a.steps if s.operation == "[]"}
     wanted = {v: builder.values[v] for v in sorted(taken)} if cells is not None else {}
-    batch = builder.cells.batch(wanted, [builder.of[k] for k in outputs])
+    batch = builder.cells.batch_stages(wanted, [builder.of[k] for k in outputs])
     number = {k: n for n, k in enumerate((*outputs, *rest))}
     given = {v: n for n, v in enumerate(wanted)} if cells is not None else None
     listed = builder.cells.listed
-    stages = [_moved(plan[k], number, given, composer, listed) for k in rest]
+    stages = [_renumber_stage(plan[k], number, given, composer, listed) for k in rest]
     made = (a if a.dtype == bool else a.astype(np.int32) for a in listed.arrays)
     return (batch, *stages), tuple(made)
 
 
-def _moved(
+def _renumber_stage(
     stage: Summed,
     number: Mapping[int, int],
     given: Mapping[int, int] | None,
@@ -369,7 +371,7 @@ def _moved(
     """A stage by entries, whose sources, values and arrays have other numbers."""
     arrays = composer.listed.arrays
 
-    def again(k: int | None) -> int | None:
+    def new_number(k: int | None) -> int | None:
         return None if k is None else listed(arrays[k])
 
     addends = []
@@ -377,14 +379,16 @@ def _moved(
     for source, position, steps, slot, inside in by_entry:
         moved = [
             step._replace(
-                masks=tuple(map(again, step.masks)),
+                masks=tuple(map(new_number, step.masks)),
                 places=tuple([listed(arrays[k]) for k in step.places]),
                 value=given[step.value] if given and step.operation == "[]" else step.value,
             )
             for step in steps
         ]
         at = None if source is None else number[source]
-        addends.append(Added(at, again(position), tuple(moved), again(slot), again(inside)))
+        addends.append(
+            Added(at, new_number(position), tuple(moved), new_number(slot), new_number(inside))
+        )
     return Summed(stage.size, tuple(addends))
 
 
@@ -398,48 +402,52 @@ class _Stages:
     values: dict[int, Any]  # the cells of each value's entries, in an array of its shape
     of: dict[int, Any] = field(default_factory=dict)  # those of each stage's
 
-    def add(self, k: int, stage: Summed, counts: Sequence[int]) -> None:
+    def add_stage(self, k: int, stage: Summed, counts: Sequence[int]) -> None:
         """The cells of a stage, after those of its sources."""
         slots, left, right = [NONE], [NONE], [NONE]
         for (source, position, steps, slot, inside), n in zip(stage.addends, counts, strict=True):
             read = np.full(n, ONE) if source is None else self.of[source]
             at = read if position is None else read[self.arrays[position]]
-            left.append(_kept(None if inside is None else self.arrays[inside], at, ZERO))
-            right.append(self._factors(steps, n))
+            left.append(_select_cells(None if inside is None else self.arrays[inside], at, ZERO))
+            right.append(self._factor_cells(steps, n))
             slots.append(np.arange(n) if slot is None else self.arrays[slot])
         points = (np.concatenate(c) for c in (slots, left, right))
-        self.of[k] = self.cells.sum(stage.size, *points)
+        self.of[k] = self.cells.sum_products(stage.size, *points)
 
-    def _factors(self, steps: Sequence[Step], n: int) -> Any:
+    def _factor_cells(self, steps: Sequence[Step], n: int) -> Any:
         """The cells of an addend's factors, at its points."""
         found: list[Any] = [np.full(n, ONE)]
         for step in steps:
             given = [found[k + 1] for k in step.arguments]
             masks = [None if k is None else self.arrays[k] for k in step.masks]
             if step.operation == "+":
-                kept = [_kept(m, x, ZERO) for m, x in zip(masks, given, strict=True)]
+                kept = [_select_cells(m, x, ZERO) for m, x in zip(masks, given, strict=True)]
                 slots = np.tile(np.arange(n), len(kept))
                 one = np.full(len(slots), ONE)
-                found.append(self.cells.sum(n, slots, np.concatenate(kept), one))
+                found.append(self.cells.sum_products(n, slots, np.concatenate(kept), one))
                 continue
             (mask,) = masks
             if isinstance(step.operation, Function):
-                made = self.cells.apply(step.operation, [_kept(mask, x, ONE) for x in given])
+                made = self.cells.apply_function(
+                    step.operation, [_select_cells(mask, x, ONE) for x in given]
+                )
             elif step.operation == "*":
-                made = _product(self.cells, given, n)
+                made = _product_cells(self.cells, given, n)
             elif step.operation == "[]":
-                made = self._read(step, n)
+                made = self._read_cells(step, n)
             elif step.operation is None:
-                made = self.cells.begin(Indices(self.cells.listed(self.arrays[step.places[0]])), n)
+                made = self.cells.begin_part(
+                    Indices(self.cells.listed(self.arrays[step.places[0]])), n
+                )
             else:
-                made = np.full(n, self.cells.number(float(step.operation)))  # type: ignore[arg-type]
-            found.append(_kept(mask, made, ZERO))
+                made = np.full(n, self.cells.number_cell(float(step.operation)))  # type: ignore[arg-type]
+            found.append(_select_cells(mask, made, ZERO))
         return found[-1]
 
-    def _read(self, step: Step, n: int) -> Any:
+    def _read_cells(self, step: Step, n: int) -> Any:
         if step.value not in self.values:
             shape = self.shape(step.value)
-            cells = self.cells.begin(Entries(step.value), prod(shape))
+            cells = self.cells.begin_part(Entries(step.value), prod(shape))
             self.values[step.value] = cells.reshape(shape)
         entries = self.values[step.value]
         if step.places:
@@ -452,5 +460,5 @@ class _Stages:
         return np.broadcast_to(entries, (n,))
 
 
-def _kept(mask: Any, cells: Any, other: int) -> Any:
+def _select_cells(mask: Any, cells: Any, other: int) -> Any:
     return cells if mask is None else np.where(mask, cells, other)

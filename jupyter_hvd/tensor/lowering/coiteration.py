@@ -30,9 +30,17 @@ from ..language.predicates import (
 from ..language.predicates import substitute as substitute_predicate
 from ..language.terms import Binder, Binders, index_names
 from ..language.types import IndexArray, ParameterType, Relation, TupleSet
-from .coo import table
+from .coo import table_name
 from .ir import IndexLookup
-from .relation_joins import SMALL, Join, TupleCounts, connected, expected, is_joinable, joined
+from .relation_joins import (
+    SMALL,
+    Join,
+    TupleCounts,
+    connected_groups,
+    expected_count,
+    is_joinable,
+    join_atoms,
+)
 
 SEARCH = (
     8  # entries of a mask that are read in the time, at least, in which a tuple is sought in a set
@@ -100,14 +108,14 @@ def coiterate(
     inner = {*index_names(sums)}
     chosen = Tables(gens, sums, p, types, counts).chosen
 
-    def look(relation: str, subscripts: tuple[Affine, ...]) -> Affine:
+    def look_up(relation: str, subscripts: tuple[Affine, ...]) -> Affine:
         key = (relation, subscripts)
         if key not in named:
             named[key] = f"δ{len(named)}"
             lookups.append(IndexLookup(named[key], relation, subscripts))
         return Affine.of(named[key])
 
-    def bind(q: Related) -> Binder:
+    def bind_indices(q: Related) -> Binder:
         position = Position(q)
         positions.append(position)
         extents[position] = Affine.of(counts.known[q.relation])
@@ -116,8 +124,10 @@ def coiterate(
     def look_within(q: Related, row: Affine) -> None:
         """The positions of what a join has joined."""
         assert isinstance(q.relation, Join)
-        for k, part in enumerate(q.relation.at(q.arguments), start=len(q.arguments)):
-            place, position = look(q.relation, (row, Affine.of(k))), Position(part)
+        for k, part in enumerate(
+            q.relation.substitute_variables(q.arguments), start=len(q.arguments)
+        ):
+            place, position = look_up(q.relation, (row, Affine.of(k))), Position(part)
             if part in chosen.placed:
                 places[position] = place
             elif position not in values:
@@ -126,16 +136,16 @@ def coiterate(
                 if isinstance(part.relation, Join):
                     look_within(part, place)
 
-    def iterate(q: Related) -> None:
+    def iterate_over(q: Related) -> None:
         nonlocal gens, sums
         if q.names & inner or not q.names:  # of a tuple that is known, nothing is left to store
-            sums = (*sums, bind(q))
+            sums = (*sums, bind_indices(q))
         else:
-            gens = (*gens, bind(q))
+            gens = (*gens, bind_indices(q))
         row = Affine.of(Position(q))
-        rows = q.relation if is_table(q.relation, types) else table(q.relation)
+        rows = q.relation if is_table(q.relation, types) else table_name(q.relation)
         for k, a in enumerate(q.arguments):
-            rest.append(compare("=", a, look(rows, (row, Affine.of(k)))))
+            rest.append(compare("=", a, look_up(rows, (row, Affine.of(k)))))
         if isinstance(q.relation, Join):
             look_within(q, row)
 
@@ -143,22 +153,22 @@ def coiterate(
         if not asserted(q):
             rest.append(q)
         elif q in chosen.iterated:
-            iterate(q)
+            iterate_over(q)
         elif isinstance(kind := types.get(q.relation), IndexArray):
             *subscripts, last = q.arguments
             rest += [in_range(a, n) for a, n in zip(subscripts, kind.dims, strict=True)]
-            rest.append(compare("=", last, look(q.relation, tuple(subscripts))))
+            rest.append(compare("=", last, look_up(q.relation, tuple(subscripts))))
         elif q not in chosen.joined:
             rest.append(q)
     for q in chosen.iterated:
         if Position(q) not in positions:
-            iterate(q)
-    gens = (*gens, *(bind(q) for q in chosen.placed))
+            iterate_over(q)
+    gens = (*gens, *(bind_indices(q) for q in chosen.placed))
     condition = substitute_predicate(conj(*rest), values)
-    while (found := _solvable(condition, gens, sums, lookups)) is not None:
+    while (found := _find_solvable(condition, gens, sums, lookups)) is not None:
         index, value = found
         at = {index: value}
-        inside = _inside(value, extents[index], lookups, types)
+        inside = _within_range(value, extents[index], lookups, types)
         condition = conj(inside, substitute_predicate(condition, at))
         values = {i: a.substitute(at) for i, a in values.items()} | at
         lookups = [x.substitute(at) for x in lookups]
@@ -166,7 +176,7 @@ def coiterate(
         sums = tuple(b for b in sums if b[0] != index)
     joins = tuple(q for q in chosen.iterated if isinstance(q.relation, Join))
     return Coiteration(
-        gens, sums, condition, values, _ordered(lookups), tuple(positions), joins, places
+        gens, sums, condition, values, _order_lookups(lookups), tuple(positions), joins, places
     )
 
 
@@ -186,7 +196,7 @@ class Chosen:
     placed: tuple[Related, ...] = ()
 
 
-def _inside(
+def _within_range(
     a: Affine, n: Affine, lookups: Sequence[IndexLookup], types: Mapping[str, ParameterType]
 ) -> Predicate:
     """`0 ≤ a < n`, unless the entries of an index array are known to be."""
@@ -215,7 +225,7 @@ class Tables:
     def extents(self) -> dict[str, int]:
         return {i: n.constant for i, n in (*self.gens, *self.sums)}
 
-    def rows(self, q: Related) -> int:
+    def tuple_count(self, q: Related) -> int:
         """The number of tuples."""
         return self.counts.known[q.relation]
 
@@ -223,15 +233,15 @@ class Tables:
         """Whether the relation is a boolean array, too."""
         return isinstance(self.types.get(q.relation), Relation)
 
-    def price(self, q: Related) -> int:
+    def tuple_price(self, q: Related) -> int:
         """What a tuple costs, in entries of a mask that are read in that time."""
         return GATHER if self.has_mask(q) else 1
 
-    def combinations(self, names: Iterable[str]) -> int:
+    def combination_count(self, names: Iterable[str]) -> int:
         """How many values some indices have together."""
         return prod(self.extents[i] for i in names)
 
-    def determines(self, q: Related, known: AbstractSet[str]) -> set[str]:
+    def determined_indices(self, q: Related, known: AbstractSet[str]) -> set[str]:
         """The indices that a tuple gives beside the known ones: of each argument one, where its
         factor is 1 or -1.
         """
@@ -258,53 +268,55 @@ class Tables:
         }
         roots = [q for q in self.related if q.relation in self.counts.known and q not in holding]
         outer = {*index_names(self.gens)}
-        for group in connected(q for q in roots if q.names <= outer):
-            if (join := self.join(group)) is not None:
+        for group in connected_groups(q for q in roots if q.names <= outer):
+            if (join := self.join_relations(group)) is not None:
                 roots = [*(q for q in roots if q not in group), join]
                 holding |= {*joined_parts(join)}
-        for group in connected(roots):
+        for group in connected_groups(roots):
             if all(q.names <= outer for q in group):
                 continue
-            if (join := self.join(group)) is not None:
+            if (join := self.join_relations(group)) is not None:
                 roots = [*(q for q in roots if q not in group), join]
                 holding |= {*joined_parts(join)}
         forced = [q for q in roots if self.is_forced(q)]
-        iterated, known = self.iterated(roots, forced)
-        if not forced and self.as_matrices() < GATHER * self.visited(iterated, known):
+        iterated, known = self.iterated_relations(roots, forced)
+        if not forced and self.as_matrices() < GATHER * self.visited_points(iterated, known):
             iterated = []
-        return Chosen(tuple(iterated), frozenset(holding), self.placed(iterated, outer))
+        return Chosen(tuple(iterated), frozenset(holding), self.placed_generators(iterated, outer))
 
-    def placed(self, iterated: Sequence[Related], outer: AbstractSet[str]) -> tuple[Related, ...]:
+    def placed_generators(
+        self, iterated: Sequence[Related], outer: AbstractSet[str]
+    ) -> tuple[Related, ...]:
         """Those between generators alone by whose positions the result of a sum over joins is stored."""
         over = [q for q in iterated if isinstance(q.relation, Join) and not q.names <= outer]
         parts = dict.fromkeys(part for q in over for part in joined_parts(q))
         kept = [q for q in parts if q.names <= outer]
         within = {part for q in kept for part in joined_parts(q)}
         kept = [q for q in kept if q not in within]
-        return tuple(self.iterated(kept, [q for q in kept if self.is_forced(q)])[0])
+        return tuple(self.iterated_relations(kept, [q for q in kept if self.is_forced(q)])[0])
 
     def is_forced(self, q: Related) -> bool:
         """Whether it has to be iterated over."""
         return isinstance(q.relation, Join) or self.is_stored(q)
 
-    def join(self, group: Sequence[Related]) -> Related | None:
+    def join_relations(self, group: Sequence[Related]) -> Related | None:
         """The join of some relations; None where it is not worth its while."""
         if len(group) < 2 or not all(map(is_joinable, group)):
             return None
-        iterated, known = self.iterated(group, [q for q in group if self.is_forced(q)])
+        iterated, known = self.iterated_relations(group, [q for q in group if self.is_forced(q)])
         left = set[str]().union(*(q.names for q in group)) - known
-        visited = prod(map(self.rows, iterated)) * self.combinations(left)
+        visited = prod(map(self.tuple_count, iterated)) * self.combination_count(left)
         visited = visited if iterated else visited // max(GATHER, 1)
         if all(map(self.has_mask, self.related)) and not any(map(self.is_stored, group)):
             visited = min(visited, int(self.as_matrices()) // max(GATHER, 1))
         if visited * (1 if all(map(self.has_mask, group)) else SEARCH) < SMALL:
             return None
-        join = joined(group)
+        join = join_atoms(group)
         assert isinstance(join.relation, Join)
-        rows = expected(group, [self.rows(q) for q in group], self.extents)
-        return join if self.counts.worthwhile(join.relation, rows, visited) else None
+        rows = expected_count(group, [self.tuple_count(q) for q in group], self.extents)
+        return join if self.counts.is_worthwhile(join.relation, rows, visited) else None
 
-    def iterated(
+    def iterated_relations(
         self, atoms: Sequence[Related], forced: Sequence[Related]
     ) -> tuple[list[Related], set[str]]:
         """Those of some relations that are iterated over, and the indices that they give.
@@ -317,24 +329,26 @@ class Tables:
         known = {i for q in forced for i in q.names}
         chosen = list(forced)
 
-        def share(q: Related) -> float:
+        def shared_indices(q: Related) -> float:
             return (
-                self.price(q) * self.rows(q) / max(self.combinations(self.determines(q, known)), 1)
+                self.tuple_price(q)
+                * self.tuple_count(q)
+                / max(self.combination_count(self.determined_indices(q, known)), 1)
             )
 
         waiting = [q for q in atoms if q not in chosen]
         while waiting:
-            best = min(waiting, key=share)
+            best = min(waiting, key=shared_indices)
             waiting.remove(best)
-            if self.determines(best, known) and share(best) <= 1:
-                known |= self.determines(best, known)
+            if self.determined_indices(best, known) and shared_indices(best) <= 1:
+                known |= self.determined_indices(best, known)
                 chosen.append(best)
         return chosen, known
 
-    def visited(self, iterated: Sequence[Related], known: AbstractSet[str]) -> int:
+    def visited_points(self, iterated: Sequence[Related], known: AbstractSet[str]) -> int:
         """The points of what relations range over, where some are run over tuple by tuple."""
         left = set[str]().union(*(q.names for q in self.related)) - known
-        return prod(map(self.rows, iterated)) * self.combinations(left)
+        return prod(map(self.tuple_count, iterated)) * self.combination_count(left)
 
     def as_matrices(self) -> float:
         """The operations of the product of the relations as matrices; infinite where some have no
@@ -350,7 +364,7 @@ class Tables:
 def joined_parts(q: Related) -> Iterator[Related]:
     """What holds where a join does, at its indices."""
     if isinstance(q.relation, Join):
-        for part in q.relation.at(q.arguments):
+        for part in q.relation.substitute_variables(q.arguments):
             yield part
             yield from joined_parts(part)
 
@@ -372,13 +386,13 @@ def _as_matrices(
     return float(opt_einsum.contract_path(subscripts, *shapes, shapes=True)[1].opt_cost)
 
 
-def _solvable(
+def _find_solvable(
     condition: Predicate, gens: Binders, sums: Binders, lookups: list[IndexLookup]
 ) -> tuple[str, Affine] | None:
     """An index that an equality gives by entries which do not depend on it: a sum's, if any."""
     sources = {x.name: frozenset().union(*(a.names for a in x.subscripts)) for x in lookups}
 
-    def depends(a: Affine) -> frozenset[str]:
+    def depends_on(a: Affine) -> frozenset[str]:
         names, seen = set(a.names), set[str]()
         while names - seen:
             name = (names - seen).pop()
@@ -389,12 +403,12 @@ def _solvable(
     for index in index_names((*sums, *gens)):
         for q in conjuncts(condition):
             value = solve(q, index) if q.names & sources.keys() else None
-            if value is not None and index not in depends(value):
+            if value is not None and index not in depends_on(value):
                 return index, value
     return None
 
 
-def _ordered(lookups: list[IndexLookup]) -> tuple[IndexLookup, ...]:
+def _order_lookups(lookups: list[IndexLookup]) -> tuple[IndexLookup, ...]:
     """Each lookup after those that its subscripts use; none twice."""
     made: list[IndexLookup] = []
     waiting = list(lookups)

@@ -29,7 +29,7 @@ class Composer:
     aligned: frozenset[int]
     known: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    def at(self, array: int | None, index: int | None) -> int | None:
+    def compose_positions(self, array: int | None, index: int | None) -> int | None:
         """An array of positions at those of another; None where positions are in order."""
         if array is None or index is None:
             return index if array is None else array
@@ -38,28 +38,30 @@ class Composer:
             self.known[array, index] = self.listed(arrays[array][arrays[index]])
         return self.known[array, index]
 
-    def steps(self, steps: Sequence[Step], index: int | None) -> tuple[Step, ...]:
+    def compose_steps(self, steps: Sequence[Step], index: int | None) -> tuple[Step, ...]:
         """Steps at some of the points of an addend."""
         if index is None:
             return tuple(steps)
         moved = []
         for step in steps:
-            places = tuple([self._array(k, index) for k in step.places])
+            places = tuple([self._compose_array(k, index) for k in step.places])
             if step.operation == "[]" and not places and step.value in self.aligned:
                 places = (index,)
-            masks = tuple([None if k is None else self._array(k, index) for k in step.masks])
+            masks = tuple(
+                [None if k is None else self._compose_array(k, index) for k in step.masks]
+            )
             moved.append(step._replace(places=places, masks=masks))
         return tuple(moved)
 
-    def _array(self, array: int, index: int) -> int:
-        found = self.at(array, index)
+    def _compose_array(self, array: int, index: int) -> int:
+        found = self.compose_positions(array, index)
         assert found is not None
         return found
 
-    def through(self, inner: Added, outer: Added) -> Added:
+    def compose_through(self, inner: Added, outer: Added) -> Added:
         """An addend of the entries of a stage, of which `inner` is the one addend."""
-        moved = self.moved(inner, outer.position)
-        return moved._replace(steps=_product(moved.steps, outer.steps), slot=outer.slot)
+        moved = self.move_addend(inner, outer.position)
+        return moved._replace(steps=_multiply_addends(moved.steps, outer.steps), slot=outer.slot)
 
     def has_entries(self, slot: int, size: int, share: int) -> bool:
         """Whether points have entries of their own, of which there are at most `share` for each point."""
@@ -80,28 +82,30 @@ class Composer:
         has_point = np.zeros(size, bool)
         has_point[slots] = True
         point = self.listed(np.maximum(np.cumsum(has_point, dtype=np.int32) - 1, 0))
-        return self.moved(addend, point)._replace(slot=None, inside=self.listed(inside))
+        return self.move_addend(addend, point)._replace(slot=None, inside=self.listed(inside))
 
-    def moved(self, addend: Added, index: int | None) -> Added:
+    def move_addend(self, addend: Added, index: int | None) -> Added:
         """An addend without slots at some of its points, None for all of them in order."""
         return addend._replace(
-            position=None if addend.source is None else self.at(addend.position, index),
-            steps=self.steps(addend.steps, index),
-            inside=None if addend.inside is None else self.at(addend.inside, index),
+            position=None
+            if addend.source is None
+            else self.compose_positions(addend.position, index),
+            steps=self.compose_steps(addend.steps, index),
+            inside=None if addend.inside is None else self.compose_positions(addend.inside, index),
         )
 
 
 def _most_entries(addend: Added) -> int:
     if _has_functions(addend):
         return OF_FUNCTION
-    return OF_GATHERED if _gathers(addend, addend.source is not None) else OF_NUMBER
+    return OF_GATHERED if _count_gathers(addend, addend.source is not None) else OF_NUMBER
 
 
 def _has_functions(addend: Added) -> bool:
     return any(isinstance(s.operation, Function) for s in addend.steps)
 
 
-def _product(first: tuple[Step, ...], second: tuple[Step, ...]) -> tuple[Step, ...]:
+def _multiply_addends(first: tuple[Step, ...], second: tuple[Step, ...]) -> tuple[Step, ...]:
     if not first or not second:
         return first or second
     n = len(first)
@@ -109,7 +113,7 @@ def _product(first: tuple[Step, ...], second: tuple[Step, ...]) -> tuple[Step, .
     return (*first, *moved, Step("*", (n - 1, n + len(second) - 1), (None,)))
 
 
-def composed(
+def compose_plan(
     plan: Sequence[Summed],
     counts: Sequence[Sequence[int]],
     arrays: Sequence[Any],
@@ -123,16 +127,16 @@ def composed(
         parts = [
             part
             for addend, n in zip(stage.addends, points, strict=True)
-            for part in _parts(addend, n, stage.size, made, reads, composer)
+            for part in _expand_addend(addend, n, stage.size, made, reads, composer)
         ]
         here = Summed(stage.size, tuple([a for a, _ in parts]))
         made.append((here, tuple([n for _, n in parts])))
         if _is_free(here) and here.addends[0].source is not None:
             reads[here.addends[0].source] += max(0, reads[k] - 1)
-    return *_needed(made), tuple(composer.listed.arrays)
+    return *_needed_stages(made), tuple(composer.listed.arrays)
 
 
-def _parts(
+def _expand_addend(
     addend: Added,
     points: int,
     size: int,
@@ -147,13 +151,13 @@ def _parts(
     stage, counts = made[addend.source]
     once = reads[addend.source] == 1
     if _is_in_order(stage) and (_is_free(stage) or (once and points <= stage.size)):
-        yield composer.through(stage.addends[0], addend), points
-    elif once and _only_adds(addend) and _pays(stage, addend, size, composer):
+        yield composer.compose_through(stage.addends[0], addend), points
+    elif once and _only_adds(addend) and _pays_off(stage, addend, size, composer):
         for inner, n in zip(stage.addends, counts, strict=True):
-            yield inner._replace(slot=composer.at(addend.slot, inner.slot)), n
+            yield inner._replace(slot=composer.compose_positions(addend.slot, inner.slot)), n
     elif by_entry := once and not addend.steps and _by_entry(stage, points, composer):
         for inner in by_entry:
-            yield composer.moved(inner, addend.position)._replace(slot=addend.slot), points
+            yield composer.move_addend(inner, addend.position)._replace(slot=addend.slot), points
     else:
         yield addend, points
 
@@ -161,24 +165,24 @@ def _parts(
 def _by_entry(stage: Summed, points: int, composer: Composer) -> list[Added]:
     """The addends of a stage by entry; none where gathering so many of each takes more than gathering of their sum."""
     found = [composer.at_entries(a, stage.size) for a in stage.addends]
-    after = sum(_gathers(a, a.source is not None) for a in found)
-    before = sum(_gathers(a, a.position is not None) for a in found)
+    after = sum(_count_gathers(a, a.source is not None) for a in found)
+    before = sum(_count_gathers(a, a.position is not None) for a in found)
     calls = any(map(_has_functions, found)) and points > stage.size
     more = points * after > stage.size * before + points
     return [] if calls or more or any(a.slot is not None for a in found) else found
 
 
-def _pays(stage: Summed, addend: Added, size: int, composer: Composer) -> bool:
+def _pays_off(stage: Summed, addend: Added, size: int, composer: Composer) -> bool:
     """Whether adding all addends of a stage instead of their sum gathers no more."""
     if addend.slot is None or len(stage.addends) == 1:
         return True
-    gathered = sum(_gathers(a, a.source is not None) for a in stage.addends)
-    before = sum(_gathers(a, a.position is not None) for a in stage.addends)
+    gathered = sum(_count_gathers(a, a.source is not None) for a in stage.addends)
+    before = sum(_count_gathers(a, a.position is not None) for a in stage.addends)
     has_entries = composer.has_entries(addend.slot, size, OF_GATHERED)
     return has_entries and size * gathered <= stage.size * before + size
 
 
-def _gathers(addend: Added, of_source: bool) -> int:
+def _count_gathers(addend: Added, of_source: bool) -> int:
     return of_source + sum(bool(s.places) or s.operation == "[]" for s in addend.steps)
 
 
@@ -202,7 +206,7 @@ def _only_adds(addend: Added) -> bool:
     return addend.position is None and not addend.steps
 
 
-def _needed(
+def _needed_stages(
     made: Sequence[tuple[Summed, tuple[int, ...]]],
 ) -> tuple[tuple[Summed, ...], tuple[tuple[int, ...], ...]]:
     """The stages that the last one is computed from, by new numbers."""
@@ -237,7 +241,7 @@ class Group:
     once: bool
 
 
-def groups(plan: Sequence[Summed], first: int) -> Iterator[Group]:
+def group_stages(plan: Sequence[Summed], first: int) -> Iterator[Group]:
     """The stages from number `first` on in groups, in order: what is read once, in order, is in the group of its reader."""
     reads = Counter(a.source for stage in plan for a in stage.addends)
     gathered = {a.source for stage in plan for a in stage.addends if a.position is not None}
@@ -247,7 +251,7 @@ def groups(plan: Sequence[Summed], first: int) -> Iterator[Group]:
         behind = [i for a in stage.addends if a.source in waiting for i in waiting.pop(a.source)]
         group = (*sorted(behind), k)
         if k == last or reads[k] != 1 or k in gathered:
-            computes = any(_gathers(a, a.source is not None) for a in stage.addends)
+            computes = any(_count_gathers(a, a.source is not None) for a in stage.addends)
             yield Group(group, computes and k in gathered)
         else:
             waiting[k] = group

@@ -42,7 +42,7 @@ def with_index_arrays(program: Program) -> tuple[Program, dict[str, IndexArray]]
     if not any(is_picking(s.rhs) for s in program.statements):
         return program, {}
     found = _Picked({s.name: s.rhs for s in program.statements})
-    statements = [replace(s, rhs=found.rewritten(s.rhs)) for s in program.statements]
+    statements = [replace(s, rhs=found.rewrite_picks(s.rhs)) for s in program.statements]
     one = (Statement(ONE, Constant((), 1)),) if found.arrays else ()
     return Program((*one, *statements), program.output), found.arrays
 
@@ -54,15 +54,15 @@ class _Picked:
     defined: Mapping[str, Rhs]
     arrays: dict[str, IndexArray] = field(default_factory=dict)
 
-    def rewritten(self, rhs: Rhs) -> Rhs:
+    def rewrite_picks(self, rhs: Rhs) -> Rhs:
         if not isinstance(rhs, Map) or not rhs.arguments:
             return rhs
         here = pointwise(rhs.gens)
         factor: Factor | None
         if is_picking(rhs):
-            p, factor = self.picking(rhs, here), _ONE
+            p, factor = self.picking_condition(rhs, here), _ONE
         elif _is_kept(rhs.function):
-            p, factor = self.holds(rhs.arguments[0], here), _kept(rhs, here)
+            p, factor = self.picked_condition(rhs.arguments[0], here), _kept_read(rhs, here)
         else:
             return rhs
         if p is None:
@@ -70,21 +70,21 @@ class _Picked:
         p = conj(rhs.mask, p)
         return replace(rhs, mask=p) if factor is None else Contraction(rhs.gens, (), p, (factor,))
 
-    def holds(self, name: str, at: Sequence[Affine]) -> Predicate | None:
+    def picked_condition(self, name: str, at: Sequence[Affine]) -> Predicate | None:
         """The condition for an entry that is 1 where places are picked, 0 elsewhere; None for any other."""
         rhs = self.defined[name]
         if isinstance(rhs, Map) and is_picking(rhs):
-            return self.picking(rhs, at)
+            return self.picking_condition(rhs, at)
         if not isinstance(rhs, Contraction) or rhs.sums:
             return None
         here = put(rhs.gens, at)
-        parts = [self.holds(f.name, f.substitute(here).indices) for f in rhs.factors]
+        parts = [self.picked_condition(f.name, f.substitute(here).indices) for f in rhs.factors]
         known = [p for p in parts if p is not None]
         if len(known) < len(parts):
             return None
         return conj(substitute(rhs.mask, here), *known)
 
-    def picking(self, rhs: Map, at: Sequence[Affine]) -> Predicate | None:
+    def picking_condition(self, rhs: Map, at: Sequence[Affine]) -> Predicate | None:
         """`picks(p[a], j)` as a condition, where a has not the index j."""
         array, place = (place_read(x, pointwise(rhs.gens), self.defined) for x in rhs.arguments)
         number = self.defined[place[0]]
@@ -122,7 +122,7 @@ def _is_kept(function: Function) -> bool:
     return function.name == "kept"
 
 
-def _kept(rhs: Map, here: Sequence[Affine]) -> Factor | None:
+def _kept_read(rhs: Map, here: Sequence[Affine]) -> Factor | None:
     """What is kept, as a read; 1 of the slope of `kept`; None of what else is derived from it."""
     match rhs.function.derivation:
         case None:

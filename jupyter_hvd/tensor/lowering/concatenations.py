@@ -45,7 +45,7 @@ class Chain:
             lengths.update(dict.fromkeys(p.addends, p.stop - p.start))
         return 2 * min(lengths.values(), default=0) < self.parts[-1].stop
 
-    def ways(self) -> Iterator[tuple[str, Chain]]:
+    def reads_in_order(self) -> Iterator[tuple[str, Chain]]:
         """Of each array what is read of it together: the first read of each part, then the second, …"""
         arrays = dict.fromkeys(m.read.array for p in self.parts for m in p.addends)
         for array in arrays:
@@ -55,7 +55,7 @@ class Chain:
                 yield array, Chain(self.axis, tuple(parts))
 
 
-def joined(
+def join_parts(
     addends: Sequence[Masked],
     extents: Mapping[str, int],
     shapes: Mapping[str, Sequence[int]],
@@ -68,7 +68,7 @@ def joined(
         return [whole]
     left: list[Masked | Chain] = list(addends)
     for axis, extent in extents.items():
-        while (chain := _chain(left, axis, extent, shapes)) is not None:
+        while (chain := _find_chain(left, axis, extent, shapes)) is not None:
             places, found = chain
             left[places[0]] = found
             left = [x for k, x in enumerate(left) if k not in places[1:]]
@@ -87,25 +87,25 @@ def in_parts(
         return None
     if any(_begins_or_ends(m, i, extents[i], shapes) for m in addends for i in others):
         return None
-    parts = [_part(m, axis, extents[axis], shapes) for m in addends]
+    parts = [_find_part(m, axis, extents[axis], shapes) for m in addends]
     cuts = sorted({0, extents[axis], *(x for p in parts for x in (p.start, p.stop))})
     if not 2 < len(cuts) <= MOST:
         return None
-    return Chain(axis, tuple(Part(a, b, _between(parts, a, b)) for a, b in pairwise(cuts)))
+    return Chain(axis, tuple(Part(a, b, _nonzero_between(parts, a, b)) for a, b in pairwise(cuts)))
 
 
-def _between(parts: Sequence[Part], start: int, stop: int) -> tuple[Masked, ...]:
+def _nonzero_between(parts: Sequence[Part], start: int, stop: int) -> tuple[Masked, ...]:
     return tuple(m for p in parts if p.start <= start and stop <= p.stop for m in p.addends)
 
 
 def _begins_or_ends(
     addend: Masked, axis: str, extent: int, shapes: Mapping[str, Sequence[int]]
 ) -> bool:
-    part = _part(addend, axis, extent, shapes)
+    part = _find_part(addend, axis, extent, shapes)
     return (part.start, part.stop) != (0, extent)
 
 
-def _chain(
+def _find_chain(
     addends: Sequence[Masked | Chain], axis: str, extent: int, shapes: Mapping[str, Sequence[int]]
 ) -> tuple[list[int], Chain] | None:
     """The first parts that cover an axis, and their places among the addends."""
@@ -113,7 +113,7 @@ def _chain(
         k: part
         for k, addend in enumerate(addends)
         if isinstance(addend, Masked)
-        if (part := _part(addend, axis, extent, shapes)).start < part.stop
+        if (part := _find_part(addend, axis, extent, shapes)).start < part.stop
         if (part.start, part.stop) != (0, extent)
     }
     for first in (k for k, part in parts.items() if part.start == 0):
@@ -130,7 +130,7 @@ def _chain(
     return None
 
 
-def _part(addend: Masked, axis: str, extent: int, shapes: Mapping[str, Sequence[int]]) -> Part:
+def _find_part(addend: Masked, axis: str, extent: int, shapes: Mapping[str, Sequence[int]]) -> Part:
     """An addend where along an axis it is other than zero; of no entries where nowhere."""
     start, stop = 0, extent
     shape = shapes.get(addend.read.array, ())
@@ -139,7 +139,7 @@ def _part(addend: Masked, axis: str, extent: int, shapes: Mapping[str, Sequence[
             start, stop = max(start, -a.constant), min(stop, n - a.constant)
     left: list[Predicate] = []
     for q in conjuncts(addend.mask):
-        ends = _ends(q, axis)
+        ends = _bounds_on_axis(q, axis)
         if ends is None:
             left.append(q)
             continue
@@ -151,7 +151,7 @@ def _part(addend: Masked, axis: str, extent: int, shapes: Mapping[str, Sequence[
     return Part(start, stop, (replace(addend, mask=conj(*left)),))
 
 
-def _ends(q: Predicate, axis: str) -> tuple[int | None, int | None] | None:
+def _bounds_on_axis(q: Predicate, axis: str) -> tuple[int | None, int | None] | None:
     """Where a condition on an axis alone begins to hold and ends; None where that is not all it says."""
     if not isinstance(q, Compare) or q.names != {axis}:
         return None

@@ -35,14 +35,14 @@ def _asked_of_products(steps: Sequence[Step], filled: dict[str, Conditions]) -> 
     for step in steps:
         action = step.action
         if isinstance(action, Contract) and _is_product(action):
-            each = [(r.array, _known(r, filled)) for r in action.reads]
+            each = [(r.array, _condition_of_read(r, filled)) for r in action.reads]
             several = Counter(q for _, known in each for q in known)
             rest = len(each) if _is_entrywise(action) else 0
             asked = [q for x, known in each for q in known if several[q] < rest or x in linear]
             action = replace(action, mask=conj(action.mask, *dict.fromkeys(asked)))
         if isinstance(action, Contract | Accumulate):
             linear.add(step.name)
-        filled[step.name] = _filled(action, filled)
+        filled[step.name] = _nonzero_condition(action, filled)
         found.append(replace(step, action=action))
     return found
 
@@ -59,14 +59,16 @@ def _is_entrywise(action: Contract) -> bool:
     return all({i for a in r.indices for i in a.names} == {*action.extents} for r in action.reads)
 
 
-def _filled(action: Action, filled: Mapping[str, Conditions]) -> Conditions:
+def _nonzero_condition(action: Action, filled: Mapping[str, Conditions]) -> Conditions:
     """Where an array may be other than zero, as far as conditions say."""
     match action:
         case Contract() if not action.scatter_to:
-            known = [q for r in action.reads for q in _known(r, filled)]
+            known = [q for r in action.reads for q in _condition_of_read(r, filled)]
             return _on_places((*conjuncts(action.mask), *known), action)
         case Accumulate() if action.addends:
-            first, *rest = [(*conjuncts(m.mask), *_known(m.read, filled)) for m in action.addends]
+            first, *rest = [
+                (*conjuncts(m.mask), *_condition_of_read(m.read, filled)) for m in action.addends
+            ]
             return _on_places([q for q in first if all(q in others for others in rest)], action)
         case Apply():
             return _on_places(conjuncts(action.mask), action)
@@ -75,21 +77,21 @@ def _filled(action: Action, filled: Mapping[str, Conditions]) -> Conditions:
 
 def _on_places(conditions: Iterable[Predicate], action: Entrywise) -> Conditions:
     """Those on the axes of a result alone, as conditions on places in it."""
-    at = {axis: Affine.of(_place(d)) for d, axis in enumerate(action.axes)}
+    at = {axis: Affine.of(_place_of_dimension(d)) for d, axis in enumerate(action.axes)}
     kept = [q for q in conditions if q.names <= at.keys() and not q.relations]
     return tuple(dict.fromkeys(substitute(q, at) for q in kept))
 
 
-def _known(read: Access, filled: Mapping[str, Conditions]) -> Conditions:
+def _condition_of_read(read: Access, filled: Mapping[str, Conditions]) -> Conditions:
     """Where a read may find something other than zero, as conditions on the reader's indices."""
-    return tuple(_at(read, q) for q in filled.get(read.array, ()))
+    return tuple(_condition_at(read, q) for q in filled.get(read.array, ()))
 
 
-def _at(read: Access, q: Predicate) -> Predicate:
-    return substitute(q, {_place(d): a for d, a in enumerate(read.indices)})
+def _condition_at(read: Access, q: Predicate) -> Predicate:
+    return substitute(q, {_place_of_dimension(d): a for d, a in enumerate(read.indices)})
 
 
-def _place(dimension: int) -> str:
+def _place_of_dimension(dimension: int) -> str:
     return f"place{dimension}"
 
 
@@ -104,33 +106,34 @@ def _unseen_dropped(
         action, seen = step.action, Conditions()
         if isinstance(action, Entrywise):
             here = action.entry_of(step.name)
-            seen = tuple(_at(here, q) for q in own)
-            action = _without(action, seen)
-        for read, asked in _conditioned(action):
+            seen = tuple(_condition_at(here, q) for q in own)
+            action = _drop_conditions(action, seen)
+        for read, asked in _conditions_of_reads(action):
             known = {*asked, *seen}
             before = unseen.get(read.array, filled.get(read.array, ()))
-            unseen[read.array] = tuple(q for q in before if _at(read, q) in known)
+            unseen[read.array] = tuple(q for q in before if _condition_at(read, q) in known)
         found.append(replace(step, action=action))
     return found[::-1]
 
 
-def _without(action: Action, seen: Conditions) -> Action:
+def _drop_conditions(action: Action, seen: Conditions) -> Action:
     """An array at places where conditions hold: they need not be asked."""
 
-    def rest(p: Predicate) -> Predicate:
+    def remaining_condition(p: Predicate) -> Predicate:
         return conj(*(q for q in conjuncts(p) if q not in seen))
 
     match action:
         case Contract():
-            return replace(action, mask=rest(action.mask))
+            return replace(action, mask=remaining_condition(action.mask))
         case Accumulate():
             return replace(
-                action, addends=tuple(replace(m, mask=rest(m.mask)) for m in action.addends)
+                action,
+                addends=tuple(replace(m, mask=remaining_condition(m.mask)) for m in action.addends),
             )
     return action
 
 
-def _conditioned(action: Action) -> list[tuple[Access, Conditions]]:
+def _conditions_of_reads(action: Action) -> list[tuple[Access, Conditions]]:
     """What is read, and the conditions under which it is."""
     match action:
         case Contract():

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..cost.counting import OUTSIDE
 from ..language.predicates import asserted, conjuncts
-from ..ssa.program import Contraction, Map, Program, everywhere
+from ..ssa.program import Contraction, Map, Program, all_statements
 
 SMALL = 1 << 14  # entries below which a mask is as good
 DENSE = 32  # entries of a mask that are read in the time of one that is scattered to
@@ -27,14 +27,14 @@ class Tuples(NamedTuple):
     rows: Any
 
 
-def parted(arrays: Sequence[Any]) -> tuple[Sequence[Any], Mapping[Any, Any]]:
+def split_operands(arrays: Sequence[Any]) -> tuple[Sequence[Any], Mapping[Any, Any]]:
     """Operands as those of the parameters, and the tables of joins, which come last where there are any."""
     if arrays and isinstance(arrays[-1], dict):
         return arrays[:-1], arrays[-1]
     return arrays, {}
 
 
-def table(relation: str) -> str:
+def table_name(relation: str) -> str:
     """What the rows of a relation that has a mask too are called."""
     return f"{relation}·rows"
 
@@ -43,17 +43,17 @@ def true_entries(mask: Any) -> Any:
     """The tuples of a boolean array's true entries, padded to a power of two."""
     host = np.asarray(mask)
     places = np.flatnonzero(host)
-    return padded(np.stack(np.unravel_index(places, host.shape), axis=1))
+    return pad_rows(np.stack(np.unravel_index(places, host.shape), axis=1))
 
 
-def padded(rows: Any) -> Any:
+def pad_rows(rows: Any) -> Any:
     """Rows, and more of what lies outside up to a power of two, at least one."""
     made = np.full((1 << max(0, len(rows) - 1).bit_length(), rows.shape[1]), OUTSIDE, np.int32)
     made[: len(rows)] = rows
     return made
 
 
-def unpadded(rows: Any) -> Any:
+def unpad_rows(rows: Any) -> Any:
     """Rows without those that lie outside."""
     return rows[rows[:, 0] != OUTSIDE] if rows.shape[1] else rows
 
@@ -64,11 +64,11 @@ def is_sparse(mask: Any) -> bool:
     return host.size >= SMALL and int(np.count_nonzero(host)) * DENSE <= host.size
 
 
-def enumerated(program: Program) -> frozenset[str]:
+def enumerated_relations(program: Program) -> frozenset[str]:
     """The relations over whose tuples some statement may run: which its points all fulfil."""
     return frozenset(
         q.relation
-        for statement in everywhere(program)
+        for statement in all_statements(program)
         if isinstance(statement.rhs, Contraction | Map)
         for q in conjuncts(statement.rhs.mask)
         if asserted(q)

@@ -15,8 +15,8 @@ from typing import TypeGuard
 from ..language.affine import Affine
 from ..language.predicates import FALSE, compare
 from ..language.terms import Binders
-from ..ssa.program import Output, flat
-from .dataflow import needed_steps, scatters
+from ..ssa.program import Output, flatten_output
+from .dataflow import is_scatter, needed_steps
 from .ir import (
     Access,
     Accumulate,
@@ -39,19 +39,19 @@ def by_columns(steps: Sequence[Step], output: Output) -> tuple[Step, ...]:
     """The same arrays, large ones with a short last axis made column by column. All are as before where no columns meet, which
     XLA computes as one long axis, or where a split array would have to be put together again.
     """
-    kept = frozenset(flat(output))
+    kept = frozenset(flatten_output(output))
     actions = ((s.name, s.action) for s in steps if s.name not in kept)
     split = _Split({name: action for name, action in actions if _is_split(action)})
-    if not any(map(split.meets, steps)):
+    if not any(map(split.affects_step, steps)):
         return tuple(steps)
-    found = needed_steps([made for step in steps for made in split.made(step)], output)
+    found = needed_steps([made for step in steps for made in split.split_step(step)], output)
     again = any(s.name in split.arrays for s in found)
     return tuple(steps) if again else found
 
 
 def _is_split(action: Action) -> TypeGuard[Entrywise]:
     """Whether an array is large, computed entry by entry, and its last axis short."""
-    if not isinstance(action, Entrywise) or action.summed or scatters(action):
+    if not isinstance(action, Entrywise) or action.summed or is_scatter(action):
         return False
     shape = action.shape
     most = SHORT if len(shape) > 2 else SHORT - 1
@@ -64,7 +64,7 @@ class _Split:
 
     arrays: Mapping[str, Entrywise]
 
-    def meets(self, step: Step) -> bool:
+    def affects_step(self, step: Step) -> bool:
         """Whether a step reads columns by their numbers, or sums over them."""
         action = step.action
         if not isinstance(action, Entrywise):
@@ -72,7 +72,7 @@ class _Split:
         last = [r.indices[-1] for r in action.accesses if r.array in self.arrays]
         return any(a.is_constant or a.name in dict(action.summed) for a in last)
 
-    def made(self, step: Step) -> Iterator[Step]:
+    def split_step(self, step: Step) -> Iterator[Step]:
         """What makes an array along one of its short axes after the other: each of its columns, and these side by side; or the
         terms of its sum, and these added.
         """
@@ -83,16 +83,16 @@ class _Split:
             return
         parts = []
         for k in range(action.extents[axis]):
-            part = Step(_column(step.name, k), self._one(action, axis, k), step.statement)
-            yield from self.made(part)
+            part = Step(_column_name(step.name, k), self._fix_axis(action, axis, k), step.statement)
+            yield from self.split_step(part)
             parts.append(part)
-        join = _side_by_side if axis in action.axes else _added
+        join = _side_by_side if axis in action.axes else _add_parts
         yield replace(step, action=join(action, axis, parts))
 
     def _short_axis(self, step: Step) -> str | None:
         """An axis along which a step reads columns, or its last one where there are to be columns of it."""
         action = step.action
-        if not isinstance(action, Entrywise) or scatters(action):
+        if not isinstance(action, Entrywise) or is_scatter(action):
             return None
         if step.name in self.arrays:
             return action.axes[-1]
@@ -105,36 +105,36 @@ class _Split:
         steps = prod(action.extents[i] for i in axes)
         return next(iter(axes), None) if steps <= MOST else None
 
-    def _one(self, action: Entrywise, axis: str, k: int) -> Entrywise | Fill:
+    def _fix_axis(self, action: Entrywise, axis: str, k: int) -> Entrywise | Fill:
         """An array at one value of an axis."""
         substituting = Rewriting.substituting({axis: Affine.of(k)})
 
-        def access(r: Access) -> Access:
+        def fix_access(r: Access) -> Access:
             found = substituting.access(r)
             if r.array not in self.arrays or not found.indices[-1].is_constant:
                 return found
             column = found.indices[-1].constant
             if not 0 <= column < self.arrays[r.array].shape[-1]:
                 return found
-            return Access(_column(r.array, column), found.indices[:-1])
+            return Access(_column_name(r.array, column), found.indices[:-1])
 
-        made = action.rewritten(replace(substituting, access=access))
-        made = replace(made, out=_without(made.out, axis))
+        made = action.rewritten(replace(substituting, access=fix_access))
+        made = replace(made, out=_drop_binder(made.out, axis))
         if isinstance(made, Contract):
-            made = replace(made, sums=_without(made.sums, axis))
+            made = replace(made, sums=_drop_binder(made.sums, axis))
         zero = isinstance(made, Contract | Apply) and made.mask == FALSE
         return Fill(made.out, 0) if zero else made
 
 
-def _column(name: str, k: int) -> str:
+def _column_name(name: str, k: int) -> str:
     return f"{name}·{k}"
 
 
-def _without(binders: Binders, axis: str) -> Binders:
+def _drop_binder(binders: Binders, axis: str) -> Binders:
     return tuple(b for b in binders if b.name != axis)
 
 
-def _added(action: Entrywise, _: str, parts: Sequence[Step]) -> Accumulate:
+def _add_parts(action: Entrywise, _: str, parts: Sequence[Step]) -> Accumulate:
     made = (part.name for part in parts if not isinstance(part.action, Fill))
     return Accumulate(action.out, tuple(Masked(action.entry_of(x)) for x in made))
 

@@ -11,8 +11,8 @@ from math import prod
 from ..derivative.elementary import CHEAP
 from ..language.affine import Affine
 from ..language.predicates import TRUE
-from ..ssa.program import Output, flat
-from .concatenations import Chain, in_parts, joined
+from ..ssa.program import Output, flatten_output
+from .concatenations import Chain, in_parts, join_parts
 from .ir import (
     Access,
     Accumulate,
@@ -58,7 +58,7 @@ def axes_of(indices: Iterable[Affine], lookups: Sequence[IndexLookup]) -> frozen
 
 def needed_steps(steps: Sequence[Step], output: Output) -> tuple[Step, ...]:
     """The steps that the output needs."""
-    needed = set(flat(output))
+    needed = set(flatten_output(output))
     kept = []
     for step in reversed(steps):
         if step.name in needed:
@@ -84,25 +84,30 @@ def fusion_barriers(steps: Sequence[Step]) -> frozenset[str]:
 
     What repeats the entries of an array with fewer dimensions shifts nothing.
     """
-    large = {s.name for s in steps if _entries(s) >= FENCED}
+    large = {s.name for s in steps if _count_entries(s) >= FENCED}
     often, for_sums = _read_often(steps)
-    found = frozenset(often & large | {s.name for s in steps if _entries(s) >= COSTLY} & for_sums)
+    found = frozenset(
+        often & large | {s.name for s in steps if _count_entries(s) >= COSTLY} & for_sums
+    )
     found |= _looked_up(steps, found) & large
-    large = {s.name for s in steps if COSTLY <= _entries(s) < CACHED}
-    costly = _costly(steps, found)
+    large = {s.name for s in steps if COSTLY <= _count_entries(s) < CACHED}
+    costly = _costly_arrays(steps, found)
     beyond = _behind_branches(steps, frozenset(costly & large))
     behind = Counter(
-        s.name for x in beyond for s in producers(steps, x, found | beyond) if s.name in costly
+        s.name
+        for x in beyond
+        for s in fused_producers(steps, x, found | beyond)
+        if s.name in costly
     )
     shared = {x for x, times in behind.items() if times > 1 and x in large}
-    inner = {s.name for x in shared for s in producers(steps, x, found | beyond)}
+    inner = {s.name for x in shared for s in fused_producers(steps, x, found | beyond)}
     return found | beyond | (shared - inner)
 
 
-def _entries(step: Step) -> int:
+def _count_entries(step: Step) -> int:
     """How many entries a step makes; none for one that XLA does not fuse, or scatters."""
     action = step.action
-    fused = isinstance(action, Entrywise) and not scatters(action)
+    fused = isinstance(action, Entrywise) and not is_scatter(action)
     return prod(action.shape) if fused and isinstance(action, Entrywise) else 0
 
 
@@ -111,18 +116,18 @@ def _read_often(steps: Sequence[Step]) -> tuple[set[str], set[str]]:
     ways: dict[str, set[Way]] = {}
     mixed: set[str] = set()
     for_sums: set[str] = set()
-    shapes = _shapes(steps)
+    shapes = _array_shapes(steps)
     for step in steps:
         action = step.action
         if not isinstance(action, Entrywise):
             continue
         axes = action.axes
         here = tuple(map(Affine.of, axes))
-        for array, way in _ways(step, shapes):
+        for array, way in _access_patterns(step, shapes):
             ways.setdefault(array, set()).add((way, here))
         for read in unsummed_reads(step):
             repeated = len(names_of(read.indices)) < len(axes)
-            if (read.array in mixed and not repeated) or _moved(read.indices, axes):
+            if (read.array in mixed and not repeated) or _is_permuted_copy(read.indices, axes):
                 mixed.add(step.name)
         if action.summed:
             for_sums |= action.sources & mixed
@@ -152,10 +157,10 @@ def _at_once(ways: Sequence[Way], few: int = 2) -> int:
     """
     if len(ways) <= few:
         return len(ways)
-    return max(sum(not _apart(one, other) for other in ways) for one in ways)
+    return max(sum(not _reads_are_disjoint(one, other) for other in ways) for one in ways)
 
 
-def _apart(one: Way, other: Way) -> bool:
+def _reads_are_disjoint(one: Way, other: Way) -> bool:
     """Whether two reads have no entry in common, by the constants among their indices."""
     (first, _), (second, _) = one, other
     return (
@@ -171,7 +176,7 @@ def _looked_up(steps: Sequence[Step], barriers: frozenset[str]) -> set[str]:
     """What is looked up for arrays that are computed before what reads them, and for others: it would be looked up twice."""
     found: set[str] = set()
     for x in barriers:
-        behind = producers(steps, x, barriers)
+        behind = fused_producers(steps, x, barriers)
         own = {x, *(s.name for s in behind)}
         others = [s.action for s in steps if s.name not in own]
         found |= {
@@ -184,7 +189,7 @@ def _looked_up(steps: Sequence[Step], barriers: frozenset[str]) -> set[str]:
     return found
 
 
-def _ways(
+def _access_patterns(
     step: Step, shapes: Mapping[str, Sequence[int]]
 ) -> Iterator[tuple[str, Subscripts | Chain]]:
     """The ways in which a step that sums nothing reads arrays: of the parts of a chain one is computed for each entry."""
@@ -192,9 +197,9 @@ def _ways(
     if not isinstance(action, Accumulate):
         yield from ((read.array, read.indices) for read in unsummed_reads(step))
         return
-    for found in joined(action.addends, action.extents, shapes, action.parted):
+    for found in join_parts(action.addends, action.extents, shapes, action.parted):
         if isinstance(found, Chain):
-            yield from found.ways()
+            yield from found.reads_in_order()
         else:
             yield found.read.array, found.read.indices
 
@@ -203,8 +208,8 @@ def part_by_part(steps: Sequence[Step]) -> tuple[Step, ...]:
     """The steps, with those sums parted in which a branch for each entry would cost: where an addend is an end of the axis alone,
     so that XLA's loop has no vectors, or reads what functions make that take long.
     """
-    costly = _costly(steps, frozenset(), CHEAP | {"sqrt"})
-    shapes = _shapes(steps)
+    costly = _costly_arrays(steps, frozenset(), CHEAP | {"sqrt"})
+    shapes = _array_shapes(steps)
     found = []
     for step in steps:
         action = step.action
@@ -216,14 +221,14 @@ def part_by_part(steps: Sequence[Step]) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def _costly(
+def _costly_arrays(
     steps: Sequence[Step], barriers: frozenset[str], cheap: frozenset[str] = CHEAP
 ) -> set[str]:
     """The arrays for which XLA calls functions that take long, entry by entry."""
     found: set[str] = set()
     for step in steps:
         action = step.action
-        if not isinstance(action, Entrywise) or action.summed or scatters(action):
+        if not isinstance(action, Entrywise) or action.summed or is_scatter(action):
             continue
         calls = isinstance(action, Apply) and action.function.name not in cheap
         if calls or (action.sources & found) - barriers:
@@ -238,7 +243,7 @@ class Remade:
     steps: tuple[Step, ...]
     readers: frozenset[str]
 
-    def behind(self, reader: Step, again: AbstractSet[str]) -> tuple[Step, ...]:
+    def producers_behind(self, reader: Step, again: AbstractSet[str]) -> tuple[Step, ...]:
         """The steps that make what a reader reads, but for what there is again; their sources come before the reader, those
         of other readers need not.
         """
@@ -250,7 +255,7 @@ class Remade:
         return tuple(reversed(found))
 
 
-def remade(steps: Sequence[Step], stored: frozenset[str]) -> Remade:
+def find_recomputed(steps: Sequence[Step], stored: frozenset[str]) -> Remade:
     """What repeats smaller arrays, `x[i] - x[j]`, with a few cheap operations, and is read for a sum and for what depends on that
     sum: XLA would store all of it in between, where to compute it again costs nothing.
     """
@@ -272,7 +277,7 @@ def remade(steps: Sequence[Step], stored: frozenset[str]) -> Remade:
             step.name not in stored
             and _is_cheap(action)
             and not read & (large - made.keys())
-            and (read & made.keys() or _repeats(action))
+            and (read & made.keys() or _repeats_entries(action))
         ):
             made[step.name] = step
         if isinstance(action, Entrywise) and prod(action.shape) >= FENCED:
@@ -295,13 +300,13 @@ def _is_cheap(action: Action) -> bool:
     return not isinstance(action, Apply) or action.function.name in CHEAP
 
 
-def _repeats(action: Action) -> bool:
+def _repeats_entries(action: Action) -> bool:
     """Whether all that it reads has fewer dimensions."""
     assert isinstance(action, Entrywise)
     return all(len(names_of(read.indices)) < len(action.axes) for read in action.accesses)
 
 
-def producers(steps: Sequence[Step], name: str, barriers: frozenset[str]) -> tuple[Step, ...]:
+def fused_producers(steps: Sequence[Step], name: str, barriers: frozenset[str]) -> tuple[Step, ...]:
     """The entrywise steps behind an array, up to what is in memory: what XLA fuses into it."""
     needed = {name}
     found: list[Step] = []
@@ -311,28 +316,28 @@ def producers(steps: Sequence[Step], name: str, barriers: frozenset[str]) -> tup
             continue
         if step.name != name:
             plain = isinstance(action, Entrywise) and not action.summed
-            if not plain or step.name in barriers or scatters(action):
+            if not plain or step.name in barriers or is_scatter(action):
                 continue
             found.append(step)
         needed |= action.sources
     return tuple(reversed(found))
 
 
-def _shapes(steps: Sequence[Step]) -> dict[str, tuple[int, ...]]:
+def _array_shapes(steps: Sequence[Step]) -> dict[str, tuple[int, ...]]:
     return {s.name: s.action.shape for s in steps if isinstance(s.action, Entrywise)}
 
 
-def scatters(action: Action) -> bool:
+def is_scatter(action: Action) -> bool:
     """Whether terms add up at places that data, or several axes, give."""
     return isinstance(action, Contract) and bool(action.scatter_to)
 
 
-def margins(
+def read_margins(
     steps: Sequence[Step], arrays: frozenset[str]
 ) -> dict[str, tuple[tuple[int, int], ...]]:
     """How far entrywise steps read beyond each end of each dimension of some arrays."""
     found: dict[str, tuple[tuple[int, int], ...]] = {}
-    shapes = _shapes(steps)
+    shapes = _array_shapes(steps)
     for step in steps:
         action = step.action
         if not isinstance(action, Entrywise):
@@ -353,11 +358,11 @@ def _behind_branches(steps: Sequence[Step], arrays: frozenset[str]) -> frozenset
     """Of some arrays those that XLA computes behind a branch for each entry: they are read beyond their ends, or a part of an
     axis beside other addends.
     """
-    shapes = _shapes(steps)
-    found = {*margins(steps, arrays)}
+    shapes = _array_shapes(steps)
+    found = {*read_margins(steps, arrays)}
     for action in (s.action for s in steps):
         if isinstance(action, Accumulate):
-            addends = joined(action.addends, action.extents, shapes, action.parted)
+            addends = join_parts(action.addends, action.extents, shapes, action.parted)
             if len(addends) > 1:
                 chains = (x for x in addends if isinstance(x, Chain))
                 found |= {m.read.array for x in chains for p in x.parts for m in p.addends}
@@ -373,7 +378,7 @@ def _reads_where(
         assert isinstance(action, Entrywise)
         yield from ((read, action.extents) for read in unsummed_reads(step))
         return
-    for found in joined(action.addends, action.extents, shapes, action.parted):
+    for found in join_parts(action.addends, action.extents, shapes, action.parted):
         if isinstance(found, Chain):
             for part in found.parts:
                 at = {found.axis: Affine.of(found.axis) + part.start}
@@ -383,7 +388,7 @@ def _reads_where(
             yield found.read, action.extents
 
 
-def _moved(indices: Sequence[Affine], axes: Sequence[str]) -> bool:
+def _is_permuted_copy(indices: Sequence[Affine], axes: Sequence[str]) -> bool:
     """Whether entries are read at other places than they go to, as many as there are."""
     if any(not a.names <= {*axes} for a in indices):
         return True

@@ -80,7 +80,7 @@ class Device:
             TypeError, ValueError: a figure is no positive number, or of another type.
         """
         known = {f.name: profile[f.name] for f in fields(Device)}
-        for name, value in _figures(known):
+        for name, value in _profile_numbers(known):
             if type(value) not in (int, float) or not 0 < value < float("inf"):
                 raise ValueError(f"{name} is {value!r}")
         return Device(**{**known, "kinds": tuple(known["kinds"])})
@@ -99,7 +99,7 @@ class Device:
         return self.flops.get(dtype, self.flops["float32"])
 
 
-def _figures(profile: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _profile_numbers(profile: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Its numbers; booleans and texts are none."""
     for f in fields(Device):
         match f.type:
@@ -110,7 +110,7 @@ def _figures(profile: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 @cache
-def profiles() -> tuple[Device, ...]:
+def known_profiles() -> tuple[Device, ...]:
     """The devices of which there is a profile, those that the user has measured first."""
     return (*_measured_profiles(), *_delivered_profiles())
 
@@ -160,10 +160,10 @@ def device_of(platform: str, kind: str) -> Device:
     """The profile of a device by JAX's names for it: that of its kind; of another GPU the slowest one's, of anything else a CPU's
     without what suits a CPU alone.
     """
-    for device in profiles():
+    for device in known_profiles():
         if device.platform == platform and kind.startswith(device.kinds or ("",)):
             return device
-    others = [device for device in profiles() if device.platform == platform]
+    others = [device for device in known_profiles() if device.platform == platform]
     if others:
         slowest = min(others, key=lambda device: device.bytes_per_second)
         return replace(slowest, name=kind)

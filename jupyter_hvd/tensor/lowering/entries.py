@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..cost.counting import Columns, Data, affine, holds, in_order_once, tables
+from ..cost.counting import Columns, Data, affine_values, holds_in_rows, in_order_once, point_tables
 from ..derivative.tangents import Addend, Linearization, addends
 from ..language.affine import Affine
 from ..language.errors import TensorError
@@ -26,7 +26,7 @@ from ..language.terms import Binder, Binders, index_names, numbered, ranges
 from ..language.types import TupleSet
 from ..language.units import in_bytes
 from ..ssa.program import Factor, Rhs, pointwise
-from .liveness import restrict
+from .liveness import restrict_to_live
 from .specialize import at_sizes
 
 LARGEST = np.iinfo(np.int64).max
@@ -45,7 +45,7 @@ class Entries:
     @cached_property
     def keys(self) -> Any:
         """The position of each tuple in the box, in order."""
-        return positions(self.columns, self.shape, self.count)
+        return box_positions(self.columns, self.shape, self.count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +63,13 @@ class Points:
     slot: Any
     count: int
 
-    def inside(self, entries: Any) -> Any:
+    def points_inside(self, entries: Any) -> Any:
         """Which points are added to some entries, which a mask says."""
         return entries if self.slot is None else entries[self.slot]
 
-    def positions(self, entries: Any) -> Any:
+    def source_positions(self, entries: Any) -> Any:
         """The entries of the source that are read for some entries, which a mask says, in the order of the points."""
-        at = self.inside(entries)
+        at = self.points_inside(entries)
         return np.flatnonzero(at) if self.position is None else self.position[at]
 
 
@@ -87,13 +87,13 @@ class Stage:
         return tuple(points.source for points in self.addends if points.source is not None)
 
 
-def stages(
+def build_stages(
     linear: Linearization, sizes: Mapping[str, int], data: Mapping[str, Data], memory: float
 ) -> tuple[Stage, ...]:
     """The stages of a Jacobian at the sizes of a call, the last of which is it. Raises TensorError where the index tuples
     take more than `memory` bytes.
     """
-    program = restrict(at_sizes(linear.program, sizes))
+    program = restrict_to_live(at_sizes(linear.program, sizes))
     argument = tuple([max(0, n.evaluate(sizes)) for n in linear.argument])
     kept = {s.name: s.rhs for s in program.statements}
     known = frozenset(linear.tangents)
@@ -101,13 +101,13 @@ def stages(
     made: dict[str, Stage] = {}
     for x in linear.tangents:
         if x != linear.seed and x in kept:
-            made[x] = builder.stage(x, kept[x], addends(kept[x], known) or (), made)
+            made[x] = builder.add_stage(x, kept[x], addends(kept[x], known) or (), made)
     output = program.output
     assert isinstance(output, str)
     if output not in made:  # the parameter itself, or what does not depend on it
         itself = Addend((), TRUE, output, pointwise(kept[output].gens))
         parts = (itself,) if output == linear.seed else ()
-        made[output] = builder.stage(output, kept[output], parts, made)
+        made[output] = builder.add_stage(output, kept[output], parts, made)
     return tuple(made.values())
 
 
@@ -123,22 +123,24 @@ class _Joined:
     position: Any = None
     like: Entries | None = None
 
-    def keys(self, names: Sequence[str], shape: tuple[int, ...]) -> Any:
+    def entry_positions(self, names: Sequence[str], shape: tuple[int, ...]) -> Any:
         """The positions of the entries that the points are added to."""
         if self.like is not None:
             return self.like.keys
-        return positions([*(self.columns[i] for i in names), *self.argument], shape, self.rows)
+        return box_positions([*(self.columns[i] for i in names), *self.argument], shape, self.rows)
 
-    def entries(self, names: Sequence[str], shape: tuple[int, ...], keys: Any) -> Entries:
+    def make_entries(self, names: Sequence[str], shape: tuple[int, ...], keys: Any) -> Entries:
         """The entries where there is one point for each, in order: their columns are the points' own, so that
         they are one array of the kernel.
         """
         if self.like is not None:
             return self.like
-        return _entries(shape, keys, (*(self.columns[i] for i in names), *self.argument))
+        return _make_entries(shape, keys, (*(self.columns[i] for i in names), *self.argument))
 
 
-def _entries(shape: tuple[int, ...], keys: Any, columns: tuple[Any, ...] | None = None) -> Entries:
+def _make_entries(
+    shape: tuple[int, ...], keys: Any, columns: tuple[Any, ...] | None = None
+) -> Entries:
     if columns is None:
         columns = tuple(np.unravel_index(keys, shape)) if shape else ()
     made = Entries(columns, shape, len(keys))
@@ -155,46 +157,50 @@ class _Builder:
     memory: float
     bytes: int = 0
 
-    def stage(
+    def add_stage(
         self, name: str, rhs: Rhs, parts: Sequence[Addend], made: Mapping[str, Stage]
     ) -> Stage:
         binders = tuple(rhs.gens)
-        shape = (*_extents(binders), *self.argument)
+        shape = (*_extents_of(binders), *self.argument)
         if prod(map(int, shape)) > LARGEST:
             raise TensorError(f"a box of {' × '.join(map(str, shape))} entries has more than 2⁶³")
         names = index_names(binders)
-        found = [self._points(binders, part, made.get(part.tangent)) for part in parts]
-        keys = [joined.keys(names, shape) for joined in found]
-        distinct = _together(keys)
+        found = [self._addend_points(binders, part, made.get(part.tangent)) for part in parts]
+        keys = [joined.entry_positions(names, shape) for joined in found]
+        distinct = _merge_keys(keys)
         same = [joined for joined, key in zip(found, keys, strict=True) if key is distinct]
-        entries = same[0].entries(names, shape, distinct) if same else _entries(shape, distinct)
+        entries = (
+            same[0].make_entries(names, shape, distinct) if same else _make_entries(shape, distinct)
+        )
         points = tuple(
-            _pointed(binders, part, key, distinct, part.tangent in made, joined)
+            _order_points(binders, part, key, distinct, part.tangent in made, joined)
             for part, key, joined in zip(parts, keys, found, strict=True)
         )
         return Stage(name, entries, points)
 
-    def _points(self, binders: Binders, part: Addend, source: Stage | None) -> _Joined:
+    def _addend_points(self, binders: Binders, part: Addend, source: Stage | None) -> _Joined:
         """The points of an addend."""
         every = (*binders, *part.sums)
         if source is None:
-            rows, columns = self._gathered(tables(every, part.mask, self.data), index_names(every))
-            return _Joined(rows, columns, [column(a, columns, rows) for a in part.indices])
+            rows, columns = self._gather_blocks(
+                point_tables(every, part.mask, self.data), index_names(every)
+            )
+            return _Joined(rows, columns, [affine_column(a, columns, rows) for a in part.indices])
         of = source.entries
         inner = len(part.indices)
         if not part.sums and part.indices == pointwise(binders):
             columns = dict(zip(index_names(binders), of.columns[:inner], strict=True))
-            kept = truth(part.mask, binders, columns, of.count, self.data)
+            kept = holds_at_points(part.mask, binders, columns, of.count, self.data)
             for (index, _), here, there in zip(
-                binders, _extents(binders), of.shape[:inner], strict=True
+                binders, _extents_of(binders), of.shape[:inner], strict=True
             ):
                 if here < there:  # only the first entries of the source are read
                     kept = kept & (columns[index] < here)
             if kept.all():
-                like = of if of.shape[:inner] == _extents(binders) else None
+                like = of if of.shape[:inner] == _extents_of(binders) else None
                 return _Joined(of.count, columns, [*of.columns[inner:]], like=like)
             chosen = np.flatnonzero(kept)
-            self._charge(len(chosen))
+            self._charge_memory(len(chosen))
             columns = {i: c[chosen] for i, c in columns.items()}
             return _Joined(len(chosen), columns, [c[chosen] for c in of.columns[inner:]], chosen)
         own = numbered("h·", map(Affine.of, self.argument))
@@ -203,20 +209,20 @@ class _Builder:
         rows_ = np.stack(of.columns, axis=1) if of.columns else np.zeros((of.count, 1), np.int64)
         listed = Data(TupleSet(max(1, len(arguments))), rows_)
         related = Related(name, arguments or (Affine.of(0),))
-        found = tables((*every, *own), conj(part.mask, related), {**self.data, name: listed})
-        rows, columns = self._gathered(found, index_names((*every, *own)))
+        found = point_tables((*every, *own), conj(part.mask, related), {**self.data, name: listed})
+        rows, columns = self._gather_blocks(found, index_names((*every, *own)))
         at = [columns[i] for i in index_names(own)]
-        read = [column(a, columns, rows) for a in part.indices]
-        keys = positions([*read, *at], of.shape, rows)
+        read = [affine_column(a, columns, rows) for a in part.indices]
+        keys = box_positions([*read, *at], of.shape, rows)
         return _Joined(rows, columns, at, np.searchsorted(of.keys, keys))
 
-    def _gathered(
+    def _gather_blocks(
         self, found: Iterable[tuple[int, Columns]], names: Sequence[str]
     ) -> tuple[int, Columns]:
         """Blocks of points as one."""
         total, blocks = 0, []
         for rows, columns in found:
-            self._charge(rows)
+            self._charge_memory(rows)
             total += rows
             blocks.append([np.broadcast_to(columns[i], (rows,)) for i in names])
         joined = [
@@ -225,7 +231,7 @@ class _Builder:
         ]
         return total, dict(zip(names, joined, strict=True))
 
-    def _charge(self, points: int) -> None:
+    def _charge_memory(self, points: int) -> None:
         self.bytes += POINT * points
         if self.bytes > self.memory:
             raise TensorError(
@@ -234,7 +240,7 @@ class _Builder:
             )
 
 
-def _pointed(
+def _order_points(
     binders: Binders,
     part: Addend,
     key: Any,
@@ -264,11 +270,11 @@ def upper_half(made: Sequence[Stage]) -> tuple[Stage, ...]:
     """
     last = made[-1].entries
     rows, columns = np.divmod(last.keys, max(1, prod(last.shape[: len(last.shape) // 2])))
-    needed = _needed(made, rows <= columns)
-    return tuple(_reduced(stage, needed) for stage in made if stage.name in needed)
+    needed = _needed_entries(made, rows <= columns)
+    return tuple(_reduce_stage(stage, needed) for stage in made if stage.name in needed)
 
 
-def _needed(made: Sequence[Stage], wanted: Any) -> dict[str, Any]:
+def _needed_entries(made: Sequence[Stage], wanted: Any) -> dict[str, Any]:
     """Of each stage that is read for the wanted entries of the last one, which of its entries are."""
     needed = {made[-1].name: wanted}
     counts = {stage.name: stage.entries.count for stage in made}
@@ -278,11 +284,11 @@ def _needed(made: Sequence[Stage], wanted: Any) -> dict[str, Any]:
         for points in stage.addends:
             if points.source is not None:
                 read = needed.setdefault(points.source, np.zeros(counts[points.source], bool))
-                read[points.positions(needed[stage.name])] = True
+                read[points.source_positions(needed[stage.name])] = True
     return needed
 
 
-def _reduced(stage: Stage, needed: Mapping[str, Any]) -> Stage:
+def _reduce_stage(stage: Stage, needed: Mapping[str, Any]) -> Stage:
     """A stage with the needed entries and their points."""
     here = needed[stage.name]
     if all(needed[x].all() for x in (stage.name, *stage.sources)):
@@ -296,15 +302,15 @@ def _reduced(stage: Stage, needed: Mapping[str, Any]) -> Stage:
 
     entries = stage.entries
     columns = tuple(map(entries_of, entries.columns))
-    kept = _entries(entries.shape, entries.keys[here], columns)
+    kept = _make_entries(entries.shape, entries.keys[here], columns)
     addends = []
     for points in stage.addends:
-        at = points.inside(here)
+        at = points.points_inside(here)
         position = points.position
         if points.source is not None:
             read = needed[points.source]
-            position = _renumbered(points.positions(here), read)
-        slot = None if points.slot is None else _renumbered(points.slot[at], here)
+            position = _renumber_positions(points.source_positions(here), read)
+        slot = None if points.slot is None else _renumber_positions(points.slot[at], here)
         moved = {
             i: entries_of(c) if points.slot is None else c[at] for i, c in points.columns.items()
         }
@@ -322,19 +328,19 @@ def _reduced(stage: Stage, needed: Mapping[str, Any]) -> Stage:
     return Stage(stage.name, kept, tuple(addends))
 
 
-def _renumbered(at: Any, kept: Any) -> Any:
+def _renumber_positions(at: Any, kept: Any) -> Any:
     """Positions among the kept ones; None where these are all of them, in order."""
     found = (np.cumsum(kept) - 1)[at]
     every = len(found) == np.count_nonzero(kept) and np.array_equal(found, np.arange(len(found)))
     return None if every else found
 
 
-def column(a: Affine, columns: Columns, rows: int) -> Any:
+def affine_column(a: Affine, columns: Columns, rows: int) -> Any:
     """An affine expression at each point: of a name its column itself."""
-    return columns[a.name] if a.name else np.broadcast_to(affine(a, columns), (rows,))
+    return columns[a.name] if a.name else np.broadcast_to(affine_values(a, columns), (rows,))
 
 
-def positions(columns: Sequence[Any], shape: Sequence[int], rows: int) -> Any:
+def box_positions(columns: Sequence[Any], shape: Sequence[int], rows: int) -> Any:
     """The position in a box of each index tuple."""
     return reduce(
         lambda key, pair: key * pair[1] + pair[0],
@@ -343,7 +349,7 @@ def positions(columns: Sequence[Any], shape: Sequence[int], rows: int) -> Any:
     )
 
 
-def _together(keys: Sequence[Any]) -> Any:
+def _merge_keys(keys: Sequence[Any]) -> Any:
     """The distinct keys of several lists, in order."""
     if not keys:
         return np.zeros(0, np.int64)
@@ -353,11 +359,11 @@ def _together(keys: Sequence[Any]) -> Any:
     return in_order_once(np.concatenate([*keys]))
 
 
-def _extents(binders: Binders) -> tuple[int, ...]:
+def _extents_of(binders: Binders) -> tuple[int, ...]:
     return tuple([max(0, n.evaluate({})) for n in ranges(binders)])
 
 
-def truth(
+def holds_at_points(
     p: Predicate, binders: Binders, columns: Columns, rows: int, data: Mapping[str, Data]
 ) -> Any:
     """Whether a predicate holds at each of some points. A quantifier over relations is looked up among the tuples for
@@ -365,17 +371,18 @@ def truth(
     """
     match p:
         case And(parts):
-            found = (truth(q, binders, columns, rows, data) for q in parts)
+            found = (holds_at_points(q, binders, columns, rows, data) for q in parts)
             return reduce(np.logical_and, found, np.ones(rows, bool))
         case Or(parts):
-            found = (truth(q, binders, columns, rows, data) for q in parts)
+            found = (holds_at_points(q, binders, columns, rows, data) for q in parts)
             return reduce(np.logical_or, found, np.zeros(rows, bool))
         case Exists() if p.relations:
             free = tuple(Binder(i, n) for i, n in binders if i in p.names)
-            names, shape = index_names(free), _extents(free)
+            names, shape = index_names(free), _extents_of(free)
             keys = [
-                positions([c[i] for i in names], shape, count) for count, c in tables(free, p, data)
+                box_positions([c[i] for i in names], shape, count)
+                for count, c in point_tables(free, p, data)
             ]
-            here = positions([columns[i] for i in names], shape, rows)
+            here = box_positions([columns[i] for i in names], shape, rows)
             return np.isin(here, np.concatenate(keys)) if keys else np.zeros(rows, bool)
-    return np.broadcast_to(holds(p, columns, data), (rows,))
+    return np.broadcast_to(holds_in_rows(p, columns, data), (rows,))

@@ -19,7 +19,7 @@ from operator import and_
 
 from ..language.affine import Affine
 from ..language.predicates import TRUE, conj
-from ..ssa.program import Output, flat
+from ..ssa.program import Output, flatten_output
 from .conditions import asked_once
 from .dataflow import names_of, needed_steps
 from .ir import (
@@ -53,7 +53,7 @@ class Fused:
     steps: tuple[Step, ...]
     dimensions: Mapping[str, tuple[int, ...]]
 
-    def storage(self, name: str, storage: Storage) -> Storage:
+    def fused_storage(self, name: str, storage: Storage) -> Storage:
         """That of an array with those dimensions."""
         kept = self.dimensions.get(name)
         if kept is None:
@@ -65,34 +65,42 @@ class Fused:
         )
 
 
-def fused(
+def fuse_steps(
     steps: Sequence[Step],
     output: Output,
     storages: Mapping[str, Storage],
     below: Mapping[str, int],
 ) -> Fused:
     """The same arrays made in fewer steps; of index arrays it is known what their entries are `below`."""
-    whole = frozenset(flat(output)).union(*(_read_whole(s.action) for s in steps))
+    whole = frozenset(flatten_output(output)).union(*(_read_whole(s.action) for s in steps))
     shapes = {x: storage.extents for x, storage in storages.items()}
     asked = asked_once(steps, whole)
-    found = needed_steps(_through_views(asked, {**shapes, **_shapes(asked)}, below), output)
+    found = needed_steps(
+        _through_views(asked, {**shapes, **_entrywise_shapes(asked)}, below), output
+    )
     less, dropped = _without_repetition(found, whole, below)
     lying, orders = _as_read(less, whole)
-    flat_ = needed_steps(_flattened(lying, whole, {**shapes, **_shapes(lying)}), output)
-    dimensions = {x: _left(storages[x], gone) for x, gone in dropped.items() if x in storages}
+    flat_ = needed_steps(
+        _flatten_sums(lying, whole, {**shapes, **_entrywise_shapes(lying)}), output
+    )
+    dimensions = {
+        x: _remaining_storage(storages[x], gone) for x, gone in dropped.items() if x in storages
+    }
     for x, order in orders.items():
         kept = dimensions.get(x, tuple(range(len(order))))
         dimensions[x] = tuple(kept[d] for d in order)
     return Fused(tuple(_scaled_before(flat_, whole)), dimensions)
 
 
-def _left(storage: Storage, gone: Sequence[int]) -> tuple[int, ...]:
+def _remaining_storage(storage: Storage, gone: Sequence[int]) -> tuple[int, ...]:
     return tuple(d for d in range(len(storage.extents)) if d not in gone)
 
 
-def _shapes(steps: Sequence[Step]) -> dict[str, Shape]:
+def _entrywise_shapes(steps: Sequence[Step]) -> dict[str, Shape]:
     """Those of arrays that are made entry by entry."""
-    return {s.name: _shape(s.action) for s in steps if isinstance(s.action, Entrywise | Fill)}
+    return {
+        s.name: _shape_of_result(s.action) for s in steps if isinstance(s.action, Entrywise | Fill)
+    }
 
 
 def _read_whole(action: Action) -> frozenset[str]:
@@ -114,14 +122,14 @@ def _through_views(
     for step in steps:
         action = step.action
         if isinstance(action, Entrywise):
-            action = action.rewritten(_reading_through(views, _extents(action, below), shapes))
+            action = action.rewritten(_reading_through(views, _axis_extents(action, below), shapes))
             if (view := _as_product(action)) is not None and _is_view(view.reads):
                 views[step.name] = view
         found.append(replace(step, action=action))
     return found
 
 
-def _extents(action: Entrywise, below: Mapping[str, int]) -> dict[str, int]:
+def _axis_extents(action: Entrywise, below: Mapping[str, int]) -> dict[str, int]:
     """Those of the axes, and of the entries of index arrays that are known to be below a number."""
     looked = action.indirections
     known = {x.name: below[x.relation] for x in looked if x.relation in below and not x.searched}
@@ -131,16 +139,16 @@ def _extents(action: Entrywise, below: Mapping[str, int]) -> dict[str, int]:
 def _reading_through(
     views: Mapping[str, Contract], extents: Mapping[str, int], shapes: Mapping[str, Shape]
 ) -> Rewriting:
-    def access(r: Access) -> Access:
+    def check_access(r: Access) -> Access:
         view = views.get(r.array)
         if view is None:
             return r
         (source,) = view.reads
-        if not _beyond(r, view, extents) <= _ending(source, view.extents, shapes):
+        if not _exceeded_ends(r, view, extents) <= _zero_beyond(source, view.extents, shapes):
             return r
         return source.substitute(dict(zip(view.axes, r.indices, strict=True)))
 
-    return Rewriting(access, lambda p: p, lambda x: x)
+    return Rewriting(check_access, lambda p: p, lambda x: x)
 
 
 def _as_product(action: Action) -> Contract | None:
@@ -161,20 +169,20 @@ def _is_view(reads: Sequence[Access]) -> bool:
     )
 
 
-def _beyond(read: Access, made: Entrywise, extents: Mapping[str, int]) -> frozenset[End]:
+def _exceeded_ends(read: Access, made: Entrywise, extents: Mapping[str, int]) -> frozenset[End]:
     """The ends of an array beyond which a read of it may lie."""
     places = zip(made.axes, read.indices, made.shape, strict=True)
-    return frozenset(end for i, a, n in places for end in _exceeded(i, a, n, extents))
+    return frozenset(end for i, a, n in places for end in _exceeds_extent(i, a, n, extents))
 
 
-def _exceeded(axis: str, a: Affine, n: int, extents: Mapping[str, int]) -> set[End]:
+def _exceeds_extent(axis: str, a: Affine, n: int, extents: Mapping[str, int]) -> set[End]:
     if not a.names <= extents.keys():
         return {(axis, False), (axis, True)}  # data give it
     low, high = a.reach(extents)
     return {(axis, last) for last, beyond in ((False, low < 0), (True, high >= n)) if beyond}
 
 
-def _within(a: Affine, n: int, extents: Mapping[str, int]) -> bool:
+def _stays_within(a: Affine, n: int, extents: Mapping[str, int]) -> bool:
     if not a.names <= extents.keys():
         return False  # data give it
     low, high = a.reach(extents)
@@ -249,7 +257,7 @@ def _without_repetition(
         if isinstance(action, Entrywise):
             action = action.rewritten(Rewriting(access, lambda p: p, lambda x: x))
         if isinstance(action, Entrywise | Fill) and step.name not in whole:
-            gone = _repeating(action) & inside.get(step.name, frozenset())
+            gone = _repeating_axes(action) & inside.get(step.name, frozenset())
             if gone:
                 dropped[step.name] = tuple(sorted(gone))
                 out = tuple(b for d, b in enumerate(action.out) if d not in gone)
@@ -262,19 +270,19 @@ def _dimensions_read_inside(
     steps: Sequence[Step], below: Mapping[str, int]
 ) -> dict[str, frozenset[int]]:
     """Of each array the dimensions along which no read lies outside of it."""
-    shapes = {s.name: _shape(s.action) for s in steps}
+    shapes = {s.name: _shape_of_result(s.action) for s in steps}
     found: dict[str, frozenset[int]] = {}
     for step in steps:
         if isinstance(step.action, Entrywise):
-            extents = _extents(step.action, below)
+            extents = _axis_extents(step.action, below)
             for r in step.action.accesses:
                 places = enumerate(zip(r.indices, shapes[r.array], strict=False))
-                here = frozenset(d for d, (a, n) in places if _within(a, n, extents))
+                here = frozenset(d for d, (a, n) in places if _stays_within(a, n, extents))
                 found[r.array] = found.get(r.array, here) & here
     return found
 
 
-def _shape(action: Action) -> Shape:
+def _shape_of_result(action: Action) -> Shape:
     match action:
         case Entrywise():
             return action.shape
@@ -283,7 +291,7 @@ def _shape(action: Action) -> Shape:
     return ()
 
 
-def _repeating(action: Entrywise | Fill) -> frozenset[int]:
+def _repeating_axes(action: Entrywise | Fill) -> frozenset[int]:
     """The axes on which no entry depends."""
     if isinstance(action, Contract) and action.scatter_to:
         return frozenset()
@@ -299,14 +307,14 @@ def _repeating(action: Entrywise | Fill) -> frozenset[int]:
 # Sums of sums
 
 
-def _flattened(
+def _flatten_sums(
     steps: Sequence[Step], whole: AbstractSet[str], shapes: Mapping[str, Shape]
 ) -> list[Step]:
     """Sums that one sum alone reads, once, and arrays times constants, as parts of the sums that read them; parts that are the
     same, once, times their number.
     """
     reads = Counter(r.array for s in steps for r in s.action.accesses)
-    constants = _constants(steps)
+    constants = _constant_values(steps)
     sums: dict[str, Accumulate] = {}
     scaled: dict[str, Contract] = {}
     bare: dict[Accumulate, str] = {}
@@ -316,21 +324,24 @@ def _flattened(
     for step in steps:
         action = step.action
         if isinstance(action, Accumulate):
-            parts = [_parts(m, sums, action.extents, shapes) for m in action.addends]
+            parts = [_addend_parts(m, sums, action.extents, shapes) for m in action.addends]
             counted = Counter(m for part in parts for m in part)
             for times in {n for n in counted.values() if n > 1 and n not in numbers}:
                 numbers[times] = f"{times}″"
                 found.append(Step(numbers[times], Fill((), times), step.statement))
             action = replace(
-                action, addends=tuple(_times(m, numbers.get(n)) for m, n in counted.items())
+                action,
+                addends=tuple(_multiply_addend(m, numbers.get(n)) for m, n in counted.items()),
             )
             if reads[step.name] == 1 and step.name not in whole:
                 sums[step.name] = action
-            scale = _common(action) if reads[step.name] > 1 and step.name not in whole else ()
+            scale = (
+                _common_factors(action) if reads[step.name] > 1 and step.name not in whole else ()
+            )
             if not scale:
                 found.append(replace(step, action=action))
                 continue
-            sum_ = replace(action, addends=tuple(_without(m, scale) for m in action.addends))
+            sum_ = replace(action, addends=tuple(_drop_scale(m, scale) for m in action.addends))
             if sum_ not in bare:
                 bare[sum_] = f"{step.name}″"
                 shapes[bare[sum_]] = sum_.shape
@@ -338,18 +349,18 @@ def _flattened(
             at = action.entry_of(bare[sum_])
             action = Contract(action.out, (), (at, *(Access(x, ()) for x in scale)))
         if isinstance(action, Contract) and action.sums and not action.scatter_to:
-            factors = [_factors(r, scaled, action.extents, shapes) for r in action.reads]
+            factors = [_factor_parts(r, scaled, action.extents, shapes) for r in action.reads]
             action = replace(action, reads=tuple(r for part in factors for r in part))
-        if (addend := _scaled(action, constants)) is not None:
+        if (addend := _scaled_addend(action, constants)) is not None:
             assert isinstance(action, Contract)
-            parts_ = _parts(addend, sums, action.extents, shapes)
+            parts_ = _addend_parts(addend, sums, action.extents, shapes)
             sums[step.name] = Accumulate(action.out, parts_)
             scaled[step.name] = action
         found.append(replace(step, action=action))
     return found
 
 
-def _constants(steps: Sequence[Step]) -> dict[str, Step]:
+def _constant_values(steps: Sequence[Step]) -> dict[str, Step]:
     """The numbers, by name."""
     return {s.name: s for s in steps if isinstance(s.action, Fill) and not s.action.out}
 
@@ -358,7 +369,7 @@ def _scaled_before(steps: Sequence[Step], whole: AbstractSet[str]) -> list[Step]
     """What all sums of an array multiply it by, as a part of the array, where that is fewer multiplications by far: the
     derivatives of a mean square are sums of the residuals, times 2/n. Behind each sum such a number is a kernel of its own.
     """
-    constants = _constants(steps)
+    constants = _constant_values(steps)
     readers: dict[str, list[Step]] = {}
     for step in steps:
         for name in step.action.sources:
@@ -405,7 +416,7 @@ def _common_scale(
     return scales.pop() if few and len(scales) == 1 else ()
 
 
-def _scaled(action: Action, constants: Mapping[str, Step]) -> Masked | None:
+def _scaled_addend(action: Action, constants: Mapping[str, Step]) -> Masked | None:
     """An array times constants, as an addend."""
     product = _as_product(action)
     if product is None:
@@ -419,23 +430,23 @@ def _scaled(action: Action, constants: Mapping[str, Step]) -> Masked | None:
     return Masked(rest[0], scale=tuple(x for x in scale if x not in negative), minus=minus)
 
 
-def _common(action: Accumulate) -> tuple[str, ...]:
+def _common_factors(action: Accumulate) -> tuple[str, ...]:
     """The numbers by which all addends of a sum are multiplied, where there are several."""
     if len(action.addends) < 2:
         return ()
     return tuple(reduce(and_, (Counter(m.scale) for m in action.addends)).elements())
 
 
-def _times(addend: Masked, number: str | None) -> Masked:
+def _multiply_addend(addend: Masked, number: str | None) -> Masked:
     return addend if number is None else replace(addend, scale=(*addend.scale, number))
 
 
-def _without(addend: Masked, scale: Sequence[str]) -> Masked:
+def _drop_scale(addend: Masked, scale: Sequence[str]) -> Masked:
     left = Counter(addend.scale) - Counter(scale)
     return replace(addend, scale=tuple(left.elements()))
 
 
-def _parts(
+def _addend_parts(
     addend: Masked,
     sums: Mapping[str, Accumulate],
     extents: Mapping[str, int],
@@ -447,8 +458,8 @@ def _parts(
         return (addend,)
     if len(inner.addends) > 1 and (addend.scale or addend.mask != TRUE):
         return (addend,)  # a sum is multiplied and masked once
-    beyond = _beyond(addend.read, inner, extents)
-    if not all(beyond <= _ending(m.read, inner.extents, shapes) for m in inner.addends):
+    beyond = _exceeded_ends(addend.read, inner, extents)
+    if not all(beyond <= _zero_beyond(m.read, inner.extents, shapes) for m in inner.addends):
         return (addend,)
     at = dict(zip(inner.axes, addend.read.indices, strict=True))
     parts = (m.rewritten(Rewriting.substituting(at)) for m in inner.addends)
@@ -463,7 +474,7 @@ def _parts(
     )
 
 
-def _factors(
+def _factor_parts(
     read: Access,
     scaled: Mapping[str, Contract],
     extents: Mapping[str, int],
@@ -473,14 +484,14 @@ def _factors(
     inner = scaled.get(read.array)
     if inner is None:
         return (read,)
-    ends = (_ending(r, inner.extents, shapes) for r in inner.reads)
-    if not _beyond(read, inner, extents) <= frozenset[End]().union(*ends):
+    ends = (_zero_beyond(r, inner.extents, shapes) for r in inner.reads)
+    if not _exceeded_ends(read, inner, extents) <= frozenset[End]().union(*ends):
         return (read,)
     at = dict(zip(inner.axes, read.indices, strict=True))
     return tuple(r.substitute(at) for r in inner.reads)
 
 
-def _ending(
+def _zero_beyond(
     read: Access, extents: Mapping[str, int], shapes: Mapping[str, Shape]
 ) -> frozenset[End]:
     """The ends beyond which a read gives zero, as it lies outside of its array there."""

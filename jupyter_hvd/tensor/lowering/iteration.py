@@ -24,11 +24,11 @@ from ..language.types import ParameterType
 from ..polyhedral.lattice import (
     Frame,
     affine_part,
-    digits,
-    disjuncts,
-    frame,
-    preimage,
-    projected,
+    disjoint_cases,
+    find_digits,
+    make_frame,
+    preimage_of,
+    project_set,
     superset,
 )
 from ..polyhedral.sets import simplify
@@ -67,11 +67,11 @@ def iteration_domains(
 ) -> Iterator[IterationDomain]:
     """The disjoint domains that `{gens, sums | p}` consists of."""
     found = coiterate(gens, sums, p, types, counts)
-    support = _support(gens, sums, p)
-    for case in disjuncts((*found.gens, *found.sums), found.condition):
-        box = _boxed(found, case)
+    support = _support_of_sum(gens, sums, p)
+    for case in disjoint_cases((*found.gens, *found.sums), found.condition):
+        box = _box_case(found, case)
         if box is not None:
-            yield _domain(gens, p, support, found, box)
+            yield _case_domain(gens, p, support, found, box)
 
 
 @dataclass(frozen=True)
@@ -95,22 +95,22 @@ class _Box:
         return self.whole.coordinates[len(self.outer.coordinates) :]
 
 
-def _boxed(found: Coiteration, case: Predicate) -> _Box | None:
+def _box_case(found: Coiteration, case: Predicate) -> _Box | None:
     gens, sums = [*index_names(found.gens)], [*index_names(found.sums)]
     space = superset((*found.gens, *found.sums), case)
-    outer = frame(gens, projected(space, len(gens)))
+    outer = make_frame(gens, project_set(space, len(gens)))
     if outer is None:
         return None
     kept = [*index_names(outer.coordinates)]
     forward = {**outer.index_map, **{i: Affine.of(i) for i in sums}}
-    space = preimage(space, [*gens, *sums], forward, [*kept, *sums])
-    whole = frame([*kept, *sums], space, len(kept), "r")
+    space = preimage_of(space, [*gens, *sums], forward, [*kept, *sums])
+    whole = make_frame([*kept, *sums], space, len(kept), "r")
     assert whole is not None
     index_map = {i: a.substitute(whole.index_map) for i, a in forward.items()}
     return _Box(case, outer, whole, space, index_map)
 
 
-def _domain(
+def _case_domain(
     gens: Binders, p: Predicate, support: Predicate, found: Coiteration, box: _Box
 ) -> IterationDomain:
     at = box.index_map
@@ -118,7 +118,7 @@ def _domain(
     values = {i: a.substitute(at) for i, a in found.values.items()}
     ranges = (in_range(Affine.of(i), n) for i, n in (*found.gens, *found.sums))
     domain = IterationDomain(
-        _gathered(gens, box.outer, found, p, support),
+        _gather_domain(gens, box.outer, found, p, support),
         box.out,
         box.sums,
         {**at, **values},
@@ -133,18 +133,20 @@ def _domain(
     # Of a sum, too, over the only tuple of a relation, which has no axis.
     sources = axes_of([found.values[g] for g in by_data], found.lookups)
     summed = sources & {*index_names(found.sums)}
-    if by_data and (summed or places or not determined(gens, p).issuperset(by_data)):
-        return _scattered(domain, box, needed, values, places, _equal_or_placed(gens, p, places))
-    return domain if lookups else _folded(domain, box)
+    if by_data and (summed or places or not determined_generators(gens, p).issuperset(by_data)):
+        return _scatter_domain(
+            domain, box, needed, values, places, _equal_or_placed(gens, p, places)
+        )
+    return domain if lookups else _fold_axis(domain, box)
 
 
-def _folded(domain: IterationDomain, box: _Box) -> IterationDomain:
+def _fold_axis(domain: IterationDomain, box: _Box) -> IterationDomain:
     """Where an index u of the result is `k·r + e + c` for a summed r and `0 ≤ e < k`, the step runs
     over r and e, which are no more points than u has values, and sends each term to u; so along each such index.
     """
     names = [*index_names((*domain.out, *domain.sums))]
-    space = preimage(box.space, list(box.whole.index_map), box.whole.index_map, names)
-    found = digits(space, domain.out, domain.sums) if domain.sums else []
+    space = preimage_of(box.space, list(box.whole.index_map), box.whole.index_map, names)
+    found = find_digits(space, domain.out, domain.sums) if domain.sums else []
     if not found:
         return domain
     to = {one.u: one.address for one in found}
@@ -160,14 +162,14 @@ def _folded(domain: IterationDomain, box: _Box) -> IterationDomain:
     )
 
 
-def determined(gens: Binders, p: Predicate) -> frozenset[str]:
+def determined_generators(gens: Binders, p: Predicate) -> frozenset[str]:
     """The generators that relations among generators determine, closed under equalities."""
     names = {*index_names(gens)}
     found: set[str] = set()
     for q in conjuncts(p):
         if asserted(q) and q.names <= names:
             found |= q.names
-    waiting = list(_equalities(gens, p))
+    waiting = list(_generator_equalities(gens, p))
     for _ in range(len(waiting)):
         for q in waiting:
             left = q.names - found
@@ -176,7 +178,7 @@ def determined(gens: Binders, p: Predicate) -> frozenset[str]:
     return frozenset(found)
 
 
-def _equalities(gens: Binders, p: Predicate) -> Iterator[Compare]:
+def _generator_equalities(gens: Binders, p: Predicate) -> Iterator[Compare]:
     """The conjuncts that are equalities between generators."""
     names = {*index_names(gens)}
     for q in conjuncts(p):
@@ -184,12 +186,12 @@ def _equalities(gens: Binders, p: Predicate) -> Iterator[Compare]:
             yield q
 
 
-def _gathered(
+def _gather_domain(
     gens: Binders, around: Frame, found: Coiteration, p: Predicate, support: Predicate
 ) -> Storage:
     """Over the frame's coordinates; indices that data give are not stored."""
     forward, names = around.index_map, {*index_names(gens)}
-    used = around.lattice().names.union(*(a.names for a in around.inverse))
+    used = around.lattice_condition().names.union(*(a.names for a in around.inverse))
     positions = tuple(position for position in found.positions if position in used)
     by_data = bool(positions) or any(g in found.values for g in names)
     joined = {part for q in found.joins for part in joined_parts(q)}
@@ -200,13 +202,16 @@ def _gathered(
         extents_of(around.coordinates),
         around.inverse,
         tuple(forward.get(g) for g, _ in gens),
-        conj(around.lattice(), *((*atoms, *_equalities(gens, p)) if by_data else ())),
+        conj(
+            around.lattice_condition(),
+            *((*atoms, *_generator_equalities(gens, p)) if by_data else ()),
+        ),
         support,
         positions,
     )
 
 
-def _scattered(
+def _scatter_domain(
     domain: IterationDomain,
     box: _Box,
     needed: frozenset[str],
@@ -247,7 +252,7 @@ def _scattered(
         tuple(n for _, n in scatter_to),
         (*(a for _, _, a in kept), *(Affine.of(g) for g, _ in by_data)),
         tuple({**forward, **whole}[g] for g, _ in gens),
-        conj(*(q for q in conjuncts(around.lattice()) if not q.names & positions), among),
+        conj(*(q for q in conjuncts(around.lattice_condition()) if not q.names & positions), among),
         domain.storage.support,
         tuple(places),
     )
@@ -272,10 +277,10 @@ def _equal_or_placed(gens: Binders, p: Predicate, places: Mapping[Position, Affi
     """What holds of generators that positions give."""
     if not places:
         return TRUE
-    return conj(*(position.atom for position in places), *_equalities(gens, p))
+    return conj(*(position.atom for position in places), *_generator_equalities(gens, p))
 
 
-def _support(gens: Binders, sums: Binders, p: Predicate) -> Predicate:
+def _support_of_sum(gens: Binders, sums: Binders, p: Predicate) -> Predicate:
     """A condition on the generators outside which `Σ sums. [p]·e` is zero."""
     names = [*index_names(gens)]
     inner = {*index_names(sums)}

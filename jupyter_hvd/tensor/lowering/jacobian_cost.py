@@ -11,7 +11,7 @@ import numpy as np
 from ..cost.counting import Data, cost_at
 from ..derivative.tangents import Linearization
 from ..ssa.convert import to_term
-from ..ssa.program import Map, Program, tree
+from ..ssa.program import Map, Program, pair_tree
 from .entries import Stage
 
 
@@ -49,7 +49,7 @@ def jacobian_cost(
     known = frozenset(linear.tangents)
     kept = tuple(s for s in linear.program.statements if s.name not in known)
     read = (*dict.fromkeys(linear.values()),)
-    values = cost_at(to_term(Program(kept, tree(read))), sizes, data).total if read else 0
+    values = cost_at(to_term(Program(kept, pair_tree(read))), sizes, data).total if read else 0
     width = max(1, prod(max(0, n.evaluate(sizes)) for n in linear.argument))
     points = [p for stage in made for p in stage.addends]
     return JacobianCost(

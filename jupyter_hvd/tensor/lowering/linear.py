@@ -10,7 +10,7 @@ from math import log2, prod
 from typing import TYPE_CHECKING
 
 from ..language.predicates import TRUE
-from ..ssa.program import flat, pointwise
+from ..ssa.program import flatten_output, pointwise
 from .device import Device
 from .ir import Accumulate, Action, Contract, Fill, Load, Masked
 from .roofline import work_of
@@ -66,7 +66,7 @@ def linear_solution(body: Plan, count: int, device: Device) -> Solution:
 
 def _is_faster(body: Plan, solution: Solution, count: int, device: Device) -> bool:
     shapes = body.shapes()
-    extents = [prod(shapes[x]) for x in flat(body.output)]
+    extents = [prod(shapes[x]) for x in flatten_output(body.output)]
     rows = [extents[place] for place, form in solution if form is Form.MATRIX]
     if any(n * n * count > device.intermediate for n in rows):
         return False
@@ -84,14 +84,14 @@ def _output_forms(body: Plan) -> list[dict[int, Form]]:
     """How what an iteration leaves at each place depends on what it takes."""
     known: dict[str, dict[int, Form]] = {}
     for step in body.steps:
-        found = _forms(step.action, known)
+        found = _linear_forms(step.action, known)
         for name in step.action.relations & known.keys():
             found |= dict.fromkeys(known[name], Form.OTHER)
         known[step.name] = {place: form for place, form in found.items() if form}
-    return [known[x] for x in flat(body.output)]
+    return [known[x] for x in flatten_output(body.output)]
 
 
-def _forms(action: Action, known: Mapping[str, Forms]) -> dict[int, Form]:
+def _linear_forms(action: Action, known: Mapping[str, Forms]) -> dict[int, Form]:
     match action:
         case Load(parameter, _):
             return {int(parameter[1:]): Form.SAME} if parameter[0] == "s" else {}
@@ -103,7 +103,7 @@ def _forms(action: Action, known: Mapping[str, Forms]) -> dict[int, Form]:
             terms = [[*_addend_forms(action, a, known)] for a in addends]
         case _:
             return dict.fromkeys((p for x in action.sources for p in known.get(x, ())), Form.OTHER)
-    return _added(_multiplied(factors) for factors in terms)
+    return _add_forms(_multiply_forms(factors) for factors in terms)
 
 
 def _contract_forms(action: Contract, known: Mapping[str, Forms]) -> Iterator[Forms]:
@@ -129,7 +129,7 @@ def _at_least(forms: Forms, least: Form) -> Forms:
     return {place: max(form, least) for place, form in forms.items()}
 
 
-def _multiplied(factors: list[Forms]) -> dict[int, Form]:
+def _multiply_forms(factors: list[Forms]) -> dict[int, Form]:
     """A product is linear in what one of its factors depends on."""
     found: dict[int, Form] = {}
     for forms in factors:
@@ -138,7 +138,7 @@ def _multiplied(factors: list[Forms]) -> dict[int, Form]:
     return found
 
 
-def _added(terms: Iterator[dict[int, Form]]) -> dict[int, Form]:
+def _add_forms(terms: Iterator[dict[int, Form]]) -> dict[int, Form]:
     """A sum; of two terms that are both the same as what is carried it is twice that."""
     found: dict[int, Form] = {}
     for forms in terms:

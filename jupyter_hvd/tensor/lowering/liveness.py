@@ -17,7 +17,7 @@ from ..language.affine import Affine
 from ..language.predicates import TRUE, And, Compare, Or, Predicate, conj
 from ..language.terms import Binders, index_names
 from ..polyhedral import sets
-from ..polyhedral.lattice import affine_map, frame, preimage, projected, superset
+from ..polyhedral.lattice import affine_map, make_frame, preimage_of, project_set, superset
 from ..ssa.program import (
     Addition,
     Application,
@@ -28,7 +28,7 @@ from ..ssa.program import (
     Program,
     Recurrence,
     Rhs,
-    flat,
+    flatten_output,
     operands,
     pointwise,
     with_masks,
@@ -37,16 +37,16 @@ from ..ssa.program import (
 PARTS = 24  # basic sets beyond which a set is taken for everything
 
 
-def restrict(program: Program) -> Program:
+def restrict_to_live(program: Program) -> Program:
     """The program, its statements masked to the entries that are read, where that is at most half
     of them.
     """
-    if not any(_selective(s.rhs) for s in program.statements):
+    if not any(_is_selective(s.rhs) for s in program.statements):
         return program
-    filled = _filled(program)
+    filled = _nonzero_sets(program)
     wanted: dict[str, Any] = {}
     gens = {s.name: s.rhs.gens for s in program.statements}
-    for name in flat(program.output):
+    for name in flatten_output(program.output):
         wanted[name] = superset(gens[name], TRUE)
     kept = []
     for statement in reversed(program.statements):
@@ -57,9 +57,9 @@ def restrict(program: Program) -> Program:
             wanted |= {x: superset(gens[x], TRUE) for x in operands(rhs)}
             kept.append(statement)
             continue
-        narrowed = _narrowed(rhs, want)
-        for name, binders, space, indices in _reads(narrowed, filled, want):
-            seen = _image(space, binders, indices, gens[name])
+        narrowed = _mask_to_wanted(rhs, want)
+        for name, binders, space, indices in _read_points(narrowed, filled, want):
+            seen = _image_of_points(space, binders, indices, gens[name])
             before = wanted.get(name)
             together = seen if before is None else before.union(seen).coalesce()
             many = len(together.get_basic_sets()) > PARTS
@@ -68,7 +68,7 @@ def restrict(program: Program) -> Program:
     return Program(tuple(reversed(kept)), program.output)
 
 
-def _selective(rhs: Rhs) -> bool:
+def _is_selective(rhs: Rhs) -> bool:
     """Whether a statement may read, or leave, much less than a box: a diagonal or a band."""
     masks: tuple[Predicate, ...] = ()
     match rhs:
@@ -85,17 +85,17 @@ def _selective(rhs: Rhs) -> bool:
     return any(
         isinstance(q, Compare) and q.op == "=" and len(q.names) > 1
         for p in masks
-        for q in _comparisons(p)
+        for q in _comparisons_in(p)
     )
 
 
-def _comparisons(p: Predicate) -> list[Predicate]:
+def _comparisons_in(p: Predicate) -> list[Predicate]:
     if isinstance(p, And | Or):
-        return [q for part in p.parts for q in _comparisons(part)]
+        return [q for part in p.parts for q in _comparisons_in(part)]
     return [p]
 
 
-def _filled(program: Program) -> dict[str, Any]:
+def _nonzero_sets(program: Program) -> dict[str, Any]:
     """For each variable a set outside which it is zero."""
     filled: dict[str, Any] = {}
     for statement in program.statements:
@@ -109,30 +109,30 @@ def _filled(program: Program) -> dict[str, Any]:
             case Map():
                 found = superset(rhs.gens, rhs.mask)
             case Contraction():
-                space = _space(rhs, filled)
-                found = projected(space, len(rhs.gens)).coalesce()
+                space = _nonzero_points(rhs, filled)
+                found = project_set(space, len(rhs.gens)).coalesce()
             case _:
                 found = box
         filled[statement.name] = box if len(found.get_basic_sets()) > PARTS else found
     return filled
 
 
-def _space(rhs: Contraction, filled: dict[str, Any]) -> Any:
+def _nonzero_points(rhs: Contraction, filled: dict[str, Any]) -> Any:
     """The points at which every factor may be other than zero."""
     binders = (*rhs.gens, *rhs.sums)
     space = superset(binders, rhs.mask)
     for factor in rhs.factors:
-        space = space.intersect(_there(filled[factor.name], factor, binders))
+        space = space.intersect(_shift_set(filled[factor.name], factor, binders))
     return space
 
 
-def _there(set_: Any, factor: Factor, binders: Binders) -> Any:
+def _shift_set(set_: Any, factor: Factor, binders: Binders) -> Any:
     names = [*index_names(binders)]
     places = [f"place{k}" for k in range(len(factor.indices))]
-    return preimage(set_, places, dict(zip(places, factor.indices, strict=True)), names)
+    return preimage_of(set_, places, dict(zip(places, factor.indices, strict=True)), names)
 
 
-def _reads(
+def _read_points(
     rhs: Rhs, filled: dict[str, Any], want: Any
 ) -> list[tuple[str, Binders, Any, Sequence[Affine]]]:
     """Which variables a statement reads, at which points of which binders, at what indices."""
@@ -147,13 +147,13 @@ def _reads(
         case Contraction():
             binders = (*rhs.gens, *rhs.sums)
             at = {f"place{k}": a for k, a in enumerate(here)}
-            wanted = preimage(want, list(at), at, [*index_names(binders)])
-            space = _space(rhs, filled).intersect(wanted)
+            wanted = preimage_of(want, list(at), at, [*index_names(binders)])
+            space = _nonzero_points(rhs, filled).intersect(wanted)
             return [(f.name, binders, space, f.indices) for f in rhs.factors]
     return []
 
 
-def _image(space: Any, binders: Binders, indices: Sequence[Affine], gens: Binders) -> Any:
+def _image_of_points(space: Any, binders: Binders, indices: Sequence[Affine], gens: Binders) -> Any:
     """The entries read at some point of a space."""
     import islpy
 
@@ -161,13 +161,13 @@ def _image(space: Any, binders: Binders, indices: Sequence[Affine], gens: Binder
     return superset(gens, TRUE).intersect(moved).coalesce()  # in this order: it has the names
 
 
-def _narrowed(rhs: Rhs, want: Any) -> Rhs:
+def _mask_to_wanted(rhs: Rhs, want: Any) -> Rhs:
     """The statement masked to the wanted entries, where that leaves at most half of them."""
     if not isinstance(rhs, Addition | Map | Contraction) or len(rhs.gens) < 2:
         return rhs
     names = [*index_names(rhs.gens)]
     if isinstance(rhs, Contraction):
-        made = projected(superset((*rhs.gens, *rhs.sums), rhs.mask), len(names))
+        made = project_set(superset((*rhs.gens, *rhs.sums), rhs.mask), len(names))
     elif isinstance(rhs, Map):
         made = superset(rhs.gens, rhs.mask)
     else:
@@ -175,17 +175,17 @@ def _narrowed(rhs: Rhs, want: Any) -> Rhs:
     if made.is_subset(want):
         return rhs
     both = made.intersect(want).coalesce()
-    if 2 * _volume(names, both) > _volume(names, made):
+    if 2 * _stored_volume(names, both) > _stored_volume(names, made):
         return rhs
     box = superset(rhs.gens, TRUE)
-    p = sets.predicate(box.intersect(want).gist(box), sets.spelling(rhs.gens, TRUE))
+    p = sets.set_to_predicate(box.intersect(want).gist(box), sets.isl_names(rhs.gens, TRUE))
     return rhs if p is None else with_masks(rhs, lambda q, _: conj(q, p))
 
 
-def _volume(names: Sequence[str], set_: Any) -> int:
+def _stored_volume(names: Sequence[str], set_: Any) -> int:
     """How many entries are stored for a set: those of its frame, or of its parts' frames."""
-    whole = frame(names, set_)
+    whole = make_frame(names, set_)
     if whole is None:
         return 0
-    parts = [frame(names, basic.to_set()) for basic in set_.make_disjoint().get_basic_sets()]
+    parts = [make_frame(names, basic.to_set()) for basic in set_.make_disjoint().get_basic_sets()]
     return min(whole.volume, sum(part.volume for part in parts if part is not None))

@@ -36,12 +36,12 @@ def relation_of(index: str) -> str:
 def looked_up(program: Program, index: str, count: int) -> Program:
     """The body of a loop of so many iterations, its index looked up."""
     supports = {s.name: simplify(support(s.rhs), s.rhs.gens) for s in program.statements}
-    turns = _Turns(index, Binder(f"τ{index}", Affine.of(count)), supports)
-    made = (t for s in program.statements for t in turns.statement(s))
+    turns = _Iterations(index, Binder(f"τ{index}", Affine.of(count)), supports)
+    made = (t for s in program.statements for t in turns.add_statement(s))
     return Program(tuple(made), program.output)
 
 
-class _Turns:
+class _Iterations:
     def __init__(self, index: str, binder: Binder, supports: Mapping[str, Predicate]) -> None:
         self.index = index
         self.binder = binder
@@ -50,7 +50,7 @@ class _Turns:
         self.at = {index: self.turn}
         self.now = Related(relation_of(index), (self.turn,))
 
-    def statement(self, s: Statement) -> Iterator[Statement]:
+    def add_statement(self, s: Statement) -> Iterator[Statement]:
         """The statement, after those that it needs."""
         match s.rhs:
             case Constant(gens, Affine() as value) if self.index in value.names:
@@ -64,35 +64,39 @@ class _Turns:
                     if self.index not in p.names:
                         sides.append((p, x))
                         continue
-                    if self.implied(p, x, gens):  # it is zero elsewhere
+                    if self.is_zero_outside(p, x, gens):  # it is zero elsewhere
                         sides.append((TRUE, x))
                         continue
                     read = Factor(x, pointwise(gens))
-                    view = Contraction(gens, (self.binder,), self.during(p), (read,))
+                    view = Contraction(gens, (self.binder,), self.bound_iteration(p), (read,))
                     sides.append((TRUE, f"{s.name}·{self.index}{side}"))
                     yield Statement(sides[-1][1], view, s.origin)
                 (p0, x0), (p1, x1) = sides
                 yield replace(s, rhs=replace(rhs, left_mask=p0, left=x0, right_mask=p1, right=x1))
             case Map(_, p, _, _) as rhs if self.index in p.names:
-                yield replace(s, rhs=replace(rhs, mask=exists(*self.binder, self.during(p))))
+                yield replace(
+                    s, rhs=replace(rhs, mask=exists(*self.binder, self.bound_iteration(p)))
+                )
             case Contraction() as rhs if self.index in self.names_of(rhs):
                 factors = tuple([f.substitute(self.at) for f in rhs.factors])
                 sums = (*rhs.sums, self.binder)
-                yield replace(s, rhs=Contraction(rhs.gens, sums, self.during(rhs.mask), factors))
+                yield replace(
+                    s, rhs=Contraction(rhs.gens, sums, self.bound_iteration(rhs.mask), factors)
+                )
             case Recurrence() as rhs:
                 body = looked_up(rhs.body, self.index, self.binder.size.constant)
                 yield replace(s, rhs=replace(rhs, body=body))
             case _:
                 yield s
 
-    def implied(self, p: Predicate, x: str, gens: Binders) -> bool:
+    def is_zero_outside(self, p: Predicate, x: str, gens: Binders) -> bool:
         """Whether a variable is zero where p does not hold, in every iteration."""
         known = self.supports[x]
         around = (Binder(self.index, self.binder.size), *gens)
         left = [q for q in conjuncts(p) if q not in conjuncts(known)]
         return all(not q.relations and simplify(q, around) == TRUE for q in left)
 
-    def during(self, p: Predicate) -> Predicate:
+    def bound_iteration(self, p: Predicate) -> Predicate:
         return conj(self.now, substitute(p, self.at))
 
     @staticmethod

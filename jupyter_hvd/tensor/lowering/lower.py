@@ -27,8 +27,8 @@ from ..language.predicates import (
 )
 from ..language.terms import Binder, Binders, numbered, put, ranges
 from ..language.types import IndexArray, ParameterType, Relation, TupleSet, array
-from ..polyhedral.entailment import opened, quantified, trimmed
-from ..polyhedral.lattice import gist
+from ..polyhedral.entailment import drop_implied, open_quantifier, open_quantifiers
+from ..polyhedral.lattice import remaining_condition
 from ..polyhedral.sets import simplify
 from ..ssa.program import (
     Addition,
@@ -41,7 +41,7 @@ from ..ssa.program import (
     Program,
     Recurrence,
     Rhs,
-    flat,
+    flatten_output,
     operands,
     pointwise,
     renamed_output,
@@ -50,7 +50,7 @@ from ..ssa.program import (
 from .choices import MODEL, Choices
 from .coiteration import is_table
 from .computed_indices import index_array_of, with_index_arrays
-from .coo import table
+from .coo import table_name
 from .coordinate_columns import by_columns
 from .dataflow import (
     fusion_barriers,
@@ -61,7 +61,7 @@ from .dataflow import (
     used_lookups,
 )
 from .device import CPU, Device
-from .fusion import Fused, fused
+from .fusion import Fused, fuse_steps
 from .ir import (
     Access,
     Action,
@@ -84,16 +84,24 @@ from .ir import (
 )
 from .iteration import IterationDomain
 from .linear import linear_solution
-from .liveness import restrict
+from .liveness import restrict_to_live
 from .loop_counters import looked_up, relation_of
-from .pieces import MANY, Pieces, untested
+from .pieces import MANY, Pieces, remaining_test
 from .plan import Counts, Plan
-from .recomputation import Again, computed_again, given, left_out
+from .recomputation import Again, computed_again, given_rows, left_out
 from .relation_joins import Join, TupleCounts
 from .running_sums import running_sums
 from .shared_slopes import by_value
-from .storage import Piece, Storage, at_end, identity, membership, nonzero_read, zero_outside
-from .tiling import Blocks, blocked, row_by_row
+from .storage import (
+    Piece,
+    Storage,
+    at_end,
+    full_storage,
+    nonzero_read,
+    stored_condition,
+    zero_outside,
+)
+from .tiling import Blocks, block_steps, row_by_row
 
 _RELATIONS = Relation | IndexArray | TupleSet
 LITTLE = 1 << 16  # entries that may be made whole rather than be sought
@@ -136,19 +144,21 @@ def lower(
         lowering.statement = statement.name
         lowering.gens[statement.name] = statement.rhs.gens
         lowering.defined[statement.name] = statement.rhs
-        lowering.pieces[statement.name] = lowering.rhs(statement.rhs)
+        lowering.pieces[statement.name] = lowering.lower_rhs(statement.rhs)
         lowering.supports[statement.name] = simplify(support(statement.rhs), statement.rhs.gens)
         if statement.name in arrays:
             lowering.as_indices(statement.name, arrays[statement.name])
     wholes = {}
-    for name in dict.fromkeys(flat(program.output)):
+    for name in dict.fromkeys(flatten_output(program.output)):
         lowering.statement = name
-        wholes[name] = lowering.whole(name)
+        wholes[name] = lowering.full_array(name)
     output = renamed_output(program.output, wholes)
     steps = needed_steps(lowering.steps, output)
     known = ((x, t.below) for x, t in lowering.types.items() if isinstance(t, IndexArray))
     bounds = {x: n for x, n in known if n is not None} | lowering.turns
-    run = fused(steps, output, lowering.storages, bounds) if choices.fused else Fused(steps, {})
+    run = (
+        fuse_steps(steps, output, lowering.storages, bounds) if choices.fused else Fused(steps, {})
+    )
     if device.by_value:
         run = replace(run, steps=by_value(run.steps))
         run = replace(run, steps=by_columns(run.steps, output)) if choices.columns else run
@@ -157,7 +167,9 @@ def lower(
     order: tuple[Step | Blocks, ...] = run.steps
     if choices.blocked:
         loads = [s.name for s in run.steps if isinstance(s.action, Load)]
-        order = blocked(run.steps, output, {x: lowering.storages[x].extents for x in loads}, device)
+        order = block_steps(
+            run.steps, output, {x: lowering.storages[x].extents for x in loads}, device
+        )
         order = row_by_row(order, output, barriers, device) if device.by_value else order
     return Plan(
         tuple(parameters),
@@ -169,7 +181,7 @@ def lower(
         barriers,
         read_both_ways(run.steps),
         order,
-        {x: run.storage(x, storage) for x, storage in lowering.storages.items()},
+        {x: run.fused_storage(x, storage) for x, storage in lowering.storages.items()},
         choices,
     )
 
@@ -192,60 +204,60 @@ class _Lowering(Pieces):
     again: dict[str, Again] = field(default_factory=dict)
     turns: dict[str, int] = field(default_factory=dict)
 
-    def rhs(self, rhs: Rhs) -> tuple[Piece, ...]:
+    def lower_rhs(self, rhs: Rhs) -> tuple[Piece, ...]:
         if any(n.constant == 0 for _, n in rhs.gens):
             return ()
         match rhs:
             case Input(parameter, _, path, gens):
-                return (self.piece(Load(parameter, path), identity(gens)),)
+                return (self.make_piece(Load(parameter, path), full_storage(gens)),)
             case Constant(gens, value):
-                whole = identity(gens)
+                whole = full_storage(gens)
                 if isinstance(value, Affine):
                     named = zip(whole.coordinates, gens, strict=True)
                     value = value.substitute({g: Affine.of(u) for (u, _), (g, _) in named})
-                return (self.piece(Fill(whole.coordinates, value), whole),) if value else ()
+                return (self.make_piece(Fill(whole.coordinates, value), whole),) if value else ()
             case Addition(gens, p0, x0, p1, x1):
-                left, right = self.view(x0, gens, p0), self.view(x1, gens, p1)
-                return self.merged((*left, *right))
+                left, right = self.lower_view(x0, gens, p0), self.lower_view(x1, gens, p1)
+                return self.merge_pieces((*left, *right))
             case Map():
-                return self.map(rhs)
+                return self.lower_map(rhs)
             case Contraction():
-                return self.contraction(rhs)
+                return self.lower_contraction(rhs)
             case Recurrence():
-                return (self.loop(rhs),)
+                return (self.lower_loop(rhs),)
             case Application(gens, Definition(reduction=str(function)), (operand,)) if function:
-                whole = identity(gens)
+                whole = full_storage(gens)
                 over = numbered("over", ranges(self.gens[operand])[len(gens) :])
                 axes = (*whole.coordinates, *over)
-                read = Access(self.whole(operand), pointwise(axes))
-                return (self.piece(Reduce(whole.coordinates, function, over, read), whole),)
+                read = Access(self.full_array(operand), pointwise(axes))
+                return (self.make_piece(Reduce(whole.coordinates, function, over, read), whole),)
             case Application(gens, definition, operands):
                 dims = tuple([ranges(self.gens[x]) for x in operands])
-                applied = Whole(gens, definition, tuple(map(self.whole, operands)), dims)
-                return (self.piece(applied, identity(gens)),)
+                applied = Whole(gens, definition, tuple(map(self.full_array, operands)), dims)
+                return (self.make_piece(applied, full_storage(gens)),)
             case Part(source, place, _, gens):
                 (histories,) = self.pieces[source]
                 kept = (source, place) in self.kept
-                storage = identity(gens) if kept else at_end(gens)
-                return (self.piece(Take(histories.name, place), storage),)
+                storage = full_storage(gens) if kept else at_end(gens)
+                return (self.make_piece(Take(histories.name, place), storage),)
         raise TypeError(rhs)
 
     # Loops
 
-    def loop(self, rhs: Recurrence) -> Piece:
+    def lower_loop(self, rhs: Recurrence) -> Piece:
         kept = frozenset(place for name, place in self.kept if name == self.statement)
         again = self.again.get(self.statement)
         if again is not None:
-            return Piece(self.step(self.rerun(rhs, kept, again)), identity(()))
+            return Piece(self.add_step(self.lower_rerun(rhs, kept, again)), full_storage(()))
         every = [x.length for x in self.again.values() if x.source == self.statement]
-        made = self.backwards(replace(self.scan(rhs, kept), every=sum(every)))
+        made = self.run_backwards(replace(self.lower_scan(rhs, kept), every=sum(every)))
         if not every:
             sums = running_sums(made.body)
             solution = () if sums else linear_solution(made.body, made.count, self.device)
             made = replace(made, sums=sums, solution=solution)
-        return Piece(self.step(made), identity(()))
+        return Piece(self.add_step(made), full_storage(()))
 
-    def backwards(self, scan: Scan) -> Scan:
+    def run_backwards(self, scan: Scan) -> Scan:
         """A loop some of whose rows are others' the last first as one that runs from the last iteration: then
         these need not be turned round.
         """
@@ -276,18 +288,18 @@ class _Lowering(Pieces):
         inside = begin >= 0 and first.constant < storage.extents[0]
         return Row(read.array, begin) if inside else None
 
-    def rerun(self, rhs: Recurrence, kept: frozenset[int], again: Again) -> Rerun:
+    def lower_rerun(self, rhs: Recurrence, kept: frozenset[int], again: Again) -> Rerun:
         """A loop in reverse and the values that it takes, block by block."""
         (source,) = self.pieces[again.source]
-        outside = given(rhs.rows, again)
-        back = self.scan(replace(rhs, rows=tuple([rhs.rows[j] for j in outside])), kept)
-        values = self.scan(again.loop, frozenset(x.place for x in again.taken))
+        outside = given_rows(rhs.rows, again)
+        back = self.lower_scan(replace(rhs, rows=tuple([rhs.rows[j] for j in outside])), kept)
+        values = self.lower_scan(again.loop, frozenset(x.place for x in again.taken))
         return Rerun(source.name, again.length, values, back, again.taken, outside)
 
-    def scan(self, rhs: Recurrence, kept: frozenset[int]) -> Scan:
+    def lower_scan(self, rhs: Recurrence, kept: frozenset[int]) -> Scan:
         """A loop over whole arrays, its body planned once."""
         count = rhs.size.constant
-        body = restrict(looked_up(rhs.body, rhs.index, count))
+        body = restrict_to_live(looked_up(rhs.body, rhs.index, count))
         dims = {s.rhs.parameter: s.rhs.gens for s in body.statements if isinstance(s.rhs, Input)}
         related = {x: t for x, t in self.types.items() if isinstance(t, _RELATIONS)}
         related[relation_of(rhs.index)] = IndexArray((), count)
@@ -300,13 +312,13 @@ class _Lowering(Pieces):
         own = {relation_of(rhs.index), *(s.name for s in plan.steps)}
         known = frozenset(x for x in consulted if x not in own)
         starts, rows, wholes = (
-            tuple(map(self.whole, names)) for names in (rhs.starts, rhs.rows, rhs.wholes)
+            tuple(map(self.full_array, names)) for names in (rhs.starts, rhs.rows, rhs.wholes)
         )
         return Scan(rhs.index, count, starts, rows, wholes, plan, kept, known)
 
     # Predicates
 
-    def settled(
+    def resolve_condition(
         self, p: Predicate, binders: Binders, factors: Sequence[tuple[str, Sequence[Affine]]]
     ) -> Predicate:
         """`p` at points where every factor may be other than zero, without quantifiers over
@@ -318,25 +330,31 @@ class _Lowering(Pieces):
         for name, indices in factors:
             at = put(self.gens[name], indices)
             known.append(simplify(substitute(self.supports[name], at), binders))
-        return self.tested(trimmed(simplify(p, binders), conj(*known), binders), binders)
+        return self.materialize_tests(
+            drop_implied(simplify(p, binders), conj(*known), binders), binders
+        )
 
-    def tested(self, p: Predicate, binders: Binders) -> Predicate:
+    def materialize_tests(self, p: Predicate, binders: Binders) -> Predicate:
         """Each `∃` over relations as a relation that a step makes: whether any point is there."""
         match p:
             case And(parts):
-                return conj(*(self.tested(part, binders) for part in parts))
+                return conj(*(self.materialize_tests(part, binders) for part in parts))
             case Or(parts):
-                return disj(*(self.tested(part, binders) for part in parts))
+                return disj(*(self.materialize_tests(part, binders) for part in parts))
             case Exists() if p.relations:
                 free = tuple(b for b in binders if b[0] in p.names)
-                bound, body = opened(p, "∃")
-                if self.joins(free, bound, body):
-                    return self.test(self.tested(body, (*free, *bound)), free, bound)
-                bound, body = quantified(p)
-                return self.test(self.tested(body, (*free, *bound)), free, bound)
+                bound, body = open_quantifiers(p, "∃")
+                if self.has_joins(free, bound, body):
+                    return self.materialize_test(
+                        self.materialize_tests(body, (*free, *bound)), free, bound
+                    )
+                bound, body = open_quantifier(p)
+                return self.materialize_test(
+                    self.materialize_tests(body, (*free, *bound)), free, bound
+                )
         return p
 
-    def test(self, body: Predicate, free: Binders, bound: Binders) -> Predicate:
+    def materialize_test(self, body: Predicate, free: Binders, bound: Binders) -> Predicate:
         """`∃ bound. body` as a relation over the free indices."""
         key = body, (*free, *bound)
         gens = numbered("g", ranges(free))
@@ -344,9 +362,11 @@ class _Lowering(Pieces):
         if key not in self.tests:
             spelt = zip((*free, *bound), (*gens, *sums), strict=True)
             at = {i: Affine.of(j) for (i, _), (j, _) in spelt}
-            one = self.piece(Fill((), 1), identity(()))
-            pieces = self.product(gens, sums, substitute(body, at), [(one, ())])
-            whole = self.sum_of(identity(gens), [self.densify(x) for x in self.merged([*pieces])])
+            one = self.make_piece(Fill((), 1), full_storage(()))
+            pieces = self.lower_product(gens, sums, substitute(body, at), [(one, ())])
+            whole = self.sum_of(
+                full_storage(gens), [self.densify_piece(x) for x in self.merge_pieces([*pieces])]
+            )
             name = self.tests[key] = f"∃{len(self.tests)}"
             self.steps.append(Step(name, Nonzero(whole.name), self.statement))
             self.types[name] = Relation(ranges(gens))
@@ -356,28 +376,30 @@ class _Lowering(Pieces):
         """A variable's numbers as an index array."""
         assert type_.below is not None
         relation = index_array_of(name)
-        made = Indices(self.whole(name), type_.below)
+        made = Indices(self.full_array(name), type_.below)
         self.steps.append(Step(relation, made, self.statement))
         self.types[relation] = type_
 
     # Contractions
 
-    def contraction(self, rhs: Contraction) -> tuple[Piece, ...]:
+    def lower_contraction(self, rhs: Contraction) -> tuple[Piece, ...]:
         binders = (*rhs.gens, *rhs.sums)
-        p = self.settled(rhs.mask, binders, [(f.name, f.indices) for f in rhs.factors])
+        p = self.resolve_condition(rhs.mask, binders, [(f.name, f.indices) for f in rhs.factors])
         choices = [self.pieces[f.name] for f in rhs.factors]
         if prod(map(len, choices)) > 4 * MANY:
-            choices = [(self.joined(f.name),) for f in rhs.factors]
+            choices = [(self.single_piece(f.name),) for f in rhs.factors]
         made: list[Piece] = []
         for chosen in product(*choices):
             readings = [(x, f.indices) for x, f in zip(chosen, rhs.factors, strict=True)]
             if rhs.sums:
-                made += self.product(rhs.gens, rhs.sums, *self.factored(p, readings))
+                made += self.lower_product(
+                    rhs.gens, rhs.sums, *self.factor_outer_products(p, readings)
+                )
             else:
-                made += self.product(rhs.gens, rhs.sums, p, readings)
-        return self.merged(made)
+                made += self.lower_product(rhs.gens, rhs.sums, p, readings)
+        return self.merge_pieces(made)
 
-    def factored(
+    def factor_outer_products(
         self, p: Predicate, readings: Sequence[Reading]
     ) -> tuple[Predicate, list[Reading]]:
         """Outer products among the factors replaced by their own factors: `Σjq. (A⊗B)[ip,jq]·x[jq]`
@@ -389,43 +411,43 @@ class _Lowering(Pieces):
             if factors is None:
                 found.append((piece, indices))
                 continue
-            p = conj(p, membership(piece.storage, indices))
-            places = piece.storage.stored(indices)
+            p = conj(p, stored_condition(piece.storage, indices))
+            places = piece.storage.place_of_entry(indices)
             at = piece.storage.at_place(places)
             for factor, inner in factors:
                 found.append((factor, tuple(a.substitute(at) for a in inner)))
         return p, found
 
-    def view(self, name: str, gens: Binders, p: Predicate) -> tuple[Piece, ...]:
+    def lower_view(self, name: str, gens: Binders, p: Predicate) -> tuple[Piece, ...]:
         """`⊞g. [p]·X[g]`; pieces on which p holds anyway are not copied."""
         here = pointwise(gens)
-        p = self.settled(p, gens, [(name, here)])
+        p = self.resolve_condition(p, gens, [(name, here)])
         made: list[Piece] = []
         for piece in self.pieces[name]:
-            if gist(p, gens, zero_outside(piece.storage, here)) == TRUE:
+            if remaining_condition(p, gens, zero_outside(piece.storage, here)) == TRUE:
                 made.append(piece)
             else:
-                made += self.product(gens, (), p, [(piece, here)])
+                made += self.lower_product(gens, (), p, [(piece, here)])
         return tuple(made)
 
-    def product(
+    def lower_product(
         self, gens: Binders, sums: Binders, p: Predicate, readings: Sequence[Reading]
     ) -> Iterator[Piece]:
         """`⊞g Σs. [p]·…` of one piece of each factor."""
-        inside = (membership(x.storage, indices) for x, indices in readings)
-        for d in self.domains(gens, sums, conj(p, *inside)):
+        inside = (stored_condition(x.storage, indices) for x, indices in readings)
+        for d in self.find_domains(gens, sums, conj(p, *inside)):
             reads, known = [], []
             for piece, indices in readings:
-                at = tuple(a.substitute(d.index_map) for a in piece.storage.stored(indices))
+                at = tuple(a.substitute(d.index_map) for a in piece.storage.place_of_entry(indices))
                 reads.append(Access(piece.name, at))
                 known.append(substitute(nonzero_read(piece.storage, indices), d.index_map))
             known += [in_range(a, Affine.of(n)) for a, n in d.scatter_to]
-            box = (*d.out, *d.sums, *self.during(d))
-            mask = untested(d.condition, box, conj(*known), d.lookups)
+            box = (*d.out, *d.sums, *self.bound_iteration(d))
+            mask = remaining_test(d.condition, box, conj(*known), d.lookups)
             indices = (*(a for r in reads for a in r.indices), *(a for a, _ in d.scatter_to))
             used = used_lookups(d.lookups, mask.names | names_of(indices))
             action = Contract(d.out, d.sums, tuple(reads), mask, used, d.scatter_to)
-            made = self.piece(action, d.storage)
+            made = self.make_piece(action, d.storage)
             stored = sum(piece.storage.volume for piece, _ in readings)
             if not d.sums and mask == TRUE and not used and d.storage.volume > 4 * stored:
                 self.outer[made.name] = [
@@ -434,30 +456,30 @@ class _Lowering(Pieces):
                 ]
             yield made
 
-    def during(self, d: IterationDomain) -> Binders:
+    def bound_iteration(self, d: IterationDomain) -> Binders:
         """The iterations that are looked up: each is one of its loop's."""
         turns = [(x.name, self.turns[x.relation]) for x in d.lookups if x.relation in self.turns]
         return tuple([Binder(name, Affine.of(count)) for name, count in turns])
 
     # Maps
 
-    def map(self, rhs: Map) -> tuple[Piece, ...]:
+    def lower_map(self, rhs: Map) -> tuple[Piece, ...]:
         made = []
-        for d in self.domains(rhs.gens, (), self.settled(rhs.mask, rhs.gens, ())):
-            arguments = tuple(self.addends(x, rhs.gens, d) for x in rhs.arguments)
-            mask = untested(d.condition, (*d.out, *self.during(d)), TRUE, d.lookups)
+        for d in self.find_domains(rhs.gens, (), self.resolve_condition(rhs.mask, rhs.gens, ())):
+            arguments = tuple(self.lower_addends(x, rhs.gens, d) for x in rhs.arguments)
+            mask = remaining_test(d.condition, (*d.out, *self.bound_iteration(d)), TRUE, d.lookups)
             used = used_lookups(d.lookups, mask.names)
             apply = Apply(d.out, rhs.function, arguments, mask, used)
             if d.scatter_to:
-                applied = Access(self.step(apply), pointwise(d.out))
+                applied = Access(self.add_step(apply), pointwise(d.out))
                 used = used_lookups(d.lookups, names_of(a for a, _ in d.scatter_to))
                 sent = Contract(d.out, (), (applied,), TRUE, used, d.scatter_to)
-                made.append(self.piece(sent, d.storage))
+                made.append(self.make_piece(sent, d.storage))
             else:
-                made.append(self.piece(apply, d.storage))
+                made.append(self.make_piece(apply, d.storage))
         return tuple(made)
 
-    def addends(self, name: str, gens: Binders, d: IterationDomain) -> tuple[Masked, ...]:
+    def lower_addends(self, name: str, gens: Binders, d: IterationDomain) -> tuple[Masked, ...]:
         """A variable on the axes of a domain, as a sum of its pieces there."""
         here = pointwise(gens)
         parts = []
@@ -466,11 +488,11 @@ class _Lowering(Pieces):
             at = d.index_map
             if not {*piece.storage.positions} <= d.positions:
                 if self.is_little(piece, d):
-                    piece = self.densify(piece)
+                    piece = self.densify_piece(piece)
                 else:
-                    piece, at, found = self.searched(piece, d)
-            at = {**piece.storage.at(here), **at}
-            parts.append(self.masked(piece, at, d.out, d.condition, (*d.lookups, *found)))
+                    piece, at, found = self.search_positions(piece, d)
+            at = {**piece.storage.substitutions_at(here), **at}
+            parts.append(self.mask_piece(piece, at, d.out, d.condition, (*d.lookups, *found)))
         return tuple(parts)
 
     def is_little(self, piece: Piece, d: IterationDomain) -> bool:
@@ -478,7 +500,7 @@ class _Lowering(Pieces):
         points = prod(extents_of(d.out))
         return prod(extents_of(piece.storage.gens)) <= max(LITTLE, 4 * points)
 
-    def searched(
+    def search_positions(
         self, piece: Piece, d: IterationDomain
     ) -> tuple[Piece, dict[str, Affine], tuple[IndexLookup, ...]]:
         """A piece that is stored by the positions of relations which a domain does not iterate over, where
@@ -488,7 +510,7 @@ class _Lowering(Pieces):
         lookups: list[IndexLookup] = []
         for position in (x for x in storage.positions if x not in d.positions):
             q = position.atom
-            rows = q.relation if is_table(q.relation, self.types) else table(q.relation)
+            rows = q.relation if is_table(q.relation, self.types) else table_name(q.relation)
             places = tuple([a.substitute(d.index_map) for a in q.arguments])
             lookups.append(IndexLookup(f"σ{len(lookups)}", rows, places, True))
             at[position] = Affine.of(lookups[-1].name)
@@ -500,7 +522,7 @@ class _Lowering(Pieces):
 def kept_whole(program: Program) -> frozenset[tuple[str, int]]:
     """The loops and places of which more is read than what the last iteration leaves."""
     parts = {s.name: s.rhs for s in program.statements if isinstance(s.rhs, Part)}
-    found = {x for x in flat(program.output) if x in parts}
+    found = {x for x in flatten_output(program.output) if x in parts}
     for s in program.statements:
         ends = isinstance(s.rhs, Contraction) and all(
             f.indices[0] == parts[f.name].gens[0].size - 1 for f in s.rhs.factors if f.name in parts
@@ -511,4 +533,4 @@ def kept_whole(program: Program) -> frozenset[tuple[str, int]]:
 
 def _as_stored(storage: Storage) -> Storage:
     """The array itself as a tensor."""
-    return identity(numbered("g", ranges(storage.coordinates)))
+    return full_storage(numbered("g", ranges(storage.coordinates)))

@@ -19,15 +19,15 @@ from ..language.predicates import (
 )
 from ..language.terms import Binders
 from ..language.types import ParameterType
-from ..polyhedral.lattice import gist
+from ..polyhedral.lattice import remaining_condition
 from ..ssa.program import pointwise
 from .coiteration import Tables
-from .coo import table
+from .coo import table_name
 from .dataflow import names_of, used_lookups
 from .ir import Access, Accumulate, Action, Contract, Fill, IndexLookup, Masked, Step
 from .iteration import IterationDomain, iteration_domains
 from .relation_joins import TupleCounts
-from .storage import Piece, Storage, hull, identity
+from .storage import Piece, Storage, full_storage, grow_to_hold
 
 MANY = 12  # pieces of a variable beyond which they are joined
 
@@ -45,7 +45,7 @@ class Pieces:
     made: dict[Action, str] = field(default_factory=dict)
     storages: dict[str, Storage] = field(default_factory=dict)
 
-    def step(self, action: Action) -> str:
+    def add_step(self, action: Action) -> str:
         """The array that an action makes, made once."""
         if action not in self.made:
             taken = sum(s.statement == self.statement for s in self.steps)
@@ -54,20 +54,20 @@ class Pieces:
             self.steps.append(Step(name, action, self.statement))
         return self.made[action]
 
-    def domains(self, gens: Binders, sums: Binders, p: Predicate) -> Iterator[IterationDomain]:
+    def find_domains(self, gens: Binders, sums: Binders, p: Predicate) -> Iterator[IterationDomain]:
         return iteration_domains(gens, sums, p, self.types, self.counts)
 
-    def joins(self, gens: Binders, sums: Binders, p: Predicate) -> bool:
+    def has_joins(self, gens: Binders, sums: Binders, p: Predicate) -> bool:
         """Whether relations of a space are joined."""
         return bool(Tables(gens, sums, p, self.types, self.counts).chosen.joined)
 
-    def piece(self, action: Action, storage: Storage) -> Piece:
+    def make_piece(self, action: Action, storage: Storage) -> Piece:
         """The array that an action makes, and where its entries belong."""
-        name = self.step(action)
+        name = self.add_step(action)
         self.storages.setdefault(name, storage)
         return Piece(name, storage)
 
-    def masked(
+    def mask_piece(
         self,
         piece: Piece,
         at: Mapping[str, Affine],
@@ -77,34 +77,34 @@ class Pieces:
     ) -> Masked:
         """A piece read where its generators are what `at` says, zero where it stores nothing."""
         places = tuple(a.substitute(at) for a in piece.storage.inverse)
-        mask = untested(substitute(piece.storage.lattice, at), box, known, lookups)
+        mask = remaining_test(substitute(piece.storage.lattice, at), box, known, lookups)
         read = Access(piece.name, places)
         return Masked(read, mask, used_lookups(lookups, names_of(read.indices) | mask.names))
 
-    def merged(self, pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+    def merge_pieces(self, pieces: Sequence[Piece]) -> tuple[Piece, ...]:
         """The sum of some pieces, with one array for those that fit into one box at little
         waste.
         """
         groups: list[tuple[Storage, list[Piece]]] = []
         for piece in sorted(pieces, key=lambda x: -x.storage.volume):
             for k, (storage, members) in enumerate(groups):
-                grown = self.grown(storage, piece.storage)
+                grown = self.grow_storage(storage, piece.storage)
                 if grown is not None:
                     groups[k] = grown, [*members, piece]
                     break
             else:
                 groups.append((piece.storage, [piece]))
         if len(groups) > MANY:
-            whole = identity(pieces[0].storage.gens)
-            groups = [(whole, [self.densify(piece) for piece in pieces])]
+            whole = full_storage(pieces[0].storage.gens)
+            groups = [(whole, [self.densify_piece(piece) for piece in pieces])]
         return tuple(self.sum_of(storage, members) for storage, members in groups)
 
-    def grown(self, storage: Storage, other: Storage) -> Storage | None:
+    def grow_storage(self, storage: Storage, other: Storage) -> Storage | None:
         """The storage with room for the other's entries too; None where that wastes much."""
         if None in storage.forward or storage.positions:
             lattices = (storage.lattice, storage.positions) == (other.lattice, other.positions)
             return storage if storage.is_like(other) and lattices else None
-        return hull(storage, other)
+        return grow_to_hold(storage, other)
 
     def sum_of(self, storage: Storage, members: Sequence[Piece]) -> Piece:
         """The pieces added up in an array with this storage; the only one itself if it has it."""
@@ -112,9 +112,9 @@ class Pieces:
             return members[0]
         support = disj(*(conj(x.storage.lattice, x.storage.support) for x in members))
         storage = replace(storage, support=support)
-        return self.piece(self.total(storage, members), storage)
+        return self.make_piece(self.add_members(storage, members), storage)
 
-    def total(self, storage: Storage, members: Sequence[Piece]) -> Accumulate:
+    def add_members(self, storage: Storage, members: Sequence[Piece]) -> Accumulate:
         """The members added up on the box of a storage."""
         addends = []
         for piece in members:
@@ -122,14 +122,14 @@ class Pieces:
                 places = tuple(Affine.of(u) for u, _ in storage.coordinates)
                 addends.append(Masked(Access(piece.name, places)))
             else:
-                addends.append(self.masked(piece, storage.index_map, storage.coordinates, TRUE))
+                addends.append(self.mask_piece(piece, storage.index_map, storage.coordinates, TRUE))
         return Accumulate(storage.coordinates, tuple(addends))
 
-    def densify(self, piece: Piece) -> Piece:
+    def densify_piece(self, piece: Piece) -> Piece:
         """A piece stored by the positions of relations as one stored by its indices."""
         if not piece.storage.positions:
             return piece
-        whole = identity(piece.storage.gens, piece.storage.support)
+        whole = full_storage(piece.storage.gens, piece.storage.support)
         places = zip(piece.storage.inverse, piece.storage.extents, strict=True)
         stored = (
             in_range(a, Affine.of(n))
@@ -138,39 +138,39 @@ class Pieces:
         )
         # The condition names the positions, so that they stay positions.
         p = conj(piece.storage.lattice, *stored)
-        (d,) = self.domains(piece.storage.gens, (), p)
+        (d,) = self.find_domains(piece.storage.gens, (), p)
         scatter_to = tuple(
             (Affine.of(g).substitute(d.index_map), n.constant) for g, n in piece.storage.gens
         )
-        at = {**piece.storage.at(pointwise(piece.storage.gens)), **d.index_map}
+        at = {**piece.storage.substitutions_at(pointwise(piece.storage.gens)), **d.index_map}
         read = Access(piece.name, tuple(a.substitute(at) for a in piece.storage.inverse))
         used = used_lookups(d.lookups, names_of((*read.indices, *(a for a, _ in scatter_to))))
-        return self.piece(Contract(d.out, (), (read,), TRUE, used, scatter_to), whole)
+        return self.make_piece(Contract(d.out, (), (read,), TRUE, used, scatter_to), whole)
 
-    def joined(self, name: str) -> Piece:
+    def single_piece(self, name: str) -> Piece:
         """A variable as one piece."""
         pieces = self.pieces[name]
         if len(pieces) == 1:
             return pieces[0]
-        whole = identity(self.gens[name])
-        return self.sum_of(whole, [self.densify(piece) for piece in pieces])
+        whole = full_storage(self.gens[name])
+        return self.sum_of(whole, [self.densify_piece(piece) for piece in pieces])
 
-    def whole(self, name: str) -> str:
+    def full_array(self, name: str) -> str:
         """A variable as the array that the program returns."""
-        storage = identity(self.gens[name])
+        storage = full_storage(self.gens[name])
         pieces = self.pieces[name]
         if not pieces:
-            return self.step(Fill(storage.coordinates, 0))
-        return self.sum_of(storage, [self.densify(piece) for piece in pieces]).name
+            return self.add_step(Fill(storage.coordinates, 0))
+        return self.sum_of(storage, [self.densify_piece(piece) for piece in pieces]).name
 
 
-def untested(
+def remaining_test(
     p: Predicate, box: Binders, known: Predicate, lookups: Sequence[IndexLookup]
 ) -> Predicate:
     """What of `p` is left to test, given what is known and what the lookups are."""
     entries = {(x.relation, x.subscripts): Affine.of(x.name) for x in lookups if not x.searched}
     parts = [q for q in conjuncts(p) if not (asserted(q) and _is_looked_up(q, entries))]
-    return gist(conj(*parts), box, known)
+    return remaining_condition(conj(*parts), box, known)
 
 
 def _is_looked_up(q: Related, entries: Mapping[tuple[str, tuple[Affine, ...]], Affine]) -> bool:
@@ -180,7 +180,7 @@ def _is_looked_up(q: Related, entries: Mapping[tuple[str, tuple[Affine, ...]], A
     if entries.get((q.relation, q.arguments[:-1])) == q.arguments[-1]:
         return True
     for relation, (row, *_) in (key for key in entries if key[1]):
-        if relation in (q.relation, table(q.relation)):
+        if relation in (q.relation, table_name(q.relation)):
             columns = (
                 entries.get((relation, (row, Affine.of(k)))) for k in range(len(q.arguments))
             )

@@ -17,9 +17,9 @@ from ..language.printer import show
 from ..language.terms import Binders, index_names
 from ..language.types import IndexArray, ParameterType
 from ..language.units import in_bytes
-from ..ssa.program import Output, flat
+from ..ssa.program import Output, flatten_output
 from .choices import Choices
-from .dataflow import Remade, margins, producers, remade
+from .dataflow import Remade, find_recomputed, fused_producers, read_margins
 from .device import Device
 from .ir import (
     Access,
@@ -46,7 +46,7 @@ from .ir import (
 from .relation_joins import Join
 from .roofline import describe_time
 from .storage import Storage
-from .strategy import choose
+from .strategy import choose_kernel
 from .tiling import Blocks
 
 Row = tuple[str, str, str, str, str]
@@ -83,7 +83,7 @@ class Plan:
 
     @property
     def windows(self) -> Device:
-        """The device, with or without its way to read windows (`strategy.choose`)."""
+        """The device, with or without its way to read windows (`strategy.choose_kernel`)."""
         return self.device if self.choices.windows else self.device.without_windows
 
     @cached_property
@@ -91,7 +91,7 @@ class Plan:
         """The reciprocals that are read once, by a product."""
         steps = [part for part in self.order if isinstance(part, Step)]
         reads = Counter(r.array for s in steps for r in s.action.accesses)
-        reads.update(flat(self.output))
+        reads.update(flatten_output(self.output))
         reads.update(x for s in steps for loop in s.action.loops for x in loop.sources)
         return frozenset(
             s.name
@@ -104,20 +104,20 @@ class Plan:
     def producers(self) -> Mapping[str, tuple[Step, ...]]:
         """Of each array in `barriers` the steps that XLA may fuse into it."""
         run = [part for part in self.order if isinstance(part, Step)]
-        return {x: producers(run, x, self.barriers) for x in self.barriers}
+        return {x: fused_producers(run, x, self.barriers) for x in self.barriers}
 
     @cached_property
     def remade(self) -> Remade:
         """What is computed again for those that read it behind a sum of it."""
         run = [part for part in self.order if isinstance(part, Step)]
-        return remade(run if self.choices.apart else (), self.barriers)
+        return find_recomputed(run if self.choices.apart else (), self.barriers)
 
     @cached_property
     def margins(self) -> Mapping[str, tuple[tuple[int, int], ...]]:
         """The zeros around an array in `barriers` that are read with it, where they are few."""
         run = [part for part in self.order if isinstance(part, Step)]
         shapes = self.shapes()
-        found = margins(run, self.barriers)
+        found = read_margins(run, self.barriers)
         return {
             x: ends
             for x, ends in found.items()
@@ -140,7 +140,7 @@ class Plan:
     def shapes(self, *, whole: bool = False) -> dict[str, tuple[int, ...]]:
         """The shape of each array; of one made in blocks, that of a block, unless `whole` is wanted."""
         found: dict[str, tuple[int, ...]] = {}
-        for step in self.steps if whole else _flat(self.order):
+        for step in self.steps if whole else _flat_index(self.order):
             match step.action:
                 case Entrywise() as action:
                     found[step.name] = action.shape
@@ -154,7 +154,7 @@ class Plan:
                     found[step.name] = ()
         return found
 
-    def bytes(self, step: Step, shapes: Mapping[str, tuple[int, ...]]) -> int:
+    def result_bytes(self, step: Step, shapes: Mapping[str, tuple[int, ...]]) -> int:
         """What an array takes where XLA does not fuse it into what reads it."""
         width = 1 if isinstance(step.action, Nonzero) else self.dtype.itemsize
         return prod(shapes[step.name]) * width
@@ -165,9 +165,9 @@ class Plan:
         are summed.
         """
         shapes, total = self.shapes(), 0
-        for step in _flat(self.order):
+        for step in _flat_index(self.order):
             terms = prod(step.action.extents.values()) if isinstance(step.action, Entrywise) else 0
-            total += max(terms * self.dtype.itemsize, self.bytes(step, shapes))
+            total += max(terms * self.dtype.itemsize, self.result_bytes(step, shapes))
             total += sum(loop.body.bound for loop in step.action.loops)
         return total
 
@@ -177,7 +177,7 @@ class Plan:
         total = 0
         for part in self.order:
             times = part.count if isinstance(part, Blocks) else 1
-            for step in _flat((part,)):
+            for step in _flat_index((part,)):
                 here = step.action.extents if isinstance(step.action, Entrywise) else {"": 0}
                 total += times * prod(here.values())
                 total += sum(loop.count * loop.body.points for loop in step.action.loops)
@@ -186,27 +186,29 @@ class Plan:
     def widest(self) -> str:
         """The largest array and its bytes."""
         shapes = self.shapes()
-        step = max(_flat(self.order), key=lambda s: self.bytes(s, shapes))
+        step = max(_flat_index(self.order), key=lambda s: self.result_bytes(s, shapes))
         extents = "×".join(map(str, shapes[step.name]))
-        return f"{step.name} has {extents} entries, {in_bytes(self.bytes(step, shapes))}"
+        return f"{step.name} has {extents} entries, {in_bytes(self.result_bytes(step, shapes))}"
 
     def __str__(self) -> str:
         shapes = self.shapes()
-        rows = [("array", "bytes", "stored as", "iterates over", "made by"), *self._rows()]
+        rows = [("array", "bytes", "stored as", "iterates over", "made by"), *self._table_rows()]
         widths = [max(len(row[k]) for row in rows) for k in range(4)]
         lines = [
             f"{row[0]:{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:{widths[2]}}  "
             f"{row[3]:{widths[3]}}  {row[4]}".rstrip()
             for row in rows
         ]
-        total = sum(self.bytes(s, shapes) for s in _flat(self.order) if not _is_load(s))
+        total = sum(
+            self.result_bytes(s, shapes) for s in _flat_index(self.order) if not _is_load(s)
+        )
         kinds, used = dict(self.parameters), {*self.joins}
         tuples = "".join(
             f"; {x}: {n} tuples"
             for x, n in self.counts
             if x in used or (not isinstance(x, Join) and not isinstance(kinds.get(x), IndexArray))
         )
-        returned = ", ".join(dict.fromkeys(flat(self.output)))
+        returned = ", ".join(dict.fromkeys(flatten_output(self.output)))
         if self.choices.dense:
             lines.insert(
                 0,
@@ -221,33 +223,33 @@ class Plan:
             )
         )
 
-    def _rows(self) -> Iterator[Row]:
+    def _table_rows(self) -> Iterator[Row]:
         shapes = self.shapes()
         for part in self.order:
             if isinstance(part, Blocks):
                 yield "", "", "", f"{part.count} times, {part.rows} rows of β at a time:", ""
             for step in part.steps if isinstance(part, Blocks) else (part,):
-                yield self._row(step, shapes, isinstance(part, Blocks))
+                yield self._table_row(step, shapes, isinstance(part, Blocks))
                 for loop in step.action.loops:
                     turn: Plan = loop.body
-                    yield from ((f"  {row[0]}", *row[1:]) for row in turn._rows())
-                    yield "", "", "", "", f"carried on: {', '.join(flat(turn.output))}"
+                    yield from ((f"  {row[0]}", *row[1:]) for row in turn._table_rows())
+                    yield "", "", "", "", f"carried on: {', '.join(flatten_output(turn.output))}"
 
-    def _row(self, step: Step, shapes: Mapping[str, tuple[int, ...]], in_block: bool) -> Row:
+    def _table_row(self, step: Step, shapes: Mapping[str, tuple[int, ...]], in_block: bool) -> Row:
         shape, storage = shapes[step.name], self.storages.get(step.name)
-        made = _how(step.action, self.windows)
+        made = _operation_text(step.action, self.windows)
         if step.name in self.barriers and not in_block:
             made += " (not fused into what reads it)"
         return (
             step.name,
-            "" if step.action.loops else in_bytes(self.bytes(step, shapes)),
-            "" if step.action.loops else _stored(shape, storage),
-            _domain(step.action),
+            "" if step.action.loops else in_bytes(self.result_bytes(step, shapes)),
+            "" if step.action.loops else _storage_text(shape, storage),
+            _domain_text(step.action),
             made,
         )
 
 
-def _flat(order: Sequence[Step | Blocks]) -> Iterator[Step]:
+def _flat_index(order: Sequence[Step | Blocks]) -> Iterator[Step]:
     for part in order:
         yield from part.steps if isinstance(part, Blocks) else (part,)
 
@@ -256,31 +258,31 @@ def _is_load(step: Step) -> bool:
     return isinstance(step.action, Load)
 
 
-def _stored(shape: Sequence[int], storage: Storage | None) -> str:
+def _storage_text(shape: Sequence[int], storage: Storage | None) -> str:
     """The extents, and the index map from the tensor's indices where it is not the identity."""
     extents = "×".join(map(str, shape)) or "scalar"
     if storage is None or storage.is_identity:
         return extents
-    text = f"{extents} at [{_indices(storage.inverse)}]"
+    text = f"{extents} at [{_indices_text(storage.inverse)}]"
     return text if storage.lattice == TRUE else f"{text} where {show(storage.lattice)}"
 
 
-def _domain(action: Action) -> str:
+def _domain_text(action: Action) -> str:
     """The points that a step visits."""
     if not isinstance(action, Entrywise):
         return ""
-    text = _ranges(action.out)
+    text = _ranges_text(action.out)
     if action.summed:
-        text = f"{text} Σ {_ranges(action.summed)}".strip()
+        text = f"{text} Σ {_ranges_text(action.summed)}".strip()
     mask = action.mask if isinstance(action, Contract | Apply) else TRUE
     return text if mask == TRUE else f"{text} where {show(mask)}"
 
 
-def _ranges(binders: Binders) -> str:
+def _ranges_text(binders: Binders) -> str:
     return " ".join(f"{i}<{n}" for i, n in binders)
 
 
-def _how(action: Action, device: Device) -> str:
+def _operation_text(action: Action, device: Device) -> str:
     match action:
         case Load(parameter, path):
             return f"argument {parameter}{''.join(f'.{side}' for side in path)}"
@@ -292,53 +294,50 @@ def _how(action: Action, device: Device) -> str:
             return f"{array} as indices below {below}"
         case Scan(index, count) if action.solution:
             forms = ", ".join(f"s{place} {form}" for place, form in action.solution)
-            return (
-                f"{count} iterations of {index} composed pairwise, {forms}, from {_taken(action)}:"
-            )
+            return f"{count} iterations of {index} composed pairwise, {forms}, from {_inputs_text(action)}:"
         case Scan(index, count, _, _, _, _, _, _, every, backwards):
-            stored = f", the values of every {_ordinal(every)} stored" if every else ""
+            stored = f", the values of every {_ordinal_of(every)} stored" if every else ""
             stored += ", rows from the last" if backwards else ""
             if action.sums:
-                return (
-                    f"running sums of {count} iterations of {index}{stored}, from {_taken(action)}:"
-                )
-            return f"{count} sequential iterations of {index}{stored}, from {_taken(action)}:"
+                return f"running sums of {count} iterations of {index}{stored}, from {_inputs_text(action)}:"
+            return f"{count} sequential iterations of {index}{stored}, from {_inputs_text(action)}:"
         case Rerun(source, length, again, back, taken, given):
             rows = ", ".join(f"r{k.row} = s{k.place}{' after' if k.after else ''}" for k in taken)
             return (
-                f"{back.count} sequential iterations of {back.index}, from {_taken(back, given)}; in blocks of {length}, "
-                f"from the states that {source} stored: the iterations again, from {_taken(again)}, then in reverse, {rows}:"
+                f"{back.count} sequential iterations of {back.index}, from {_inputs_text(back, given)}; "
+                f"in blocks of {length}, "
+                f"from the states that {source} stored: the iterations again, from {_inputs_text(again)}, then in reverse, {rows}:"
             )
         case Take(source, place):
             return f"s{place} of {source}"
         case Whole(_, definition, operands, _):
             return f"{definition.name}({', '.join(operands)}), array-level"
         case Contract():
-            strategy = str(choose(action, device))
-            terms = "·".join(map(_access, action.reads))
+            strategy = str(choose_kernel(action, device))
+            terms = "·".join(map(_access_text, action.reads))
             if action.scatter_to:
-                places = _indices(a for a, _ in action.scatter_to)
+                places = _indices_text(a for a, _ in action.scatter_to)
                 terms = f"[{places}] += {terms}"
                 strategy += ", joined" if _is_joined(action) else ", scatter-add"
-            return f"{strategy}: {terms}{_lookups(action.indirections)}"
+            return f"{strategy}: {terms}{_lookups_text(action.indirections)}"
         case Accumulate(_, addends, parted):
-            return f"added{' part by part' if parted else ''}: {_sum(addends)}{_lookups(action.indirections)}"
+            return f"added{' part by part' if parted else ''}: {_sum_text(addends)}{_lookups_text(action.indirections)}"
         case Reduce(_, function, over, read):
-            return f"{function} over {', '.join(index_names(over))}: {_access(read)}"
+            return f"{function} over {', '.join(index_names(over))}: {_access_text(read)}"
         case Apply(_, function, arguments):
-            inside = ", ".join(map(_sum, arguments))
-            return f"entry by entry: {function.name}({inside}){_lookups(action.indirections)}"
+            inside = ", ".join(map(_sum_text, arguments))
+            return f"entry by entry: {function.name}({inside}){_lookups_text(action.indirections)}"
     raise TypeError(action)
 
 
-def _taken(loop: Scan, rows: Sequence[int] | None = None) -> str:
+def _inputs_text(loop: Scan, rows: Sequence[int] | None = None) -> str:
     """What the body of a loop takes, by parameter; `rows` are the numbers of its rows."""
     numbers = (range(len(loop.starts)), rows or range(len(loop.rows)), range(len(loop.wholes)))
     groups = zip("src", numbers, (loop.starts, loop.rows, loop.wholes), strict=True)
     return ", ".join(f"{p}{j} = {x}" for p, js, xs in groups for j, x in zip(js, xs, strict=True))
 
 
-def _ordinal(n: int) -> str:
+def _ordinal_of(n: int) -> str:
     return f"{n}th" if n > 3 else ("first", "second", "third")[n - 1]
 
 
@@ -347,24 +346,24 @@ def _is_joined(action: Contract) -> bool:
     return any(len(a.terms) == 2 and a.names <= {*action.axes} for a, _ in action.scatter_to)
 
 
-def _sum(addends: Sequence[Masked]) -> str:
-    text = "".join(f" {'-' if m.minus else '+'} {_addend(m)}" for m in addends)
+def _sum_text(addends: Sequence[Masked]) -> str:
+    text = "".join(f" {'-' if m.minus else '+'} {_addend_text(m)}" for m in addends)
     return text.removeprefix(" + ").lstrip() or "0"
 
 
-def _addend(m: Masked) -> str:
+def _addend_text(m: Masked) -> str:
     mask = () if m.mask == TRUE else (f"[{show(m.mask)}]",)
-    return "·".join((*mask, *m.scale, _access(m.read)))
+    return "·".join((*mask, *m.scale, _access_text(m.read)))
 
 
-def _access(read: Access) -> str:
-    return f"{read.array}[{_indices(read.indices)}]" if read.indices else read.array
+def _access_text(read: Access) -> str:
+    return f"{read.array}[{_indices_text(read.indices)}]" if read.indices else read.array
 
 
-def _indices(indices: Sequence[Affine] | Iterator[Affine]) -> str:
+def _indices_text(indices: Sequence[Affine] | Iterator[Affine]) -> str:
     return ", ".join(map(str, indices))
 
 
-def _lookups(lookups: Sequence[IndexLookup]) -> str:
+def _lookups_text(lookups: Sequence[IndexLookup]) -> str:
     found = dict.fromkeys(map(str, lookups))
     return f" with {', '.join(found)}" if found else ""

@@ -19,7 +19,7 @@ from ..language.function import Function
 from ..language.predicates import TRUE, Predicate, substitute
 from ..language.terms import Number, index_names
 from ..ssa.program import Addition, Constant, Contraction, Factor, Input, Map, Rhs, support
-from .entries import Points, Stage, column, truth
+from .entries import Points, Stage, affine_column, holds_at_points
 
 Operation = Factor | Function | Number | Affine | str  # of a string "+" or "*"
 
@@ -34,42 +34,42 @@ class Node(NamedTuple):
     masks: tuple[Predicate, ...]
 
 
-def expression(statements: Mapping[str, Rhs], factor: Factor) -> tuple[Node, ...]:
+def value_nodes(statements: Mapping[str, Rhs], factor: Factor) -> tuple[Node, ...]:
     """The nodes of an entry, the last of which is it."""
     nodes: list[Node] = []
     known: dict[Factor, int] = {}
 
-    def add(node: Node) -> int:
+    def add_node(node: Node) -> int:
         nodes.append(node)
         return len(nodes) - 1
 
-    def visit(read: Factor) -> int:
+    def visit_read(read: Factor) -> int:
         if read not in known:
-            known[read] = made(read)
+            known[read] = make_node(read)
         return known[read]
 
-    def made(read: Factor) -> int:
+    def make_node(read: Factor) -> int:
         rhs = statements[read.name]
         at = dict(zip(index_names(rhs.gens), read.indices, strict=True))
         if isinstance(rhs, Constant):
             value = rhs.value.substitute(at) if isinstance(rhs.value, Affine) else rhs.value
-            return add(Node(value, (), (TRUE,)))
+            return add_node(Node(value, (), (TRUE,)))
         if not _is_sparse(rhs):
-            return add(Node(read, (), (TRUE,)))
+            return add_node(Node(read, (), (TRUE,)))
         match rhs:
             case Addition():
-                sides = tuple([visit(Factor(x, read.indices)) for x in (rhs.left, rhs.right)])
+                sides = tuple([visit_read(Factor(x, read.indices)) for x in (rhs.left, rhs.right)])
                 masks = substitute(rhs.left_mask, at), substitute(rhs.right_mask, at)
-                return add(Node("+", sides, masks))
+                return add_node(Node("+", sides, masks))
             case Map():
-                given = tuple([visit(Factor(x, read.indices)) for x in rhs.arguments])
-                return add(Node(rhs.function, given, (substitute(rhs.mask, at),)))
+                given = tuple([visit_read(Factor(x, read.indices)) for x in rhs.arguments])
+                return add_node(Node(rhs.function, given, (substitute(rhs.mask, at),)))
             case Contraction():
-                given = tuple([visit(f.substitute(at)) for f in rhs.factors])
-                return add(Node("*", given, (substitute(rhs.mask, at),)))
+                given = tuple([visit_read(f.substitute(at)) for f in rhs.factors])
+                return add_node(Node("*", given, (substitute(rhs.mask, at),)))
         raise TypeError(rhs)
 
-    visit(factor)
+    visit_read(factor)
     return tuple(nodes)
 
 
@@ -133,7 +133,7 @@ class Listed:
             self.arrays.append(array)
         return self.known[id(array)]
 
-    def optional(self, array: Any) -> int | None:
+    def number_or_none(self, array: Any) -> int | None:
         """As `self(array)`; None for none."""
         return None if array is None else self(array)
 
@@ -142,7 +142,7 @@ Reading = tuple[str, int, int]  # an entry: of a tangent, the addend, and the no
 Values = Callable[[Reading, Factor], tuple[int, bool]]
 
 
-def summed(
+def sum_stages(
     stages: Sequence[Stage],
     nodes: Mapping[tuple[str, int], Sequence[Node]],
     data: Mapping[str, Data],
@@ -159,9 +159,9 @@ def summed(
     def steps_of(stage: Stage, k: int, points: Points) -> tuple[Step, ...]:
         found: dict[Predicate, int | None] = {}
 
-        def mask(p: Predicate) -> int | None:
+        def add_mask(p: Predicate) -> int | None:
             if p not in found:
-                holds = truth(
+                holds = holds_at_points(
                     substitute(p, at_size), points.binders, points.columns, points.count, data
                 )
                 found[p] = None if holds.all() else listed(holds)
@@ -169,14 +169,14 @@ def summed(
 
         made = []
         for j, (operation, arguments, masks) in enumerate(nodes[stage.name, k]):
-            step = Step(operation, arguments, tuple(map(mask, masks)))
+            step = Step(operation, arguments, tuple(map(add_mask, masks)))
             if isinstance(operation, Affine):
-                at = column(operation.substitute(at_size), points.columns, points.count)
+                at = affine_column(operation.substitute(at_size), points.columns, points.count)
                 step = step._replace(operation=None, places=(listed(at),))
             elif isinstance(operation, Factor):
                 value, is_whole = values((stage.name, k, j), operation)
                 indices = [a.substitute(at_size) for a in operation.indices] if is_whole else []
-                at = [listed(column(a, points.columns, points.count)) for a in indices]
+                at = [listed(affine_column(a, points.columns, points.count)) for a in indices]
                 step = step._replace(operation="[]", value=value, places=tuple(at))
             made.append(step)
         return tuple(made)
@@ -189,7 +189,7 @@ def summed(
                 continue
             source = None if points.source is None else order[points.source]
             steps = () if points.value is None else steps_of(stage, k, points)
-            at = listed.optional(points.position), listed.optional(points.slot)
+            at = listed.number_or_none(points.position), listed.number_or_none(points.slot)
             addends.append(Added(source, at[0], steps, at[1]))
         plan.append(Summed(stage.entries.count, tuple(addends)))
     arrays = (a if a.dtype == bool else a.astype(np.int32) for a in listed.arrays)

@@ -21,7 +21,7 @@ from ..ssa.program import (
     Program,
     Recurrence,
     Rhs,
-    flat,
+    flatten_output,
     operands,
     pointwise,
 )
@@ -49,23 +49,29 @@ def computed_again(program: Program) -> dict[str, Again]:
     found = {}
     for s in program.statements:
         if isinstance(s.rhs, Recurrence) and s.rhs.again is not None:
-            for name, again in _reversing(program, s.name, s.rhs):
+            for name, again in _find_reversing(program, s.name, s.rhs):
                 found[name] = again
     return found
 
 
-def _reversing(program: Program, name: str, loop: Recurrence) -> Iterator[tuple[str, Again]]:
-    """The loop that reads the histories of another, if it is one, iteration by iteration and the last first."""
+def _find_reversing(program: Program, name: str, loop: Recurrence) -> Iterator[tuple[str, Again]]:
+    """The loop that reads the histories of another, if it is one, turn by turn and the last first."""
     assert loop.again is not None
     turns = loop.size.constant
     if turns < FEW:
         return
     parts = {s.name: s.rhs for s in program.statements if _is_part(s.rhs, name)}
     views = {s.name: s.rhs for s in program.statements if {*operands(s.rhs)} & parts.keys()}
-    backwards = {x: after for x, rhs in views.items() if (after := _after(rhs, turns)) is not None}
+    backwards = {
+        x: after for x, rhs in views.items() if (after := _reads_after(rhs, turns)) is not None
+    }
     names = frozenset((name, *parts, *views))
     readers = [s for s in program.statements if {*operands(s.rhs)} & views.keys()]
-    if len(backwards) < len(views) or len(readers) != 1 or names & {*flat(program.output)}:
+    if (
+        len(backwards) < len(views)
+        or len(readers) != 1
+        or names & {*flatten_output(program.output)}
+    ):
         return
     (reader,) = readers
     back = reader.rhs
@@ -81,7 +87,7 @@ def _reversing(program: Program, name: str, loop: Recurrence) -> Iterator[tuple[
             taken.append(Kept(row, part.place, backwards[x]))
     carried = program[loop.again]
     assert isinstance(carried, Recurrence)
-    length = block_length(turns, _entries(carried), _entries(loop))
+    length = block_length(turns, _carried_count(carried), _carried_count(loop))
     yield reader.name, Again(loop.again, loop, length, tuple(taken), names)
 
 
@@ -89,7 +95,7 @@ def _is_part(rhs: Rhs, source: str) -> bool:
     return isinstance(rhs, Part) and rhs.source == source
 
 
-def _after(rhs: Rhs, turns: int) -> bool | None:
+def _reads_after(rhs: Rhs, turns: int) -> bool | None:
     """Whether `⊞k, g. X[n-1-k, g]` or `⊞k, g. X[n-k, g]`, what turns begin with or what they leave, the
     last first; None where it is neither.
     """
@@ -102,7 +108,7 @@ def _after(rhs: Rhs, turns: int) -> bool | None:
     return {last - 1: False, last: True}.get(first)
 
 
-def _entries(loop: Recurrence) -> int:
+def _carried_count(loop: Recurrence) -> int:
     """How many reals a loop carries."""
     return sum(prod(extents_of(gens)) for gens in loop.carried)
 
@@ -121,10 +127,10 @@ def left_out(found: Mapping[str, Again]) -> frozenset[str]:
     return frozenset[str]().union(*(again.names for again in found.values()))
 
 
-def given(rows: Sequence[str], again: Again) -> tuple[int, ...]:
+def given_rows(rows: Sequence[str], again: Again) -> tuple[int, ...]:
     """Which rows of a loop in reverse come from outside of it."""
     taken = {kept.row for kept in again.taken}
     return tuple(j for j in range(len(rows)) if j not in taken)
 
 
-__all__ = ["Again", "block_length", "computed_again", "given", "left_out"]
+__all__ = ["Again", "block_length", "computed_again", "given_rows", "left_out"]

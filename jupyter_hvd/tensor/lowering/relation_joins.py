@@ -22,7 +22,7 @@ import numpy as np
 
 from ..language.affine import Affine
 from ..language.predicates import Related
-from .coo import padded
+from .coo import pad_rows
 
 SMALL = 1 << 14  # points that a kernel visits in about the time that a join takes
 MOST = 1 << 22  # tuples of a join, and of what is joined of it at any time: they take memory
@@ -41,36 +41,36 @@ class Join(str):
     variables: tuple[str, ...]
 
     def __new__(cls, atoms: tuple[Related, ...]) -> Join:
-        made = super().__new__(cls, "⋈".join(map(_text, atoms)))
+        made = super().__new__(cls, "⋈".join(map(_atom_text, atoms)))
         made.atoms = atoms
-        made.variables = _variables(atoms)
+        made.variables = _variables_of(atoms)
         return made
 
-    def at(self, arguments: Sequence[Affine]) -> tuple[Related, ...]:
+    def substitute_variables(self, arguments: Sequence[Affine]) -> tuple[Related, ...]:
         """What is joined, where the variables are these."""
         values = dict(zip(self.variables, arguments, strict=True))
-        return tuple([_substituted(q, values) for q in self.atoms])
+        return tuple([_substitute_atom(q, values) for q in self.atoms])
 
 
-def _text(q: Related) -> str:
+def _atom_text(q: Related) -> str:
     relation = f"({q.relation})" if isinstance(q.relation, Join) else q.relation
     return f"{relation}({','.join(map(str, q.arguments))})"
 
 
-def _variables(atoms: Iterable[Related]) -> tuple[str, ...]:
+def _variables_of(atoms: Iterable[Related]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(i for q in atoms for a in q.arguments for i, _ in a.terms))
 
 
-def _substituted(q: Related, values: Mapping[str, Affine]) -> Related:
+def _substitute_atom(q: Related, values: Mapping[str, Affine]) -> Related:
     return Related(q.relation, tuple([a.substitute(values) for a in q.arguments]))
 
 
-def parts(join: Join) -> Iterator[Join]:
+def joins_within(join: Join) -> Iterator[Join]:
     """A join, and the joins that it joins."""
     yield join
     for q in join.atoms:
         if isinstance(q.relation, Join):
-            yield from parts(q.relation)
+            yield from joins_within(q.relation)
 
 
 def is_joinable(q: Related) -> bool:
@@ -80,24 +80,24 @@ def is_joinable(q: Related) -> bool:
     )
 
 
-def joined(atoms: Iterable[Related]) -> Related:
+def join_atoms(atoms: Iterable[Related]) -> Related:
     """The atom that holds where all of some do, by the same name whatever their order and their
     indices are called.
     """
-    given = sorted(dict.fromkeys(atoms), key=_text)
+    given = sorted(dict.fromkeys(atoms), key=_atom_text)
     orders = permutations(given) if len(given) <= ORDERS else (given,)
-    made = min((_lettered(order) for order in orders), key=lambda found: found[0])
+    made = min((_letter_atoms(order) for order in orders), key=lambda found: found[0])
     return Related(made[0], tuple(map(Affine.of, made[1])))
 
 
-def _lettered(atoms: Sequence[Related]) -> tuple[Join, tuple[str, ...]]:
+def _letter_atoms(atoms: Sequence[Related]) -> tuple[Join, tuple[str, ...]]:
     """The join of atoms in this order, and the indices for which its variables stand."""
-    names = _variables(atoms)
+    names = _variables_of(atoms)
     letters = {i: Affine.of(chr(ord("a") + k) if k < 26 else f"a{k}") for k, i in enumerate(names)}
-    return Join(tuple([_substituted(q, letters) for q in atoms])), names
+    return Join(tuple([_substitute_atom(q, letters) for q in atoms])), names
 
 
-def connected(atoms: Iterable[Related]) -> list[list[Related]]:
+def connected_groups(atoms: Iterable[Related]) -> list[list[Related]]:
     """Atoms that share indices, together."""
     groups: list[list[Related]] = []
     for q in atoms:
@@ -121,7 +121,7 @@ class TupleCounts:
     known: dict[str, int]
     asked: dict[Join, int] | None = None
 
-    def worthwhile(self, join: Join, expected: float, most: int) -> bool:
+    def is_worthwhile(self, join: Join, expected: float, most: int) -> bool:
         """Whether to iterate over a join that is to have so many tuples at most."""
         most = min(most, MOST)
         if join not in self.known and (self.asked is None or expected > most):
@@ -132,7 +132,9 @@ class TupleCounts:
         return 0 < found <= power_of_two(most)
 
 
-def expected(atoms: Sequence[Related], rows: Sequence[int], extents: Mapping[str, int]) -> float:
+def expected_count(
+    atoms: Sequence[Related], rows: Sequence[int], extents: Mapping[str, int]
+) -> float:
     """How many tuples would agree were they spread evenly."""
     occurrences = [i for q in atoms for i in q.names]
     shared = (extents[i] ** (occurrences.count(i) - 1) for i in {*occurrences})
@@ -155,7 +157,7 @@ class _Joined:
     values: Mapping[str, Any]
     positions: Mapping[int, Any]
 
-    def taken(self, rows: Any) -> _Joined:
+    def take_tuples(self, rows: Any) -> _Joined:
         """Some of the tuples, by number or by whether."""
         values = {i: column[rows] for i, column in self.values.items()}
         positions = {k: column[rows] for k, column in self.positions.items()}
@@ -166,7 +168,7 @@ def joined_rows(join: Join, tables: Mapping[str, Rows], most: int) -> Rows | Non
     """The tuples of a join in order, behind each its positions in the tables of what is joined; of that
     `tables` has the rows. None where at some time there would be more than `most`.
     """
-    parts = [_columns(k, q, tables[q.relation]) for k, q in enumerate(join.atoms)]
+    parts = [_fitting_columns(k, q, tables[q.relation]) for k, q in enumerate(join.atoms)]
     parts.sort(key=lambda part: part.count)
     made = parts.pop(0)
     while parts:
@@ -175,14 +177,14 @@ def joined_rows(join: Join, tables: Mapping[str, Rows], most: int) -> Rows | Non
         if best.count > most:
             return None
         parts.remove(best.right)
-        made = best.pairs()
+        made = best.matching_pairs()
     columns = [*(made.values[i] for i in join.variables)]
     columns += [made.positions[k] for k in range(len(join.atoms))]
     order = np.lexsort(columns[len(join.variables) - 1 :: -1])
     return np.stack(columns, axis=1)[order].astype(np.int32)
 
 
-def _columns(number: int, q: Related, rows: Rows) -> _Joined:
+def _fitting_columns(number: int, q: Related, rows: Rows) -> _Joined:
     """The tuples of a relation that fit an atom."""
     rows = np.asarray(rows, np.int64)
     fits = np.ones(len(rows), bool)
@@ -194,7 +196,7 @@ def _columns(number: int, q: Related, rows: Rows) -> _Joined:
         ((name, k),) = a.terms
         value = k * (column - a.constant)
         fits &= value == values.setdefault(name, value)
-    return _Joined(len(rows), values, {number: np.arange(len(rows))}).taken(fits)
+    return _Joined(len(rows), values, {number: np.arange(len(rows))}).take_tuples(fits)
 
 
 class _Matches:
@@ -204,22 +206,24 @@ class _Matches:
 
     def __init__(self, left: _Joined, right: _Joined) -> None:
         self.left, self.right = left, right
-        a, b = _keys([(left.values[i], right.values[i]) for i in left.values if i in right.values])
+        a, b = _join_keys(
+            [(left.values[i], right.values[i]) for i in left.values if i in right.values]
+        )
         self.order = np.argsort(b, kind="stable")
-        self.first, self.counts = _runs(b[self.order], a)
+        self.first, self.counts = _equal_runs(b[self.order], a)
         self.count = int(self.counts.sum())
 
-    def pairs(self) -> _Joined:
+    def matching_pairs(self) -> _Joined:
         """Both as one."""
-        left = self.left.taken(np.repeat(np.arange(self.left.count), self.counts))
+        left = self.left.take_tuples(np.repeat(np.arange(self.left.count), self.counts))
         before = np.cumsum(self.counts) - self.counts
         within = np.arange(self.count) - np.repeat(before, self.counts)
-        right = self.right.taken(self.order[np.repeat(self.first, self.counts) + within])
+        right = self.right.take_tuples(self.order[np.repeat(self.first, self.counts) + within])
         values, positions = {**right.values, **left.values}, {**right.positions, **left.positions}
         return _Joined(self.count, values, positions)
 
 
-def _runs(sorted_: Any, keys: Any) -> tuple[Any, Any]:
+def _equal_runs(sorted_: Any, keys: Any) -> tuple[Any, Any]:
     """Where in a sorted array the entries equal to each key begin, and how many they are."""
     low = min(sorted_.min(initial=0), keys.min(initial=0))
     width = int(max(sorted_.max(initial=0), keys.max(initial=0)) - low) + 1
@@ -233,7 +237,7 @@ def _runs(sorted_: Any, keys: Any) -> tuple[Any, Any]:
     return first[keys - low], counts[keys - low]
 
 
-def _keys(columns: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
+def _join_keys(columns: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
     """A number for what each left and each right tuple has in some columns, equal where that is."""
     (left, right), *others = columns
     for a, b in others:
@@ -256,5 +260,5 @@ def tables_of(joins: Mapping[Join, int], given: Mapping[str, Rows]) -> dict[Join
         if all(q.relation in tables for q in join.atoms):
             rows = joined_rows(join, tables, most)
             if rows is not None:
-                tables[join], made[join] = rows, padded(rows)
+                tables[join], made[join] = rows, pad_rows(rows)
     return made

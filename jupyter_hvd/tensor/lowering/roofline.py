@@ -20,7 +20,7 @@ from ..language.units import in_seconds
 from .device import Device
 from .ir import Accumulate, Apply, Contract, Entrywise, Fill, Load, Reduce, Step, Take, Whole
 from .storage import Storage
-from .strategy import SCAN_KERNELS, Multiplied, Running, choose, without_numbers
+from .strategy import SCAN_KERNELS, Multiplied, Running, choose_kernel, without_numbers
 from .tiling import Blocks
 
 
@@ -53,17 +53,17 @@ class Work:
     def __add__(self, other: Work) -> Work:
         return Work(*(getattr(self, f) + getattr(other, f) for f in _COUNTS))
 
-    def times(self, count: float) -> Work:
+    def repeated_work(self, count: float) -> Work:
         """So often one after the other."""
         return Work(*(getattr(self, f) * count for f in _COUNTS))
 
-    def seconds(self, device: Device, dtype: str, width: int) -> float:
+    def least_seconds(self, device: Device, dtype: str, width: int) -> float:
         """What a device takes at least for numbers of `width` bytes: memory and arithmetic at the same time."""
-        parts = self.parts(device, dtype, width)
+        parts = self.seconds_by_kind(device, dtype, width)
         hidden = min(parts["memory"], parts["arithmetic"])
         return sum(parts.values()) - hidden
 
-    def parts(self, device: Device, dtype: str, width: int) -> Mapping[str, float]:
+    def seconds_by_kind(self, device: Device, dtype: str, width: int) -> Mapping[str, float]:
         """The seconds that a device takes at least for each kind of work, for numbers of `width` bytes."""
         computed = self.operations / device.flop_rate(dtype) + self.calls / device.calls_per_second
         multiplied = self.products / device.products.get(dtype, device.products["float32"])
@@ -106,19 +106,19 @@ def work_of(plan: Planned) -> Work:
     for part in plan.order:
         steps = part.steps if isinstance(part, Blocks) else (part,)
         times = part.count if isinstance(part, Blocks) else 1
-        total += sum((_step_work(s, plan) for s in steps), Work()).times(times)
+        total += sum((_step_work(s, plan) for s in steps), Work()).repeated_work(times)
         total += Work(iterations=times if times > 1 else 0)
     return total
 
 
 def predicted_seconds(plan: Planned) -> float:
     """What the device takes for a call at least."""
-    return work_of(plan).seconds(plan.device, plan.dtype.name, plan.dtype.itemsize)
+    return work_of(plan).least_seconds(plan.device, plan.dtype.name, plan.dtype.itemsize)
 
 
 def describe_time(plan: Planned) -> str:
     """That time in words, and of what it consists: what is above a hundredth of it."""
-    parts = {**work_of(plan).parts(plan.device, plan.dtype.name, plan.dtype.itemsize)}
+    parts = {**work_of(plan).seconds_by_kind(plan.device, plan.dtype.name, plan.dtype.itemsize)}
     del parts[min("memory", "arithmetic", key=parts.__getitem__)]  # it is done meanwhile
     total = predicted_seconds(plan)
     large = sorted((x for x in parts.items() if x[1] >= total / 100), key=lambda x: -x[1])
@@ -137,7 +137,8 @@ def _step_work(step: Step, plan: Planned) -> Work:
     if isinstance(action, Whole):
         return _whole_work(action)
     loops = (
-        work_of(loop.body).times(loop.count) + Work(iterations=loop.count) for loop in action.loops
+        work_of(loop.body).repeated_work(loop.count) + Work(iterations=loop.count)
+        for loop in action.loops
     )
     return sum(loops, Work())
 
@@ -183,7 +184,7 @@ def _contraction_work(action: Contract, plan: Planned) -> Work:
         return sent + kernel + Work(operations=points * max(1, len(action.reads) - 1))
     action, _ = without_numbers(action)
     kernel = sent + Work(stored=2 * made, kernels=1)
-    match choose(action, plan.windows):
+    match choose_kernel(action, plan.windows):
         case Running(axis, _, _, kept, _):
             summed = prod(action.extents[i] for i in (axis, *kept))
             return kernel + Work(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..language.predicates import TRUE
 from ..language.types import Array, Real, dimensions
-from ..ssa.program import flat, pointwise
+from ..ssa.program import flatten_output, pointwise
 from .ir import Access, Accumulate, Action, Contract, Fill, Load, extents_of
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def running_sums(body: Plan) -> tuple[Terms, ...]:
         if isinstance(t, Array | Real)
     }
     found = []
-    for x in flat(body.output):
-        terms = _terms(x, actions, shapes)
+    for x in flatten_output(body.output):
+        terms = _summed_parameters(x, actions, shapes)
         if terms is None:
             return ()
         found.append(terms)
@@ -56,7 +56,7 @@ def solving_order(sums: Sequence[Terms]) -> list[int] | None:
     return order
 
 
-def _terms(
+def _summed_parameters(
     x: str, actions: Mapping[str, Action], shapes: Mapping[str, tuple[int, ...]]
 ) -> Terms | None:
     """The parameters that an array is the sum of."""
@@ -70,17 +70,17 @@ def _terms(
             for a in addends:
                 if a.mask != TRUE or a.lookups or a.scale or a.minus:
                     return None
-                terms = _read(a.read, pointwise(out), extents_of(out), actions, shapes)
+                terms = _read_parameters(a.read, pointwise(out), extents_of(out), actions, shapes)
                 if terms is None:
                     return None
                 found += terms
             return tuple(found)
         case Contract(out, (), (read,), mask, (), ()) if mask == TRUE:
-            return _read(read, pointwise(out), extents_of(out), actions, shapes)
+            return _read_parameters(read, pointwise(out), extents_of(out), actions, shapes)
     return None
 
 
-def _read(
+def _read_parameters(
     read: Access,
     whole: object,
     shape: tuple[int, ...],
@@ -90,5 +90,5 @@ def _read(
     """The parameters that an array read entry by entry is the sum of."""
     if read.indices != whole:
         return None
-    terms = _terms(read.array, actions, shapes)
+    terms = _summed_parameters(read.array, actions, shapes)
     return terms if terms is not None and all(shapes[x] == shape for x in terms) else None

@@ -99,24 +99,24 @@ def with_halo(array: str) -> str:
     return f"{array}⇆"
 
 
-def divided(body: Term, indices: Collection[str]) -> tuple[Axis, ...]:
+def divided_axes(body: Term, indices: Collection[str]) -> tuple[Axis, ...]:
     """The parameters' axes that are read at one of these indices of the program, and only at it."""
     found: dict[Axis, None] = {}
-    for e in _subterms(body):
+    for e in _walk_terms(body):
         if isinstance(e, Sum | Gen) and e.index in indices:
-            found.update(dict.fromkeys(_axes(e.body, e.index)))
+            found.update(dict.fromkeys(_axes_read_at(e.body, e.index)))
     return tuple(found)
 
 
-def _subterms(e: Term) -> Iterator[Term]:
+def _walk_terms(e: Term) -> Iterator[Term]:
     yield e
     for child in e.children:
-        yield from _subterms(child)
+        yield from _walk_terms(child)
 
 
-def _axes(e: Term, index: str) -> Iterator[Axis]:
-    for part in _subterms(e):
-        if isinstance(part, At) and _shifted(part.index) == index:
+def _axes_read_at(e: Term, index: str) -> Iterator[Axis]:
+    for part in _walk_terms(e):
+        if isinstance(part, At) and _shifted_name(part.index) == index:
             owner: Term = part.body
             axis, path = 0, tuple[int, ...]()
             while isinstance(owner, At):
@@ -126,23 +126,23 @@ def _axes(e: Term, index: str) -> Iterator[Axis]:
             if isinstance(owner, Var):
                 yield owner.name, path, axis
         if isinstance(part, Guard):
-            for atom in _atoms(part.condition):
+            for atom in _atoms_of(part.condition):
                 for axis, a in enumerate(atom.arguments):
                     if a.name == index:
                         yield atom.relation, (), axis
 
 
-def _atoms(p: Predicate) -> Iterator[Related]:
+def _atoms_of(p: Predicate) -> Iterator[Related]:
     if isinstance(p, Related):
         yield p
     elif isinstance(p, Exists):
-        yield from _atoms(p.body)
+        yield from _atoms_of(p.body)
     elif isinstance(p, Or) or conjuncts(p) != (p,):
         for part in p.parts if isinstance(p, Or) else conjuncts(p):
-            yield from _atoms(part)
+            yield from _atoms_of(part)
 
 
-def shard(
+def shard_plan(
     plan: Plan, divisions: Sequence[Division], shapes: Mapping[str, tuple[int, ...]]
 ) -> Shards:
     """Divide a plan. `shapes` has those of the relations' data, by name.
@@ -151,7 +151,7 @@ def shard(
     """
     early: tuple[frozenset[str], ...] = (frozenset(),) * len(divisions)
     while True:
-        shards, needed = _divided(plan, divisions, shapes, early)
+        shards, needed = _divide_once(plan, divisions, shapes, early)
         if needed == early:
             return shards
         early = needed
@@ -173,18 +173,18 @@ class _Found:
         self.early, self.needed = early, set(early)
         self.added = set[str]()
 
-    def sum(self, name: str) -> None:
+    def note_sum(self, name: str) -> None:
         """Note a partial sum, or that it is added up."""
         (self.added if name in self.early else self.partial).add(name)
 
-    def load(self, step: Step, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def note_load(self, step: Step, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Note a parameter that is divided."""
         action = step.action
         if isinstance(action, Load) and (action.parameter, action.path) in self.given:
             self.along[step.name] = self.given[action.parameter, action.path]
             self.extents.add(shapes[step.name][self.along[step.name]])
 
-    def note(self, step: Step) -> str | None:
+    def note_step(self, step: Step) -> str | None:
         """The axis of a step that is divided, if one is; and what it makes."""
         action = step.action
         if isinstance(action, MadeRelation) and action.array in self.along:
@@ -193,22 +193,24 @@ class _Found:
         if isinstance(action, Whole) and action.sources & self.along.keys():
             self.along[step.name] = _batch_axis(action, self.along)
             return None
-        axis = _axis(step, self.along, self.data)
+        axis = _divided_axis(step, self.along, self.data)
         if axis is not None and isinstance(action, Entrywise):
             self.extents.add(action.extents[axis])
-            place = _place(action, axis)
+            place = _result_axis(action, axis)
             if place is not None:
                 self.along[step.name] = place
             else:
-                self.sum(step.name)
+                self.note_sum(step.name)
         read = step.needs & self.partial
-        if read and (axis is not None or not _linear(step, self.partial)):
+        if read and (axis is not None or not _is_linear(step, self.partial)):
             self.needed |= read
         elif read:
-            self.sum(step.name)
+            self.note_sum(step.name)
         return axis
 
-    def shares(self, halos: Mapping[str, Halo], haloed: AbstractSet[str], name: str) -> Shares:
+    def collect_shares(
+        self, halos: Mapping[str, Halo], haloed: AbstractSet[str], name: str
+    ) -> Shares:
         """With the arrays in `haloed` as they are with rows around them, too."""
         rows = max(1, -(-max(self.extents) // self.devices))
         local = self.along | {with_halo(x): self.along[x] for x in haloed & self.along.keys()}
@@ -217,7 +219,7 @@ class _Found:
         return Shares(local, partial, added, halos, rows, self.devices, name)
 
 
-def _divided(
+def _divide_once(
     plan: Plan,
     divisions: Sequence[Division],
     shapes: Mapping[str, tuple[int, ...]],
@@ -229,37 +231,37 @@ def _divided(
     pending: list[tuple[Step, list[str | None]]] = []
     for step in plan.steps:
         for one in found:
-            one.load(step, whole)
+            one.note_load(step, whole)
             names = (_names_along(step, x.along) for x in found if x is not one)
             step = _along_axes(step, one.along, whole, frozenset[str]().union(*names))
-        axes = [one.note(step) for one in found]
+        axes = [one.note_step(step) for one in found]
         if len({*axes} - {None}) < sum(axis is not None for axis in axes):
             raise across_shares()
         pending.append((step, axes))
     halos = [
-        _halos([step for step, axes in pending if axes[k] is not None], one.along)
+        _halo_widths([step for step, axes in pending if axes[k] is not None], one.along)
         for k, one in enumerate(found)
     ]
     haloed = frozenset[str]().union(*halos)
     shares = [
-        one.shares(own, haloed, f"shards{k}")
+        one.collect_shares(own, haloed, f"shards{k}")
         for k, (one, own) in enumerate(zip(found, halos, strict=True))
     ]
     steps = []
     for step, axes in pending:
         if any(axis is not None for axis in axes):
-            step = _around(step, shares)
+            step = _read_with_halo(step, shares)
         for axis, share, own in zip(axes, shares, found, strict=True):
             if axis is not None:
                 whole_range = share.rows * share.devices == step.action.extents[axis]  # type: ignore[attr-defined]
-                inside = step if whole_range else _within(step, axis)
+                inside = step if whole_range else _cut_after_last(step, axis)
                 here = share.local.keys() | own.data.keys()
                 step = strip_mine(inside, axis, here, share.rows, offset=share.offset)
         steps.append(step)
     return Shards(tuple(steps), tuple(shares)), tuple(frozenset(one.needed) for one in found)
 
 
-def _shifted(index: Affine) -> str | None:
+def _shifted_name(index: Affine) -> str | None:
     """The name in `k + c`, for a number c."""
     return (index - index.constant).name
 
@@ -284,7 +286,7 @@ def _along_axes(
         return step
     others = _names_along(step, along)
 
-    def access(r: Access, mask: Predicate) -> Access:
+    def shard_access(r: Access, mask: Predicate) -> Access:
         if r.array not in along or not (index := r.indices[along[r.array]]).is_constant:
             return r
         at = {
@@ -303,19 +305,20 @@ def _along_axes(
             tuple(there if k == along[r.array] else a for k, a in enumerate(r.indices)),
         )
 
-    def masked(m: Masked, mask: Predicate) -> Masked:
-        return replace(m, read=access(m.read, conj(mask, m.mask)))
+    def shard_masked(m: Masked, mask: Predicate) -> Masked:
+        return replace(m, read=shard_access(m.read, conj(mask, m.mask)))
 
     match action:
         case Contract():
-            reads = tuple(access(r, action.mask) for r in action.reads)
+            reads = tuple(shard_access(r, action.mask) for r in action.reads)
             return replace(step, action=_one_row(replace(action, reads=reads), along, shapes))
         case Accumulate():
-            addends = tuple(masked(m, conj()) for m in action.addends)
+            addends = tuple(shard_masked(m, conj()) for m in action.addends)
             return replace(step, action=replace(action, addends=addends))
         case Apply():
             arguments = tuple(
-                tuple(masked(m, action.mask) for m in argument) for argument in action.arguments
+                tuple(shard_masked(m, action.mask) for m in argument)
+                for argument in action.arguments
             )
             return replace(step, action=replace(action, arguments=arguments))
     return step
@@ -345,7 +348,7 @@ def _one_row(
     )
 
 
-def _halos(steps: Sequence[Step], along: Mapping[str, int]) -> dict[str, Halo]:
+def _halo_widths(steps: Sequence[Step], along: Mapping[str, int]) -> dict[str, Halo]:
     """How far steps read beyond a device's own rows, of each array of which they do."""
     found: dict[str, Halo] = {}
     for r in (r for step in steps for r in step.action.accesses if r.array in along):
@@ -356,10 +359,10 @@ def _halos(steps: Sequence[Step], along: Mapping[str, int]) -> dict[str, Halo]:
     return found
 
 
-def _around(step: Step, shares: Sequence[Shares]) -> Step:
+def _read_with_halo(step: Step, shares: Sequence[Shares]) -> Step:
     """What is read some rows further on is read with the rows around it."""
 
-    def access(r: Access) -> Access:
+    def shift_access(r: Access) -> Access:
         own = [one for one in shares if r.array in one.halos]
         if not any(r.indices[one.local[r.array]].constant for one in own):
             return r
@@ -369,24 +372,24 @@ def _around(step: Step, shares: Sequence[Shares]) -> Step:
         return Access(with_halo(r.array), tuple(indices))
 
     assert isinstance(step.action, Entrywise)
-    change = Rewriting(access, lambda p: p, lambda x: x)
+    change = Rewriting(shift_access, lambda p: p, lambda x: x)
     return replace(step, action=step.action.rewritten(change))
 
 
-def _within(step: Step, axis: str) -> Step:
+def _cut_after_last(step: Step, axis: str) -> Step:
     """A step that makes nothing beyond the last row."""
     action = step.action
     assert isinstance(action, Entrywise)
     inside = compare("<", Affine.of(axis), action.extents[axis])
 
-    def masked(m: Masked) -> Masked:
+    def cut_masked(m: Masked) -> Masked:
         return replace(m, mask=conj(m.mask, inside))
 
     match action:
         case Contract() | Apply():
             return replace(step, action=replace(action, mask=conj(action.mask, inside)))
         case Accumulate():
-            addends = tuple(map(masked, action.addends))
+            addends = tuple(map(cut_masked, action.addends))
             return replace(step, action=replace(action, addends=addends))
         case Reduce():  # whose rows beyond the last one nothing reads
             return step
@@ -407,18 +410,18 @@ def _batch_axis(action: Whole, along: Mapping[str, int]) -> int:
     return axis
 
 
-def _axis(step: Step, arrays: Mapping[str, int], data: Mapping[str, int]) -> str | None:
+def _divided_axis(step: Step, arrays: Mapping[str, int], data: Mapping[str, int]) -> str | None:
     """The axis of a step along the divided one of what it reads; None where it reads none such."""
     action = step.action
     found: set[str | None] = set()
     for r in action.accesses:
         if r.array in arrays:
-            found.add(_shifted(r.indices[arrays[r.array]]))
+            found.add(_shifted_name(r.indices[arrays[r.array]]))
     for lookup in action.indirections:
         if lookup.relation in data:
             found.add(lookup.subscripts[data[lookup.relation]].name)
     for p in action.conditions:
-        for atom in _atoms(p):
+        for atom in _atoms_of(p):
             name = atom.relation
             if name in data:
                 found.add(atom.arguments[data[name]].name)
@@ -437,7 +440,7 @@ def across_shares() -> TensorError:
     )
 
 
-def _place(action: Entrywise, axis: str) -> int | None:
+def _result_axis(action: Entrywise, axis: str) -> int | None:
     """Where the axis is in the result; None where it is summed."""
     scatter_to = action.scatter_to if isinstance(action, Contract) else ()
     if any(axis in a.names and a.name != axis for a, _ in scatter_to):
@@ -451,7 +454,7 @@ def _place(action: Entrywise, axis: str) -> int | None:
     return names.index(axis) if axis in names else None
 
 
-def _linear(step: Step, partial: set[str]) -> bool:
+def _is_linear(step: Step, partial: set[str]) -> bool:
     """Whether a step of partial sums is the partial sum of the step."""
     action = step.action
     if action.relations & partial:

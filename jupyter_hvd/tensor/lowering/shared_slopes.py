@@ -22,16 +22,18 @@ def by_value(steps: Sequence[Step]) -> tuple[Step, ...]:
         action = step.action
         if isinstance(action, Apply):
             base = action.function.slope_of
-            value = made.get(_key(action, base.name)) if base and base.name in BY_VALUE else None
+            value = (
+                made.get(_slope_key(action, base.name)) if base and base.name in BY_VALUE else None
+            )
             if base and value:
                 at = action.entry_of(value)
                 slope = BY_VALUE[base.name]
                 action = replace(action, function=slope, arguments=((Masked(at),),))
             else:
-                made.setdefault(_key(action, action.function.name), step.name)
+                made.setdefault(_slope_key(action, action.function.name), step.name)
         found.append(replace(step, action=action))
     return tuple(found)
 
 
-def _key(action: Apply, name: str) -> tuple[Any, ...]:
+def _slope_key(action: Apply, name: str) -> tuple[Any, ...]:
     return name, action.out, action.arguments, action.mask, action.lookups

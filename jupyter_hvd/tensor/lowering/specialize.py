@@ -17,16 +17,16 @@ Sizes = Mapping[str, Affine]
 def at_sizes(program: Program, sizes: Mapping[str, int]) -> Program:
     """The program with integers for its sizes."""
     known = {name: Affine.of(value) for name, value in sizes.items()}
-    statements = tuple(replace(s, rhs=_rhs(s.rhs, known)) for s in program.statements)
+    statements = tuple(replace(s, rhs=_specialize_rhs(s.rhs, known)) for s in program.statements)
     return Program(statements, program.output)
 
 
-def _binders(binders: Binders, sizes: Sizes) -> Binders:
+def _specialize_binders(binders: Binders, sizes: Sizes) -> Binders:
     return tuple(Binder(i, Affine.of(max(0, n.substitute(sizes).evaluate({})))) for i, n in binders)
 
 
-def _rhs(rhs: Rhs, sizes: Sizes) -> Rhs:
-    rhs = replace(rhs, gens=_binders(rhs.gens, sizes))
+def _specialize_rhs(rhs: Rhs, sizes: Sizes) -> Rhs:
+    rhs = replace(rhs, gens=_specialize_binders(rhs.gens, sizes))
     match rhs:
         case Input(_, type_):
             return replace(rhs, type=types.at_sizes(type_, sizes))
@@ -35,9 +35,11 @@ def _rhs(rhs: Rhs, sizes: Sizes) -> Rhs:
             return replace(rhs, value=value if value.terms else value.constant)
         case Contraction(_, sums, _, factors):
             factors = tuple(f.substitute(sizes) for f in factors)
-            rhs = replace(rhs, sums=_binders(sums, sizes), factors=factors)
+            rhs = replace(rhs, sums=_specialize_binders(sums, sizes), factors=factors)
         case Recurrence(_, size, _, _, _, body):
-            statements = tuple([replace(s, rhs=_rhs(s.rhs, sizes)) for s in body.statements])
+            statements = tuple(
+                [replace(s, rhs=_specialize_rhs(s.rhs, sizes)) for s in body.statements]
+            )
             turns = Affine.of(max(0, size.substitute(sizes).evaluate({})))
             return replace(rhs, size=turns, body=Program(statements, body.output))
     return with_masks(rhs, lambda p, _: substitute(p, sizes))

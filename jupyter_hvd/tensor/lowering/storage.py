@@ -74,16 +74,16 @@ class Storage:
         """Whether entries are at the same places of as large an array."""
         return (self.inverse, self.extents) == (other.inverse, other.extents)
 
-    def at(self, indices: Sequence[Affine]) -> dict[str, Affine]:
+    def substitutions_at(self, indices: Sequence[Affine]) -> dict[str, Affine]:
         """What to substitute for the generators, and for positions, to read at `indices`."""
         at = dict(zip(index_names(self.gens), indices, strict=True))
         for position in self.positions:
             at[position] = Affine.of(position.substitute(at))
         return at
 
-    def stored(self, indices: Sequence[Affine]) -> tuple[Affine, ...]:
+    def place_of_entry(self, indices: Sequence[Affine]) -> tuple[Affine, ...]:
         """The place of the entry at `indices`."""
-        at = self.at(indices)
+        at = self.substitutions_at(indices)
         return tuple(a.substitute(at) for a in self.inverse)
 
 
@@ -95,7 +95,7 @@ class Piece:
     storage: Storage
 
 
-def identity(gens: Binders, support: Predicate = TRUE) -> Storage:
+def full_storage(gens: Binders, support: Predicate = TRUE) -> Storage:
     """The tensor stored whole."""
     forward = pointwise(numbered("u", ranges(gens)))
     return Storage(gens, extents_of(gens), pointwise(gens), forward, TRUE, support)
@@ -104,27 +104,27 @@ def identity(gens: Binders, support: Predicate = TRUE) -> Storage:
 def at_end(gens: Binders) -> Storage:
     """The last entry alone of a tensor of which no other is read."""
     (first, size), *rest = gens
-    last, inner = size - 1, identity(tuple(rest))
+    last, inner = size - 1, full_storage(tuple(rest))
     lattice = compare("=", first, last)
     return Storage(gens, inner.extents, inner.inverse, (last, *inner.forward), lattice, lattice)
 
 
-def holding(big: Storage, small: Storage) -> tuple[Affine, ...] | None:
+def places_within(big: Storage, small: Storage) -> tuple[Affine, ...] | None:
     """The places in `big`, of unlimited extent, of the entries of `small`; None where some entry
     does not lie on its lattice.
     """
     if None in small.forward or None in big.forward:
         return None
     forward = [a for a in small.forward if a is not None]
-    places = big.stored(forward)
+    places = big.place_of_entry(forward)
     back = big.at_place(places)
     again = [a.substitute(back) for a in big.forward if a is not None]
     return places if again == forward else None
 
 
-def hull(big: Storage, small: Storage) -> Storage | None:
+def grow_to_hold(big: Storage, small: Storage) -> Storage | None:
     """`big` with its box grown to hold `small`; None where that stores more than twice both."""
-    places = holding(big, small)
+    places = places_within(big, small)
     if places is None:
         return None
     box = dict(zip(index_names(small.coordinates), small.extents, strict=True))
@@ -143,17 +143,17 @@ def hull(big: Storage, small: Storage) -> Storage | None:
     )
 
 
-def membership(storage: Storage, indices: Sequence[Affine]) -> Predicate:
+def stored_condition(storage: Storage, indices: Sequence[Affine]) -> Predicate:
     """The condition that the entry at `indices` is stored."""
-    ranges = zip(storage.stored(indices), storage.extents, strict=True)
+    ranges = zip(storage.place_of_entry(indices), storage.extents, strict=True)
     inside = (in_range(a, Affine.of(n)) for a, n in ranges)
-    return conj(substitute(storage.lattice, storage.at(indices)), *inside)
+    return conj(substitute(storage.lattice, storage.substitutions_at(indices)), *inside)
 
 
 def zero_outside(storage: Storage, indices: Sequence[Affine]) -> Predicate:
     """The condition under which the entry at `indices` may be other than zero."""
-    at = storage.at(indices)
-    return conj(membership(storage, indices), substitute(storage.support, at))
+    at = storage.substitutions_at(indices)
+    return conj(stored_condition(storage, indices), substitute(storage.support, at))
 
 
 def nonzero_read(storage: Storage, indices: Sequence[Affine]) -> Predicate:
@@ -162,7 +162,7 @@ def nonzero_read(storage: Storage, indices: Sequence[Affine]) -> Predicate:
     The entry stored there may be another one: whether the indices lie on the lattice, this does
     not say.
     """
-    places = storage.stored(indices)
+    places = storage.place_of_entry(indices)
     ranges = (in_range(a, Affine.of(n)) for a, n in zip(places, storage.extents, strict=True))
     back = storage.at_place(places)
     at = {g: a.substitute(back) for g, a in storage.index_map.items()}

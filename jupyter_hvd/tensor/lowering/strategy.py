@@ -130,7 +130,7 @@ class Multiplied:
             case 1:
                 return "scaled" if factors[0] <= kept else "sum"
             case 2:
-                return pairing(factors[0], factors[1], kept).value
+                return pair_axes(factors[0], factors[1], kept).value
         return "several dot_generals, in opt_einsum's order"
 
 
@@ -177,15 +177,15 @@ def without_numbers(action: Contract) -> tuple[Contract, tuple[Access, ...]]:
     return replace(action, reads=rest), numbers
 
 
-def choose(action: Contract, device: Device) -> Strategy:
+def choose_kernel(action: Contract, device: Device) -> Strategy:
     """The way to run a contraction on a kind of device."""
     if not action.sums:
         return Pointwise()
     action, _ = without_numbers(action)
-    if (boxed := _boxed(action)) is not None:
+    if (boxed := _box_windows(action)) is not None:
         return boxed
-    if (axis := _window(action)) is not None:
-        pair = _correlation(action) if device.windows else None
+    if (axis := _window_axis(action)) is not None:
+        pair = _as_correlation(action) if device.windows else None
         if pair is not None and action.extents[action.axes[0]] <= action.extents[action.sums[0][0]]:
             return Convolution(*pair)
         return Unrolled(axis, action.extents[axis])
@@ -204,7 +204,7 @@ def choose(action: Contract, device: Device) -> Strategy:
         else:
             beyond.append((q, axes))
     if len(beyond) == 1:
-        running = _running(action, beyond[0][0], operands, tuple(masks))
+        running = _as_running_sums(action, beyond[0][0], operands, tuple(masks))
         if running is not None and not _is_masked_faster(action, running, device):
             return running
     for q, axes in beyond:
@@ -222,7 +222,7 @@ def choose(action: Contract, device: Device) -> Strategy:
 def is_running(action: Contract, device: Device) -> bool:
     """Whether a contraction is running sums on a kind of device."""
     return any(isinstance(q, Compare) for q in conjuncts(action.mask)) and isinstance(
-        choose(action, device), Running
+        choose_kernel(action, device), Running
     )
 
 
@@ -238,7 +238,7 @@ def _is_masked_faster(action: Contract, running: Running, device: Device) -> boo
     return device.kernel + masked < SCAN_KERNELS * device.kernel + summed * device.running_sum
 
 
-def _running(
+def _as_running_sums(
     action: Contract, q: Predicate, operands: Sequence[frozenset[str]], masks: Masks
 ) -> Running | None:
     """A sum up to an index or from it on as running sums, where these are not many more than what is read and made."""
@@ -297,7 +297,7 @@ def is_covered(operands: Sequence[AbstractSet[str]]) -> bool:
     return any(has >= frozenset[str]().union(*operands) for has in operands)
 
 
-def pairing(left: AbstractSet[str], right: AbstractSet[str], out: AbstractSet[str]) -> Pairing:
+def pair_axes(left: AbstractSet[str], right: AbstractSet[str], out: AbstractSet[str]) -> Pairing:
     """By the axes of two operands. Many short dot products are a fused multiply and sum, for a batched
     `dot_general` is slower. Where nothing is summed together, each is summed by itself first.
     """
@@ -311,20 +311,20 @@ def pairing(left: AbstractSet[str], right: AbstractSet[str], out: AbstractSet[st
 # Windows
 
 
-def _window(action: Contract) -> str | None:
+def _window_axis(action: Contract) -> str | None:
     """The shortest axis of a window, where it is short and something else is summed or kept."""
     axes = action.extents.keys()
     found: set[str] = set()
     for r in action.reads:
         if all(a.names <= axes for a in r.indices):
-            found |= windowed(r.indices, action.extents)
+            found |= window_axes(r.indices, action.extents)
     if not found or len(action.reads) < 2:
         return None
     axis = min(found, key=lambda i: action.extents[i])
     return axis if 1 < action.extents[axis] <= WINDOWS else None
 
 
-def _boxed(action: Contract) -> Boxed | None:
+def _box_windows(action: Contract) -> Boxed | None:
     """The windows of a sum of one operand's entries, where they are short: gathering makes a matrix of
     each, and one after the other they take the sum of their lengths, not the product.
     """
@@ -333,7 +333,7 @@ def _boxed(action: Contract) -> Boxed | None:
     (read,) = action.reads
     if any(not a.names <= action.extents.keys() for a in read.indices):
         return None
-    short = windowed(read.indices, action.extents)
+    short = window_axes(read.indices, action.extents)
     found = []
     for s, n in action.sums:
         dims = [d for d, a in enumerate(read.indices) if s in a.names]
@@ -346,7 +346,7 @@ def _boxed(action: Contract) -> Boxed | None:
     return Boxed(tuple(found), sum(action.extents[s] for _, s, _ in found))
 
 
-def _correlation(action: Contract) -> tuple[Access, Access] | None:
+def _as_correlation(action: Contract) -> tuple[Access, Access] | None:
     """A and B of `⊞w. Σs. A[±w±s+c]·B[±s+d]`; None for anything else. Where w is the shorter, XLA for
     CPUs does a convolution well, and the dot products of an unrolled w badly.
     """
@@ -367,14 +367,14 @@ def _correlation(action: Contract) -> tuple[Access, Access] | None:
 
 def _long_window(action: Contract) -> Swept | None:
     """A correlation of which neither axis is short: gathering makes a matrix of it."""
-    pair = _correlation(action)
+    pair = _as_correlation(action)
     if pair is None:
         return None
     kept, summed = action.extents.values()
     return Swept(*pair) if min(kept, summed) > WINDOWS and 8 * kept >= summed else None
 
 
-def windowed(indices: Sequence[Affine], extents: Mapping[str, int]) -> set[str]:
+def window_axes(indices: Sequence[Affine], extents: Mapping[str, int]) -> set[str]:
     """The axes of windows that overlap: which could only be read by gathering."""
     found: set[str] = set()
     for group in sharing_axes(indices):

@@ -28,8 +28,8 @@ from ..language.predicates import (
     substitute,
 )
 from ..language.terms import Binder, Binders
-from ..ssa.program import Output, flat
-from .dataflow import producers, read_once
+from ..ssa.program import Output, flatten_output
+from .dataflow import fused_producers, read_once
 from .device import Device
 from .ir import OFFSET, Access, Contract, Entrywise, IndexLookup, Reduce, Rewriting, Step
 from .strategy import is_running
@@ -62,15 +62,15 @@ class Blocks:
         return -(-self.extent // self.rows)
 
 
-def blocked(
+def block_steps(
     steps: Sequence[Step],
     output: Output,
     given: Mapping[str, tuple[int, ...]],
     device: Device,
 ) -> tuple[Step | Blocks, ...]:
     """The steps, those around big intermediates gathered into blocks; `given` are the shapes of the arrays that are loaded."""
-    kept = set(flat(output))
-    shapes = {s.name: _shape(s, device) for s in steps if s.name not in kept}
+    kept = set(flatten_output(output))
+    shapes = {s.name: _entrywise_shape(s, device) for s in steps if s.name not in kept}
     loaded = max(map(prod, given.values()), default=0)
     big = {x: n for x, n in shapes.items() if len(n) > 1 and _is_big(prod(n), loaded, device)}
     once = read_once(steps)
@@ -79,7 +79,7 @@ def blocked(
             del big[step.name]
     for extent in sorted({shape[0] for shape in big.values()}, reverse=True):
         region = {name for name, shape in big.items() if shape[0] == extent}
-        found = _around(steps, region, extent, device)
+        found = _region_around(steps, region, extent, device)
         if found is not None:
             return found
     return tuple(steps)
@@ -89,7 +89,7 @@ def _is_big(entries: int, loaded: int, device: Device) -> bool:
     return entries >= device.intermediate * (1 if entries > PAIRS * loaded else HUGE)
 
 
-def _shape(step: Step, device: Device) -> tuple[int, ...]:
+def _entrywise_shape(step: Step, device: Device) -> tuple[int, ...]:
     """That of an array which is made entry by entry; none otherwise."""
     action = step.action
     return action.shape if isinstance(action, Entrywise) and not _is_whole(action, device) else ()
@@ -100,24 +100,24 @@ def _is_whole(action: Entrywise, device: Device) -> bool:
     return isinstance(action, Contract) and (bool(action.scatter_to) or is_running(action, device))
 
 
-def _around(
+def _region_around(
     steps: Sequence[Step], region: set[str], extent: int, device: Device
 ) -> tuple[Step | Blocks, ...] | None:
     while region:
         wrong: set[str] = set()
         for step in steps:
             touched = step.needs & region
-            axis = _along(step, region, extent, device)
+            axis = _axis_along(step, region, extent, device)
             inside = step.name in region
             if touched and (axis != _first_axis(step) if inside else axis is None):
                 wrong |= touched
-        wrong |= _late(steps, region)
+        wrong |= _late_arrays(steps, region)
         if not wrong:
             break
         region = region - wrong
     if not region:
         return None
-    return _assembled(steps, region, extent, device)
+    return _assemble_region(steps, region, extent, device)
 
 
 def _first_axis(step: Step) -> str:
@@ -125,7 +125,7 @@ def _first_axis(step: Step) -> str:
     return step.action.axes[0]
 
 
-def _along(step: Step, region: set[str], extent: int, device: Device) -> str | None:
+def _axis_along(step: Step, region: set[str], extent: int, device: Device) -> str | None:
     """The axis of a step that runs along the first one of all arrays of the region, and as far;
     None where there is none such.
     """
@@ -148,7 +148,7 @@ def _along(step: Step, region: set[str], extent: int, device: Device) -> str | N
     return axis
 
 
-def _late(steps: Sequence[Step], region: set[str]) -> set[str]:
+def _late_arrays(steps: Sequence[Step], region: set[str]) -> set[str]:
     """Arrays of the region that wait for results of the region."""
     after: set[str] = set()  # outside the region, and dependent on it
     late: set[str] = set()
@@ -161,7 +161,7 @@ def _late(steps: Sequence[Step], region: set[str]) -> set[str]:
     return late
 
 
-def _assembled(
+def _assemble_region(
     steps: Sequence[Step], region: set[str], extent: int, device: Device
 ) -> tuple[Step | Blocks, ...] | None:
     ends = {s.name for s in steps if s.name not in region and s.action.sources & region}
@@ -174,7 +174,7 @@ def _assembled(
         if step.name in region or step.name in ends:
             if step.needs & waiting:
                 return None  # what sums the pairs needs another such sum first
-            axis = _along(step, region, extent, device)
+            axis = _axis_along(step, region, extent, device)
             assert axis is not None
             assert isinstance(step.action, Entrywise)
             if step.name in ends:
@@ -190,10 +190,10 @@ def _assembled(
             after.append(step)
         else:
             before.append(step)
-    entries = {s.name: prod(_shape(s, device)) for s, _ in inside}
+    entries = {s.name: prod(_entrywise_shape(s, device)) for s, _ in inside}
     if sum(entries[x] for x in region) <= sum(entries[x] for x, _ in joined):
         return None  # what comes out of it is no smaller
-    widest = max(prod(_shape(s, device)) // extent for s, _ in inside if s.name in region)
+    widest = max(prod(_entrywise_shape(s, device)) // extent for s, _ in inside if s.name in region)
     down = any(entries[x] >= LONG for x in added)  # a block of one row has no columns to add up
     rows = 1 if down else max(1, min(extent, device.block // widest))
     made = tuple(strip_mine(s, axis, region, rows, extent) for s, axis in inside)
@@ -207,12 +207,12 @@ def row_by_row(
     """The steps, those that sum long rows in blocks of one row, with what is fused into them."""
     plain = [part for part in order if isinstance(part, Step)]
     found = [
-        _rows(part, plain, barriers, device) or part if isinstance(part, Step) else part
+        _block_row_sums(part, plain, barriers, device) or part if isinstance(part, Step) else part
         for part in order
     ]
     if found == [*order]:
         return tuple(order)
-    needed, kept = set(flat(output)), list[Step | Blocks]()
+    needed, kept = set(flatten_output(output)), list[Step | Blocks]()
     for part in reversed(found):
         steps = (part,) if isinstance(part, Step) else part.steps
         if any(s.name in needed for s in steps):
@@ -221,7 +221,7 @@ def row_by_row(
     return tuple(reversed(kept))
 
 
-def _rows(
+def _block_row_sums(
     step: Step, steps: Sequence[Step], barriers: Collection[str], device: Device
 ) -> Blocks | None:
     """A step that sums over the first axis of what it reads, in blocks; None where it is none, or its rows are short."""
@@ -235,9 +235,9 @@ def _rows(
     if not any(_is_down(r, axis, action) for r in action.reads):
         return None
     domain = prod(action.extents.values())
-    shapes = {s.name: _shape(s, device) for s in steps}
+    shapes = {s.name: _entrywise_shape(s, device) for s in steps}
     readers = Counter(x for s in steps for x in s.needs)
-    behind = producers(steps, step.name, frozenset(x for x in barriers if readers[x] > 1))
+    behind = fused_producers(steps, step.name, frozenset(x for x in barriers if readers[x] > 1))
     region = {s.name for s in behind if 2 * prod(shapes[s.name]) > domain}
     inside = [s for s in steps if s.name in region]
     while True:
@@ -258,7 +258,7 @@ def _rows(
         inside = [s for s in inside if s.name in region]
     names = {x: f"{x}′" for x in region}
 
-    def access(r: Access) -> Access:
+    def block_access(r: Access) -> Access:
         return Access(names.get(r.array, r.array), r.indices)
 
     made = []
@@ -266,7 +266,7 @@ def _rows(
         along = axis if s is step else _first_axis(s)
         mined = strip_mine(s, along, region, 1)
         assert isinstance(mined.action, Entrywise)
-        renamed = mined.action.rewritten(Rewriting(access, lambda p: p, lambda x: x))
+        renamed = mined.action.rewritten(Rewriting(block_access, lambda p: p, lambda x: x))
         made.append(replace(s, name=names.get(s.name, s.name), action=renamed))
     return Blocks(tuple(made), extent, 1, (step.name,), ())
 
@@ -297,33 +297,33 @@ def strip_mine(
     at = {axis: Affine.of(axis) + Affine.of(offset)}
     whole = Rewriting.substituting(at)
 
-    def access(r: Access) -> Access:
+    def cut_access(r: Access) -> Access:
         return r if r.array in here else whole.access(r)
 
-    def lookup(x: IndexLookup) -> IndexLookup:
+    def cut_lookup(x: IndexLookup) -> IndexLookup:
         return x if x.relation in here else whole.lookup(x)
 
-    def mask(p: Predicate) -> Predicate:
+    def cut_mask(p: Predicate) -> Predicate:
         match p:
             case And(parts):
-                return conj(*map(mask, parts))
+                return conj(*map(cut_mask, parts))
             case Or(parts):
-                return disj(*map(mask, parts))
+                return disj(*map(cut_mask, parts))
             case Related(relation, _) if relation in here:
                 return p
             case Exists(index, size, body):
-                return Exists(index, size, mask(body))
+                return Exists(index, size, cut_mask(body))
         return substitute(p, at)
 
-    def cut(binders: Binders) -> Binders:
+    def cut_binders(binders: Binders) -> Binders:
         return tuple(Binder(i, Affine.of(rows) if i == axis else n) for i, n in binders)
 
-    made = action.rewritten(Rewriting(access, mask, lookup))
+    made = action.rewritten(Rewriting(cut_access, cut_mask, cut_lookup))
     if isinstance(made, Contract):
         if extent is not None and axis in dict(made.sums):  # the last block has rows too many
             made = replace(made, mask=conj(made.mask, compare("<", at[axis], extent)))
         places = tuple(
             (a, rows) if a.name == axis else (a.substitute(at), n) for a, n in made.scatter_to
         )
-        made = replace(made, sums=cut(made.sums), scatter_to=places)
-    return replace(step, action=replace(made, out=cut(made.out)))
+        made = replace(made, sums=cut_binders(made.sums), scatter_to=places)
+    return replace(step, action=replace(made, out=cut_binders(made.out)))

@@ -23,7 +23,7 @@ from ..language.predicates import (
     substitute,
 )
 from ..language.terms import Binder, Binders, index_names
-from .lattice import gist, implied
+from .lattice import is_implied, remaining_condition
 
 
 def renamed_by_depth(p: Predicate, depth: int = 0) -> Predicate:
@@ -43,28 +43,28 @@ def renamed_by_depth(p: Predicate, depth: int = 0) -> Predicate:
     return p
 
 
-def trimmed(p: Predicate, known: Predicate, binders: Binders) -> Predicate:
+def drop_implied(p: Predicate, known: Predicate, binders: Binders) -> Predicate:
     """`p` without the disjunctions and quantified conjuncts that `known`, or another conjunct,
     implies. Plain relations stay: they say over which points a statement runs.
     """
     parts = list(conjuncts(p))
     facts = renamed_by_depth(known)
-    witnesses, shown = opened(known)
+    witnesses, shown = open_quantifiers(known)
     more = (*binders, *witnesses)
     for q in list(parts):
         if not q.relations or isinstance(q, Related):
             continue
         others = conj(*(r for r in parts if r is not q))
         if (
-            entails(facts, q, binders)
-            or entails(others, q, binders)
-            or (witnesses and entails(shown, q, more))
+            is_entailed(facts, q, binders)
+            or is_entailed(others, q, binders)
+            or (witnesses and is_entailed(shown, q, more))
         ):
             parts.remove(q)
     return conj(*parts)
 
 
-def opened(p: Predicate, stem: str = "ε") -> tuple[Binders, Predicate]:
+def open_quantifiers(p: Predicate, stem: str = "ε") -> tuple[Binders, Predicate]:
     """`p` without the quantifiers of its conjuncts, and the indices that these bind, under names that no
     program has: what follows then follows from `p`, whatever the indices are.
     """
@@ -82,36 +82,36 @@ def opened(p: Predicate, stem: str = "ε") -> tuple[Binders, Predicate]:
     return tuple(bound), conj(*parts)
 
 
-def entails(known: Predicate, p: Predicate, binders: Binders) -> bool:
+def is_entailed(known: Predicate, p: Predicate, binders: Binders) -> bool:
     """Whether `known` implies `p` by its form: a case of it, or an instance of its quantifiers."""
-    if implied(renamed_by_depth(p), known):
+    if is_implied(renamed_by_depth(p), known):
         return True
     match p:
         case Or(parts):
-            return any(entails(known, part, binders) for part in parts)
+            return any(is_entailed(known, part, binders) for part in parts)
         case And(parts):
-            return all(entails(known, part, binders) for part in parts)
+            return all(is_entailed(known, part, binders) for part in parts)
         case Exists():
-            bound, body = quantified(p)
+            bound, body = open_quantifier(p)
             atoms = [q for q in conjuncts(body) if isinstance(q, Related)]
             facts = [q for q in conjuncts(known) if isinstance(q, Related)]
-            for at in _instances(atoms, facts, [*index_names(bound)]):
+            for at in _find_instances(atoms, facts, [*index_names(bound)]):
                 there = conj(*(in_range(at[i], n) for i, n in bound), substitute(body, at))
-                tests, affine = _apart(there)
-                if all(entails(known, q, binders) for q in tests):
+                tests, affine = _split_relations(there)
+                if all(is_entailed(known, q, binders) for q in tests):
                     shown = conj(*(q for q in conjuncts(known) if not q.relations))
-                    if gist(conj(*affine), binders, shown) == TRUE:
+                    if remaining_condition(conj(*affine), binders, shown) == TRUE:
                         return True
     return False
 
 
-def _apart(p: Predicate) -> tuple[list[Predicate], list[Predicate]]:
+def _split_relations(p: Predicate) -> tuple[list[Predicate], list[Predicate]]:
     """The conjuncts with relations, and those without."""
     parts = list(conjuncts(p))
     return [q for q in parts if q.relations], [q for q in parts if not q.relations]
 
 
-def quantified(p: Predicate) -> tuple[Binders, Predicate]:
+def open_quantifier(p: Predicate) -> tuple[Binders, Predicate]:
     """`∃i. ∃j. body` as the indices, under names that no program has, and the body."""
     bound: list[Binder] = []
     while isinstance(p, Exists):
@@ -121,7 +121,7 @@ def quantified(p: Predicate) -> tuple[Binders, Predicate]:
     return tuple(bound), p
 
 
-def _instances(
+def _find_instances(
     atoms: Sequence[Related], facts: Sequence[Related], bound: Sequence[str]
 ) -> Iterator[dict[str, Affine]]:
     """The values of bound indices at which every atom is one of the facts; only such as give each
@@ -134,14 +134,14 @@ def _instances(
     if atom is None:
         return
     for fact in facts:
-        if at := _instance(atom, fact, bound):
+        if at := _match_atom(atom, fact, bound):
             rest = [substitute(q, at) for q in atoms if q is not atom]
             left = [i for i in bound if i not in at]
-            for more in _instances([q for q in rest if isinstance(q, Related)], facts, left):
+            for more in _find_instances([q for q in rest if isinstance(q, Related)], facts, left):
                 yield at | more
 
 
-def _instance(atom: Related, fact: Related, bound: Sequence[str]) -> dict[str, Affine]:
+def _match_atom(atom: Related, fact: Related, bound: Sequence[str]) -> dict[str, Affine]:
     """The values of bound indices at which the atom is the fact; none where it is not."""
     if (fact.relation, fact.negated) != (atom.relation, atom.negated):
         return {}

@@ -46,12 +46,12 @@ class Frame:
         """Each variable over the coordinates."""
         return dict(self.forward)
 
-    def lattice(self) -> Predicate:
+    def lattice_condition(self) -> Predicate:
         """The condition on the variables that some coordinates are theirs, the box apart."""
         back = {u: a for (u, _), a in zip(self.coordinates, self.inverse, strict=True)}
         return conj(*(compare("=", v, a.substitute(back)) for v, a in self.forward))
 
-    def box(self) -> Predicate:
+    def box_condition(self) -> Predicate:
         """The condition on the variables that their coordinates are in the box."""
         return conj(
             *(in_range(a, n) for (_, n), a in zip(self.coordinates, self.inverse, strict=True))
@@ -71,7 +71,9 @@ def superset(binders: Binders, p: Predicate) -> Any:
     return sets.integer_set(binders, affine_part(p, (i for i, _ in binders)))
 
 
-def frame(variables: Sequence[str], set_: Any, fixed: int = 0, stem: str = "u") -> Frame | None:
+def make_frame(
+    variables: Sequence[str], set_: Any, fixed: int = 0, stem: str = "u"
+) -> Frame | None:
     """The frame of an isl set over `variables`; None where the set is empty.
 
     The first `fixed` variables, whose ranges must begin at 0, stay coordinates under their own
@@ -80,19 +82,19 @@ def frame(variables: Sequence[str], set_: Any, fixed: int = 0, stem: str = "u") 
     if set_.is_empty():
         return None
     kept = tuple(variables[:fixed])
-    equalities = _equalities(variables, set_)
-    forward, inverse = _solved(variables, equalities, kept, set_)
+    equalities = _affine_hull(variables, set_)
+    forward, inverse = _solve_lattice(variables, equalities, kept, set_)
     names = list(inverse)
-    inside = preimage(set_, variables, forward, names)
-    bounds = {t: _range(inside, k) for k, t in enumerate(names)}
-    while (found := _skew(inside, names, bounds, kept)) is not None:
+    inside = preimage_of(set_, variables, forward, names)
+    bounds = {t: _coordinate_range(inside, k) for k, t in enumerate(names)}
+    while (found := _skew_coordinates(inside, names, bounds, kept)) is not None:
         t, a, rest = found
         # The coordinate t gives way to a = t + rest, which has fewer values.
         back = {t: Affine.of(t) - rest}
         forward = {v: b.substitute(back) for v, b in forward.items()}
         inverse[t] = a.substitute(inverse)
-        inside = preimage(set_, variables, forward, names)
-        bounds = {t: _range(inside, k) for k, t in enumerate(names)}
+        inside = preimage_of(set_, variables, forward, names)
+        bounds = {t: _coordinate_range(inside, k) for k, t in enumerate(names)}
     renamed: dict[str, Affine] = {}
     coordinates, back_ = [], []
     for t in names:
@@ -108,30 +110,34 @@ def frame(variables: Sequence[str], set_: Any, fixed: int = 0, stem: str = "u") 
     )
 
 
-def projected(set_: Any, kept: int) -> Any:
+def project_set(set_: Any, kept: int) -> Any:
     """The set's shadow on its first variables."""
-    return set_.project_out(sets.dims().set, kept, set_.dim(sets.dims().set) - kept)
+    return set_.project_out(
+        sets.dimension_kinds().set, kept, set_.dim(sets.dimension_kinds().set) - kept
+    )
 
 
-def _equalities(variables: Sequence[str], set_: Any) -> list[Affine]:
+def _affine_hull(variables: Sequence[str], set_: Any) -> list[Affine]:
     """The affine hull, as expressions that are zero."""
     found = []
     for constraint in set_.affine_hull().remove_divs().get_constraints():
         if constraint.is_equality():
-            found.append(_expression(constraint, variables))
+            found.append(_constraint_expression(constraint, variables))
     return found
 
 
-def _expression(constraint: Any, variables: Sequence[str]) -> Affine:
+def _constraint_expression(constraint: Any, variables: Sequence[str]) -> Affine:
     total = Affine.of(constraint.get_constant_val().to_python())
     for k, v in enumerate(variables):
         total = (
-            total + Affine.of(v) * constraint.get_coefficient_val(sets.dims().set, k).to_python()
+            total
+            + Affine.of(v)
+            * constraint.get_coefficient_val(sets.dimension_kinds().set, k).to_python()
         )
     return total
 
 
-def _solved(
+def _solve_lattice(
     variables: Sequence[str], equalities: Sequence[Affine], kept: tuple[str, ...], set_: Any
 ) -> tuple[dict[str, Affine], dict[str, Affine]]:
     """Every integer solution, once, as `variable = affine(parameters)`; and each parameter over
@@ -139,12 +145,12 @@ def _solved(
     """
     width = dict.fromkeys(variables, 0)
     if len(variables) > 1 and equalities:
-        ranges = (_range(set_, k) for k in range(len(variables)))
+        ranges = (_coordinate_range(set_, k) for k in range(len(variables)))
         width = {v: high - low for v, (low, high) in zip(variables, ranges, strict=True)}
     forward = {v: Affine.of(v) for v in variables}
     inverse = {v: Affine.of(v) for v in variables}
 
-    def replace(t: str, value: Affine) -> None:
+    def replace_variable(t: str, value: Affine) -> None:
         for v, a in forward.items():
             forward[v] = a.substitute({t: value})
 
@@ -156,12 +162,12 @@ def _solved(
             if unit:
                 t = max(unit, key=lambda t: (width.get(t, 0), list(inverse).index(t)))
                 k = e.coefficient(t)
-                replace(t, Affine.of(t) - e * k)
+                replace_variable(t, Affine.of(t) - e * k)
                 del inverse[t]
                 break
             if len(e.terms) == 1:
                 ((t, k),) = e.terms
-                replace(t, Affine.of(-e.constant // k))
+                replace_variable(t, Affine.of(-e.constant // k))
                 del inverse[t]
                 break
             if len(free) < len(e.terms):
@@ -175,13 +181,13 @@ def _solved(
             name = f"τ{fresh}"
             value = Affine.of(name) - quotients
             inverse[name] = inverse[t] + quotients.substitute(inverse)
-            replace(t, value)
+            replace_variable(t, value)
             e = e.substitute({t: value})
             del inverse[t]
     return forward, inverse
 
 
-def preimage(
+def preimage_of(
     set_: Any, variables: Sequence[str], forward: Mapping[str, Affine], names: Sequence[str]
 ) -> Any:
     """The set over `names`, of which `forward` gives each variable."""
@@ -193,15 +199,15 @@ def preimage(
 def affine_map(names: Sequence[str], values: Iterable[Affine]) -> str:
     """The map from these names to affine expressions over them, as isl reads it."""
     spelt = {name: f"v{k}" for k, name in enumerate(names)}
-    target = ",".join(sets.text(a, spelt) for a in values)
+    target = ",".join(sets.affine_text(a, spelt) for a in values)
     return f"{{ [{','.join(spelt.values())}] -> [{target}] }}"
 
 
-def _range(set_: Any, k: int) -> tuple[int, int]:
+def _coordinate_range(set_: Any, k: int) -> tuple[int, int]:
     return int(set_.dim_min_val(k).to_python()), int(set_.dim_max_val(k).to_python())
 
 
-def _skew(
+def _skew_coordinates(
     inside: Any,
     names: Sequence[str],
     bounds: Mapping[str, tuple[int, int]],
@@ -209,32 +215,32 @@ def _skew(
 ) -> tuple[str, Affine, Affine] | None:
     """The coordinate t and the combination `t + rest` that has at most half as many values."""
     best, found = 0.5, None
-    for t, rest in dict.fromkeys(_combinations(inside, names, kept)):
+    for t, rest in dict.fromkeys(_coordinate_combinations(inside, names, kept)):
         low, high = bounds[t]
         position = list(names).index(t)
         moved = {name: Affine.of(name) for name in names} | {t: Affine.of(t) - rest}
-        first, last = _range(preimage(inside, names, moved, names), position)
+        first, last = _coordinate_range(preimage_of(inside, names, moved, names), position)
         ratio = (last - first + 1) / (high - low + 1)
         if ratio <= best:
             best, found = ratio - 1e-9, (t, Affine.of(t) + rest, rest)
     return found
 
 
-def _combinations(
+def _coordinate_combinations(
     inside: Any, names: Sequence[str], kept: tuple[str, ...]
 ) -> Iterator[tuple[str, Affine]]:
-    for a in _constraints(inside, names):
+    for a in _constraint_expressions(inside, names):
         for t, k in a.terms if len(a.terms) > 1 else ():
             if abs(k) == 1 and t not in kept:
                 yield t, (a - a.constant) * k - Affine.of(t)
 
 
-def _constraints(inside: Any, names: Sequence[str]) -> Iterator[Affine]:
+def _constraint_expressions(inside: Any, names: Sequence[str]) -> Iterator[Affine]:
     """What is zero or more, or zero, in some part of a set; parts with remainders are left out."""
     for basic in inside.get_basic_sets():
-        if not basic.dim(sets.dims().div):
+        if not basic.dim(sets.dimension_kinds().div):
             for constraint in basic.get_constraints():
-                yield _expression(constraint, names)
+                yield _constraint_expression(constraint, names)
 
 
 class Digits(NamedTuple):
@@ -248,12 +254,12 @@ class Digits(NamedTuple):
     values: Affine
 
 
-def digits(inside: Any, kept: Binders, rest: Binders) -> list[Digits]:
+def find_digits(inside: Any, kept: Binders, rest: Binders) -> list[Digits]:
     """Kept coordinates u, each with another one r that is its leading digit at every point: (r, e) run over no more points than
     u does.
     """
     names, found = [*index_names((*kept, *rest))], list[Digits]()
-    for a in _constraints(inside, names):
+    for a in _constraint_expressions(inside, names):
         for (u, _), (r, _) in product(kept, rest):
             k = -a.coefficient(r) * a.coefficient(u)
             if abs(a.coefficient(u)) != 1 or k < 2 or len(a.terms) != 2:
@@ -262,14 +268,14 @@ def digits(inside: Any, kept: Binders, rest: Binders) -> list[Digits]:
                 continue
             moved = {i: Affine.of(i) for i in names}
             moved[u] = Affine.of(u) + Affine.of(r) * k
-            low, high = _range(preimage(inside, names, moved, names), names.index(u))
+            low, high = _coordinate_range(preimage_of(inside, names, moved, names), names.index(u))
             if high - low < k:
                 found.append(Digits(u, r, moved[u] + low, Affine.of(high - low + 1)))
     return found
 
 
 @lru_cache(maxsize=4096)
-def disjuncts(binders: Binders, p: Predicate) -> tuple[Predicate, ...]:
+def disjoint_cases(binders: Binders, p: Predicate) -> tuple[Predicate, ...]:
     """`p` as disjoint cases, where their boxes together are at most half of the box around all:
     `[i=j ∨ i=j+1]` is two diagonals.
     """
@@ -281,13 +287,13 @@ def disjuncts(binders: Binders, p: Predicate) -> tuple[Predicate, ...]:
     basics = whole.make_disjoint().coalesce().get_basic_sets()
     if len(basics) == 1 or len(basics) > PARTS:
         return (p,)
-    together = frame(variables, whole)
-    parts = [frame(variables, basic.to_set()) for basic in basics]
+    together = make_frame(variables, whole)
+    parts = [make_frame(variables, basic.to_set()) for basic in basics]
     volume = sum(part.volume for part in parts if part is not None)
     if together is None or 2 * volume > together.volume:
         return (p,)
-    spelt = sets.spelling(binders, TRUE)
-    split = [sets.predicate(basic, spelt) for basic in basics]
+    spelt = sets.isl_names(binders, TRUE)
+    split = [sets.set_to_predicate(basic, spelt) for basic in basics]
     if any(part is None for part in split):
         return (p,)
     rest = conj(*(q for q in conjuncts(p) if q not in conjuncts(known)))
@@ -295,27 +301,27 @@ def disjuncts(binders: Binders, p: Predicate) -> tuple[Predicate, ...]:
     return tuple(conj(part, rest, relational) for part in split if part is not None)
 
 
-def implied(p: Predicate, known: Predicate) -> bool:
+def is_implied(p: Predicate, known: Predicate) -> bool:
     """Whether `known` implies `p`, as far as its form shows."""
     if p in (known, TRUE):
         return True
     if isinstance(p, And):
-        return all(implied(part, known) for part in p.parts)
+        return all(is_implied(part, known) for part in p.parts)
     if isinstance(known, Or) and known.parts:
-        return all(implied(p, part) for part in known.parts)
-    if isinstance(known, And) and any(implied(p, part) for part in known.parts):
+        return all(is_implied(p, part) for part in known.parts)
+    if isinstance(known, And) and any(is_implied(p, part) for part in known.parts):
         return True
-    return isinstance(p, Or) and any(implied(part, known) for part in p.parts)
+    return isinstance(p, Or) and any(is_implied(part, known) for part in p.parts)
 
 
-def gist(p: Predicate, binders: Binders, known: Predicate) -> Predicate:
+def remaining_condition(p: Predicate, binders: Binders, known: Predicate) -> Predicate:
     """What of `p` is left to test inside the binders' box where `known` holds already."""
     variables = [*index_names(binders)]
     plain = conj(*(q for q in conjuncts(p) if not q.relations and q.names <= set(variables)))
     others = [q for q in conjuncts(p) if q.relations or not q.names <= set(variables)]
-    others = [_shorter(q, binders) for q in others]
+    others = [_shorter_form(q, binders) for q in others]
     known = sets.simplify(known, binders) if known.names <= set(variables) else known
-    others = [q for q in others if not implied(q, known)]
+    others = [q for q in others if not is_implied(q, known)]
     if plain != TRUE:
         context = conj(
             *(q for q in conjuncts(known) if not q.relations and q.names <= set(variables))
@@ -325,10 +331,10 @@ def gist(p: Predicate, binders: Binders, known: Predicate) -> Predicate:
         if around.is_subset(inside):
             plain = TRUE
         else:
-            left = sets.predicate(inside.gist(around), sets.spelling(binders, plain))
+            left = sets.set_to_predicate(inside.gist(around), sets.isl_names(binders, plain))
             plain = plain if left is None else left
     return conj(plain, *others)
 
 
-def _shorter(p: Predicate, binders: Binders) -> Predicate:
+def _shorter_form(p: Predicate, binders: Binders) -> Predicate:
     return sets.simplify(p, binders) if p.names <= {*index_names(binders)} else p

@@ -27,54 +27,54 @@ class Points(ABC):
     """
 
     @abstractmethod
-    def index(self, a: Affine) -> Aligned:
+    def affine_values(self, a: Affine) -> Aligned:
         """The values of an affine expression."""
 
     @abstractmethod
-    def member(self, relation: str, arguments: tuple[Affine, ...]) -> Aligned:
+    def is_member(self, relation: str, arguments: tuple[Affine, ...]) -> Aligned:
         """Whether index tuples are in a relation, which they are not outside its array."""
 
     @abstractmethod
-    def along(self, axis: str, extent: int) -> Points:
+    def add_axis(self, axis: str, extent: int) -> Points:
         """The points with another axis."""
 
     @abstractmethod
-    def together(self, values: Sequence[Aligned]) -> tuple[list[Any], Axes]:
+    def broadcast_together(self, values: Sequence[Aligned]) -> tuple[list[Any], Axes]:
         """Arrays over the axes of all, of length 1 where one has an axis not."""
 
-    def holds(self, p: Predicate) -> Aligned:
+    def holds_at(self, p: Predicate) -> Aligned:
         """Where `p` holds."""
         match p:
             case Compare(op):
-                difference, axes = self.index(p.difference)
+                difference, axes = self.affine_values(p.difference)
                 return _COMPARED[op](difference), axes
             case Related(relation, arguments, negated):
-                inside, axes = self.member(relation, arguments)
+                inside, axes = self.is_member(relation, arguments)
                 return (~inside if negated else inside), axes
             case And(parts) | Or(parts):
                 if not parts:
-                    zero, axes = self.index(Affine.of(0))
+                    zero, axes = self.affine_values(Affine.of(0))
                     return (zero == 0 if isinstance(p, And) else zero != 0), axes
-                values, axes = self.together([self.holds(part) for part in parts])
+                values, axes = self.broadcast_together([self.holds_at(part) for part in parts])
                 return reduce(operator.and_ if isinstance(p, And) else operator.or_, values), axes
             case Exists(index, size, Compare("=") as equality) if index not in size.names:
-                return self._multiple(index, max(0, size.constant), equality.difference)
+                return self._is_multiple(index, max(0, size.constant), equality.difference)
             case Exists(index, size, body):
                 extent, bound = max(0, size.constant), f"∃{index}"
-                inner = self.along(bound, extent)
-                inside, axes = inner.holds(substitute(body, {index: Affine.of(bound)}))
+                inner = self.add_axis(bound, extent)
+                inside, axes = inner.holds_at(substitute(body, {index: Affine.of(bound)}))
                 if bound not in axes:
                     return inside & (extent > 0), axes
                 left = tuple(axis for axis in axes if axis != bound)
                 return inside.any(axis=axes.index(bound)), left
         raise TypeError(p)
 
-    def _multiple(self, index: str, extent: int, difference: Affine) -> Aligned:
+    def _is_multiple(self, index: str, extent: int, difference: Affine) -> Aligned:
         """Where `∃ index:extent. difference = 0`: at each point by a division, not by trying all."""
         k = difference.coefficient(index)
         if k == 0:  # it stands on both sides
-            rest, axes = self.index(difference)
+            rest, axes = self.affine_values(difference)
             return (rest == 0) & (extent > 0), axes
-        rest, axes = self.index((difference - Affine.of(index) * k) * (-1 if k > 0 else 1))
+        rest, axes = self.affine_values((difference - Affine.of(index) * k) * (-1 if k > 0 else 1))
         k = abs(k)
         return (rest % k == 0) & (rest >= 0) & (rest < k * extent), axes

@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 @lru_cache(maxsize=8192)
 def integer_set(binders: Binders, p: Predicate) -> islpy.Set:
     """`{binders | p}` with the remaining names as parameters; relations count as true."""
-    spelt = spelling(binders, p)
+    spelt = isl_names(binders, p)
     variables = [*index_names(binders)]
     parameters = ",".join(text for name, text in spelt.items() if name not in variables)
-    parts = {_text(part, spelt) for part in (*_ranges(binders), *conjuncts(p))}
+    parts = {_predicate_text(part, spelt) for part in (*_ranges_text(binders), *conjuncts(p))}
     body = " and ".join(sorted(parts))
-    return _read(f"[{parameters}] -> {{ [{','.join(spelt[i] for i in variables)}] : {body} }}")
+    return _read_set(f"[{parameters}] -> {{ [{','.join(spelt[i] for i in variables)}] : {body} }}")
 
 
 @lru_cache(maxsize=8192)
-def _ranges(binders: Binders) -> frozenset[Predicate]:
+def _ranges_text(binders: Binders) -> frozenset[Predicate]:
     """What the ranges of the binders say."""
     return frozenset(
         q for index, size in binders for q in conjuncts(in_range(Affine.of(index), size))
@@ -55,7 +55,7 @@ def _ranges(binders: Binders) -> frozenset[Predicate]:
 
 
 @lru_cache(maxsize=8192)
-def _read(spelt: str) -> islpy.Set:
+def _read_set(spelt: str) -> islpy.Set:
     """The set that isl reads there. Reading takes longer than most of what is asked of a set, and many
     predicates are spelt alike: their binders have other names, their conjuncts another order.
     """
@@ -64,7 +64,7 @@ def _read(spelt: str) -> islpy.Set:
     return islpy.Set(spelt)
 
 
-def spelling(binders: Binders, p: Predicate) -> dict[str, str]:
+def isl_names(binders: Binders, p: Predicate) -> dict[str, str]:
     """What isl calls each name: binders by their place, parameters by their name, the same in
     every set.
     """
@@ -76,41 +76,43 @@ def spelling(binders: Binders, p: Predicate) -> dict[str, str]:
     return spelt
 
 
-def _name(text: str) -> str:
+def _name_from_isl(text: str) -> str:
     """The name that isl calls so, where it is no binder's."""
     return text[2:] if text.startswith("p_") else bytes.fromhex(text[2:]).decode()
 
 
-def _text(p: Predicate, spelt: dict[str, str], depth: int = 0) -> str:
+def _predicate_text(p: Predicate, spelt: dict[str, str], depth: int = 0) -> str:
     match p:
         case Compare(op, left, right):
-            return f"{text(left, spelt)} {'<=' if op == '≤' else op} {text(right, spelt)}"
+            return f"{affine_text(left, spelt)} {'<=' if op == '≤' else op} {affine_text(right, spelt)}"
         case Related():
             return "true"
         case And(parts):
-            return " and ".join(_text(part, spelt, depth) for part in parts) or "true"
+            return " and ".join(_predicate_text(part, spelt, depth) for part in parts) or "true"
         case Or(parts):
             return (
-                "(" + " or ".join(f"({_text(part, spelt, depth)})" for part in parts) + ")"
+                "("
+                + " or ".join(f"({_predicate_text(part, spelt, depth)})" for part in parts)
+                + ")"
                 if parts
                 else "false"
             )
         case Exists(index, size, body):
-            bound, upper = f"e{depth}", text(size, spelt)
-            inside = _text(body, {**spelt, index: bound}, depth + 1)
+            bound, upper = f"e{depth}", affine_text(size, spelt)
+            inside = _predicate_text(body, {**spelt, index: bound}, depth + 1)
             inside = f"0 <= {bound} < {upper} and {inside}"
             return f"(exists {bound} : {inside})"
     raise TypeError(p)
 
 
-def text(a: Affine, spelt: Mapping[str, str]) -> str:
+def affine_text(a: Affine, spelt: Mapping[str, str]) -> str:
     """An affine expression as isl reads it."""
     terms = [spelt[name] if k == 1 else f"{k}*{spelt[name]}" for name, k in a.terms]
     return " + ".join([*terms, str(a.constant)] if a.constant or not terms else terms)
 
 
 @lru_cache(maxsize=8192)
-def impossible(binders: Binders, p: Predicate) -> bool:
+def is_impossible(binders: Binders, p: Predicate) -> bool:
     """Whether `p` holds nowhere in the ranges, whatever the sizes and relations."""
     return p is FALSE or bool(integer_set(binders, p).is_empty())
 
@@ -125,12 +127,12 @@ def simplify(p: Predicate, binders: Binders) -> Predicate:
     """
     if p is FALSE:
         return p
-    if _ranges(binders).issuperset(conjuncts(p)):
+    if _ranges_text(binders).issuperset(conjuncts(p)):
         return TRUE
     if not p.relations:
-        return _rewritten(p, binders)
+        return _restate_by_isl(p, binders)
     # Relations count as true: without them the set is one that is made below, or was before.
-    if impossible(binders, conj(*(q for q in conjuncts(p) if not isinstance(q, Related)))):
+    if is_impossible(binders, conj(*(q for q in conjuncts(p) if not isinstance(q, Related)))):
         return FALSE
     match p:
         case And(parts):
@@ -147,7 +149,7 @@ def simplify(p: Predicate, binders: Binders) -> Predicate:
     return p
 
 
-def _rewritten(p: Predicate, binders: Binders) -> Predicate:
+def _restate_by_isl(p: Predicate, binders: Binders) -> Predicate:
     """Let isl restate an affine predicate, unless that would take remainders or grow it."""
     ranges = integer_set(binders, TRUE)
     whole = integer_set(binders, p)
@@ -155,60 +157,70 @@ def _rewritten(p: Predicate, binders: Binders) -> Predicate:
         return FALSE
     if ranges.is_subset(whole):
         return TRUE
-    restated = predicate(whole.coalesce().gist(ranges), spelling(binders, p))
-    if restated is None or (_size(restated) > _size(p) and not _quantified(p)):
+    restated = set_to_predicate(whole.coalesce().gist(ranges), isl_names(binders, p))
+    if restated is None or (
+        _predicate_size(restated) > _predicate_size(p) and not _is_quantified(p)
+    ):
         return p
     return restated
 
 
-def _size(p: Predicate) -> int:
+def _predicate_size(p: Predicate) -> int:
     match p:
         case And(parts) | Or(parts):
-            return sum(map(_size, parts))
+            return sum(map(_predicate_size, parts))
     return 1
 
 
-def _quantified(p: Predicate) -> bool:
+def _is_quantified(p: Predicate) -> bool:
     match p:
         case And(parts) | Or(parts):
-            return any(map(_quantified, parts))
+            return any(map(_is_quantified, parts))
     return isinstance(p, Exists)
 
 
-def predicate(set_: Any, spelt: dict[str, str]) -> Predicate | None:
+def set_to_predicate(set_: Any, spelt: dict[str, str]) -> Predicate | None:
     """An isl set as a predicate; None where it needs remainders, which the grammar spells only
     as `∃`.
     """
     cases = []
     for basic in set_.get_basic_sets() if hasattr(set_, "get_basic_sets") else [set_]:
-        if basic.dim(dims().div):
+        if basic.dim(dimension_kinds().div):
             return None
-        cases.append(conj(*_ordered(_constraint(c, spelt) for c in basic.get_constraints())))
-    return disj(*_ordered(cases))
+        cases.append(
+            conj(
+                *_order_constraints(
+                    _constraint_predicate(c, spelt) for c in basic.get_constraints()
+                )
+            )
+        )
+    return disj(*_order_constraints(cases))
 
 
-def dims() -> Any:
+def dimension_kinds() -> Any:
     """isl's kinds of dimensions."""
     from islpy import dim_type
 
     return dim_type
 
 
-def _ordered(parts: Iterable[Predicate]) -> list[Predicate]:
+def _order_constraints(parts: Iterable[Predicate]) -> list[Predicate]:
     """Equalities first, then by text: an order that does not depend on the run."""
-    return sorted(parts, key=lambda p: (not (isinstance(p, Compare) and p.op == "="), _key(p)))
+    return sorted(
+        parts, key=lambda p: (not (isinstance(p, Compare) and p.op == "="), _constraint_key(p))
+    )
 
 
-def _key(p: Predicate) -> str:
+def _constraint_key(p: Predicate) -> str:
     match p:
         case Compare(op, left, right):
             return f"{left}{op}{right}"
         case And(parts) | Or(parts):
-            return f"{type(p).__name__}({','.join(map(_key, parts))})"
+            return f"{type(p).__name__}({','.join(map(_constraint_key, parts))})"
     return ""
 
 
-def _constraint(constraint: Any, spelt: dict[str, str]) -> Predicate:
+def _constraint_predicate(constraint: Any, spelt: dict[str, str]) -> Predicate:
     """`a ≥ 0` or `a = 0` with the negative terms moved over, so that it reads as a person would
     write it.
     """
@@ -244,7 +256,7 @@ def simplify_under(p: Predicate, context: Predicate) -> Predicate:
     ranges = integer_set((), positive)
     if ranges.is_subset(whole):
         return TRUE
-    restated = predicate(whole.coalesce().gist(ranges), spelling((), both))
+    restated = set_to_predicate(whole.coalesce().gist(ranges), isl_names((), both))
     return p if restated is None else restated
 
 
@@ -255,19 +267,21 @@ def complement(p: Predicate, binders: Binders) -> Predicate | None:
     if p.relations:
         return None
     whole = integer_set(binders, TRUE).subtract(integer_set(binders, p))
-    return predicate(whole.coalesce().gist(integer_set(binders, TRUE)), spelling(binders, p))
+    return set_to_predicate(
+        whole.coalesce().gist(integer_set(binders, TRUE)), isl_names(binders, p)
+    )
 
 
-def determined(binders: Binders, set_: islpy.Set, index: str) -> Affine | None:
+def determined_value(binders: Binders, set_: islpy.Set, index: str) -> Affine | None:
     """What an index is everywhere in a set, as an affine expression of others and of sizes; None where there is
     no such expression.
     """
-    kind = dims().param
-    spelt = spelling(binders, TRUE)
+    kind = dimension_kinds().param
+    spelt = isl_names(binders, TRUE)
     for k in range(set_.dim(kind)):
         text = set_.get_dim_name(kind, k)
-        spelt.setdefault(_name(text), text)
-    hull = predicate(set_.affine_hull(), spelt)
+        spelt.setdefault(_name_from_isl(text), text)
+    hull = set_to_predicate(set_.affine_hull(), spelt)
     parts = () if hull is None else conjuncts(hull)
     equations = (p.difference for p in parts if isinstance(p, Compare) and p.op == "=")
     return next((a for e in equations if (a := e.solve(index)) is not None), None)
@@ -277,34 +291,34 @@ def upper_bounds(binders: Binders, p: Predicate, a: Affine) -> tuple[Affine, ...
     """Affine expressions of the sizes that `a` does not exceed where `p` holds, and reaches at some sizes."""
     import islpy
 
-    spelt = spelling(binders, conj(p, Compare("=", a, Affine.of(0))))
+    spelt = isl_names(binders, conj(p, Compare("=", a, Affine.of(0))))
     meant = {text: name for name, text in spelt.items()}
     variables = [spelt[i] for i in index_names(binders)]
     parameters = ",".join(x for x in meant if x not in variables)
-    value = f"[{parameters}] -> {{ [{','.join(variables)}] -> [{text(a, spelt)}] }}"
+    value = f"[{parameters}] -> {{ [{','.join(variables)}] -> [{affine_text(a, spelt)}] }}"
     values = integer_set(binders, p).apply(islpy.Map(value))
-    if values.is_empty() or not values.dim_has_any_upper_bound(dims().set, 0):
+    if values.is_empty() or not values.dim_has_any_upper_bound(dimension_kinds().set, 0):
         return ()
     pieces: list[islpy.Aff] = []
     values.dim_max(0).foreach_piece(lambda _, piece: pieces.append(piece))
-    found = [_affine(piece, meant) for piece in pieces]
-    return tuple([b for b in found if b and impossible(binders, conj(p, compare("<", b, a)))])
+    found = [_affine_from_isl(piece, meant) for piece in pieces]
+    return tuple([b for b in found if b and is_impossible(binders, conj(p, compare("<", b, a)))])
 
 
-def _affine(value: islpy.Aff, meant: Mapping[str, str]) -> Affine | None:
+def _affine_from_isl(value: islpy.Aff, meant: Mapping[str, str]) -> Affine | None:
     """isl's affine expression of parameters; None where it has fractions."""
-    kind = dims().param
+    kind = dimension_kinds().param
     count = value.dim(kind)
     numbers = [value.get_coefficient_val(kind, k) for k in range(count)]
     constant = value.get_constant_val()
-    if value.dim(dims().div) or not all(x.is_int() for x in (*numbers, constant)):
+    if value.dim(dimension_kinds().div) or not all(x.is_int() for x in (*numbers, constant)):
         return None
     terms = [Affine.of(meant[value.get_dim_name(kind, k)]) for k in range(count)]
     scaled = (x * int(k.to_python()) for x, k in zip(terms, numbers, strict=True))
     return sum(scaled, Affine.of(int(constant.to_python())))
 
 
-def sample(binders: Binders, p: Predicate, sizes: dict[str, int]) -> dict[str, int] | None:
+def sample_point(binders: Binders, p: Predicate, sizes: dict[str, int]) -> dict[str, int] | None:
     """One point of `{binders | p}` at the given sizes, the smallest in order; None where there
     is none.
     """
@@ -314,5 +328,7 @@ def sample(binders: Binders, p: Predicate, sizes: dict[str, int]) -> dict[str, i
     if set_.is_empty():
         return None
     point = set_.lexmin().sample_point()
-    values = [point.get_coordinate_val(dims().set, k).to_python() for k in range(len(binders))]
+    values = [
+        point.get_coordinate_val(dimension_kinds().set, k).to_python() for k in range(len(binders))
+    ]
     return {index: int(value) for (index, _), value in zip(binders, values, strict=True)}

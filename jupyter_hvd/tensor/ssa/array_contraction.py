@@ -43,13 +43,13 @@ from .program import (
     Recurrence,
     Rhs,
     Statement,
-    flat,
+    flatten_output,
     operands,
+    pair_tree,
     pointwise,
     rename,
     renamed_output,
     support,
-    tree,
 )
 from .simplify import simplify
 
@@ -65,41 +65,41 @@ class _NotFilled(Exception):  # noqa: N818 - then the loop carries the array
     """A loop takes more of an array than its last rows."""
 
 
-def contracted(program: Program, around: frozenset[str] = _NOTHING) -> Program:
+def contract_arrays(program: Program, around: frozenset[str] = _NOTHING) -> Program:
     """The program, its loops carrying rows of the arrays that they fill; inner loops first. `around` are the
     indices of the loops that it is in.
     """
-    program = _inside(program, around)
-    while (found := next(_contractions(program, around), None)) is not None:
-        program = _inside(simplify(found), around)
+    program = _contract_bodies(program, around)
+    while (found := next(_find_contractions(program, around), None)) is not None:
+        program = _contract_bodies(simplify(found), around)
     apart = without_order(program)
     return program if apart is program else simplify(apart)
 
 
-def _inside(program: Program, around: frozenset[str]) -> Program:
+def _contract_bodies(program: Program, around: frozenset[str]) -> Program:
     """The program with such bodies of its loops."""
 
-    def body(rhs: Rhs) -> Rhs:
+    def contract_body(rhs: Rhs) -> Rhs:
         if not isinstance(rhs, Recurrence):
             return rhs
-        made = contracted(rhs.body, around | {rhs.index})
+        made = contract_arrays(rhs.body, around | {rhs.index})
         return rhs if made is rhs.body else replace(rhs, body=made)
 
-    made = tuple([replace(s, rhs=body(s.rhs)) for s in program.statements])
+    made = tuple([replace(s, rhs=contract_body(s.rhs)) for s in program.statements])
     if all(s.rhs is t.rhs for s, t in zip(made, program.statements, strict=True)):
         return program
     return simplify(Program(made, program.output))
 
 
-def _contractions(program: Program, around: frozenset[str]) -> Iterator[Program]:
+def _find_contractions(program: Program, around: frozenset[str]) -> Iterator[Program]:
     """The program with one array that a loop carries contracted, for each that can be."""
     for s in program.statements:
         if not isinstance(s.rhs, Recurrence):
             continue
         for place in range(len(s.rhs.carried)):
-            for filled in _fillings(s.rhs, place):
+            for filled in _find_fillings(s.rhs, place):
                 try:
-                    yield _contracted(program, s, s.rhs, filled, around)
+                    yield _contract_loop(program, s, s.rhs, filled, around)
                 except _NotFilled:
                     continue
 
@@ -121,11 +121,11 @@ class _Filled:
     lead: int | None
     versions: frozenset[str]
 
-    def others(self, axes: Iterable[T]) -> tuple[T, ...]:
+    def other_axes(self, axes: Iterable[T]) -> tuple[T, ...]:
         """What belongs to the other axes."""
         return tuple([x for j, x in enumerate(axes) if j not in self.at])
 
-    def entry(self, others: Sequence[Affine], turn: Affine) -> tuple[Affine, ...]:
+    def changed_entry(self, others: Sequence[Affine], turn: Affine) -> tuple[Affine, ...]:
         """The place of an entry of the row that an iteration changes, given its indices on the other axes."""
         row = {j: a.substitute({self.index: turn}) for j, a in self.at.items()}
         rest = iter(others)
@@ -137,18 +137,18 @@ class _Filled:
         return conj(*(compare("=", indices[j], a) for j, a in row.items()))
 
 
-def _fillings(loop: Recurrence, place: int) -> Iterator[_Filled]:
+def _find_fillings(loop: Recurrence, place: int) -> Iterator[_Filled]:
     """The row of a value that each iteration of a loop changes, if it changes no more than one; and the row in which all
     of these lie, if there is one.
     """
-    output, gens = flat(loop.body.output)[place], loop.carried[place]
+    output, gens = flatten_output(loop.body.output)[place], loop.carried[place]
     binders = (Binder(loop.index, loop.size), *gens)
-    unchanged = _unchanged(loop.body, f"s{place}", binders) if gens else {}
+    unchanged = _unchanged_variables(loop.body, f"s{place}", binders) if gens else {}
     if output not in unchanged:
         return
-    changed = sets.integer_set(binders, _sizes(loop.body)).subtract(unchanged[output])
+    changed = sets.integer_set(binders, _size_condition(loop.body)).subtract(unchanged[output])
     names = {*index_names(gens)}
-    found = ((j, sets.determined(binders, changed, g)) for j, (g, _) in enumerate(gens))
+    found = ((j, sets.determined_value(binders, changed, g)) for j, (g, _) in enumerate(gens))
     at = {j: a for j, a in found if a is not None and not a.names & names}
     fixed = {j: a for j, a in at.items() if not a.coefficient(loop.index)}
     lead = next((j for j in at if j not in fixed), None)
@@ -158,26 +158,26 @@ def _fillings(loop: Recurrence, place: int) -> Iterator[_Filled]:
         yield _Filled(loop.index, place, fixed, None, frozenset(unchanged))
 
 
-def _sizes(body: Program) -> Predicate:
+def _size_condition(body: Program) -> Predicate:
     """That no size is below 0; of loops each call sees to that."""
     loops = {s.rhs.size for s in body.statements if isinstance(s.rhs, Recurrence)}
     sizes = loops.union(*(ranges(s.rhs.gens) for s in body.statements))
     return conj(*(compare("≤", 0, n) for n in sorted(sizes, key=str)))
 
 
-def _unchanged(body: Program, parameter: str, binders: Binders) -> dict[str, islpy.Set]:
+def _unchanged_variables(body: Program, parameter: str, binders: Binders) -> dict[str, islpy.Set]:
     """The variables of a body that have entries which are those of a parameter, and where."""
     defined = {s.name: s.rhs for s in body.statements}
     found: dict[str, islpy.Set] = {}
 
-    def side(p: Predicate, x: str, q: Predicate, y: str) -> islpy.Set | None:
+    def single_source(p: Predicate, x: str, q: Predicate, y: str) -> islpy.Set | None:
         """Where `[p]·X + [q]·Y` is the parameter because X is, and the other addend is zero."""
         if x not in found or p.relations:
             return None
         beside = sets.integer_set(binders, conj(q, support(defined[y])))
         return found[x].intersect(sets.integer_set(binders, p)).subtract(beside)
 
-    def chosen(p: Predicate, x: str, q: Predicate, y: str) -> islpy.Set | None:
+    def chosen_source(p: Predicate, x: str, q: Predicate, y: str) -> islpy.Set | None:
         """Where `[p]·X + [q]·Y` is the parameter because X and Y are, one of which a condition on data chooses."""
         match defined[x], defined[y]:
             case Map(_, m, kept, (c, one)), Map(_, n, dropped, (d, other)) if c == d:
@@ -198,7 +198,7 @@ def _unchanged(body: Program, parameter: str, binders: Binders) -> dict[str, isl
                 where = [] if p.relations else where
             case Addition(_, p0, x0, p1, x1):
                 sides = (p0, x0, p1, x1), (p1, x1, p0, x0)
-                where = [*starmap(side, sides), chosen(p0, x0, p1, x1)]
+                where = [*starmap(single_source, sides), chosen_source(p0, x0, p1, x1)]
         for one in where:
             if one is not None and not one.is_empty():
                 found[name] = one.union(found[name]) if name in found else one
@@ -231,16 +231,16 @@ class _Body:
         self.defined = {s.name: s.rhs for s in loop.body.statements}
         self.origins = {s.name: s.origin for s in loop.body.statements}
         self.gens = loop.carried[filled.place]
-        self.rest = filled.others(self.gens)
+        self.rest = filled.other_axes(self.gens)
         self.turn = Affine.of(loop.index)
         self.state = f"s{filled.place}"
         self.builder = Builder(prefix="B")
         self.variables: dict[str, str] = {}
         self.rows: dict[str, str] = {}
-        self.reading = self._reading()
+        self.reading = self._reading_variables()
         self.read = _Carried()
 
-    def _reading(self) -> frozenset[str]:
+    def _reading_variables(self) -> frozenset[str]:
         """The variables that depend on the array."""
         found = set[str]()
         for name, rhs in self.defined.items():
@@ -249,73 +249,79 @@ class _Body:
                 found.add(name)
         return frozenset(found)
 
-    def made(self) -> Program:
+    def make_body(self) -> Program:
         """The body: what the other values are, the row, and the rows that are carried on."""
-        outputs = flat(self.loop.body.output)
+        outputs = flatten_output(self.loop.body.output)
         left = [
-            self.row(x) if j == self.filled.place else self.variable(x)
+            self.row_of(x) if j == self.filled.place else self.map_variable(x)
             for j, x in enumerate(outputs)
         ]
-        left += [self.single(lag) for lag in range(1, self.carried.single)]
+        left += [self.carried_row(lag) for lag in range(1, self.carried.single)]
         if self.carried.window is not None:
             left.append(self._next_window(self.carried.window, left[self.filled.place]))
         twice = self.variables.keys() & self.rows.keys()
-        if any(_computes(self.defined[x]) for x in twice):
+        if any(_takes_operation(self.defined[x]) for x in twice):
             raise _NotFilled
-        return self.builder.program(tree(left))
+        return self.builder.build_program(pair_tree(left))
 
     # Variables
 
-    def variable(self, name: str) -> str:
+    def map_variable(self, name: str) -> str:
         """A variable of the old body in the new one."""
         if name not in self.variables:
             rhs = self.defined[name]
             if isinstance(rhs, Input) and rhs.parameter == self.state:
                 raise _NotFilled
-            made = self._over(rhs, self.variable)
+            made = self._remap_rhs(rhs, self.map_variable)
             self.builder.origin = self.origins[name]
-            self.variables[name] = self.builder.add(made)
+            self.variables[name] = self.builder.add_statement(made)
         return self.variables[name]
 
-    def row(self, name: str) -> str:
+    def row_of(self, name: str) -> str:
         """The row of an array that the iteration changes."""
         if name not in self.rows:
-            made = self._row(name, self.defined[name])
+            made = self._make_row(name, self.defined[name])
             self.builder.origin = self.origins[name]
-            self.rows[name] = self.builder.add(made)
+            self.rows[name] = self.builder.add_statement(made)
         return self.rows[name]
 
-    def _row(self, name: str, rhs: Rhs) -> Rhs:
-        here = self.filled.entry(pointwise(self.rest), self.turn)
+    def _make_row(self, name: str, rhs: Rhs) -> Rhs:
+        here = self.filled.changed_entry(pointwise(self.rest), self.turn)
         within = conj(*(in_range(here[j], self.gens[j].size) for j in self.filled.at))
         at = put(rhs.gens, here)
 
-        def restricted(p: Predicate) -> Predicate:
+        def restrict_row(p: Predicate) -> Predicate:
             return conj(within, substitute(p, at))
 
         match rhs if name in self.reading else None:
             case Addition(_, p, x, q, y):
-                rhs = Addition(self.rest, restricted(p), x, restricted(q), y)
-                return self._over(rhs, self.row)
+                rhs = Addition(self.rest, restrict_row(p), x, restrict_row(q), y)
+                return self._remap_rhs(rhs, self.row_of)
             case Map(_, p, function, arguments):
-                return self._over(Map(self.rest, restricted(p), function, arguments), self.row)
+                return self._remap_rhs(
+                    Map(self.rest, restrict_row(p), function, arguments), self.row_of
+                )
             case Contraction(_, sums, p, factors):
                 sums_ = numbered("σ", ranges(sums))
                 at |= put(sums, pointwise(sums_))
                 read = tuple([f.substitute(at) for f in factors])
-                return self._over(Contraction(self.rest, sums_, restricted(p), read), self.row)
+                return self._remap_rhs(
+                    Contraction(self.rest, sums_, restrict_row(p), read), self.row_of
+                )
             case Input() if self.filled.lead is not None:
                 return Contraction(self.rest, (), within, (Factor(self.begun, here),))
             case Input():
-                row = Factor(self.single(1), pointwise(self.rest))
+                row = Factor(self.carried_row(1), pointwise(self.rest))
                 return Contraction(self.rest, (), TRUE, (row,))
-        return Contraction(self.rest, (), within, (Factor(self.variable(name), here),))
+        return Contraction(self.rest, (), within, (Factor(self.map_variable(name), here),))
 
-    def _over(self, rhs: Rhs, of: Callable[[str], str]) -> Rhs:
+    def _remap_rhs(self, rhs: Rhs, of: Callable[[str], str]) -> Rhs:
         if not isinstance(rhs, Contraction):
             return rename(rhs, {x: of(x) for x in operands(rhs)})
         binders = (*rhs.gens, *rhs.sums)
-        return replace(rhs, factors=tuple([self._read(f, binders, rhs.mask) for f in rhs.factors]))
+        return replace(
+            rhs, factors=tuple([self._read_row(f, binders, rhs.mask) for f in rhs.factors])
+        )
 
     # Reads
 
@@ -324,38 +330,40 @@ class _Body:
         """What the array begins with."""
         start = self.loop.starts[self.filled.place]
         known = (p for p, x in self.loop.arguments.items() if p[0] == "c" and x == start)
-        return self._input(next(known, f"c{len(self.loop.wholes)}"), self.gens)
+        return self._input_row(next(known, f"c{len(self.loop.wholes)}"), self.gens)
 
-    def single(self, lag: int) -> str:
+    def carried_row(self, lag: int) -> str:
         """The row of the iteration that many iterations before."""
         place = self.filled.place if lag == 1 else len(self.loop.starts) + lag - 2
-        return self._input(f"s{place}", self.rest)
+        return self._input_row(f"s{place}", self.rest)
 
-    def _windowed(self, length: Affine) -> tuple[str, Binders]:
+    def _window_rows(self, length: Affine) -> tuple[str, Binders]:
         """The rows that are carried as an array, the last first."""
         gens = numbered("g", (length, *ranges(self.rest)))
-        return self._input(f"s{len(self.loop.starts) + self.carried.single - 1}", gens), gens
+        return self._input_row(f"s{len(self.loop.starts) + self.carried.single - 1}", gens), gens
 
-    def _input(self, parameter: str, gens: Binders) -> str:
-        return self.builder.add(Input(parameter, array(ranges(gens)), (), gens))
+    def _input_row(self, parameter: str, gens: Binders) -> str:
+        return self.builder.add_statement(Input(parameter, array(ranges(gens)), (), gens))
 
     def _next_window(self, length: Affine, row: str) -> str:
-        window, gens = self._windowed(length)
+        window, gens = self._window_rows(length)
         first, *rest = pointwise(gens)
         new = Contraction(gens, (), compare("=", first, 0), (Factor(row, tuple(rest)),))
         older = Factor(window, (first - 1, *rest))
         old = Contraction(gens, (), compare("≤", 1, first), (older,))
         p, q = new.mask, old.mask
-        return self.builder.add(Addition(gens, p, self.builder.add(new), q, self.builder.add(old)))
+        return self.builder.add_statement(
+            Addition(gens, p, self.builder.add_statement(new), q, self.builder.add_statement(old))
+        )
 
-    def _read(self, f: Factor, binders: Binders, p: Predicate) -> Factor:
+    def _read_row(self, f: Factor, binders: Binders, p: Predicate) -> Factor:
         """A read of a variable of the old body, where `p` holds."""
         if f.name in self.filled.versions:
             return self._read_of_array(f, binders, p)
         like_it = f.name in self.reading and len(f.indices) == len(self.gens)
         if like_it and all(f.indices[j] == a for j, a in self.filled.at.items()):
-            return Factor(self.row(f.name), self.filled.others(f.indices))
-        return Factor(self.variable(f.name), f.indices)
+            return Factor(self.row_of(f.name), self.filled.other_axes(f.indices))
+        return Factor(self.map_variable(f.name), f.indices)
 
     def _read_of_array(self, f: Factor, binders: Binders, p: Predicate) -> Factor:
         """An entry of the row of this iteration, or of one before, or of what the array begins with."""
@@ -365,23 +373,23 @@ class _Body:
         turns = (Binder(self.loop.index, self.loop.size), *binders)
         first = isinstance(self.defined[f.name], Input) and self.filled.lead is not None
         here = FALSE if first else self.filled.is_row(f.indices, self.turn)
-        lag = self._lag(f.indices)
+        lag = self._lag_of_read(f.indices)
         before = FALSE
         if lag is not None:
             before = conj(compare("≤", 1, lag), self.filled.is_row(f.indices, self.turn - lag))
         elsewhere = negate(disj(here, before))
         assert elsewhere is not None
-        rest = self.filled.others(f.indices)
+        rest = self.filled.other_axes(f.indices)
         ways: list[tuple[Predicate, Factor]] = []
-        if not sets.impossible(turns, conj(reached, here)):
-            ways.append((here, Factor(self.row(f.name), rest)))
-        if lag is not None and not sets.impossible(turns, conj(reached, before)):
+        if not sets.is_impossible(turns, conj(reached, here)):
+            ways.append((here, Factor(self.row_of(f.name), rest)))
+        if lag is not None and not sets.is_impossible(turns, conj(reached, before)):
             ways.append((before, self._row_before(lag, rest, turns, conj(reached, before))))
-        if not ways or not sets.impossible(turns, conj(reached, elsewhere)):
+        if not ways or not sets.is_impossible(turns, conj(reached, elsewhere)):
             ways.append((elsewhere, Factor(self.begun, f.indices)))
         return ways[0][1] if len(ways) == 1 else self._one_of(ways, binders, inside)
 
-    def _lag(self, indices: tuple[Affine, ...]) -> Affine | None:
+    def _lag_of_read(self, indices: tuple[Affine, ...]) -> Affine | None:
         """How many iterations before the row at these indices is changed; None where none changes it."""
         if self.filled.lead is None:
             return None
@@ -401,14 +409,14 @@ class _Body:
         if lag.is_constant and lag.constant <= FEW:
             single = max(self.read.single, lag.constant)
             self.read = replace(self.read, single=single)
-            return Factor(self.single(lag.constant), rest)
-        length = self._bound(lag, turns, p)
+            return Factor(self.carried_row(lag.constant), rest)
+        length = self._bound_lag(lag, turns, p)
         if self.read.window is not None and self.read.window != length:
-            length = self._larger(self.read.window, length)
+            length = self._larger_lag(self.read.window, length)
         self.read = replace(self.read, window=length)
-        return Factor(self._windowed(self.carried.window or length)[0], (lag - 1, *rest))
+        return Factor(self._window_rows(self.carried.window or length)[0], (lag - 1, *rest))
 
-    def _bound(self, lag: Affine, turns: Binders, p: Predicate) -> Affine:
+    def _bound_lag(self, lag: Affine, turns: Binders, p: Predicate) -> Affine:
         """How far back turns read at most, where that does not grow with the number of iterations."""
         if lag.is_constant:
             return lag
@@ -421,7 +429,7 @@ class _Body:
         raise _NotFilled
 
     @staticmethod
-    def _larger(one: Affine, other: Affine) -> Affine:
+    def _larger_lag(one: Affine, other: Affine) -> Affine:
         if not (one - other).is_constant:
             raise _NotFilled
         return one if (one - other).constant > 0 else other
@@ -435,45 +443,45 @@ class _Body:
         whole, held = "", FALSE
         for p, factor in ways:
             p = conj(p, inside)
-            view = self.builder.add(Contraction(used, (), p, (factor,)))
+            view = self.builder.add_statement(Contraction(used, (), p, (factor,)))
             both = Addition(used, held, whole, p, view)
-            whole, held = (self.builder.add(both) if whole else view), disj(held, p)
+            whole, held = (self.builder.add_statement(both) if whole else view), disj(held, p)
         return Factor(whole, pointwise(used))
 
 
-def _computes(rhs: Rhs) -> bool:
+def _takes_operation(rhs: Rhs) -> bool:
     """Whether a variable takes an operation, and is not only read from others."""
     if isinstance(rhs, Contraction):
         return len(rhs.factors) > 1 or bool(rhs.sums)
     if isinstance(rhs, Addition):
-        return not sets.impossible(rhs.gens, conj(rhs.left_mask, rhs.right_mask))
+        return not sets.is_impossible(rhs.gens, conj(rhs.left_mask, rhs.right_mask))
     return isinstance(rhs, Map | Recurrence | Application)
 
 
 # The loop, and the array after it
 
 
-def _contracted(
+def _contract_loop(
     program: Program, s: Statement, loop: Recurrence, filled: _Filled, around: frozenset[str]
 ) -> Program:
     """The program with rows in place of an array that a loop carries."""
     first = _Body(loop, filled, _Carried(), around)
-    body, carried = first.made(), first.read
+    body, carried = first.make_body(), first.read
     if carried != _Carried():
-        body = _Body(loop, filled, carried, around).made()
+        body = _Body(loop, filled, carried, around).make_body()
     outside = _Outside(Builder(), loop, filled, carried, {})
     for t in program.statements:
         outside.builder.origin = t.origin
         if t.name == s.name:
             outside.made[t.name] = outside.loop_over(body)
         elif isinstance(t.rhs, Part) and t.rhs.source == s.name:
-            outside.history(t.name, t.rhs)
+            outside.history_of(t.name, t.rhs)
         else:
-            outside.statement(t)
+            outside.rewrite_statement(t)
     made = outside.made
-    if not made.keys() >= {*flat(program.output)}:
+    if not made.keys() >= {*flatten_output(program.output)}:
         raise _NotFilled
-    return outside.builder.program(renamed_output(program.output, made))
+    return outside.builder.build_program(renamed_output(program.output, made))
 
 
 @dataclass
@@ -496,12 +504,14 @@ class _Outside:
     def loop_over(self, body: Program) -> str:
         """The loop with another body."""
         start, wholes = self.loop.starts[self.filled.place], self.loop.wholes
-        rest = self.filled.others(self.gens)
-        begun = [self._begun(rest, Affine.of(-lag)) for lag in range(1, self.carried.single + 1)]
+        rest = self.filled.other_axes(self.gens)
+        begun = [
+            self._first_row(rest, Affine.of(-lag)) for lag in range(1, self.carried.single + 1)
+        ]
         if self.carried.window is not None:
             gens = numbered("g", (self.carried.window, *ranges(rest)))
             lag, *_ = pointwise(gens)
-            begun.append(self._begun(gens, lag * -1 - 1))
+            begun.append(self._first_row(gens, lag * -1 - 1))
         starts = [self.made[x] for x in self.loop.starts]
         starts[self.filled.place], *more = begun
         self.count = len(starts) + len(more)
@@ -512,21 +522,21 @@ class _Outside:
             wholes=tuple([self.made[x] for x in dict.fromkeys((*wholes, start))]),
             body=body,
         )
-        return self.builder.add(loop)
+        return self.builder.add_statement(loop)
 
-    def _begun(self, gens: Binders, turn: Affine) -> str:
+    def _first_row(self, gens: Binders, turn: Affine) -> str:
         """The row of an iteration before the first: it is as the array begins."""
         inner = pointwise(gens)
         rest = inner[len(gens) - (len(self.gens) - len(self.filled.at)) :]
-        at = self.filled.entry(rest, turn)
+        at = self.filled.changed_entry(rest, turn)
         within = conj(*(in_range(at[j], self.gens[j].size) for j in self.filled.at))
         start = self.made[self.loop.starts[self.filled.place]]
-        return self.builder.add(Contraction(gens, (), within, (Factor(start, at),)))
+        return self.builder.add_statement(Contraction(gens, (), within, (Factor(start, at),)))
 
-    def history(self, name: str, part: Part) -> None:
+    def history_of(self, name: str, part: Part) -> None:
         """The history of a value; of the array, the array after the loop."""
         if part.place != self.filled.place:
-            self.made[name] = self.builder.add(
+            self.made[name] = self.builder.add_statement(
                 replace(part, source=self.made[part.source], count=self.count)
             )
             return
@@ -538,8 +548,8 @@ class _Outside:
         elsewhere.
         """
         size, place = self.loop.size, self.filled.place
-        rows = numbered("g", (size + 1, *ranges(self.filled.others(self.gens))))
-        history = self.builder.add(Part(loop, place, self.count, rows))
+        rows = numbered("g", (size + 1, *ranges(self.filled.other_axes(self.gens))))
+        history = self.builder.add_statement(Part(loop, place, self.count, rows))
         gens, here, then = self.gens, pointwise(self.gens), Affine.of("σ0")
         turns = (Binder("σ0", size + 1),) if self.filled.lead is not None else ()
         row = self.filled.is_row(here, then - 1)
@@ -547,24 +557,24 @@ class _Outside:
         unchanged = negate(changed) or sets.complement(changed, gens)
         if unchanged is None:
             raise _NotFilled
-        read = Factor(history, (then if turns else size, *self.filled.others(here)))
-        new = self.builder.add(Contraction(gens, turns, row, (read,)))
+        read = Factor(history, (then if turns else size, *self.filled.other_axes(here)))
+        new = self.builder.add_statement(Contraction(gens, turns, row, (read,)))
         start = self.made[self.loop.starts[place]]
-        old = self.builder.view(start, gens, unchanged)
-        return self.builder.add(Addition(gens, changed, new, unchanged, old))
+        old = self.builder.view_of(start, gens, unchanged)
+        return self.builder.add_statement(Addition(gens, changed, new, unchanged, old))
 
-    def statement(self, t: Statement) -> None:
+    def rewrite_statement(self, t: Statement) -> None:
         """Another statement, which reads the array instead of what is left of it after the last iteration."""
         rhs = t.rhs
         if isinstance(rhs, Contraction):
-            rhs = replace(rhs, factors=tuple(map(self._read, rhs.factors)))
+            rhs = replace(rhs, factors=tuple(map(self._rewrite_read, rhs.factors)))
         elif not self.histories.isdisjoint(operands(rhs)):
             raise _NotFilled
         else:
             rhs = rename(rhs, self.made)
-        self.made[t.name] = self.builder.add(rhs)
+        self.made[t.name] = self.builder.add_statement(rhs)
 
-    def _read(self, f: Factor) -> Factor:
+    def _rewrite_read(self, f: Factor) -> Factor:
         if f.name not in self.histories:
             return Factor(self.made[f.name], f.indices)
         if f.indices[0] != self.loop.size:

@@ -31,26 +31,26 @@ from .program import (
 )
 
 
-def canonical(rhs: Rhs) -> Rhs:
+def canonical_form(rhs: Rhs) -> Rhs:
     """Index variables named g0, g1, … and s0, s1, … in order of occurrence; addends and factors
     in order.
 
     So equal right-hand sides are equal values.
     """
     if isinstance(rhs, Constant):
-        gens_, renamed = _renamed("g", rhs.gens)
+        gens_, renamed = _rename_binders("g", rhs.gens)
         value = rhs.value.substitute(renamed) if isinstance(rhs.value, Affine) else rhs.value
         return Constant(gens_, value)
     if isinstance(rhs, Recurrence):
         return rhs
     if isinstance(rhs, Input | Part | Application):
-        return replace(rhs, gens=_renamed("g", rhs.gens)[0])
+        return replace(rhs, gens=_rename_binders("g", rhs.gens)[0])
     if isinstance(rhs, Contraction):
-        factors = tuple(sorted(rhs.factors, key=lambda f: _order(f.name)))
+        factors = tuple(sorted(rhs.factors, key=lambda f: _order_key(f.name)))
         order = {s: k for k, s in enumerate(_by_occurrence(factors))}
         summed = sorted(rhs.sums, key=lambda b: order.get(b[0], len(order)))
-        gens_, meant = _renamed("g", rhs.gens)
-        sums_, also = _renamed("s", tuple(summed))
+        gens_, meant = _rename_binders("g", rhs.gens)
+        sums_, also = _rename_binders("s", tuple(summed))
         meant |= also
         return Contraction(
             gens_,
@@ -58,16 +58,16 @@ def canonical(rhs: Rhs) -> Rhs:
             substitute_predicate(rhs.mask, meant),
             tuple(f.substitute(meant) for f in factors),
         )
-    gens_, meant = _renamed("g", rhs.gens)
+    gens_, meant = _rename_binders("g", rhs.gens)
     if isinstance(rhs, Map):
         return replace(rhs, gens=gens_, mask=substitute_predicate(rhs.mask, meant))
-    left = (_order(rhs.left), rhs.left, substitute_predicate(rhs.left_mask, meant))
-    right = (_order(rhs.right), rhs.right, substitute_predicate(rhs.right_mask, meant))
+    left = (_order_key(rhs.left), rhs.left, substitute_predicate(rhs.left_mask, meant))
+    right = (_order_key(rhs.right), rhs.right, substitute_predicate(rhs.right_mask, meant))
     (_, x0, p0), (_, x1, p1) = (left, right) if left[0] <= right[0] else (right, left)
     return Addition(gens_, p0, x0, p1, x1)
 
 
-def _order(name: str) -> tuple[int, str]:
+def _order_key(name: str) -> tuple[int, str]:
     return len(name), name
 
 
@@ -75,7 +75,7 @@ def _by_occurrence(factors: Iterable[Factor]) -> dict[str, None]:
     return dict.fromkeys(n for f in factors for a in f.indices for n, _ in a.terms)
 
 
-def _renamed(letter: str, binders: Binders) -> tuple[Binders, dict[str, Affine]]:
+def _rename_binders(letter: str, binders: Binders) -> tuple[Binders, dict[str, Affine]]:
     renamed = numbered(letter, ranges(binders))
     both = zip(index_names(binders), index_names(renamed), strict=True)
     return renamed, {old: Affine.of(new) for old, new in both if old != new}
@@ -93,9 +93,9 @@ class Builder:
     prefix: str = "X"
     origin: Origin = NOWHERE  # of the statements to come, as far as they do not say
 
-    def add(self, rhs: Rhs, rule: str = "", of: str = "") -> str:
+    def add_statement(self, rhs: Rhs, rule: str = "", of: str = "") -> str:
         """The variable for a right-hand side, new where no equal one is there."""
-        rhs = canonical(rhs)
+        rhs = canonical_form(rhs)
         name = self.found.get(rhs)
         if name is None:
             name = f"{self.prefix}{len(self.statements)}"
@@ -105,29 +105,33 @@ class Builder:
             self.statements.append(Statement(name, rhs, origin))
         return name
 
-    def view(self, name: str, gens_: Binders, mask: Predicate, rule: str = "", of: str = "") -> str:
+    def view_of(
+        self, name: str, gens_: Binders, mask: Predicate, rule: str = "", of: str = ""
+    ) -> str:
         """`⊞g. [p]·X[g]`, or X itself where p is true."""
         if mask == TRUE:
             return name
-        return self.add(Contraction(gens_, (), mask, (Factor(name, pointwise(gens_)),)), rule, of)
+        return self.add_statement(
+            Contraction(gens_, (), mask, (Factor(name, pointwise(gens_)),)), rule, of
+        )
 
-    def program(self, output: Output) -> Program:
+    def build_program(self, output: Output) -> Program:
         return Program(tuple(self.statements), output)
 
 
-def merged(program: Program, prefix: str = "X") -> Program:
+def merge_equal(program: Program, prefix: str = "X") -> Program:
     """The program with one variable for equal right-hand sides, numbered in order."""
     builder, names = Builder(prefix=prefix), dict[str, str]()
     for s in program.statements:
         builder.origin = s.origin
-        names[s.name] = builder.add(rename(s.rhs, names))
-    return builder.program(renamed_output(program.output, names))
+        names[s.name] = builder.add_statement(rename(s.rhs, names))
+    return builder.build_program(renamed_output(program.output, names))
 
 
-def inputs(parameter: str, type_: Type, builder: Builder) -> dict[tuple[int, ...], str]:
+def input_variables(parameter: str, type_: Type, builder: Builder) -> dict[tuple[int, ...], str]:
     """The variable for each pair-free component of a parameter."""
     found = {}
     for path, leaf in leaves(type_):
         dims = numbered("g", dimensions(leaf))
-        found[path] = builder.add(Input(parameter, type_, path, dims))
+        found[path] = builder.add_statement(Input(parameter, type_, path, dims))
     return found

@@ -36,7 +36,7 @@ from ..language.terms import (
     strip_sums,
 )
 from ..language.types import dimensions
-from .builder import Builder, merged
+from .builder import Builder, merge_equal
 from .program import (
     Addition,
     Application,
@@ -65,36 +65,36 @@ def to_ssa(e: Term) -> Program:
     on factors join the mask (5.32).
     """
     builder = Builder()
-    return builder.program(converted(e, {}, builder))
+    return builder.build_program(convert_block(e, {}, builder))
 
 
-def converted(e: Term, env: Mapping[str, str], builder: Builder) -> Output:
+def convert_block(e: Term, env: Mapping[str, str], builder: Builder) -> Output:
     """As `to_ssa`, in a builder that has variables for some names already: the variables for what the block gives."""
     env = {**env}
     while isinstance(e, Let):  # (5.25)
         if isinstance(e.value, Iterate):
-            env[e.name] = _loop(e.value, env, builder)
+            env[e.name] = _convert_loop(e.value, env, builder)
         elif isinstance(e.value, Apply):
-            env[e.name] = _application(e.value, env, builder)
+            env[e.name] = _convert_application(e.value, env, builder)
         else:
-            env[e.name] = _convert(e.value, (), TRUE, env, builder)
+            env[e.name] = _convert_term(e.value, (), TRUE, env, builder)
         e = e.body
-    return _output(e, env, builder)
+    return _convert_output(e, env, builder)
 
 
-def _application(e: Apply, env: Mapping[str, str], builder: Builder) -> str:
+def _convert_application(e: Apply, env: Mapping[str, str], builder: Builder) -> str:
     """The variable for an array-level function."""
     around, builder.origin = builder.origin, origin_of(e) or builder.origin
-    operands = tuple([_convert(x, (), TRUE, env, builder) for x in e.arguments])
+    operands = tuple([_convert_term(x, (), TRUE, env, builder) for x in e.arguments])
     dims = numbered("g", dimensions(e.type))
-    made = builder.add(Application(dims, e.definition, operands), "definition")
+    made = builder.add_statement(Application(dims, e.definition, operands), "definition")
     builder.origin = around
     return made
 
 
-def _loop(e: Iterate, env: Mapping[str, str], builder: Builder) -> str:
+def _convert_loop(e: Iterate, env: Mapping[str, str], builder: Builder) -> str:
     """The variable for a loop, whose body takes what it reads outside as parameters."""
-    starts = tuple([_convert(start, (), TRUE, env, builder) for start in e.starts])
+    starts = tuple([_convert_term(start, (), TRUE, env, builder) for start in e.starts])
     carried = {x: f"s{j}" for j, x in enumerate(e.names_bound)}
     wholes: dict[str, str] = {}
     statements = []
@@ -103,132 +103,144 @@ def _loop(e: Iterate, env: Mapping[str, str], builder: Builder) -> str:
         if isinstance(s.rhs, Input):
             parameter = carried.get(s.rhs.parameter)
             if parameter is None:
-                outside = _outside(s.rhs, env, builder)
+                outside = _outside_input(s.rhs, env, builder)
                 parameter = wholes.setdefault(outside, f"c{len(wholes)}")
             s = replace(s, rhs=Input(parameter, type_of(s.rhs), (), s.rhs.gens))
         statements.append(s)
-    turn = merged(Program(tuple(statements), body.output), "B")
+    turn = merge_equal(Program(tuple(statements), body.output), "B")
     around, builder.origin = builder.origin, origin_of(e) or builder.origin
-    made = builder.add(Recurrence(e.index, e.size, starts, (), tuple(wholes), turn), "loop")
+    made = builder.add_statement(
+        Recurrence(e.index, e.size, starts, (), tuple(wholes), turn), "loop"
+    )
     builder.origin = around
     return made
 
 
-def _outside(read: Input, env: Mapping[str, str], builder: Builder) -> str:
+def _outside_input(read: Input, env: Mapping[str, str], builder: Builder) -> str:
     """The variable that the body of a loop reads as an input."""
     if read.parameter not in env:
-        return builder.add(read, "5.30")
-    return _history(env[read.parameter], sum(read.path), builder)
+        return builder.add_statement(read, "5.30")
+    return _history_of(env[read.parameter], sum(read.path), builder)
 
 
-def _history(name: str, place: int, builder: Builder) -> str:
+def _history_of(name: str, place: int, builder: Builder) -> str:
     """A variable, or where it is a loop the history at a place."""
     loop = builder.defined[name]
     if not isinstance(loop, Recurrence):
         return name
     binders = numbered("g", (loop.size + 1, *ranges(loop.carried[place])))
-    return builder.add(Part(name, place, len(loop.starts), binders), "loop")
+    return builder.add_statement(Part(name, place, len(loop.starts), binders), "loop")
 
 
-def _output(e: Term, env: Mapping[str, str], builder: Builder) -> Output:
+def _convert_output(e: Term, env: Mapping[str, str], builder: Builder) -> Output:
     if isinstance(e, Pair):
-        return _output(e.first, env, builder), _output(e.second, env, builder)
-    return _convert(e, (), TRUE, env, builder)
+        return _convert_output(e.first, env, builder), _convert_output(e.second, env, builder)
+    return _convert_term(e, (), TRUE, env, builder)
 
 
-def _convert(
+def _convert_term(
     e: Term, outer: Binders, p: Predicate, env: Mapping[str, str], builder: Builder
 ) -> str:
     """The variable for `⊞outer. [p]·e`."""
     around = builder.origin
     builder.origin = origin_of(e) or around
-    name = _converted(e, outer, p, env, builder)
+    name = _convert_scalar_term(e, outer, p, env, builder)
     builder.origin = around
     return name
 
 
-def _converted(
+def _convert_scalar_term(
     e: Term, outer: Binders, p: Predicate, env: Mapping[str, str], builder: Builder
 ) -> str:
     if dims := dimensions(e.type):
         if isinstance(e, Gen):  # (5.27)
-            return _convert(e.body, (*outer, Binder(e.index, e.size)), p, env, builder)
+            return _convert_term(e.body, (*outer, Binder(e.index, e.size)), p, env, builder)
         if isinstance(e, Guard):
-            return _convert(e.body, outer, conj(p, e.condition), env, builder)
+            return _convert_term(e.body, outer, conj(p, e.condition), env, builder)
         fresh = f"η{len(outer)}"
-        return _convert(At(e, Affine.of(fresh)), (*outer, Binder(fresh, dims[0])), p, env, builder)
+        return _convert_term(
+            At(e, Affine.of(fresh)), (*outer, Binder(fresh, dims[0])), p, env, builder
+        )
     match e:
         case Guard(condition, body):  # (5.28)
-            return _convert(body, outer, conj(p, condition), env, builder)
+            return _convert_term(body, outer, conj(p, condition), env, builder)
         case Const(value):  # (5.29)
             if p == TRUE:
-                return builder.add(Constant(outer, value), "5.29")
+                return builder.add_statement(Constant(outer, value), "5.29")
             if e.names & {
                 i for i, _ in outer
             }:  # An index as a number: an array that is read where p holds.
-                ramp = builder.add(Constant(outer, value), "5.29")
-                return builder.add(Contraction(outer, (), p, (Factor(ramp, pointwise(outer)),)))
-            return builder.add(Contraction(outer, (), p, (Factor(_scalar(value, builder), ()),)))
+                ramp = builder.add_statement(Constant(outer, value), "5.29")
+                return builder.add_statement(
+                    Contraction(outer, (), p, (Factor(ramp, pointwise(outer)),))
+                )
+            return builder.add_statement(
+                Contraction(outer, (), p, (Factor(_convert_constant(value, builder), ()),))
+            )
         case Add(left, right):  # (5.31)
             (p0, left), (p1, right) = strip_guards(left), strip_guards(right)
             p0, p1 = conj(p, p0), conj(p, p1)
-            x0 = _convert(left, outer, p0, env, builder)
-            x1 = _convert(right, outer, p1, env, builder)
-            return builder.add(Addition(outer, p0, x0, p1, x1), "5.31")
+            x0 = _convert_term(left, outer, p0, env, builder)
+            x1 = _convert_term(right, outer, p1, env, builder)
+            return builder.add_statement(Addition(outer, p0, x0, p1, x1), "5.31")
         case Mul(left, right):  # (5.32)
             (p0, left), (p1, right) = strip_guards(left), strip_guards(right)
             p = conj(p, p0, p1)
-            factors = [_convert(factor, outer, p, env, builder) for factor in (left, right)]
-            return builder.add(_product(outer, p, factors), "5.32")
+            factors = [_convert_term(factor, outer, p, env, builder) for factor in (left, right)]
+            return builder.add_statement(_product_of(outer, p, factors), "5.32")
         case Call(function, arguments):  # (5.33)
-            names = tuple(_convert(argument, outer, p, env, builder) for argument in arguments)
-            return builder.add(Map(outer, p, function, names), "5.33")
+            names = tuple(_convert_term(argument, outer, p, env, builder) for argument in arguments)
+            return builder.add_statement(Map(outer, p, function, names), "5.33")
         case Sum():  # (5.34)
             binders, q, body = strip_sums(e)
             p = conj(p, q)
-            x = _convert(body, (*outer, *binders), p, env, builder)
-            return builder.add(_total(outer, binders, p, x), "5.34")
-    return _read(e, outer, p, env, builder)  # (5.26), (5.30)
+            x = _convert_term(body, (*outer, *binders), p, env, builder)
+            return builder.add_statement(_sum_of(outer, binders, p, x), "5.34")
+    return _read_entry(e, outer, p, env, builder)  # (5.26), (5.30)
 
 
-def _scalar(value: Number | Affine, builder: Builder) -> str:
-    return builder.add(Constant((), value), "5.29")
+def _convert_constant(value: Number | Affine, builder: Builder) -> str:
+    return builder.add_statement(Constant((), value), "5.29")
 
 
-def _copies(binders: Binders, mark: str) -> tuple[Binders, Predicate]:
+def _copy_binders(binders: Binders, mark: str) -> tuple[Binders, Predicate]:
     """Fresh indices over the same ranges, and the condition that they equal the old ones."""
     fresh = numbered(mark, ranges(binders))
     return fresh, equal(binders, index_names(fresh))
 
 
-def _product(outer: Binders, p: Predicate, names: list[str]) -> Contraction:
+def _product_of(outer: Binders, p: Predicate, names: list[str]) -> Contraction:
     """`⊞g Σ i0,i1. [p ∧ g=i0 ∧ g=i1]·X0[i0]·X1[i1]`."""
-    i0, same0 = _copies(outer, "ι")
-    i1, same1 = _copies(outer, "κ")
+    i0, same0 = _copy_binders(outer, "ι")
+    i1, same1 = _copy_binders(outer, "κ")
     factors = (Factor(names[0], pointwise(i0)), Factor(names[1], pointwise(i1)))
     return Contraction(outer, (*i0, *i1), conj(p, same0, same1), factors)
 
 
-def _total(outer: Binders, inner: Binders, p: Predicate, name: str) -> Contraction:
+def _sum_of(outer: Binders, inner: Binders, p: Predicate, name: str) -> Contraction:
     """`⊞g Σ i,j. [p ∧ g=i]·X[i,j]`."""
-    i, same = _copies(outer, "ι")
+    i, same = _copy_binders(outer, "ι")
     factor = Factor(name, (*pointwise(i), *pointwise(inner)))
     return Contraction(outer, (*i, *inner), conj(p, same), (factor,))
 
 
-def _read(e: Term, outer: Binders, p: Predicate, env: Mapping[str, str], builder: Builder) -> str:
+def _read_entry(
+    e: Term, outer: Binders, p: Predicate, env: Mapping[str, str], builder: Builder
+) -> str:
     """`⊞g. [p]·X[a…] ⇝ ⊞g Σi. [p ∧ i=a…]·X[i…]` (5.30), and X itself for `X[g]`."""
     e, accesses = strip_entries(e)
-    name = _whole(e, env, builder)
+    name = _full_variable(e, env, builder)
     sizes = ranges(builder.defined[name].gens)
     if p == TRUE and accesses == pointwise(outer) and sizes == ranges(outer):
         return name
     i = numbered("ι", sizes)
     factor = Factor(name, pointwise(i))
-    return builder.add(Contraction(outer, i, conj(p, equal(i, accesses)), (factor,)), "5.30")
+    return builder.add_statement(
+        Contraction(outer, i, conj(p, equal(i, accesses)), (factor,)), "5.30"
+    )
 
 
-def _whole(e: Term, env: Mapping[str, str], builder: Builder) -> str:
+def _full_variable(e: Term, env: Mapping[str, str], builder: Builder) -> str:
     """The variable for `π…π x`, a name or an input."""
     type_ = e.type
     path: list[int] = []
@@ -237,6 +249,6 @@ def _whole(e: Term, env: Mapping[str, str], builder: Builder) -> str:
         e = e.body
     assert isinstance(e, Var), e
     if e.name in env:
-        return _history(env[e.name], sum(path), builder)
+        return _history_of(env[e.name], sum(path), builder)
     dims = numbered("g", dimensions(type_))
-    return builder.add(Input(e.name, e.declared, tuple(path), dims), "5.30")
+    return builder.add_statement(Input(e.name, e.declared, tuple(path), dims), "5.30")

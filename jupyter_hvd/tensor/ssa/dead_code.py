@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from .builder import merged
+from .builder import merge_equal
 from .program import (
     Input,
     Part,
@@ -14,33 +14,33 @@ from .program import (
     Recurrence,
     Rhs,
     Statement,
-    flat,
+    flatten_output,
     operands,
-    tree,
+    pair_tree,
 )
 
 
-def live(program: Program) -> Program:
+def remove_dead_code(program: Program) -> Program:
     """Drop the statements that the output does not need, and of loops the values that no iteration and nothing after
     them needs.
     """
-    program = needed(program)
+    program = needed_statements(program)
     places = _places_read(program)
     kept = {
         s.name: carried
         for s in program.statements
         if isinstance(s.rhs, Recurrence) and s.name in places
-        if len(carried := _carried(s.rhs, places[s.name])) < len(s.rhs.starts)
+        if len(carried := _carried_places(s.rhs, places[s.name])) < len(s.rhs.starts)
     }
     if not kept:
         return program
-    statements = tuple([replace(s, rhs=_fewer(s, kept)) for s in program.statements])
-    return needed(Program(statements, program.output))
+    statements = tuple([replace(s, rhs=_shrink_loop(s, kept)) for s in program.statements])
+    return needed_statements(Program(statements, program.output))
 
 
-def needed(program: Program) -> Program:
+def needed_statements(program: Program) -> Program:
     """Drop the statements that the output does not need."""
-    wanted = set(flat(program.output))
+    wanted = set(flatten_output(program.output))
     kept: list[Statement] = []
     for statement in reversed(program.statements):
         if statement.name in wanted:
@@ -54,7 +54,7 @@ def _places_read(program: Program) -> dict[str, set[int]]:
     places.
     """
     places = defaultdict[str, set[int]](set)
-    whole = set(flat(program.output))
+    whole = set(flatten_output(program.output))
     for s in program.statements:
         match s.rhs:
             case Part(source, place):
@@ -66,12 +66,14 @@ def _places_read(program: Program) -> dict[str, set[int]]:
     return {x: found for x, found in places.items() if x not in whole}
 
 
-def _carried(loop: Recurrence, places: set[int]) -> list[int]:
+def _carried_places(loop: Recurrence, places: set[int]) -> list[int]:
     """The values that a loop must carry for these to be right, in their order."""
-    outputs, read = flat(loop.body.output), set[int]()
+    outputs, read = flatten_output(loop.body.output), set[int]()
     while read != places:
         read = places
-        body = needed(Program(loop.body.statements, tree([outputs[j] for j in sorted(read)])))
+        body = needed_statements(
+            Program(loop.body.statements, pair_tree([outputs[j] for j in sorted(read)]))
+        )
         places = read | {
             int(s.rhs.parameter[1:])
             for s in body.statements
@@ -80,7 +82,7 @@ def _carried(loop: Recurrence, places: set[int]) -> list[int]:
     return sorted(read)
 
 
-def _fewer(statement: Statement, kept: Mapping[str, list[int]]) -> Rhs:
+def _shrink_loop(statement: Statement, kept: Mapping[str, list[int]]) -> Rhs:
     """A loop that carries less, or the part of one where it is now."""
     rhs = statement.rhs
     if isinstance(rhs, Part) and rhs.source in kept:
@@ -89,8 +91,8 @@ def _fewer(statement: Statement, kept: Mapping[str, list[int]]) -> Rhs:
     if not isinstance(rhs, Recurrence) or statement.name not in kept:
         return rhs
     left = kept[statement.name]
-    outputs = flat(rhs.body.output)
-    body = needed(Program(rhs.body.statements, tree([outputs[j] for j in left])))
+    outputs = flatten_output(rhs.body.output)
+    body = needed_statements(Program(rhs.body.statements, pair_tree([outputs[j] for j in left])))
     places = {f"s{old}": f"s{new}" for new, old in enumerate(left)}
     renamed = tuple([replace(s, rhs=_of_parameter(s.rhs, places)) for s in body.statements])
     starts = tuple([rhs.starts[j] for j in left])
@@ -108,7 +110,7 @@ def with_used_parameters(
     names = {x: f"{letter}{j}" for letter, group in kept.items() for j, x in enumerate(group)}
     statements = tuple([replace(s, rhs=_of_parameter(s.rhs, names)) for s in body.statements])
     rows, wholes = (tuple([arguments[x] for x in kept[letter]]) for letter in "rc")
-    body = merged(Program(statements, body.output), "B")
+    body = merge_equal(Program(statements, body.output), "B")
     return replace(rhs, rows=rows, wholes=wholes, body=body)
 
 

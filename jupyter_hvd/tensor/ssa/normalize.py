@@ -42,26 +42,26 @@ def lift_lets(e: Term) -> Term:
 
     (5.10) is printed with its two bindings in the wrong order; here the inner one comes first.
     """
-    bindings, body = _lift(uniquify(_named(e)))
+    bindings, body = _lift_lets(uniquify(_name_histories(e)))
     return lets(bindings, body)
 
 
-def _named(e: Term) -> Term:
+def _name_histories(e: Term) -> Term:
     """The term with a name for the history of every loop, and for the result of every array-level function."""
     match e:
         case Let(name, Iterate() | Apply() as value, body):
-            return Let(name, rebuild(value, _named), _named(body))
+            return Let(name, rebuild(value, _name_histories), _name_histories(body))
         case Iterate():
-            return Let("history", rebuild(e, _named), Var("history", e.type))
+            return Let("history", rebuild(e, _name_histories), Var("history", e.type))
         case Apply():
-            return Let("applied", rebuild(e, _named), Var("applied", e.type))
-    return rebuild(e, _named)
+            return Let("applied", rebuild(e, _name_histories), Var("applied", e.type))
+    return rebuild(e, _name_histories)
 
 
-def _lift(e: Term) -> tuple[Bindings, Term]:
+def _lift_lets(e: Term) -> tuple[Bindings, Term]:
     match e:
         case Gen(index, size, body) | Sum(index, size, body):  # (5.6), (5.7)
-            bindings, body = _lift(body)
+            bindings, body = _lift_lets(body)
             at_index: dict[str, Term] = {}
             lifted: Bindings = []
             for name, value in bindings:
@@ -82,31 +82,31 @@ def _lift(e: Term) -> tuple[Bindings, Term]:
                 at_index[name] = At(Var(name, array.type), Affine.of(index))
             return lifted, came_from(type(e)(index, size, substitute(body, at_index)), e)
         case Guard(condition, body):  # (5.9)
-            bindings, body = _lift(body)
+            bindings, body = _lift_lets(body)
             guarded: Bindings = [
-                (x, came_from(_guarded(condition, value), value)) for x, value in bindings
+                (x, came_from(_guard_term(condition, value), value)) for x, value in bindings
             ]
             return guarded, came_from(Guard(condition, body), e)
         case Let(name, value, body):  # (5.10)
-            before, value = _lift(value)
-            after, body = _lift(body)
+            before, value = _lift_lets(value)
+            after, body = _lift_lets(body)
             return [*before, (name, value), *after], body
         case Iterate(index, size, names, starts, body):  # What an iteration binds stays in it.
             bindings, began = [], []
             for start in starts:
-                before, start = _lift(start)
+                before, start = _lift_lets(start)
                 bindings += before
                 began.append(start)
-            turn = lets(*_lift(body))
+            turn = lets(*_lift_lets(body))
             return bindings, came_from(Iterate(index, size, names, tuple(began), turn), e)
     bindings = []  # (5.1)–(5.5), (5.8)
 
-    def lift(child: Term) -> Term:
-        inner, child = _lift(child)
+    def lift_child(child: Term) -> Term:
+        inner, child = _lift_lets(child)
         bindings.extend(inner)
         return child
 
-    body = rebuild(e, lift)
+    body = rebuild(e, lift_child)
     return bindings, body
 
 
@@ -118,7 +118,7 @@ def _side_by_side(index: str, size: Affine, loop: Term) -> Iterate:
     starts = tuple([Gen(index, size, start) for start in loop.starts])
     arrays = [Var(x, start.type) for x, start in zip(loop.names_bound, starts, strict=True)]
     at = {x.name: At(x, Affine.of(index)) for x in arrays}
-    bindings, body = _lift(Gen(index, size, substitute(loop.body, at)))
+    bindings, body = _lift_lets(Gen(index, size, substitute(loop.body, at)))
     assert isinstance(body, Gen)
     each: list[Term] = [Gen(index, size, part) for part in components(body.body, len(starts))]
     turn = lets(bindings, to_pairs(each, Pair))
@@ -130,31 +130,31 @@ def _for_each(index: str, size: Affine, e: Apply) -> Term:
     batch = e.definition.batch([dimensions(x.type) for x in e.arguments])
     inner = numbered("β", batch)
 
-    def argument(x: Term, rank: int) -> Term:
+    def name_argument(x: Term, rank: int) -> Term:
         whole = len(dimensions(x.type)) == rank
         if whole and index not in x.names:
             return x
         return Gen(index, size, gens(inner, x) if whole else x)
 
-    arguments = map(argument, e.arguments, e.definition.ranks)
+    arguments = map(name_argument, e.arguments, e.definition.ranks)
     return came_from(Apply(e.definition, tuple(arguments)), e)
 
 
 def _one_of(histories: Term, index: str) -> Term:
     """The histories of one of several loops side by side."""
 
-    def one(history: Term) -> Term:
+    def select_history(history: Term) -> Term:
         if isinstance(history.type, Product):
-            return Pair(one(Proj(0, history)), one(Proj(1, history)))
+            return Pair(select_history(Proj(0, history)), select_history(Proj(1, history)))
         assert isinstance(history.type, Array)
         turn = fresh("k", {index})
         read = At(At(history, Affine.of(turn)), Affine.of(index))
         return Gen(turn, history.type.size, read)
 
-    return one(histories)
+    return select_history(histories)
 
 
-def _guarded(condition: Predicate, e: Term) -> Term:
+def _guard_term(condition: Predicate, e: Term) -> Term:
     """`[p]·e`, where nothing else reads it; of a loop, under the guard in every iteration, of an array-level function, of what it
     reads.
     """
@@ -163,7 +163,7 @@ def _guarded(condition: Predicate, e: Term) -> Term:
     if not isinstance(e, Iterate):
         return Guard(condition, e)
     starts = tuple([Guard(condition, start) for start in e.starts])
-    bindings, body = _lift(Guard(condition, e.body))
+    bindings, body = _lift_lets(Guard(condition, e.body))
     return Iterate(e.index, e.size, e.names_bound, starts, lets(bindings, body))
 
 
@@ -185,16 +185,16 @@ def _without_pairs(e: Term, env: dict[str, Tree], outside: Bindings) -> Term:
         if isinstance(e.value, Iterate):
             name = fresh(e.name, frozenset(x for x, _ in bindings))
             bindings.append((name, _loop_without_pairs(e.value, env, bindings)))
-            env[e.name] = _projections(Var(name, e.value.type), e.value.type)
+            env[e.name] = _projections_of(Var(name, e.value.type), e.value.type)
         else:
-            env[e.name] = _name_leaves(e.name, _split(e.value, env), bindings)
+            env[e.name] = _name_leaves(e.name, _split_pairs(e.value, env), bindings)
         e = e.body
-    return lets(bindings[len(outside) :], _pairs(_split(e, env)))
+    return lets(bindings[len(outside) :], _tree_to_pairs(_split_pairs(e, env)))
 
 
 def _loop_without_pairs(e: Iterate, env: dict[str, Tree], outside: Bindings) -> Term:
     """A loop whose body is without pairs; its histories are read as inputs are."""
-    starts = tuple([_leaf(_split(start, env)) for start in e.starts])
+    starts = tuple([_single_leaf(_split_pairs(start, env)) for start in e.starts])
     body = _without_pairs(e.body, {**env}, outside)
     return came_from(Iterate(e.index, e.size, e.names_bound, starts, body), e)
 
@@ -210,43 +210,51 @@ def _name_leaves(name: str, tree: Tree, bindings: Bindings) -> Tree:
     return Var(name, tree.type)
 
 
-def _split(e: Term, env: dict[str, Tree]) -> Tree:
+def _split_pairs(e: Term, env: dict[str, Tree]) -> Tree:
     """The tree of pair-free terms that `e` is, with pairs moved outwards (5.11–5.17)."""
     match e:
         case Var(name):
-            return env[name] if name in env else _projections(e, e.type)
+            return env[name] if name in env else _projections_of(e, e.type)
         case Pair(first, second):
-            return _split(first, env), _split(second, env)
+            return _split_pairs(first, env), _split_pairs(second, env)
         case Proj(side, body):  # (5.11)
-            tree = _split(body, env)
+            tree = _split_pairs(body, env)
             assert isinstance(tree, tuple)
             return tree[side]
         case Gen(index, size, body):  # (5.12), (5.13)
-            return _leafwise(lambda leaf: came_from(Gen(index, size, leaf), e), _split(body, env))
+            return _map_leaves(
+                lambda leaf: came_from(Gen(index, size, leaf), e), _split_pairs(body, env)
+            )
         case At(body, a):  # (5.14), (5.15)
-            return _leafwise(lambda leaf: came_from(At(leaf, a), e), _split(body, env))
+            return _map_leaves(lambda leaf: came_from(At(leaf, a), e), _split_pairs(body, env))
         case Guard(condition, body):  # (5.16), (5.17)
-            return _leafwise(lambda leaf: came_from(Guard(condition, leaf), e), _split(body, env))
-    return rebuild(e, lambda child: _leaf(_split(child, env)))
+            return _map_leaves(
+                lambda leaf: came_from(Guard(condition, leaf), e), _split_pairs(body, env)
+            )
+    return rebuild(e, lambda child: _single_leaf(_split_pairs(child, env)))
 
 
-def _projections(e: Term, type_: Type) -> Tree:
+def _projections_of(e: Term, type_: Type) -> Tree:
     if isinstance(type_, Product):
-        return _projections(Proj(0, e), type_.first), _projections(Proj(1, e), type_.second)
+        return _projections_of(Proj(0, e), type_.first), _projections_of(Proj(1, e), type_.second)
     return e
 
 
-def _leafwise(f: Callable[[Term], Term], tree: Tree) -> Tree:
-    return (_leafwise(f, tree[0]), _leafwise(f, tree[1])) if isinstance(tree, tuple) else f(tree)
+def _map_leaves(f: Callable[[Term], Term], tree: Tree) -> Tree:
+    return (
+        (_map_leaves(f, tree[0]), _map_leaves(f, tree[1])) if isinstance(tree, tuple) else f(tree)
+    )
 
 
-def _leaf(tree: Tree) -> Term:
+def _single_leaf(tree: Tree) -> Term:
     assert not isinstance(tree, tuple)
     return tree
 
 
-def _pairs(tree: Tree) -> Term:
-    return Pair(_pairs(tree[0]), _pairs(tree[1])) if isinstance(tree, tuple) else tree
+def _tree_to_pairs(tree: Tree) -> Term:
+    return (
+        Pair(_tree_to_pairs(tree[0]), _tree_to_pairs(tree[1])) if isinstance(tree, tuple) else tree
+    )
 
 
 def push_out_gens(e: Term) -> Term:

@@ -24,7 +24,7 @@ from .program import (
     Program,
     Recurrence,
     Rhs,
-    flat,
+    flatten_output,
     pointwise,
     rename,
     renamed_output,
@@ -43,12 +43,12 @@ def without_order(program: Program) -> Program:
             case Recurrence() as loop if _is_independent(loop):
                 made = rename(loop, names)
                 assert isinstance(made, Recurrence)
-                histories[s.name] = _histories(made, builder)
+                histories[s.name] = _histories_of(made, builder)
             case Part(source, place) if source in histories:
                 names[s.name] = histories[source][place]
             case rhs:
-                names[s.name] = builder.add(rename(rhs, names))
-    return builder.program(renamed_output(program.output, names))
+                names[s.name] = builder.add_statement(rename(rhs, names))
+    return builder.build_program(renamed_output(program.output, names))
 
 
 def _is_independent(rhs: Rhs) -> bool:
@@ -60,26 +60,28 @@ def _is_independent(rhs: Rhs) -> bool:
     return not inside and not any(isinstance(x, Input) and x.parameter[0] == "s" for x in body)
 
 
-def _histories(loop: Recurrence, builder: Builder) -> list[str]:
+def _histories_of(loop: Recurrence, builder: Builder) -> list[str]:
     """The values that a loop carries: what it begins with, and what its iterations make."""
     made = dict[str, str]()
     for s in loop.body.statements:
         builder.origin = s.origin
-        made[s.name] = builder.add(_of_all_turns(s.rhs, loop, made))
+        made[s.name] = builder.add_statement(_over_iterations(s.rhs, loop, made))
     found = []
-    for start, name in zip(loop.starts, flat(loop.body.output), strict=True):
+    for start, name in zip(loop.starts, flatten_output(loop.body.output), strict=True):
         sizes = ranges(builder.defined[made[name]].gens)[1:]
         gens = numbered("g", (loop.size + 1, *sizes))
         turn, *rest = pointwise(gens)
         first, later = compare("=", turn, 0), compare("≤", 1, turn)
         begun = Contraction(gens, (), first, (Factor(start, tuple(rest)),))
         left = Contraction(gens, (), later, (Factor(made[name], (turn - 1, *rest)),))
-        both = Addition(gens, first, builder.add(begun), later, builder.add(left))
-        found.append(builder.add(both))
+        both = Addition(
+            gens, first, builder.add_statement(begun), later, builder.add_statement(left)
+        )
+        found.append(builder.add_statement(both))
     return found
 
 
-def _of_all_turns(rhs: Rhs, loop: Recurrence, made: dict[str, str]) -> Rhs:
+def _over_iterations(rhs: Rhs, loop: Recurrence, made: dict[str, str]) -> Rhs:
     """A variable of a loop's body as an array over the iterations."""
     turn = Affine.of(loop.index)
     gens = (Binder(loop.index, loop.size), *rhs.gens)

@@ -155,7 +155,7 @@ class Recurrence:
     @property
     def carried(self) -> tuple[Binders, ...]:
         """The dimensions of each value that is carried."""
-        return tuple([self.body[x].gens for x in flat(self.body.output)])
+        return tuple([self.body[x].gens for x in flatten_output(self.body.output)])
 
 
 @dataclass(frozen=True)
@@ -268,19 +268,19 @@ def with_masks(rhs: Rhs, f: Callable[[Predicate, Binders], Predicate]) -> Rhs:
     return rhs
 
 
-def everywhere(program: Program) -> Iterator[Statement]:
+def all_statements(program: Program) -> Iterator[Statement]:
     """The statements, those in the bodies of loops too."""
     for statement in program.statements:
         yield statement
         if isinstance(statement.rhs, Recurrence):
-            yield from everywhere(statement.rhs.body)
+            yield from all_statements(statement.rhs.body)
 
 
-def flat(output: Output) -> list[str]:
+def flatten_output(output: Output) -> list[str]:
     """The variables of an output tree, left to right."""
     if isinstance(output, str):
         return [output]
-    return [*flat(output[0]), *flat(output[1])]
+    return [*flatten_output(output[0]), *flatten_output(output[1])]
 
 
 def map_output(f: Callable[[str], T], pair: Callable[[T, T], T], output: Output) -> T:
@@ -290,17 +290,17 @@ def map_output(f: Callable[[str], T], pair: Callable[[T, T], T], output: Output)
     return pair(map_output(f, pair, output[0]), map_output(f, pair, output[1]))
 
 
-def tree(parts: Sequence[Output]) -> Output:
+def pair_tree(parts: Sequence[Output]) -> Output:
     """Variables, or trees of them, as nested pairs, the last innermost."""
-    return to_pairs(parts, _pair)
+    return to_pairs(parts, _nested_pair)
 
 
 def renamed_output(output: Output, names: Mapping[str, str]) -> Output:
     """An output tree with other names for its variables."""
-    return map_output(names.__getitem__, _pair, output)
+    return map_output(names.__getitem__, _nested_pair, output)
 
 
-def _pair(first: Output, second: Output) -> Output:
+def _nested_pair(first: Output, second: Output) -> Output:
     return first, second
 
 
@@ -363,7 +363,7 @@ def term_of(rhs: Rhs, variables: Mapping[str, Term]) -> Term:
             body = entries[0] if len(entries) == 1 else Mul(*entries)
             return gens(binders, sums(summed, guard(p, body)))
         case Recurrence():
-            return _loop(rhs, variables)
+            return _loop_term(rhs, variables)
         case Part(source, place, count, _):
             return components(variables[source], count)[place]
         case Application(_, definition, names):
@@ -371,7 +371,7 @@ def term_of(rhs: Rhs, variables: Mapping[str, Term]) -> Term:
     raise TypeError(rhs)
 
 
-def _loop(rhs: Recurrence, variables: Mapping[str, Term]) -> Term:
+def _loop_term(rhs: Recurrence, variables: Mapping[str, Term]) -> Term:
     """A loop whose body reads the variables outside."""
     starts = tuple([variables[x] for x in rhs.starts])
     turn = Affine.of(rhs.index)
@@ -404,7 +404,7 @@ def to_term(program: Program) -> Term:
     return lets(bindings, output_term(program.output, variables))
 
 
-def substituted(program: Program, indices: Mapping[str, Affine]) -> Program:
+def substitute_indices(program: Program, indices: Mapping[str, Affine]) -> Program:
     """The program with free index names replaced, which none of its own are."""
     statements = tuple(
         [replace(s, rhs=_rhs_substituted(s.rhs, indices)) for s in program.statements]
@@ -419,5 +419,5 @@ def _rhs_substituted(rhs: Rhs, indices: Mapping[str, Affine]) -> Rhs:
         case Contraction():
             rhs = replace(rhs, factors=tuple([f.substitute(indices) for f in rhs.factors]))
         case Recurrence():
-            return replace(rhs, body=substituted(rhs.body, indices))
+            return replace(rhs, body=substitute_indices(rhs.body, indices))
     return with_masks(rhs, lambda p, _: substitute_predicate(p, indices))

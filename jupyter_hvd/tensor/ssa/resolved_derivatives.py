@@ -12,21 +12,21 @@ from .program import Constant, Contraction, Factor, Map, Program, Recurrence, Rh
 from .simplify import simplify
 
 
-def settled(program: Program) -> Program:
+def resolve_markers(program: Program) -> Program:
     """`tangent(x, w)` as 0, `stopped(x)` and what else is one of its arguments as that, simplified."""
-    found = _plain(program)
+    found = _resolve_plain(program)
     return program if found == program else simplify(found)
 
 
-def _plain(program: Program) -> Program:
-    statements = [replace(s, rhs=_value(s.rhs)) for s in program.statements]
+def _resolve_plain(program: Program) -> Program:
+    statements = [replace(s, rhs=_marker_value(s.rhs)) for s in program.statements]
     return replace(program, statements=tuple(statements))
 
 
-def _value(rhs: Rhs) -> Rhs:
+def _marker_value(rhs: Rhs) -> Rhs:
     match rhs:
         case Recurrence():
-            return replace(rhs, body=_plain(rhs.body))
+            return replace(rhs, body=_resolve_plain(rhs.body))
         case Map() if rhs.function.name == "tangent":
             return Constant(rhs.gens, 0)
         case Map() if (k := _same_as(rhs.function)) is not None:
@@ -35,15 +35,15 @@ def _value(rhs: Rhs) -> Rhs:
     return rhs
 
 
-def settled_term(e: Term) -> Term:
-    """As `settled`, of a term: without those primitives and what only they needed. Nothing else is simplified, so that what is
-    counted of it is the cost of what was written.
+def resolve_markers_in_term(e: Term) -> Term:
+    """As `resolve_markers`, of a term: without those primitives and what only they needed. Nothing else is simplified, so that
+    the cost of what was written is counted.
     """
-    found = _left(e, frozenset())
+    found = _remaining_term(e, frozenset())
     return e if found is None else found
 
 
-def _left(e: Term, nothing: frozenset[str]) -> Term | None:
+def _remaining_term(e: Term, nothing: frozenset[str]) -> Term | None:
     """What is left of a term; None where that is nothing, as of the variables in `nothing`."""
     match e:
         case Var(x) if x in nothing:
@@ -51,24 +51,24 @@ def _left(e: Term, nothing: frozenset[str]) -> Term | None:
         case Call(f) if f.name == "tangent":
             return None
         case Call(f, arguments) if (k := _same_as(f)) is not None:
-            return _left(arguments[k], nothing)
+            return _remaining_term(arguments[k], nothing)
         case Let(x, value, body):
-            bound = _left(value, nothing)
-            left = _left(body, nothing | {x} if bound is None else nothing - {x})
+            bound = _remaining_term(value, nothing)
+            left = _remaining_term(body, nothing | {x} if bound is None else nothing - {x})
             if left is None or (x in body.variables and x not in left.variables):
                 return left
             return came_from(Let(x, value if bound is None else bound, left), e)
-    parts = [_left(child, nothing) for child in e.children]
+    parts = [_remaining_term(child, nothing) for child in e.children]
     match e, parts:
         case Add(), [one, None] | [None, one]:
             return one
         case Gen() | Sum() | Guard() | At() | Proj() | Mul(), parts if None in parts:
             return None
-    whole = (part or _zero(child) for part, child in zip(parts, e.children, strict=True))
+    whole = (part or _is_zero_term(child) for part, child in zip(parts, e.children, strict=True))
     return came_from(e.over(*whole), e)
 
 
-def _zero(e: Term) -> Term:
+def _is_zero_term(e: Term) -> Term:
     return Const(0) if e.type == REAL else e
 
 

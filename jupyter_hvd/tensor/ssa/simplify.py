@@ -16,8 +16,8 @@ from ..language.predicates import FALSE, TRUE, Compare, Predicate, conj, conjunc
 from ..language.terms import Binder, Binders, index_names, numbered, put, ranges
 from ..language.types import array
 from ..polyhedral import sets
-from .builder import Builder, canonical, merged
-from .dead_code import live, with_used_parameters
+from .builder import Builder, canonical_form, merge_equal
+from .dead_code import remove_dead_code, with_used_parameters
 from .program import (
     Addition,
     Constant,
@@ -29,7 +29,7 @@ from .program import (
     Recurrence,
     Rhs,
     Statement,
-    flat,
+    flatten_output,
     operands,
     pointwise,
     rename,
@@ -43,47 +43,47 @@ def simplify(program: Program) -> Program:
     """Simplify each statement in turn, fuse products into the sums that consume them, and drop
     what is dead.
     """
-    return merged(_sweep(_fuse(_sweep(program))))
+    return merge_equal(_simplify_once(_fuse_products(_simplify_once(program))))
 
 
-def _sweep(program: Program) -> Program:
+def _simplify_once(program: Program) -> Program:
     builder = Builder()
     names: dict[str, str] = {}
     for statement in program.statements:
         builder.origin = statement.origin
-        rhs = simplified(rename(statement.rhs, names), builder)
-        names[statement.name] = rhs if isinstance(rhs, str) else builder.add(rhs)
-    return live(builder.program(renamed_output(program.output, names)))
+        rhs = simplify_rhs(rename(statement.rhs, names), builder)
+        names[statement.name] = rhs if isinstance(rhs, str) else builder.add_statement(rhs)
+    return remove_dead_code(builder.build_program(renamed_output(program.output, names)))
 
 
-def simplified(rhs: Rhs, builder: Builder) -> Rhs | str:
+def simplify_rhs(rhs: Rhs, builder: Builder) -> Rhs | str:
     """A simpler right-hand side with the same meaning, or the variable that it equals."""
     match rhs:
         case Addition():
-            return _addition(rhs, builder)
+            return _simplify_addition(rhs, builder)
         case Map():
             mask = sets.simplify(rhs.mask, rhs.gens)
             return replace(rhs, mask=mask) if mask is not FALSE else Constant(rhs.gens, 0)
         case Contraction():
-            return _contraction(rhs, builder)
+            return _simplify_contraction(rhs, builder)
         case Recurrence():
-            return _loop(rhs, builder)
+            return _simplify_loop(rhs, builder)
     return rhs
 
 
-def _loop(rhs: Recurrence, builder: Builder) -> Rhs:
+def _simplify_loop(rhs: Recurrence, builder: Builder) -> Rhs:
     """The loop with a simpler body, which takes what it reads at the iteration's index alone as rows, and of
     what it reads at places that are the same in every iteration only that.
     """
     rhs = replace(rhs, body=simplify(_with_constants(rhs, builder)))
-    rhs = replace(rhs, body=within(rhs.body, (Binder(rhs.index, rhs.size),)))
+    rhs = replace(rhs, body=drop_range_masks(rhs.body, (Binder(rhs.index, rhs.size),)))
     statements = list(rhs.body.statements)
     inputs = {s.name: s.rhs for s in statements if isinstance(s.rhs, Input)}
     arguments = rhs.arguments
     turn = frozenset((rhs.index,))
     parts: dict[str, str] = {}  # each parameter to come: its variable outside
 
-    def taken(factor: Factor, own: frozenset[str]) -> Factor:
+    def take_row(factor: Factor, own: frozenset[str]) -> Factor:
         read = inputs.get(factor.name)
         if read is None or read.parameter[0] != "c":
             return factor
@@ -103,8 +103,8 @@ def _loop(rhs: Recurrence, builder: Builder) -> Rhs:
         ]
         inside = conj(*(in_range(at[j], sizes[j]) for j in sorted(gone)))
         whole = Factor(arguments[read.parameter], tuple(at))
-        made = _contraction(Contraction(binders, (), inside, (whole,)), builder)
-        outside = made if isinstance(made, str) else builder.add(made)
+        made = _simplify_contraction(Contraction(binders, (), inside, (whole,)), builder)
+        outside = made if isinstance(made, str) else builder.add_statement(made)
         letter, count = ("c", len(rhs.wholes)) if row is None else ("r", len(rhs.rows))
         known = (x for x, y in parts.items() if y == outside and x[0] == letter)
         parameter = next(known, f"{letter}{count + len(parts)}")
@@ -118,9 +118,11 @@ def _loop(rhs: Recurrence, builder: Builder) -> Rhs:
     for s in rhs.body.statements:
         if isinstance(s.rhs, Contraction):
             own = frozenset(index_names((*s.rhs.gens, *s.rhs.sums)))
-            changed[s.name] = replace(s.rhs, factors=tuple([taken(f, own) for f in s.rhs.factors]))
+            changed[s.name] = replace(
+                s.rhs, factors=tuple([take_row(f, own) for f in s.rhs.factors])
+            )
     found = tuple([replace(s, rhs=changed.get(s.name, s.rhs)) for s in statements])
-    body = live(Program(found, rhs.body.output))
+    body = remove_dead_code(Program(found, rhs.body.output))
     return with_used_parameters(rhs, body, {**arguments, **parts})
 
 
@@ -128,60 +130,60 @@ def _with_constants(rhs: Recurrence, builder: Builder) -> Program:
     """The body, what it takes from outside that is a constant put in place."""
     outside = {p: builder.defined[x] for p, x in rhs.arguments.items() if p[0] != "s"}
 
-    def put(read: Rhs) -> Rhs:
+    def put_read(read: Rhs) -> Rhs:
         known = outside.get(read.parameter) if isinstance(read, Input) else None
         if isinstance(known, Constant) and known.is_uniform:
             return Constant(read.gens, known.value)
         return read
 
-    statements = tuple([replace(s, rhs=put(s.rhs)) for s in rhs.body.statements])
+    statements = tuple([replace(s, rhs=put_read(s.rhs)) for s in rhs.body.statements])
     return Program(statements, rhs.body.output)
 
 
-def within(program: Program, turns: Binders) -> Program:
+def drop_range_masks(program: Program, turns: Binders) -> Program:
     """The program without what its masks say of the ranges of the iterations that it is in."""
 
-    def plain(p: Predicate, binders: Binders) -> Predicate:
+    def drop_ranges(p: Predicate, binders: Binders) -> Predicate:
         return sets.simplify(p, (*turns, *binders)) if p.names & {*index_names(turns)} else p
 
-    def known(rhs: Rhs) -> Rhs:
+    def simplify_known(rhs: Rhs) -> Rhs:
         if isinstance(rhs, Recurrence):
-            return replace(rhs, body=within(rhs.body, turns))
-        return with_masks(rhs, plain)
+            return replace(rhs, body=drop_range_masks(rhs.body, turns))
+        return with_masks(rhs, drop_ranges)
 
-    statements = tuple([replace(s, rhs=known(s.rhs)) for s in program.statements])
+    statements = tuple([replace(s, rhs=simplify_known(s.rhs)) for s in program.statements])
     return Program(statements, program.output)
 
 
-def _is(rhs: Rhs, value: int) -> bool:
+def _is_constant(rhs: Rhs, value: int) -> bool:
     return isinstance(rhs, Constant) and rhs.value == value
 
 
-def _addition(rhs: Addition, builder: Builder) -> Rhs | str:
-    rhs_ = canonical(rhs)
+def _simplify_addition(rhs: Addition, builder: Builder) -> Rhs | str:
+    rhs_ = canonical_form(rhs)
     assert isinstance(rhs_, Addition)
     binders = rhs_.gens
     here = pointwise(binders)
     p0, p1 = (
-        sets.simplify(conj(p, _known(builder.defined[x], here)), binders)
+        sets.simplify(conj(p, _support_at(builder.defined[x], here)), binders)
         for p, x in ((rhs_.left_mask, rhs_.left), (rhs_.right_mask, rhs_.right))
     )
-    if p0 is FALSE or _is(builder.defined[rhs_.left], 0):
-        return _contraction(_view(binders, p1, rhs_.right), builder)
-    if p1 is FALSE or _is(builder.defined[rhs_.right], 0):
-        return _contraction(_view(binders, p0, rhs_.left), builder)
+    if p0 is FALSE or _is_constant(builder.defined[rhs_.left], 0):
+        return _simplify_contraction(_view_rhs(binders, p1, rhs_.right), builder)
+    if p1 is FALSE or _is_constant(builder.defined[rhs_.right], 0):
+        return _simplify_contraction(_view_rhs(binders, p0, rhs_.left), builder)
     if rhs_.left == rhs_.right and p0 == p1:  # e + e = 2·e
-        two = Factor(builder.add(Constant((), 2)), ())
+        two = Factor(builder.add_statement(Constant((), 2)), ())
         doubled = Contraction(binders, (), p0, (two, Factor(rhs_.left, pointwise(binders))))
-        return _contraction(doubled, builder)
+        return _simplify_contraction(doubled, builder)
     return Addition(binders, p0, rhs_.left, p1, rhs_.right)
 
 
-def _view(binders: Binders, p: Predicate, name: str) -> Contraction:
+def _view_rhs(binders: Binders, p: Predicate, name: str) -> Contraction:
     return Contraction(binders, (), p, (Factor(name, pointwise(binders)),))
 
 
-def _known(operand: Rhs, indices: tuple[Affine, ...]) -> Predicate:
+def _support_at(operand: Rhs, indices: tuple[Affine, ...]) -> Predicate:
     """The operand's support at these indices, where that is a plain conjunction."""
     known = support(operand)
     plain = Compare | predicates.Related
@@ -190,16 +192,16 @@ def _known(operand: Rhs, indices: tuple[Affine, ...]) -> Predicate:
     return predicates.substitute(known, put(operand.gens, indices))
 
 
-def _contraction(rhs: Contraction, builder: Builder) -> Rhs | str:
+def _simplify_contraction(rhs: Contraction, builder: Builder) -> Rhs | str:
     binders, summed, mask, factors = rhs.gens, rhs.sums, rhs.mask, rhs.factors
-    factors, mask = _compose(factors, mask, builder)
-    mask = conj(mask, *(_known(builder.defined[f.name], f.indices) for f in factors))
-    summed, mask, factors = _solve(summed, mask, factors)
+    factors, mask = _compose_reads(factors, mask, builder)
+    mask = conj(mask, *(_support_at(builder.defined[f.name], f.indices) for f in factors))
+    summed, mask, factors = _solve_equalities(summed, mask, factors)
     mask = sets.simplify(mask, (*binders, *summed))
-    summed, mask, factors = _solve(summed, mask, factors)
-    if mask is FALSE or any(_is(builder.defined[f.name], 0) for f in factors):
+    summed, mask, factors = _solve_equalities(summed, mask, factors)
+    if mask is FALSE or any(_is_constant(builder.defined[f.name], 0) for f in factors):
         return Constant(binders, 0)
-    factors = _fold(factors, builder)
+    factors = _fold_constants(factors, builder)
     if not summed and len(factors) == 1:
         (factor,) = factors
         source = builder.defined[factor.name]
@@ -211,7 +213,7 @@ def _contraction(rhs: Contraction, builder: Builder) -> Rhs | str:
     return Contraction(binders, summed, mask, factors)
 
 
-def _solve(
+def _solve_equalities(
     summed: Binders, mask: Predicate, factors: tuple[Factor, ...]
 ) -> tuple[Binders, Predicate, tuple[Factor, ...]]:
     """`Σi. [i=a ∧ q]·e ⇝ [0≤a<n ∧ q[i↦a]]·e[i↦a]` for every sum that equalities of the mask
@@ -236,10 +238,10 @@ def _solve(
     )
     factors = tuple(f.substitute(found) for f in factors)
     # What is left of a disjunction may be an equation, too.
-    return _solve(tuple(b for b in summed if b.name in left), mask, factors)
+    return _solve_equalities(tuple(b for b in summed if b.name in left), mask, factors)
 
 
-def _compose(
+def _compose_reads(
     factors: tuple[Factor, ...], mask: Predicate, builder: Builder
 ) -> tuple[tuple[Factor, ...], Predicate]:
     """Read through reads: where X is `⊞g. [q]·Z[b]`, `X[a]` is `[q[g↦a]]·Z[b[g↦a]]`; an entry of
@@ -256,32 +258,32 @@ def _compose(
         elif isinstance(source, Constant) and source.gens and source.is_uniform:
             ranges = [in_range(a, n) for a, (_, n) in zip(factor.indices, source.gens, strict=True)]
             mask = conj(mask, *ranges)
-            factor = Factor(builder.add(Constant((), source.value)), ())
+            factor = Factor(builder.add_statement(Constant((), source.value)), ())
         result.append(factor)
     return tuple(result), mask
 
 
-def _fold(factors: tuple[Factor, ...], builder: Builder) -> tuple[Factor, ...]:
+def _fold_constants(factors: tuple[Factor, ...], builder: Builder) -> tuple[Factor, ...]:
     """`c0·c1` as one constant, `1·e = e`; and `c0·(c1·e)` as `(c0·c1)·e`."""
     if len(factors) < 2:
         return factors
     constants = [f for f in factors if isinstance(builder.defined[f.name], Constant)]
     rest = [f for f in factors if f not in constants]
-    values = [v for f in constants if not isinstance(v := _value(builder, f), Affine)]
+    values = [v for f in constants if not isinstance(v := _constant_of(builder, f), Affine)]
     if len(values) == 2:
-        return (Factor(builder.add(Constant((), values[0] * values[1])), ()),)
+        return (Factor(builder.add_statement(Constant((), values[0] * values[1])), ()),)
     if values and values[0] == 1 and rest:
         return (rest[0],)
     return factors
 
 
-def _value(builder: Builder, factor: Factor) -> int | float | Fraction | Affine:
+def _constant_of(builder: Builder, factor: Factor) -> int | float | Fraction | Affine:
     rhs = builder.defined[factor.name]
     assert isinstance(rhs, Constant)
     return rhs.value
 
 
-def _fuse(program: Program) -> Program:
+def _fuse_products(program: Program) -> Program:
     """Sum a product where it is consumed: `Σs. X[a]` with `X = ⊞h Σt. [q]·X0·X1` becomes one
     contraction.
 
@@ -289,7 +291,7 @@ def _fuse(program: Program) -> Program:
     entry: then every term of the two sums is one of the one.
     """
     readers = Counter(x for s in program.statements for x in operands(s.rhs))
-    readers.update(flat(program.output))
+    readers.update(flatten_output(program.output))
     defined = {s.name: s.rhs for s in program.statements}
     origins = {s.name: s.origin for s in program.statements}
     fused: list[Statement] = []
@@ -298,17 +300,17 @@ def _fuse(program: Program) -> Program:
         if isinstance(rhs, Contraction) and len(rhs.factors) == 1:
             (factor,) = rhs.factors
             source = defined[factor.name]
-            once = readers[factor.name] == 1 and _injective(factor, rhs)
+            once = readers[factor.name] == 1 and _is_injective(factor, rhs)
             if isinstance(source, Contraction) and once:
                 if not rhs.sums:  # A read: the operations are those of what it reads.
                     origins[statement.name] = origins[factor.name]
-                rhs = _substituted(rhs, factor, source)
+                rhs = _substitute_product(rhs, factor, source)
                 defined[statement.name] = rhs
         fused.append(Statement(statement.name, rhs, origins[statement.name]))
     return Program(tuple(fused), program.output)
 
 
-def _injective(factor: Factor, rhs: Contraction) -> bool:
+def _is_injective(factor: Factor, rhs: Contraction) -> bool:
     """Whether different generators and sums read different entries: each of them is itself a
     place of the read.
     """
@@ -316,11 +318,11 @@ def _injective(factor: Factor, rhs: Contraction) -> bool:
     return all(index in places for index, _ in (*rhs.gens, *rhs.sums))
 
 
-def _substituted(rhs: Contraction, factor: Factor, source: Contraction) -> Contraction:
+def _substitute_product(rhs: Contraction, factor: Factor, source: Contraction) -> Contraction:
     inner = numbered("t", ranges(source.sums))
     at = put(source.gens, factor.indices) | put(source.sums, pointwise(inner))
     factors = tuple(f.substitute(at) for f in source.factors)
     mask = conj(rhs.mask, predicates.substitute(source.mask, at))
-    result = canonical(Contraction(rhs.gens, (*rhs.sums, *inner), mask, factors))
+    result = canonical_form(Contraction(rhs.gens, (*rhs.sums, *inner), mask, factors))
     assert isinstance(result, Contraction)
     return result

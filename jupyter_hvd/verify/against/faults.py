@@ -137,7 +137,7 @@ class Moment:
     def size(self) -> int:
         return len(self.ranks)
 
-    def fault(self, kind: Kind, aspect: str, detail: str, line: str = "", place: int | None = None) -> Fault:  # fmt: skip
+    def make_fault(self, kind: Kind, aspect: str, detail: str, line: str = "", place: int | None = None) -> Fault:  # fmt: skip
         first = self.ranks[0]
         variable = "" if place is None else first.names[place]
         return Fault(kind, aspect, detail, self.number, line or first.update_line, variable)
@@ -147,7 +147,7 @@ class Moment:
 Check = Callable[[Moment], "Fault | bool"]
 
 
-def walk(
+def compare_steps(
     original: Process,
     ranks: Sequence[Process],
     checks: Sequence[tuple[str, Check]],
@@ -211,7 +211,7 @@ def compare_with_original(
         (GRADIENTS, check_gradients),
         (UPDATE, check_update),
     )
-    return walk(original, ranks, checks, tolerance, paired=True, ignored=ignored)
+    return compare_steps(original, ranks, checks, tolerance, paired=True, ignored=ignored)
 
 
 def compare_ranks(original: Process, ranks: Sequence[Process], tolerance: float) -> Walk:
@@ -226,13 +226,13 @@ def compare_ranks(original: Process, ranks: Sequence[Process], tolerance: float)
         (GRADIENTS, check_averaging),
         (UPDATE, check_ranks_after),
     )
-    found = walk(original, ranks, checks, tolerance, paired=False)
+    found = compare_steps(original, ranks, checks, tolerance, paired=False)
     fault = found.fault
     if fault is None or (fault.kind, fault.step) != ("not averaged", 1):
         return found
     if not is_first_step_overwritten(ranks):
         return found
-    return walk(original, ranks, checks, tolerance, paired=False, first=1)
+    return compare_steps(original, ranks, checks, tolerance, paired=False, first=1)
 
 
 def is_first_step_overwritten(ranks: Sequence[Process]) -> bool:
@@ -256,7 +256,9 @@ def find_variables_fault(moment: Moment) -> Fault:
     counts = [len(s.names) for s in moment.ranks]
     said = " and ".join(map(str, dict.fromkeys(counts)))
     own = f"; one process {len(moment.own.names)}" if moment.own is not None else ""
-    return moment.fault("other variables updated", UPDATE, f"ranks update {said} variables{own}")
+    return moment.make_fault(
+        "other variables updated", UPDATE, f"ranks update {said} variables{own}"
+    )
 
 
 # Weights
@@ -293,9 +295,9 @@ def check_weights_before(moment: Moment) -> Fault | bool:
     name = moment.ranks[0].names[place]
     if moment.number == 1:
         detail = f"`{name}` differs by {amount} from that of one process: give both programs the same seed"
-        return moment.fault("other initial weights", BEFORE, detail, place=place)
+        return moment.make_fault("other initial weights", BEFORE, detail, place=place)
     detail = f"`{name}` has changed by {amount} since the update before"
-    return moment.fault("weights changed between steps", BEFORE, detail, place=place)
+    return moment.make_fault("weights changed between steps", BEFORE, detail, place=place)
 
 
 def check_ranks_before(moment: Moment) -> Fault | bool:
@@ -311,7 +313,7 @@ def check_ranks_before(moment: Moment) -> Fault | bool:
     kind: Kind = "weights changed between steps"
     if moment.number == 2 and not moment.equal_start:
         kind = "weights not broadcast"
-    return moment.fault(kind, BEFORE, detail, place=place)
+    return moment.make_fault(kind, BEFORE, detail, place=place)
 
 
 # Data
@@ -479,7 +481,7 @@ def check_rates_equal(moment: Moment) -> Fault | bool:
     for rank, rate in enumerate(rates):
         if not is_close(rates[0], rate, 1e-6 * abs(rates[0])):
             detail = f"it is {rates[0]:.6g} on rank 0 and {rate:.6g} on rank {rank}"
-            return moment.fault("other rate", RATE, detail, rate_line(moment))
+            return moment.make_fault("other rate", RATE, detail, rate_line(moment))
     return True
 
 
@@ -494,8 +496,8 @@ def check_rate(moment: Moment) -> Fault | bool:
     detail = f"it is {rate:.6g}; {own:.6g} in one process"
     if own and is_close(rate / own, moment.size, 1e-3):
         detail += ", where all ranks together take no more examples a step"
-        return moment.fault("rate scaled, batch not", RATE, detail, rate_line(moment))
-    return moment.fault("other rate", RATE, detail, rate_line(moment))
+        return moment.make_fault("rate scaled, batch not", RATE, detail, rate_line(moment))
+    return moment.make_fault("other rate", RATE, detail, rate_line(moment))
 
 
 def rate_line(moment: Moment) -> str:
@@ -577,15 +579,17 @@ def check_loss(moment: Moment) -> Fault | bool:
     record = moment.original.record
     if len(rows) > 1:
         detail = f"ranks take {' and '.join(map(str, sorted(rows)))} examples, and {said}"
-        return moment.fault("unequal batches averaged without weights", LOSS, detail, line)
+        return moment.make_fault("unequal batches averaged without weights", LOSS, detail, line)
     if record.random_layers:
         raise UnjudgedError(
             f"step {moment.number} has another loss, as it may where {record.random_layers[0]} draws random numbers"
         )
     if record.normalizations:
         detail = f"`{record.normalizations[0]}` takes them over the examples of its rank; {said}"
-        return moment.fault("moments of batch normalisation local", LOSS, detail, line)
-    return moment.fault("other loss", LOSS, f"weights and examples are equal, but {said}", line)
+        return moment.make_fault("moments of batch normalisation local", LOSS, detail, line)
+    return moment.make_fault(
+        "other loss", LOSS, f"weights and examples are equal, but {said}", line
+    )
 
 
 # Gradients
@@ -636,7 +640,7 @@ def gradients_apart(moment: Moment, allowed: float) -> Fault | None:
         name = step.names[place]
         what = f"{count} of {len(apart)} gradients differ between rank 0 and {rank}"
         detail = f"{what}, that for `{name}` by {apart[place] / (allowed / moment.tolerance):.2g} of its size"
-        return moment.fault("not averaged", GRADIENTS, detail, place=place)
+        return moment.make_fault("not averaged", GRADIENTS, detail, place=place)
     return None
 
 
@@ -683,7 +687,7 @@ def check_gradients(moment: Moment) -> Fault | bool:
             kind = "clipped before averaging" if changes else "gradients changed before the update"
             if changes and np.all(np.abs(given - mean) <= moment.tolerance * norm):
                 kind = "gradients not changed before the update"
-    return moment.fault(kind, GRADIENTS, detail, place=place)
+    return moment.make_fault(kind, GRADIENTS, detail, place=place)
 
 
 def check_averaging(moment: Moment) -> Fault | bool:
@@ -710,13 +714,13 @@ def check_averaging(moment: Moment) -> Fault | bool:
         if moment.number > 1 or np.mean(losses) < np.mean(alone) / np.sqrt(size):
             return True  # each loss was divided by the examples of all ranks
         detail = f"the gradients are {size} times the mean of the ranks'"
-        return moment.fault("summed instead of averaged", GRADIENTS, detail)
+        return moment.make_fault("summed instead of averaged", GRADIENTS, detail)
     if is_factor(factor, 1 / size):
         detail = f"the gradients are 1/{size} of the mean of the ranks'"
-        return moment.fault("averaged twice", GRADIENTS, detail)
+        return moment.make_fault("averaged twice", GRADIENTS, detail)
     place = int(np.argmax(np.abs(first.applied[:, 0] - mean)))
     detail = f"the gradient for `{first.names[place]}` is not the mean of the ranks'"
-    return moment.fault("gradients changed before the update", GRADIENTS, detail, place=place)
+    return moment.make_fault("gradients changed before the update", GRADIENTS, detail, place=place)
 
 
 # Updates
@@ -735,7 +739,7 @@ def check_ranks_after(moment: Moment) -> Fault | bool:
         f"weights, gradients and rate are equal, but after the update `{name}` differs by {amount:.2g} between "
         f"rank 0 and {rank}"
     )
-    return moment.fault("optimizer state not broadcast", UPDATE, detail, place=place)
+    return moment.make_fault("optimizer state not broadcast", UPDATE, detail, place=place)
 
 
 def check_update(moment: Moment) -> Fault | bool:
@@ -753,7 +757,7 @@ def check_update(moment: Moment) -> Fault | bool:
     differs = f"differs by {apart[place] / (largest or 1.0):.2g} of its size"
     detail = f"gradients and rate are equal, but the change of `{name}` {differs}"
     line = moment.ranks[0].optimizer_line
-    return moment.fault("other update", UPDATE, detail, line, place=place)
+    return moment.make_fault("other update", UPDATE, detail, line, place=place)
 
 
 def update_difference(own: Step, other: Step) -> tuple[Numbers, float]:
@@ -846,7 +850,7 @@ def find_metric_fault(original: Process, ranks: Sequence[Process], tolerance: fl
             break
         for name, curve in fit.curves.items():
             theirs = [other.curves.get(name, ()) for other in others]
-            if not differs(curve, theirs, tolerance):
+            if not curve_differs(curve, theirs, tolerance):
                 continue
             said = f"`{name}` of rank 0 is {theirs[0][-1]:.6g}"
             if is_mean(curve, theirs, tolerance):
@@ -862,7 +866,7 @@ def find_metric_fault(original: Process, ranks: Sequence[Process], tolerance: fl
 Curve = Sequence[float]
 
 
-def differs(curve: Curve, theirs: Sequence[Curve], tolerance: float) -> bool:
+def curve_differs(curve: Curve, theirs: Sequence[Curve], tolerance: float) -> bool:
     """Whether rank 0's curve is another than one process's; curves of other lengths are not compared."""
     if any(len(values) != len(curve) for values in theirs):
         return False

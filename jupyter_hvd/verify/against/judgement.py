@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..checks import Check
 from ..exact.compare import number_of
-from ..exact.verification import SLACK, named
+from ..exact.verification import SLACK, name_check
 from .faults import (
     BEFORE,
     BROADCAST,
@@ -76,14 +76,14 @@ class Judgement:
     @property
     def all_faults(self) -> list[Fault]:
         """Faults, those of whole runs first; of the two comparisons by step, the earlier one counts."""
-        paired = None if self.noise or self.design else self.paired.fault
+        paired = None if self.noise or self.design_difference else self.paired.fault
         if paired is not None and paired.kind == MOMENTS and self.own_fault is not None:
             paired = None
         walks = [f for f in (paired, self.between.fault, self.own_fault) if f is not None]
         return [*self.faults, *sorted(walks, key=lambda fault: fault.step)[:1]]
 
     @property
-    def design(self) -> str:
+    def design_difference(self) -> str:
         """What differs by design: batch normalisation over the rows of each rank, as Horovod's pages have it; "" for nothing.
 
         That nothing else makes the difference is shown by one rank, which has all rows.
@@ -100,25 +100,25 @@ class Judgement:
         return f"moments are local from step {fault.step} on: {fault.detail}; {alone}"
 
     @property
-    def first(self) -> Fault | None:
+    def first_fault(self) -> Fault | None:
         """The fault that shows first; one of data explains others."""
         order = lambda f: (f.aspect != DATA, f.step or float("inf"))  # noqa: E731
         return min(self.all_faults, key=order, default=None)
 
     @property
-    def unjudged(self) -> str:
+    def why_unjudged(self) -> str:
         """Why steps were not compared with those of the original."""
-        return self.noise or self.design or self.paired.unjudged
+        return self.noise or self.design_difference or self.paired.unjudged
 
     @property
-    def compared(self) -> int:
+    def compared_steps(self) -> int:
         """How many steps were, and are equal."""
         return self.paired.counts[UPDATE]
 
     @property
     def needs_noise(self) -> bool:
         """Whether a fault may come from rounding, or from an original that does not train reproducibly."""
-        fault = self.first
+        fault = self.first_fault
         if fault is None or fault.kind in BETWEEN_RANKS:
             return False
         return fault is self.paired.fault or fault.kind == OTHER_DATA
@@ -126,24 +126,24 @@ class Judgement:
     @property
     def needs_own_seeds(self) -> bool:
         """Whether ranks with a seed each may show a fault before the one that is known, or excuse it."""
-        fault = self.first
+        fault = self.first_fault
         return fault is None or fault.aspect in (DATA, COUNT) or not 0 < fault.step <= SECOND_STEP
 
     @property
     def needs_one_rank(self) -> bool:
         """Whether a run on one rank shows what N ranks cannot be compared in."""
-        fault = self.first
+        fault = self.first_fault
         if self.one_rank is not None or self.noise:
             return False
         return bool(self.paired.unjudged) if fault is None else fault.kind == MOMENTS
 
-    def checks(self, size: int) -> Iterator[Check]:
+    def list_checks(self, size: int) -> Iterator[Check]:
         """A check for each aspect."""
         faults = {fault.aspect: fault for fault in reversed(self.all_faults)}
         if self.one_rank is not None:
             yield self.one_rank_check()
         for aspect in (BEFORE, DATA, RATE, LOSS, GRADIENTS, UPDATE, BROADCAST, COUNT, METRICS):
-            name, said = named(size, aspect), self.said.get(aspect, "")
+            name, said = name_check(size, aspect), self.said.get(aspect, "")
             paired, between = self.paired.counts[aspect], self.between.counts[aspect]
             if aspect in faults:
                 yield Check(name, "fail", str(faults[aspect]))
@@ -155,7 +155,7 @@ class Judgement:
                 text = f"right between ranks in {number_of_steps(between)}; not compared with one process"
                 yield Check(name, "pass", text)
             else:
-                text = f"not judged: {self.unjudged}" if self.unjudged else "not observed"
+                text = f"not judged: {self.why_unjudged}" if self.why_unjudged else "not observed"
                 yield Check(name, "unknown", text)
 
     def one_rank_check(self) -> Check:
@@ -179,7 +179,7 @@ def number_of_steps(count: int) -> str:
     return number_of(count, "step", "steps")
 
 
-def judge(
+def judge_runs(
     own: Process,
     ranks: tuple[Process, ...],
     seeded: tuple[Process, ...],
@@ -267,18 +267,18 @@ class MoreRuns:
 def judge_with(
     more: MoreRuns, own: Process, ranks: tuple[Process, ...], mode: Mode, tolerance: float
 ) -> Judgement:
-    """Judge runs of both programs, with as many more as that needs. See `judge`."""
+    """Judge runs of both programs, with as many more as that needs. See `judge_runs`."""
     noise: tuple[Process, ...] = ()
     alone: Process | None = None
-    judgement = judge(own, ranks, (), mode, tolerance)
+    judgement = judge_runs(own, ranks, (), mode, tolerance)
     if judgement.needs_noise:
         noise = more.again()
-        judgement = judge(own, ranks, (), mode, tolerance, noise)
+        judgement = judge_runs(own, ranks, (), mode, tolerance, noise)
     if judgement.needs_one_rank:
         alone = more.one_rank()
-        judgement = judge(own, ranks, (), mode, tolerance, noise, alone)
+        judgement = judge_runs(own, ranks, (), mode, tolerance, noise, alone)
     if judgement.needs_own_seeds:
-        judgement = judge(own, ranks, more.own_seeds(), mode, tolerance, noise, alone)
+        judgement = judge_runs(own, ranks, more.own_seeds(), mode, tolerance, noise, alone)
     return judgement
 
 

@@ -39,7 +39,7 @@ footer { color: var(--soft); margin-top: 2rem; }
 """
 
 
-def environment() -> Mapping[str, str]:
+def describe_environment() -> Mapping[str, str]:
     """The environment of this machine: versions, processor, operating system."""
     found = {"Python": sys.version.split()[0], "system": platform.platform()}
     found["processors"] = str(os.cpu_count())
@@ -76,7 +76,7 @@ def report_page(
 <body>
 <h1>{escape(title)}</h1>
 <p class="verdict {status}">{text_of(verification.verdict)}</p>
-{table(facts)}
+{facts_table(facts)}
 <h2>Losses</h2>
 {loss_plot(verification.curves)}
 <h2>Checks</h2>
@@ -86,14 +86,14 @@ def report_page(
 {"".join(map(check_row, verification.checks))}</tbody>
 </table>
 <h2>Environment</h2>
-{table(around)}
+{facts_table(around)}
 <footer>Written by <code>jupyter hvd verify --against --report</code>. What was not observed is not confirmed.</footer>
 </body>
 </html>
 """
 
 
-def table(facts: Mapping[str, str]) -> str:
+def facts_table(facts: Mapping[str, str]) -> str:
     rows = (
         f"<tr><th>{escape(name)}</th><td>{text_of(said)}</td></tr>" for name, said in facts.items()
     )
@@ -119,14 +119,14 @@ def loss_plot(curves: Curves) -> str:
     high += (high == low) * max(1.0, abs(high))
     steps = max(map(len, curves))
 
-    def place(step: int, loss: float) -> str:
+    def point_at(step: int, loss: float) -> str:
         x = MARGIN + (WIDTH - 2 * MARGIN) * step / max(1, steps - 1)
         y = HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * (loss - low) / (high - low)
         return f"{x:.1f},{y:.1f}"
 
-    def line(curve: Sequence[float], kind: str) -> str:
+    def curve_line(curve: Sequence[float], kind: str) -> str:
         each = max(1, len(curve) // MOST_POINTS)
-        points = (place(n, v) for n, v in list(enumerate(curve))[::each] if math.isfinite(v))
+        points = (point_at(n, v) for n, v in list(enumerate(curve))[::each] if math.isfinite(v))
         return f'<polyline class="{kind}" points="{" ".join(points)}"/>'
 
     bottom, right = HEIGHT - MARGIN, WIDTH - MARGIN
@@ -138,8 +138,8 @@ def loss_plot(curves: Curves) -> str:
 <text x="{MARGIN - 6}" y="{MARGIN + 4}" text-anchor="end">{high:.4g}</text>
 <text x="{MARGIN}" y="{bottom + 18}">step 1</text>
 <text x="{right}" y="{bottom + 18}" text-anchor="end">step {steps}</text>
-{line(curves[0], "one")}
-{line(curves[1], "other")}
+{curve_line(curves[0], "one")}
+{curve_line(curves[1], "other")}
 <line class="one" x1="{MARGIN}" y1="18" x2="{MARGIN + 28}" y2="18" stroke-width="2"/>
 <text x="{MARGIN + 34}" y="22">original, one process</text>
 <line class="other" x1="{MARGIN + 190}" y1="18" x2="{MARGIN + 218}" y2="18" stroke-width="2"/>

@@ -19,18 +19,18 @@ from ...rank.forks import separate_forkservers
 from .. import checks
 from ..checks import Check
 from ..exact.compare import TOLERANCE
-from ..exact.rank import SEEDS_VARIABLE, WORKERS_VARIABLE, last_line, limits
+from ..exact.rank import SEEDS_VARIABLE, WORKERS_VARIABLE, last_line, limit_variables
 from ..exact.verification import (
     PRELOADED,
     REFERENCE,
     Run,
     Runner,
-    named,
+    name_check,
     no_end,
     no_reference,
     said_of,
 )
-from ..workspace import changed, check_room, state_beside
+from ..workspace import changed_files, check_room, state_beside
 from .faults import BROADCAST, COUNT, GRADIENTS, UPDATE, Fault, Mode, find_exit_fault, find_mode
 from .judgement import ONE_RANK, RANDOM_ORIGINAL, MoreRuns, find_step_fault, judge_with
 from .programs import (
@@ -83,7 +83,7 @@ class AgainstVerification:
     def holds(self) -> bool:
         """Whether no check fails, and ranks were seen to average their gradients and to stay equal."""
         seen = {check.check for check in self.checks if check.status == "pass"}
-        return not self.fails and all(named(self.size, aspect) in seen for aspect in REQUIRED)
+        return not self.fails and all(name_check(self.size, aspect) in seen for aspect in REQUIRED)
 
     @property
     def verdict(self) -> str:
@@ -188,7 +188,7 @@ def verify_against(
     folders = ((beside or original.path.parent).resolve(), other.path.parent.resolve())
     found: list[Check] = []
 
-    def tell(check: Check) -> None:
+    def report_check(check: Check) -> None:
         found.append(check)
         listener(check)
 
@@ -203,26 +203,26 @@ def verify_against(
         )
         refused: list[str] = []
 
-        def conclude(made: int = 0, **found_out: Any) -> AgainstVerification:
+        def make_conclusion(made: int = 0, **found_out: Any) -> AgainstVerification:
             changes = [
                 name
                 for source, before in untouched.items()
-                for name in changed(before, state_beside(source, folder.path))
+                for name in changed_files(before, state_beside(source, folder.path))
                 if source / name not in (original.path.resolve(), other.path.resolve())
             ]
-            tell(checks.files_untouched(refused, changes))
+            report_check(checks.files_untouched(refused, changes))
             return AgainstVerification(tuple(found), size, steps=made, **found_out)
 
         seconds = timeout / size
         runs = OriginalRuns(alone, {} if known is None else known)
-        reference = runs.made(REFERENCE, steps, seconds=seconds)
-        one = reference.first
+        reference = runs.make_run(REFERENCE, steps, seconds=seconds)
+        one = reference.first_record
         if one is None or not one.steps or one.error:
             said = no_reference(reference, timeout) if one is None else said_of(one, seconds)
-            tell(Check(REFERENCE, "unknown", said))
-            return conclude()
+            report_check(Check(REFERENCE, "unknown", said))
+            return make_conclusion()
         refused += one.refused
-        tell(Check(REFERENCE, "pass", said_of(one, seconds)))
+        report_check(Check(REFERENCE, "pass", said_of(one, seconds)))
         own = process_of(one)
 
         def run_other(name: str, ranks: int, limit: Mapping[str, str], most: int) -> Run:
@@ -233,8 +233,8 @@ def verify_against(
 
         # A program that trains for ever shows after some more steps that it makes too many.
         most = one.steps if one.stopped else MORE_STEPS * one.steps + 1
-        same = {**limits(most, details=True), SEEDS_VARIABLE: "same"}
-        job = run_other(named(size, "training"), size, same, one.steps)
+        same = {**limit_variables(most, details=True), SEEDS_VARIABLE: "same"}
+        job = run_other(name_check(size, "training"), size, same, one.steps)
         ranks = processes_of(job)
         refused += [name for p in ranks for name in p.record.refused]
         if job.code or len(ranks) < size:
@@ -245,16 +245,20 @@ def verify_against(
                     replace(check, status="fail", detail=f"{earlier}\n{check.detail}"),
                     earlier,
                 )
-            tell(check)
-            return conclude(one.steps, mode=mode, fault=fault)
+            report_check(check)
+            return make_conclusion(one.steps, mode=mode, fault=fault)
         unconnected = "" if names_processes(other.document) else f"; {NOT_DISTRIBUTED}"
-        tell(Check(named(size, "ending"), "pass", f"all ranks end without an error{unconnected}"))
+        report_check(
+            Check(
+                name_check(size, "ending"), "pass", f"all ranks end without an error{unconnected}"
+            )
+        )
         if mode is None:
             mode, reason = find_mode(own, ranks)
             if mode is None:
-                tell(Check(named(size, "batches"), "unknown", f"not known: {reason}"))
-                return conclude(one.steps)
-            tell(Check(named(size, "batches"), "pass", f"{mode}: {reason}"))
+                report_check(Check(name_check(size, "batches"), "unknown", f"not known: {reason}"))
+                return make_conclusion(one.steps)
+            report_check(Check(name_check(size, "batches"), "pass", f"{mode}: {reason}"))
 
         def one_rank() -> Process | None:
             if launcher is not None:
@@ -262,24 +266,24 @@ def verify_against(
             return next(iter(processes_of(run_other(ONE_RANK, 1, same, one.steps))), None)
 
         def own_seeds() -> tuple[Process, ...]:
-            each = {**limits(STEPS_OF_OWN_SEEDS, details=True), SEEDS_VARIABLE: "each"}
-            run = run_other(named(size, "own seeds"), size, each, STEPS_OF_OWN_SEEDS)
+            each = {**limit_variables(STEPS_OF_OWN_SEEDS, details=True), SEEDS_VARIABLE: "each"}
+            run = run_other(name_check(size, "own seeds"), size, each, STEPS_OF_OWN_SEEDS)
             return () if run.code else processes_of(run)
 
-        def again() -> tuple[Process, ...]:
-            return runs.again(one.steps if one.stopped else None, one.steps)
+        def repeat_original() -> tuple[Process, ...]:
+            return runs.repeat_run(one.steps if one.stopped else None, one.steps)
 
-        more = MoreRuns(again, one_rank, own_seeds)
+        more = MoreRuns(repeat_original, one_rank, own_seeds)
         judgement = judge_with(more, own, ranks, mode, tolerance)
-        for check in judgement.checks(size):
-            tell(check)
-        return conclude(
+        for check in judgement.list_checks(size):
+            report_check(check)
+        return make_conclusion(
             one.steps,
             mode=mode,
-            fault=judgement.first,
-            compared=judgement.compared,
-            unjudged=judgement.unjudged,
-            design=judgement.design,
+            fault=judgement.first_fault,
+            compared=judgement.compared_steps,
+            unjudged=judgement.why_unjudged,
+            design=judgement.design_difference,
             curves=loss_curves(own, ranks),
         )
 
@@ -291,7 +295,7 @@ class OriginalRuns:
     runner: Runner
     known: KnownRuns
 
-    def made(
+    def make_run(
         self,
         name: str,
         steps: int | None,
@@ -300,19 +304,21 @@ class OriginalRuns:
         rounding: int = 0,
         most: int = 0,
     ) -> Run:
-        """A run that ends after so many steps or seconds. The rest: see `limits` and `Runner.alone`."""
+        """A run that ends after so many steps or seconds. The rest: see `limit_variables` and `Runner.run_alone`."""
         key = (self.runner.path.resolve(), name, steps)
         if key not in self.known:
-            limit = limits(steps, seconds, rounding, details=True)
-            self.known[key] = self.runner.alone(name, limit, most)
-            self.runner.forget(name)
+            limit = limit_variables(steps, seconds, rounding, details=True)
+            self.known[key] = self.runner.run_alone(name, limit, most)
+            self.runner.forget_run(name)
         return self.known[key]
 
-    def again(self, steps: int | None, most: int) -> tuple[Process, ...]:
+    def repeat_run(self, steps: int | None, most: int) -> tuple[Process, ...]:
         """Two more runs: one just the same, and one that rounds otherwise; none where they fail."""
         names = (("one process again", 0), ("one process, rounded otherwise", 1))
-        runs = [self.made(name, steps, rounding=rounding, most=most) for name, rounding in names]
-        records = [run.first for run in runs]
+        runs = [
+            self.make_run(name, steps, rounding=rounding, most=most) for name, rounding in names
+        ]
+        records = [run.first_record for run in runs]
         return tuple(process_of(r) for r in records if r is not None) if all(records) else ()
 
 

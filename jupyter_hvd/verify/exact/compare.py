@@ -72,7 +72,9 @@ class Comparison:
     differences: tuple[Difference, ...] = ()
 
 
-def compare(one: Record, two: Record, tolerance: float = TOLERANCE) -> tuple[Comparison, ...]:
+def compare_records(
+    one: Record, two: Record, tolerance: float = TOLERANCE
+) -> tuple[Comparison, ...]:
     """Compare two records of one program, aspect by aspect; the first one is what it should be."""
     return (
         compare_endings(one, two),
@@ -90,7 +92,7 @@ def first_difference(comparisons: Iterable[Comparison]) -> Difference | None:
     return min(found, key=lambda d: d.step or float("inf"), default=None)
 
 
-def ending(record: Record) -> str:
+def describe_ending(record: Record) -> str:
     if record.error:
         return f"ends with {record.error[:200]}"
     return f"ends with exit code {record.code}" if record.code else "ends without an error"
@@ -99,11 +101,15 @@ def ending(record: Record) -> str:
 def compare_endings(one: Record, two: Record) -> Comparison:
     """Both come to the end, or fail with the same error."""
     _, differing = compare_texts(
-        compared_lines([ending(one)]), compared_lines([ending(two)]), TOLERANCE
+        compared_lines([describe_ending(one)]), compared_lines([describe_ending(two)]), TOLERANCE
     )
-    found = (Difference("ending", f"it {ending(two)}; one process {ending(one)}"),)
-    observed = "both end without an error" if ending(one) == "ends without an error" else ""
-    observed = observed or f"both: {ending(one).removeprefix('ends with ')}"
+    found = (
+        Difference("ending", f"it {describe_ending(two)}; one process {describe_ending(one)}"),
+    )
+    observed = (
+        "both end without an error" if describe_ending(one) == "ends without an error" else ""
+    )
+    observed = observed or f"both: {describe_ending(one).removeprefix('ends with ')}"
     return Comparison(ENDING, observed, 1, found if differing else ())
 
 
@@ -320,13 +326,13 @@ def compare_content(name: str, one: Content, two: Content, tolerance: float) -> 
     ]
     for key in sorted({*one.arrays, *two.arrays}):
         a, b = one.arrays.get(key), two.arrays.get(key)
-        apart = "it is missing" if a is None or b is None else difference(a, b, tolerance)
+        apart = "it is missing" if a is None or b is None else array_difference(a, b, tolerance)
         if apart:
             found.append(Difference(f"{name} {key}", f"{name}{f', `{key}`' * bool(key)}: {apart}"))
     return found
 
 
-def difference(one: NDArray[Any], two: NDArray[Any], tolerance: float) -> str:
+def array_difference(one: NDArray[Any], two: NDArray[Any], tolerance: float) -> str:
     """In what two arrays differ, "" where they do not: whole numbers are compared to the digit."""
     if one.shape != two.shape:
         return f"its shape is {two.shape}; {one.shape} in one process"
@@ -344,7 +350,7 @@ def difference(one: NDArray[Any], two: NDArray[Any], tolerance: float) -> str:
 
 def compare_weights(one: Record, two: Record, tolerance: float) -> Comparison:
     """All variables at the end, those of models and optimizers among them, in the order in which they were made."""
-    ours, theirs = numbered(one.variables), numbered(two.variables)
+    ours, theirs = number_variables(one.variables), number_variables(two.variables)
     found = []
     count = 0
     for key, variable in ours.items():
@@ -354,7 +360,7 @@ def compare_weights(one: Record, two: Record, tolerance: float) -> Comparison:
                 found.append(Difference(f"{key}", f"`{variable.name}` is missing"))
             continue
         count += 1
-        if apart := difference(variable.value, other.value, tolerance):
+        if apart := array_difference(variable.value, other.value, tolerance):
             found.append(Difference(f"{key}", f"`{variable.name}` {apart}"))
     observed = number_of(count, "variable", "variables")
     if one.unheld and observed:
@@ -362,7 +368,9 @@ def compare_weights(one: Record, two: Record, tolerance: float) -> Comparison:
     return Comparison(WEIGHTS, observed, count, tuple(found))
 
 
-def numbered(variables: Sequence[Variable]) -> dict[tuple[str, tuple[int, ...], int], Variable]:
+def number_variables(
+    variables: Sequence[Variable],
+) -> dict[tuple[str, tuple[int, ...], int], Variable]:
     """Variables by name, shape, and how many like them there were before."""
     before: Counter[tuple[str, tuple[int, ...]]] = Counter()
     found = {}

@@ -92,12 +92,12 @@ def hdf5_arrays(file: Any) -> dict[str, NDArray[Any]]:
 
     arrays: dict[str, NDArray[Any]] = {}
 
-    def keep(name: str, item: Any) -> None:
+    def keep_array(name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset):
             arrays[name] = np.asarray(item[()])
 
     with h5py.File(file) as opened:
-        opened.visititems(keep)
+        opened.visititems(keep_array)
     return arrays
 
 

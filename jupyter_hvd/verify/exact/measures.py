@@ -21,18 +21,18 @@ Part = Sequence[Any]
 
 
 @lru_cache(maxsize=256)
-def weights(length: int, frequency: float, phase: float, single: bool) -> NDArray[Any]:
+def projection_weights(length: int, frequency: float, phase: float, single: bool) -> NDArray[Any]:
     """The weights of a vector's entries in a projection."""
     found: NDArray[Any] = np.cos(frequency * np.arange(length) + phase)
     return found.astype(np.float32) if single else found
 
 
-def measures(parts: Sequence[Part]) -> Numbers:
+def measure_parts(parts: Sequence[Part]) -> Numbers:
     """A projection and a norm of each part, shape `(2 * parts,)`."""
-    return np.array([number for part in parts for number in measure(part)], np.float64)
+    return np.array([number for part in parts for number in measure_part(part)], np.float64)
 
 
-def measure(part: Part) -> tuple[float, float]:
+def measure_part(part: Part) -> tuple[float, float]:
     """A projection and a norm; of a sparse gradient, what its order and repeated rows do not change."""
     if not part:
         return 0.0, 0.0
@@ -45,17 +45,19 @@ def measure(part: Part) -> tuple[float, float]:
     rows = len(values) if values.ndim else 1
     flat: NDArray[Any] = values.astype(np.float32 if single else np.float64, copy=False)
     flat = flat.reshape(rows, math.prod(values.shape[1:]))
-    across = weights(flat.shape[1], 0.7, 0.0, single)
+    across = projection_weights(flat.shape[1], 0.7, 0.0, single)
     if indices:
         # How rows are divided among entries of a sparse gradient must not matter, so they are summed before the norm is taken.
         along = np.cos(1.3 * indices[0] + 0.5).astype(flat.dtype)
         flat = np.einsum("i,ij->j", along, flat)[np.newaxis]
-        return float(np.einsum("ij,j->i", flat, across)[0]), norm(flat)
-    along = weights(rows, 1.3, 0.5, single)
-    return float(np.sum(along * np.einsum("ij,j->i", flat, across), dtype=np.float64)), norm(flat)
+        return float(np.einsum("ij,j->i", flat, across)[0]), vector_norm(flat)
+    along = projection_weights(rows, 1.3, 0.5, single)
+    return float(np.sum(along * np.einsum("ij,j->i", flat, across), dtype=np.float64)), vector_norm(
+        flat
+    )
 
 
-def norm(flat: NDArray[Any]) -> float:
+def vector_norm(flat: NDArray[Any]) -> float:
     return math.sqrt(np.sum(np.einsum("ij,ij->i", flat, flat), dtype=np.float64))
 
 
@@ -67,5 +69,7 @@ def row_projections(parts: Sequence[Any]) -> Numbers:
 
 def rows_of(part: NDArray[Any]) -> Numbers:
     rows = part.reshape(len(part), math.prod(part.shape[1:])).astype(np.float64)
-    projected: Numbers = np.einsum("ij,j->i", rows, weights(rows.shape[1], 0.7, 0.3, False))
+    projected: Numbers = np.einsum(
+        "ij,j->i", rows, projection_weights(rows.shape[1], 0.7, 0.3, False)
+    )
     return projected

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ...runtime.sharing.context import sharing
 from ...runtime.sharing.program import without_xla
 from .lines import line_now, line_of, own_line
-from .measures import Part, measures, row_projections
+from .measures import Part, measure_parts, row_projections
 from .records import KINDS, Event, Fit, Kind, Record, Site, Variable
 from .rounding import looking_up, rounded_otherwise
 
@@ -111,9 +111,9 @@ class Observer:
         self._report = report
         self._thread = threading.get_ident()
         self._replaced: list[tuple[Any, str, Any]] = []
-        self.begin()
+        self.begin_program()
 
-    def begin(self) -> None:
+    def begin_program(self) -> None:
         """Forget what was observed: another program begins."""
         self._sites: dict[Site, int] = {}
         self._kinds: list[Kind] = []
@@ -158,17 +158,21 @@ class Observer:
         keras = self._keras = keras_of(tf.keras)
         state = random.getstate()
         tape = tf.GradientTape
-        self._replace(tape, "gradient", self._observe_gradient(tape.gradient))
+        self._replace_attribute(tape, "gradient", self._observe_gradient(tape.gradient))
         for owner, name in ((tape, "jacobian"), (tape, "batch_jacobian"), (tf, "vectorized_map")):
-            self._replace(owner, name, self._suspending(getattr(owner, name)))
+            self._replace_attribute(owner, name, self._suspend_within(getattr(owner, name)))
         for kind, name in keras.updates:
-            self._replace(kind, name, self._observe_update(getattr(kind, name), keras))
-        self._replace(tf.keras.Model, "fit", self._observe_fit(tf.keras.Model.fit))
+            self._replace_attribute(kind, name, self._observe_update(getattr(kind, name), keras))
+        self._replace_attribute(tf.keras.Model, "fit", self._observe_fit(tf.keras.Model.fit))
         if self._details:
             layer = keras.Layer
-            self._replace(layer, "__call__", self._observe_batch(layer.__call__, tf.keras.Model))
+            self._replace_attribute(
+                layer, "__call__", self._observe_batch(layer.__call__, tf.keras.Model)
+            )
             for kind, _ in keras.updates:
-                self._replace(kind, "__init__", self._noting(kind.__init__, self._note_optimizer))
+                self._replace_attribute(
+                    kind, "__init__", self._note_created(kind.__init__, self._note_optimizer)
+                )
             data, strategy = tf.data.Dataset, tf.distribute.Strategy
             for owner, name, observe in (
                 (data, "batch", self._observe_batching),
@@ -177,25 +181,27 @@ class Observer:
                 (strategy, "experimental_distribute_dataset", self._observe_distribution),
                 (strategy, "distribute_datasets_from_function", self._observe_distribution),
             ):
-                self._replace(owner, name, observe(getattr(owner, name)))
+                self._replace_attribute(owner, name, observe(getattr(owner, name)))
             for kind, name in keras.reductions:
-                self._replace(kind, name, self._observe_reduction(getattr(kind, name)))
-        self._replace(builtins, "print", self._observe_print(builtins.print))
+                self._replace_attribute(kind, name, self._observe_reduction(getattr(kind, name)))
+        self._replace_attribute(builtins, "print", self._observe_print(builtins.print))
         if keras.is_keras_3:
             variable = tf.keras.Variable
-            made = self._noting(variable.__init__, self._hold_name)
-            self._replace(variable, "__init__", made)
+            made = self._note_created(variable.__init__, self._hold_name)
+            self._replace_attribute(variable, "__init__", made)
         resource = variable_classes()[0]
-        self._replace(resource, "__init__", self._noting(resource.__init__, self._hold))
-        self._replace(tf.saved_model, "load", self._observe_load(tf.saved_model.load))
+        self._replace_attribute(
+            resource, "__init__", self._note_created(resource.__init__, self._hold_variable)
+        )
+        self._replace_attribute(tf.saved_model, "load", self._observe_load(tf.saved_model.load))
         kind = compiled_function()
-        self._replace(kind, "__call__", self._observe_call(kind.__call__))
+        self._replace_attribute(kind, "__call__", self._observe_call(kind.__call__))
         for owner in (tf, tf.compat.v2):
-            self._replace(owner, "function", without_xla(owner.function))
+            self._replace_attribute(owner, "function", without_xla(owner.function))
         if self._pieces > 1:
             registry = gradient_registry()
             kind = type(registry)
-            self._replace(kind, "lookup", looking_up(kind.lookup, registry, self._pieces))
+            self._replace_attribute(kind, "lookup", looking_up(kind.lookup, registry, self._pieces))
         sharing.listener = self._observe_rows
         random.setstate(state)
 
@@ -206,7 +212,7 @@ class Observer:
             setattr(owner, name, old)
         sharing.listener = None
 
-    def record(self, **known: Any) -> Record:
+    def make_record(self, **known: Any) -> Record:
         """The observations until now.
 
         Args:
@@ -217,7 +223,7 @@ class Observer:
             sites=tuple(self._sites),
             events=tuple(self._events),
             fits=tuple(self._fits),
-            variables=tuple(self._values()),
+            variables=tuple(self._variable_values()),
             unheld=self._unheld,
             rows=tuple(sorted(self._rows)),
             shared=sharing.has_shared,
@@ -233,7 +239,7 @@ class Observer:
     def steps(self) -> int:
         return self._counts["update"] or self._counts["gradient"]
 
-    def _replace(self, owner: Any, name: str, new: Any) -> None:
+    def _replace_attribute(self, owner: Any, name: str, new: Any) -> None:
         self._replaced.append((owner, name, vars(owner).get(name, getattr(owner, name))))
         setattr(owner, name, new)
 
@@ -247,7 +253,7 @@ class Observer:
             import tensorflow as tf
 
             flat = tf.nest.flatten(sources)
-            if not self._observes() or not any(map(is_variable, flat)):
+            if not self._is_observing() or not any(map(is_variable, flat)):
                 return gradient(tape, target, sources, *args, **options)
             if tf.executing_eagerly():
                 self._stop_if_enough()
@@ -257,7 +263,9 @@ class Observer:
                 gradients = rounded_otherwise(gradients, self._rounding)
                 found = tf.nest.pack_sequence_as(found, gradients)
             names = tuple(map(name_of, flat))
-            self._write(self._see("gradient", names, total(target), map(parts_of, gradients)))
+            self._write_events(
+                self._see_value("gradient", names, loss_total(target), map(parts_of, gradients))
+            )
             return found
 
         return observed
@@ -269,7 +277,7 @@ class Observer:
         def observed(optimizer: Any, *args: Any, **options: Any) -> Any:
             import tensorflow as tf
 
-            if not self._observes():
+            if not self._is_observing():
                 return apply(optimizer, *args, **options)
             args, options, variables = keras.bind_update(*args, **options)
             rate = tf.cast(tf.convert_to_tensor(keras.learning_rate(optimizer)), tf.float64)
@@ -278,9 +286,9 @@ class Observer:
             if self._details:
                 known = variables or optimizer._trainable_variables
                 names = tuple(map(name_of, known))
-                seen.append(self._see("before", names, rate, map(values_of, known)))
+                seen.append(self._see_value("before", names, rate, map(values_of, known)))
                 if not in_worker():
-                    seen.append(self._see("applied", names, rate, map(given_parts, args[0])))
+                    seen.append(self._see_value("applied", names, rate, map(given_parts, args[0])))
             self._suspended += 1  # an optimizer may hand on to another one
             try:
                 result = apply(optimizer, *args, **options)
@@ -291,10 +299,10 @@ class Observer:
             names = tuple(map(name_of, variables))
             if self._details and in_worker():
                 given = self._reduced or args[0]
-                seen.append(self._see("applied", names, rate, map(given_parts, given)))
+                seen.append(self._see_value("applied", names, rate, map(given_parts, given)))
             made = self._optimizer_lines.get(id(optimizer), "")
-            seen.append(self._see("update", names, rate, map(values_of, variables), made))
-            self._write(*seen)
+            seen.append(self._see_value("update", names, rate, map(values_of, variables), made))
+            self._write_events(*seen)
             if tf.executing_eagerly():
                 self._stop_if_enough()
             return result
@@ -316,7 +324,7 @@ class Observer:
 
         @functools.wraps(call)
         def observed(layer: Any, *args: Any, **options: Any) -> Any:
-            if self._calls or not args or not self._observes():
+            if self._calls or not args or not self._is_observing():
                 return call(layer, *args, **options)
             if isinstance(layer, model):
                 self._models.setdefault(id(layer), layer)
@@ -336,7 +344,7 @@ class Observer:
 
         parts = [row_sums(part) for part in tf.nest.flatten(given) if is_array(part)]
         if parts:
-            self._write(self._see("batch", ("row",), tf.shape(parts[0])[0], [parts]))
+            self._write_events(self._see_value("batch", ("row",), tf.shape(parts[0])[0], [parts]))
 
     def _is_normalization(self, layer: Any) -> bool:
         return isinstance(layer, self._keras.batch_normalization)
@@ -346,7 +354,7 @@ class Observer:
         layers = (part for model in self._models.values() for part in self._keras.layers_of(model))
         return tuple(dict.fromkeys(part.name for part in layers if predicate(part)))
 
-    def _observes(self) -> bool:
+    def _is_observing(self) -> bool:
         """Whether what runs now also runs where nothing is shared, and can be observed."""
         import tensorflow as tf
 
@@ -361,7 +369,7 @@ class Observer:
             or in_dataset()
         )
 
-    def _see(
+    def _see_value(
         self, kind: Kind, names: tuple[str, ...], value: Any, parts: Iterable[Part], made: str = ""
     ) -> Seen:
         """A value and some arrays, as they are now or at this place of a compiled step.
@@ -372,11 +380,11 @@ class Observer:
         import tensorflow as tf
 
         if tf.executing_eagerly():
-            site = self._site(Site(kind, line_now(), names, made))
+            site = self._site_number(Site(kind, line_now(), names, made))
             arrays = [[array_of(part) for part in parts_of_one] for parts_of_one in parts]
             return Seen(site, float(value), self._measured_by(site, arrays))
         value = tf.identity(value)
-        site = self._site(Site(kind, line_of(value.op), names, made))
+        site = self._site_number(Site(kind, line_of(value.op), names, made))
         tensors = [[tf.convert_to_tensor(part) for part in parts_of_one] for parts_of_one in parts]
         return Seen(site, value, tensors)
 
@@ -385,17 +393,17 @@ class Observer:
         if self._measured >= MOST_MEASURES:
             return np.zeros(0)
         is_batch = self._kinds[site] == "batch"
-        numbers = row_projections(arrays[0]) if is_batch else measures(arrays)
+        numbers = row_projections(arrays[0]) if is_batch else measure_parts(arrays)
         self._measured += len(numbers)
         return numbers
 
-    def _write(self, *seen: Seen) -> None:
+    def _write_events(self, *seen: Seen) -> None:
         """Make events of what was seen, now or whenever the compiled step runs."""
         import tensorflow as tf
 
         if tf.executing_eagerly():
             for one in seen:
-                self._add(one.site, one.value, one.parts)
+                self._add_event(one.site, one.value, one.parts)
             return
         flat = tf.nest.flatten([(one.value, one.parts) for one in seen])
 
@@ -404,7 +412,7 @@ class Observer:
             for one in seen:
                 value = float(next(left))
                 own = [[next(left) for _ in part] for part in one.parts]
-                self._add(one.site, value, self._measured_by(one.site, own))
+                self._add_event(one.site, value, self._measured_by(one.site, own))
 
         # TensorFlow would run the notes of a graph in any order.
         graph = seen[0].value.graph
@@ -412,13 +420,13 @@ class Observer:
             note = tf.numpy_function(noted, flat, [])
         setattr(graph, LAST_NOTE, [note])
 
-    def _site(self, site: Site) -> int:
+    def _site_number(self, site: Site) -> int:
         if site not in self._sites:
             self._sites[site] = len(self._sites)
             self._kinds.append(site.kind)
         return self._sites[site]
 
-    def _add(self, site: int, value: float, measured: NDArray[np.float64]) -> None:
+    def _add_event(self, site: int, value: float, measured: NDArray[np.float64]) -> None:
         self._events.append(Event(site, value, measured))
         self._counts[self._kinds[site]] += 1
         now = time.monotonic()
@@ -434,7 +442,7 @@ class Observer:
         finally:
             self._suspended -= 1
 
-    def _suspending(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _suspend_within(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function within which nothing is observed: it may be computed for all rows at once, or for one after another."""
 
         @functools.wraps(function)
@@ -526,7 +534,7 @@ class Observer:
             add = lambda number: self._rows.add(int(number))  # noqa: E731
             tf.numpy_function(add, [rows], [])
 
-    def _noting(self, init: Callable[..., None], note: Callable[[Any], None]) -> Any:
+    def _note_created(self, init: Callable[..., None], note: Callable[[Any], None]) -> Any:
         @functools.wraps(init)
         def noted(made: Any, *args: Any, **options: Any) -> None:
             init(made, *args, **options)
@@ -587,7 +595,7 @@ class Observer:
     def _note_optimizer(self, optimizer: Any) -> None:
         self._optimizer_lines[id(optimizer)] = line_now()
 
-    def _hold(self, variable: Any) -> None:
+    def _hold_variable(self, variable: Any) -> None:
         if type(variable).__name__ in OTHERS:
             return
         if self._bytes > MOST_BYTES:
@@ -601,7 +609,7 @@ class Observer:
         if self._bytes <= MOST_BYTES:
             self._keras_variables.append(variable)
 
-    def _values(self) -> Iterator[Variable]:
+    def _variable_values(self) -> Iterator[Variable]:
         """Variables and what they hold; those of a dataset's graph hold nothing here."""
         paths = {}
         for variable in self._keras_variables:
@@ -723,7 +731,7 @@ def tensorflow_variable(variable: Any) -> Any:
     return variable if value is None or callable(value) else value
 
 
-def total(target: Any) -> Any:
+def loss_total(target: Any) -> Any:
     """The sum of what a gradient is taken of, most often a loss."""
     import tensorflow as tf
 

@@ -37,7 +37,7 @@ WORKERS_VARIABLE = "JUPYTER_HVD_WORKERS"
 FAILING_SECONDS = 10.0
 
 
-def limits(
+def limit_variables(
     steps: int | None = None,
     seconds: float = 0.0,
     rounding: int = 0,
@@ -71,8 +71,8 @@ def report_file(folder: Path) -> Path:
 
 def main() -> int:
     """Run what the command line says, observed; the exit code."""
-    from ...rank.job_rank import hold_lifeline, run
-    from ...rank.shared_rank import explain
+    from ...rank.job_rank import hold_heartbeat, run_arguments
+    from ...rank.shared_rank import explain_failure
     from ...runtime.sharing.program import (
         SEED_VARIABLE,
         seed_early,
@@ -80,11 +80,11 @@ def main() -> int:
         share_program,
     )
     from ..guard import Guard
-    from ..workspace import ORDERS_VARIABLE, changed, state_within, working_folder
+    from ..workspace import ORDERS_VARIABLE, changed_files, state_within, working_folder
     from .observer import Observer
-    from .records import save
+    from .records import save_record
 
-    hold_lifeline()
+    hold_heartbeat()
     tell_workers()
     ordered = json.loads(os.environ[ORDERS_VARIABLE])
     folder, rank = Path(ordered["folder"]), int(os.environ.get("HOROVOD_RANK", "0"))
@@ -113,26 +113,30 @@ def main() -> int:
     sys.addaudithook(guard)
     errors: list[str] = []
 
-    def explained(text: str) -> str:
-        errors.append(explain(text))
+    def print_explained(text: str) -> str:
+        errors.append(explain_failure(text))
         return errors[-1]
 
-    def finish() -> None:
-        files = changed(before, state_within(here))
-        record = observer.record(
+    def write_record() -> None:
+        files = changed_files(before, state_within(here))
+        record = observer.make_record(
             rank=rank,
             error=last_line(errors[-1] if errors else ""),
             folder=str(here),
             files=tuple(name for name in files if "__pycache__" not in name),
             refused=tuple(guard.refused),
         )
-        save(record, record_stem(folder, rank))
+        save_record(record, record_stem(folder, rank))
         if record.error:
             await_records(folder, int(os.environ.get("HOROVOD_SIZE", "1")))
 
     program, status, original, *arguments = sys.argv[1:]
     # Its imports and its `__file__` belong to the copy that it works on.
-    return run([program, status, str(here / Path(original).name), *arguments], finish, explained)
+    return run_arguments(
+        [program, status, str(here / Path(original).name), *arguments],
+        write_record,
+        print_explained,
+    )
 
 
 def await_records(folder: Path, size: int) -> None:

@@ -114,7 +114,7 @@ def count_steps(kinds: list[str]) -> int:
     return kinds.count("update") or kinds.count("gradient")
 
 
-def save(record: Record, stem: Path) -> None:
+def save_record(record: Record, stem: Path) -> None:
     """Write a record into two files whose names begin with `stem`; the `.npz` is there when both are whole."""
     plain = asdict(replace(record, events=(), variables=()))
     plain["variables"] = [(v.name, v.trainable) for v in record.variables]
@@ -133,7 +133,7 @@ def save(record: Record, stem: Path) -> None:
     part.replace(stem.with_suffix(".npz"))
 
 
-def read(stem: Path) -> Record:
+def read_record(stem: Path) -> Record:
     plain = json.loads(stem.with_suffix(".json").read_text())
     with np.load(stem.with_suffix(".npz")) as arrays:
         ends = np.cumsum(arrays["lengths"])

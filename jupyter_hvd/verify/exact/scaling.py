@@ -46,7 +46,8 @@ def check_scaling(original: Record, scaled: Record, size: int) -> list[Check]:
     if not pairs:
         told = "not observed" if not (before and after) else "the optimizers are not the same ones"
         return [
-            Check(named(size, what), "unknown", told) for what in ("batches", "rates", "examples")
+            Check(name_check(size, what), "unknown", told)
+            for what in ("batches", "rates", "examples")
         ]
     return [
         check_batches(pairs, size),
@@ -57,7 +58,7 @@ def check_scaling(original: Record, scaled: Record, size: int) -> list[Check]:
     ]
 
 
-def named(size: int, what: str) -> str:
+def name_check(size: int, what: str) -> str:
     return f"scaled to {size}: {what}"
 
 
@@ -96,7 +97,7 @@ Pairs = Sequence[tuple[Sequence[ScaledStep], Sequence[ScaledStep]]]
 
 def check_batches(pairs: Pairs, size: int) -> Check:
     """The largest batches, which are as many times as large, or those of all rows as before."""
-    name, told = named(size, "batches"), []
+    name, told = name_check(size, "batches"), []
     for before, after in pairs:
         one, many = (max(step.rows for step in steps) for steps in (before, after))
         if not one or not many:
@@ -124,7 +125,7 @@ def has_rates(steps: Sequence[ScaledStep]) -> bool:
 
 def check_rates(pairs: Pairs, size: int) -> Check:
     """The rate of the first step, and of later ones at as many examples seen; of rates that begin at 0, the largest."""
-    name, told, agree = named(size, "rates"), list[str](), True
+    name, told, agree = name_check(size, "rates"), list[str](), True
     if not any(has_rates(before) for before, _ in pairs):
         return Check(name, "unknown", "not observed: the program changes its weights by itself")
     for before, after in pairs:
@@ -194,7 +195,7 @@ def rate_fault(before: Sequence[ScaledStep], after: Sequence[ScaledStep], size: 
 
 def check_examples(pairs: Pairs, size: int) -> Check:
     """How many examples all steps together are made of."""
-    name = named(size, "examples")
+    name = name_check(size, "examples")
     one, many = (
         sum(steps[-1].seen + steps[-1].rows for steps in part) for part in zip(*pairs, strict=True)
     )
@@ -216,7 +217,7 @@ def check_epochs(original: Record, scaled: Record, size: int) -> list[Check]:
     before, after = ([fit.epochs for fit in record.fits] for record in (original, scaled))
     if not before and not after:
         return []
-    name = named(size, "epochs")
+    name = name_check(size, "epochs")
     said = f"{', '.join(map(str, before))} → {', '.join(map(str, after))}"
     if before == after:
         return [Check(name, "pass", said)]
@@ -244,7 +245,7 @@ def check_evaluations(original: Record, scaled: Record, size: int) -> list[Check
     (one, before), (many, after) = ((each or (0, 0)) for each in found)
     if None in found or not (one or many):
         return []
-    name, said = named(size, "evaluations"), f"{one} → {many}"
+    name, said = name_check(size, "evaluations"), f"{one} → {many}"
     # Two evaluations, as at a step and at the end of an epoch, may come between the same two steps of N ranks.
     if one == many or before == after:
         return [Check(name, "pass", said)]

@@ -64,17 +64,17 @@ def compare_texts(
     """
     found: list[TextDifference] = []
     for number, (ours, theirs) in enumerate(zip(one, two, strict=False)):
-        if words(ours) != words(theirs):
+        if replace_numbers(ours) != replace_numbers(theirs):
             start = start_shown(ours, theirs)
-            detail = f"{shown(theirs[start:])} instead of {shown(ours[start:])}"
+            detail = f"{shorten_line(theirs[start:])} instead of {shorten_line(ours[start:])}"
             return number, [*found, TextDifference(str(number), detail, ours, ends=True)]
         pairs = zip(NUMBER.findall(ours), NUMBER.findall(theirs), strict=True)
         found += [
             TextDifference(
                 f"{number}.{place}",
-                f"{b} instead of {a} in {shown(ours)}",
+                f"{b} instead of {a} in {shorten_line(ours)}",
                 ours,
-                kind=f"{words(ours)} {place}",
+                kind=f"{replace_numbers(ours)} {place}",
                 size=abs(float(a) - float(b)),
             )
             for place, (a, b) in enumerate(pairs)
@@ -82,14 +82,14 @@ def compare_texts(
         ]
     least = min(len(one), len(two))
     if len(one) > least:
-        detail = f"{shown(one[least])} is missing"
+        detail = f"{shorten_line(one[least])} is missing"
         found.append(TextDifference(str(least), detail, one[least], ends=True))
     elif len(two) > least:
-        found.append(TextDifference(str(least), f"{shown(two[least])} is added", ends=True))
+        found.append(TextDifference(str(least), f"{shorten_line(two[least])} is added", ends=True))
     return least, found
 
 
-def words(line: str) -> str:
+def replace_numbers(line: str) -> str:
     return re.sub(r"\s", "", NUMBER.sub("#", line))
 
 
@@ -100,7 +100,7 @@ def start_shown(one: str, two: str) -> int:
     return first - LEFT_OF if first > MOST_SHOWN else 0
 
 
-def shown(line: str) -> str:
+def shorten_line(line: str) -> str:
     return repr(line if len(line) <= MOST_SHOWN else f"{line[: MOST_SHOWN - 1]}…")
 
 

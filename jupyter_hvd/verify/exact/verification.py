@@ -11,20 +11,20 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...documents import Document, write
+from ...documents import Document, write_document
 from ...files import UnusableInputError, is_notebook
 from ...launchers.diagnosis import locate_by, report_stall
 from ...launchers.hosts import LaunchError, hosts_for
 from ...launchers.job import TIMED_OUT, Program, ended_with, run_job, run_single
 from ...launchers.progress import Stall
-from ...launchers.rank_placement import place
+from ...launchers.rank_placement import place_ranks
 from ...launchers.reaper import PrivateFolder, private_folder
 from ...rank.forks import separate_forkservers
 from ...runtime.scaling import VIRTUAL_SIZE_VARIABLE
 from ...source.lines import origin_finder
 from .. import checks
 from ..checks import Check
-from ..workspace import changed, check_room, orders, state_beside
+from ..workspace import changed_files, check_room, make_orders, state_beside
 from .compare import (
     ASPECTS,
     BY_ENTRY,
@@ -39,11 +39,11 @@ from .compare import (
     WEIGHTS,
     Comparison,
     Difference,
-    compare,
+    compare_records,
     first_difference,
 )
-from .rank import LAUNCHED_VARIABLE, last_line, limits, record_stem, report_file
-from .records import Record, read
+from .rank import LAUNCHED_VARIABLE, last_line, limit_variables, record_stem, report_file
+from .records import Record, read_record
 from .scaling import check_scaling, without_details
 
 SIZES = (2, 3)
@@ -80,7 +80,7 @@ class Run:
     rank: int | None = None
 
     @property
-    def first(self) -> Record | None:
+    def first_record(self) -> Record | None:
         """The record of one process, or of rank 0; it ends as the run does."""
         if not self.records or self.records[0].rank:
             return None
@@ -122,13 +122,13 @@ class Noise:
         self, one: Record, rounded: Record | None, ranks: Record, tolerance: float
     ) -> Noise:
         """This noise, with what one more run that rounds otherwise changes; None for a run that has left no record."""
-        more = differences(one, rounded, tolerance / SAMPLE)
-        before = self.rounded or differences(one, None, tolerance)
+        more = find_differences(one, rounded, tolerance / SAMPLE)
+        before = self.rounded or find_differences(one, None, tolerance)
         both = {
             aspect: replace(known, differences=known.differences + more[aspect].differences)
             for aspect, known in before.items()
         }
-        of_ranks = (differences(rounded, ranks, tolerance),) if rounded is not None else ()
+        of_ranks = (find_differences(rounded, ranks, tolerance),) if rounded is not None else ()
         return replace(
             self, rounded=both, samples=self.samples + 1, of_ranks=self.of_ranks + of_ranks
         )
@@ -137,7 +137,7 @@ class Noise:
         """The knowledge about one process, for the comparison with another number of ranks."""
         return replace(self, samples=0, of_ranks=())
 
-    def explains(self, aspect: str, difference: Difference) -> bool:
+    def explains_difference(self, aspect: str, difference: Difference) -> bool:
         """Whether one process makes such a difference, too, or has done just what the ranks do."""
         again, rounded = (
             found[aspect].differences if found else () for found in (self.again, self.rounded)
@@ -146,7 +146,7 @@ class Noise:
             any(d.key == difference.key for d in again)
             or any(d.key == difference.key and d.step <= SLACK * difference.step for d in rounded)
             or any(is_of_kind(difference, d) for d in rounded)
-            or any(agrees(compared, aspect, difference.key) for compared in self.of_ranks)
+            or any(records_agree(compared, aspect, difference.key) for compared in self.of_ranks)
         )
 
 
@@ -156,7 +156,7 @@ def is_of_kind(difference: Difference, rounded: Difference) -> bool:
     return same and difference.size <= SAMPLE * rounded.size
 
 
-def agrees(compared: Mapping[str, Comparison], aspect: str, key: str) -> bool:
+def records_agree(compared: Mapping[str, Comparison], aspect: str, key: str) -> bool:
     """Whether two records were compared to the end, and are equal in one thing, or in the file that it is a part of."""
     found = compared[aspect].differences
     whole = not (compared[ENDING].differences or compared[STEPS].differences)
@@ -164,9 +164,9 @@ def agrees(compared: Mapping[str, Comparison], aspect: str, key: str) -> bool:
     return whole and not differs
 
 
-def differences(one: Record, two: Record | None, tolerance: float) -> Mapping[str, Comparison]:
+def find_differences(one: Record, two: Record | None, tolerance: float) -> Mapping[str, Comparison]:
     """The differences by aspect; none where the second run has left no record."""
-    compared = compare(one, two, tolerance) if two is not None else ()
+    compared = compare_records(one, two, tolerance) if two is not None else ()
     nothing = {aspect: Comparison(aspect, "") for aspect in ASPECTS}
     return nothing | {comparison.aspect: comparison for comparison in compared}
 
@@ -195,7 +195,7 @@ class ExactVerification:
         """Whether no check fails, and on each number of ranks a result was seen to be equal."""
         seen = {check.check for check in self.checks if check.status == "pass"}
         return not self.fails and all(
-            any(named(size, aspect) in seen for aspect in RESULTS) for size in self.sizes
+            any(name_check(size, aspect) in seen for aspect in RESULTS) for size in self.sizes
         )
 
     @property
@@ -228,7 +228,7 @@ class ExactVerification:
         }
 
 
-def pretending(size: int) -> Mapping[str, str]:
+def pretend_ranks(size: int) -> Mapping[str, str]:
     """The environment of one process that pretends to be so many ranks."""
     return {VIRTUAL_SIZE_VARIABLE: str(size)}
 
@@ -240,10 +240,10 @@ def rounding_limits(steps: int | None, ranks: int, sample: int) -> Mapping[str, 
         ranks: the first such process adds up gradients as so many ranks do.
         sample: how many there were before. Others change the last bits of gradients, in another pattern each time.
     """
-    return limits(steps, rounding=sample, pieces=1 if sample == 1 else ranks)
+    return limit_variables(steps, rounding=sample, pieces=1 if sample == 1 else ranks)
 
 
-def named(size: int, what: str) -> str:
+def name_check(size: int, what: str) -> str:
     return f"{size} ranks: {what}" if size > 1 else f"1 rank: {what}"
 
 
@@ -294,7 +294,7 @@ def verify_exact(
     edited = {path.resolve(), (opened or path).resolve()}  # an editor may save these meanwhile
     found: list[Check] = []
 
-    def tell(check: Check) -> None:
+    def report_check(check: Check) -> None:
         found.append(check)
         listener(check)
 
@@ -308,21 +308,25 @@ def verify_exact(
         first_runner = runner if original is None else replace(runner, document=original)
         detailed = original is not None
 
-        def refer(own: Runner, name: str, size: int) -> Record | None:
+        def run_reference(own: Runner, name: str, size: int) -> Record | None:
             """Run one process, report the outcome, and return its record; None where it has left none."""
             nonlocal steps
-            run = own.alone(name, {**limits(steps, seconds, details=detailed), **pretending(size)})
-            if run.first is None:
-                tell(Check(name, "unknown", no_reference(run, timeout)))
+            run = own.run_alone(
+                name, {**limit_variables(steps, seconds, details=detailed), **pretend_ranks(size)}
+            )
+            if run.first_record is None:
+                report_check(Check(name, "unknown", no_reference(run, timeout)))
                 return None
-            refused.extend(run.first.refused)
-            if run.first.stopped == "time":
-                steps = run.first.steps
-            seen = run.first.steps > 0 and not run.first.error
-            tell(Check(name, "pass" if seen else "unknown", said_of(run.first, seconds)))
-            return run.first
+            refused.extend(run.first_record.refused)
+            if run.first_record.stopped == "time":
+                steps = run.first_record.steps
+            seen = run.first_record.steps > 0 and not run.first_record.error
+            report_check(
+                Check(name, "pass" if seen else "unknown", said_of(run.first_record, seconds))
+            )
+            return run.first_record
 
-        one = refer(first_runner, REFERENCE, 1)
+        one = run_reference(first_runner, REFERENCE, 1)
         if one is None:
             return ExactVerification(tuple(found), tuple(sizes), scaled=detailed)
         noise = Noise()
@@ -330,54 +334,56 @@ def verify_exact(
         for size in sizes:
             compared = one
             if original is not None:
-                scaled = refer(runner, f"one process as {size} ranks", size)
+                scaled = run_reference(runner, f"one process as {size} ranks", size)
                 if scaled is None:
                     continue
                 for check in check_scaling(one, scaled, size):
-                    tell(cut_short(check) if one.stopped or scaled.stopped else check)
+                    report_check(cut_short(check) if one.stopped or scaled.stopped else check)
                 compared, noise = without_details(scaled), Noise()
-            job = runner.on_ranks(named(size, "training"), size, limits(steps), compared.steps)
+            job = runner.on_ranks(
+                name_check(size, "training"), size, limit_variables(steps), compared.steps
+            )
             refused += [name for record in job.records for name in record.refused]
-            two = job.first
+            two = job.first_record
             if two is None or job.code == TIMED_OUT:
-                tell(no_end(job, size, timeout, compared.error))
+                report_check(no_end(job, size, timeout, compared.error))
                 continue
-            comparisons = compare(compared, two, tolerance)
-            pretended = pretending(size) if detailed else {}
+            comparisons = compare_records(compared, two, tolerance)
+            pretended = pretend_ranks(size) if detailed else {}
             noise = noise.for_other_ranks()
-            judged = [judge(comparison, noise, size) for comparison in comparisons]
+            judged = [judge_comparison(comparison, noise, size) for comparison in comparisons]
             while noise.needs_samples and any(left for _, left in judged):
                 limit = {**rounding_limits(steps, size, noise.samples), **pretended}
                 with runner.once_more("one process, rounded otherwise", limit, compared) as record:
                     noise = noise.with_sample(compared, record, two, tolerance)
                 if noise.again is None and noise.rounding_changes:
-                    limit = {**limits(steps), **pretended}
+                    limit = {**limit_variables(steps), **pretended}
                     with runner.once_more("one process again", limit, compared) as again:
-                        noise = replace(noise, again=differences(compared, again, tolerance))
+                        noise = replace(noise, again=find_differences(compared, again, tolerance))
                 if noise.from_run_to_run is not None:
                     break
-                judged = [judge(comparison, noise, size) for comparison in comparisons]
+                judged = [judge_comparison(comparison, noise, size) for comparison in comparisons]
             if noise.from_run_to_run is not None:
                 told = f"two runs in one process with equal seeds differ, so nothing can be judged: {noise.from_run_to_run}"
-                tell(Check("reproducible", "unknown", told))
+                report_check(Check("reproducible", "unknown", told))
                 break
             for check, _ in judged:
-                tell(check)
+                report_check(check)
             first = first_difference(
                 replace(c, differences=left)
                 for c, (_, left) in zip(comparisons, judged, strict=True)
             )
             firsts += [first] if first is not None else []
             alone = noise.for_other_ranks()
-            tell(ranks_equal(job, size, alone, is_notebook(path) or detailed))
-            tell(work_shared(two, size))
-            runner.forget(named(size, "training"))
+            report_check(ranks_equal(job, size, alone, is_notebook(path) or detailed))
+            report_check(work_shared(two, size))
+            runner.forget_run(name_check(size, "training"))
         changes = [
             name
-            for name in changed(untouched, state_beside(beside, folder.path))
+            for name in changed_files(untouched, state_beside(beside, folder.path))
             if beside / name not in edited
         ]
-        tell(checks.files_untouched(refused, changes))
+        report_check(checks.files_untouched(refused, changes))
     return ExactVerification(
         tuple(found), tuple(sizes), one.steps, firsts[0] if firsts else None, scaled=detailed
     )
@@ -422,7 +428,7 @@ def no_end(job: Run, size: int, timeout: float, expected: str = "") -> Check:
     Args:
         expected: the error with which one process ends; "" for none.
     """
-    name = named(size, ENDING)
+    name = name_check(size, ENDING)
     if job.code == TIMED_OUT and not job.stall:
         text = f"no end within {timeout:g} s, and nothing is compared: allow more by --timeout, or limit the steps by --steps"
         return Check(name, "unknown", text)
@@ -435,14 +441,18 @@ def no_end(job: Run, size: int, timeout: float, expected: str = "") -> Check:
     return Check(name, "fail", f"the ranks fail: {error or 'no message'}")
 
 
-def judge(comparison: Comparison, noise: Noise, size: int) -> tuple[Check, tuple[Difference, ...]]:
+def judge_comparison(
+    comparison: Comparison, noise: Noise, size: int
+) -> tuple[Check, tuple[Difference, ...]]:
     """The verdict of a comparison on the ranks, and the differences that only they have."""
-    name = named(size, comparison.aspect)
+    name = name_check(size, comparison.aspect)
     if not comparison.observed and not comparison.differences:
         return Check(name, "unknown", "not observed"), ()
     if not comparison.differences:
         return Check(name, "pass", comparison.observed), ()
-    kept = (d for d in comparison.differences if not noise.explains(comparison.aspect, d))
+    kept = (
+        d for d in comparison.differences if not noise.explains_difference(comparison.aspect, d)
+    )
     left = replace(comparison, differences=tuple(kept))
     if left.differences:
         more = f" (and {len(left.differences) - 1} more)" if len(left.differences) > 1 else ""
@@ -469,15 +479,15 @@ def ranks_equal(job: Run, size: int, noise: Noise, quiet: bool) -> Check:
     Args:
         quiet: ranks other than 0 show no values, as in a notebook, or print less, as in a converted program.
     """
-    name = named(size, "ranks agree")
+    name = name_check(size, "ranks agree")
     if len(job.records) < 2:
         return Check(name, "unknown", "not observed")
     zero = job.records[0]
     for record in job.records[1:]:
-        for comparison in compare(zero, record, RANKS_TOLERANCE):
+        for comparison in compare_records(zero, record, RANKS_TOLERANCE):
             if quiet and comparison.aspect == PRINTED:
                 continue
-            check, left = judge(comparison, noise, size)
+            check, left = judge_comparison(comparison, noise, size)
             if check.status == "fail":
                 text = (
                     str(left[0])
@@ -496,7 +506,7 @@ def ranks_equal(job: Run, size: int, noise: Noise, quiet: bool) -> Check:
 
 def work_shared(two: Record, size: int) -> Check:
     """Whether ranks shared what they computed, and batches of which sizes."""
-    name = named(size, "work shared")
+    name = name_check(size, "work shared")
     whole = "; ".join(line.removeprefix("jupyter_hvd: ") for line in two.told)
     if not two.shared:
         return Check(
@@ -527,7 +537,9 @@ class Runner:
     environment: Mapping[str, str]
     listener: Callable[[Check], None]
 
-    def prepare(self, name: str, ranks: int, limit: Mapping[str, str]) -> tuple[Path, Program, Mapping[str, str]]:  # fmt: skip
+    def prepare_run(
+        self, name: str, ranks: int, limit: Mapping[str, str]
+    ) -> tuple[Path, Program, Mapping[str, str]]:
         """A folder for a run, what it runs, and its environment.
 
         Raises:
@@ -536,9 +548,9 @@ class Runner:
         folder = self.folder.path / name.replace(" ", "-").replace(":", "")
         folder.mkdir()
         program = folder / f"{self.path.stem}{self.document.suffix}"
-        write(program, self.document)
+        write_document(program, self.document)
         try:
-            ordered = orders(folder, self.beside, ranks=ranks, own=self.folder.path)
+            ordered = make_orders(folder, self.beside, ranks=ranks, own=self.folder.path)
         except OSError as error:
             raise UnusableInputError(
                 f"{self.beside}: cannot be copied ({error.strerror})"
@@ -546,16 +558,16 @@ class Runner:
         environment = {**self.environment, **ordered, **limit}
         return folder, Program(program, self.path.resolve(), module=RANK_MODULE), environment
 
-    def forget(self, name: str) -> None:
+    def forget_run(self, name: str) -> None:
         """Remove the folder of a run, with its copies."""
         shutil.rmtree(
             self.folder.path / name.replace(" ", "-").replace(":", ""), ignore_errors=True
         )
 
-    def alone(self, name: str, limit: Mapping[str, str], most: int = 0) -> Run:
+    def run_alone(self, name: str, limit: Mapping[str, str], most: int = 0) -> Run:
         """One process without a launcher."""
-        folder, program, environment = self.prepare(name, 1, limit)
-        with self.reporting(folder, name, most):
+        folder, program, environment = self.prepare_run(name, 1, limit)
+        with self.report_steps(folder, name, most):
             result, printed = run_single(
                 program, self.folder, timeout=self.timeout, environment=environment
             )
@@ -565,8 +577,8 @@ class Runner:
         self, name: str, launcher: Sequence[str], size: int, limit: Mapping[str, str], most: int
     ) -> Run:
         """At most `size` processes that a command of the user's starts."""
-        folder, program, environment = self.prepare(name, size, limit)
-        with self.reporting(folder, name, most), ended_with(self.folder.job):
+        folder, program, environment = self.prepare_run(name, size, limit)
+        with self.report_steps(folder, name, most), ended_with(self.folder.job):
             result, _ = run_single(
                 program,
                 self.folder,
@@ -578,29 +590,29 @@ class Runner:
         return Run(result.code, result.report, records_of(folder, {}, []))
 
     def on_ranks(self, name: str, size: int, limit: Mapping[str, str], most: int) -> Run:
-        folder, program, environment = self.prepare(name, size, limit)
+        folder, program, environment = self.prepare_run(name, size, limit)
         printed: dict[int, list[str]] = defaultdict(list)
         told: list[str] = []
         stalls: list[str] = []
 
-        def hear(rank: int, stream: str, line: str) -> None:
+        def hear_line(rank: int, stream: str, line: str) -> None:
             if stream == "stdout":
                 printed[rank].append(line)
             elif rank == 0 and line.startswith("jupyter_hvd: "):
                 told.append(line)
 
-        def stalled(stall: Stall, hosts: Mapping[int, str]) -> None:
+        def hear_stall(stall: Stall, hosts: Mapping[int, str]) -> None:
             finder = origin_finder(self.document.sources, self.document.sources)
             stalls[:] = report_stall(stall, locate_by(finder, self.path.name), hosts).lines
 
-        with self.reporting(folder, name, most):
+        with self.report_steps(folder, name, most):
             result = run_job(
                 program,
-                place(size),
+                place_ranks(size),
                 self.folder,
                 timeout=self.timeout,
-                listener=hear,
-                stalled=stalled,
+                listener=hear_line,
+                stalled=hear_stall,
                 environment=environment,
             )
         records = records_of(folder, printed, told)
@@ -612,16 +624,16 @@ class Runner:
     ) -> Iterator[Record | None]:
         """The record of one more run of one process; None where it has left none. Its files are there for the block."""
         try:
-            yield self.alone(name, limit, one.steps).first
+            yield self.run_alone(name, limit, one.steps).first_record
         finally:
-            self.forget(name)
+            self.forget_run(name)
 
     @contextmanager
-    def reporting(self, folder: Path, name: str, most: int) -> Iterator[None]:
+    def report_steps(self, folder: Path, name: str, most: int) -> Iterator[None]:
         """Tell how many steps a run has made, while it runs."""
         over = threading.Event()
 
-        def follow() -> None:
+        def follow_steps() -> None:
             before = ""
             while not over.wait(1.0):
                 with suppress(OSError):
@@ -632,7 +644,7 @@ class Runner:
                         self.listener(Check(name, "running", f"step {steps}{of}"))
 
         self.listener(Check(name, "running", "it starts"))
-        thread = threading.Thread(target=follow, name="hvd-steps", daemon=True)
+        thread = threading.Thread(target=follow_steps, name="hvd-steps", daemon=True)
         thread.start()
         try:
             yield
@@ -645,7 +657,7 @@ def records_of(folder: Path, printed: Mapping[int, Sequence[str]], told: Sequenc
     """The records of a run's processes, by rank, with their output."""
     found = []
     for file in folder.glob("record-*.npz"):
-        record = read(record_stem(folder, int(file.stem.removeprefix("record-"))))
+        record = read_record(record_stem(folder, int(file.stem.removeprefix("record-"))))
         lines = tuple(printed.get(record.rank, ()))
         found.append(replace(record, printed=lines, told=tuple(told) if record.rank == 0 else ()))
     return tuple(sorted(found, key=lambda record: record.rank))

@@ -155,7 +155,7 @@ class Wholes(Packing):
         a = self.affine(place, "an index")
         if counts_from_the_end(a) and a.names & {i for i, _ in self.binders}:
             within = conj(*self.conditions, compare("≤", 0, a))
-            if a.constant < 0 or sets.impossible(tuple(self.binders), within):
+            if a.constant < 0 or sets.is_impossible(tuple(self.binders), within):
                 return size + a
         if a.names and a.names <= self.integers and all(c < 0 for _, c in a.terms):
             place = self.number(a)

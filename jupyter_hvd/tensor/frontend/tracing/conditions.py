@@ -192,7 +192,7 @@ class Conditions(Wholes):
 
     def holds_here(self, p: Predicate) -> bool:
         here = conj(*self.conditions)
-        return sets.impossible(tuple(self.binders), conj(here, self._negation(p)))
+        return sets.is_impossible(tuple(self.binders), conj(here, self._negation(p)))
 
     def _negation(self, p: Predicate) -> Predicate:
         negation = negate(p)

@@ -151,7 +151,7 @@ class Integers(Conditions):
         """The cases that may hold here."""
         binders, cases = tuple(self.binders), list(value.cases or ())
         here = conj(*self.conditions)
-        return [(p, a) for p, a in cases if not sets.impossible(binders, conj(here, p))] or cases
+        return [(p, a) for p, a in cases if not sets.is_impossible(binders, conj(here, p))] or cases
 
     def by_cases(self, place: Any) -> Index | None:
         """An integer of several cases; None for any other.
@@ -166,7 +166,7 @@ class Integers(Conditions):
         if op != "%":
             return None
         here = tuple(self.binders), conj(*self.conditions, once)
-        if not sets.impossible(*here) and self._divisor(n):
+        if not sets.is_impossible(*here) and self._divisor(n):
             return None
         cases = (
             (conj(compare("≤", 0, a), compare("<", a, n)), a),

@@ -817,7 +817,9 @@ class Statements(Recurrences):
         places = dict(zip(other.places, map(Affine.of, one.places), strict=True))
         then = renamed(other.condition, {index: later, **places})
         binders = (*self.binders, Binder(index, size), Binder(next(iter(later.names)), size))
-        return not sets.impossible(binders, conj(one.condition, then, compare("<", index, later)))
+        return not sets.is_impossible(
+            binders, conj(one.condition, then, compare("<", index, later))
+        )
 
     # Changes
 

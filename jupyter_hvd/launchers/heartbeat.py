@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from .authentication import TOKEN_VARIABLE, ClientHandshake, ServerHandshake, take_token
 from .peer_users import is_own
-from .rank_location import cpu_seconds, queued_seconds, unknown_whereabouts, whereabouts
+from .rank_location import cpu_seconds, current_location, queued_seconds, unknown_location
 
 #: Where the kernel listens, for the processes of a job: `host:port`.
 ADDRESS_VARIABLE = "JUPYTER_HVD_LIFELINE"
@@ -55,11 +55,11 @@ def keep_alive(connection: socket.socket) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
-def encode(message: Message) -> bytes:
+def encode_message(message: Message) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
-def decode(line: bytes) -> dict[str, Any] | None:
+def decode_message(line: bytes) -> dict[str, Any] | None:
     """The message in a line; None if there is none."""
     try:
         message = json.loads(line)
@@ -87,7 +87,7 @@ class Member:
     cut_off: bool = False
 
 
-class Lifelines:
+class HeartbeatServer:
     """The kernel's end of all heartbeat connections of a job.
 
     Connections of other users of this machine are closed at once. Nothing that a stranger sends is heeded but the
@@ -126,14 +126,14 @@ class Lifelines:
         # A forked child of the kernel would hold the lifelines open after the kernel's death.
         self._owner = os.getpid()
         os.register_at_fork(after_in_child=self._let_go)
-        self._thread = threading.Thread(target=self._listen, name="hvd-lifelines", daemon=True)
+        self._thread = threading.Thread(target=self._listen_loop, name="hvd-lifelines", daemon=True)
         self._thread.start()
 
     def send(self, name: str, message: Message) -> None:
         member = self.members.get(name)
         if member is not None:
             with suppress(OSError):
-                member.connection.sendall(encode(message))
+                member.connection.sendall(encode_message(message))
 
     def close(self) -> None:
         """Let go: every process of the job ends itself."""
@@ -147,18 +147,18 @@ class Lifelines:
                 member.connection.close()
             self._listener.close()
 
-    def _listen(self) -> None:
+    def _listen_loop(self) -> None:
         while True:
             for key, _ in self._selector.select():
                 if key.fileobj is self._closing:
                     self._close_all()
                     return
                 if key.fileobj is self._listener:
-                    self._accept()
+                    self._accept_connection()
                 else:
-                    self._read(key.data)
+                    self._read_lines(key.data)
 
-    def _accept(self) -> None:
+    def _accept_connection(self) -> None:
         with suppress(OSError):
             connection, peer = self._listener.accept()
             if is_own(peer, connection.getsockname()) is False:
@@ -166,11 +166,11 @@ class Lifelines:
                 return
             keep_alive(connection)
             member = Member(connection, ServerHandshake(self.token))
-            connection.sendall(encode(member.handshake.challenge))
+            connection.sendall(encode_message(member.handshake.challenge))
             self._selector.register(connection, selectors.EVENT_READ, member)
             self._strangers.append(member)
         if len(self._strangers) > STRANGERS:  # the ranks of a job speak at once: the oldest is none
-            self._drop(self._strangers[0])
+            self._drop_member(self._strangers[0])
 
     def _close_all(self) -> None:
         for key in list(self._selector.get_map().values()):
@@ -178,34 +178,34 @@ class Lifelines:
         self._selector.close()
         self._wake.close()
 
-    def _read(self, member: Member) -> None:
+    def _read_lines(self, member: Member) -> None:
         try:
             data = member.connection.recv(65536)
         except OSError as error:
             data = b""
             member.cut_off = error.errno in CUT_OFF
         if not data:
-            self._drop(member)
+            self._drop_member(member)
             return
         *lines, member.unread = (member.unread + data).split(b"\n")
         for line in lines:
-            if not self._hear(member, line):
-                self._drop(member)
+            if not self._take_line(member, line):
+                self._drop_member(member)
                 return
         if len(member.unread) > (LONGEST_LINE if member.name else FIRST_LINE):
-            self._drop(member)
+            self._drop_member(member)
             return
         self._changed()
 
-    def _hear(self, member: Member, line: bytes) -> bool:
+    def _take_line(self, member: Member, line: bytes) -> bool:
         """Take in a line; whether it is one of ours."""
-        message = decode(line) if member.name or len(line) <= FIRST_LINE else None
+        message = decode_message(line) if member.name or len(line) <= FIRST_LINE else None
         if message is None:
             return False
         if not member.name:
-            match member.handshake.answer(message):
+            match member.handshake.answer_response(message):
                 case (name, answer) if name in self._expected and name not in self.members:
-                    member.connection.sendall(encode(answer))
+                    member.connection.sendall(encode_message(answer))
                     member.name = name
                     self.members[name] = member
                     self._strangers.remove(member)
@@ -214,7 +214,7 @@ class Lifelines:
         member.told.update(message)
         return True
 
-    def _drop(self, member: Member) -> None:
+    def _drop_member(self, member: Member) -> None:
         self._selector.unregister(member.connection)
         member.connection.close()
         if member in self._strangers:
@@ -227,7 +227,7 @@ class Lifelines:
 # The other processes' side
 
 
-class LifelineClient:
+class HeartbeatClient:
     """This process's lifeline; it ends the process when the kernel has gone."""
 
     def __init__(self, name: str) -> None:
@@ -250,21 +250,21 @@ class LifelineClient:
         self.abort: Callable[[int], None] = lambda _: None
         self._heard: dict[str, Any] = {}
         self._news = threading.Condition()
-        threading.Thread(target=self._listen, name="hvd-lifeline", daemon=True).start()
+        threading.Thread(target=self._listen_loop, name="hvd-lifeline", daemon=True).start()
 
-    def tell(self, message: Message) -> None:
+    def send_message(self, message: Message) -> None:
         with suppress(OSError):
-            self._connection.sendall(encode(message))
+            self._connection.sendall(encode_message(message))
 
-    def position(self) -> dict[str, Any]:
-        """Where this process is, as `whereabouts` says.
+    def report_position(self) -> dict[str, Any]:
+        """Where this process is, as `current_location` says.
 
         And for how many seconds it has computed, "cpu", and had no processor to compute or to hear of other ranks, "queued".
         """
         return {
             "cpu": time.process_time() - cpu_seconds(self.busy_threads),
             "queued": queued_seconds({str(os.getpid()), *self.busy_threads}),
-            **_place(),
+            **_position_or_unknown(),
         }
 
     def wait_for(self, key: str) -> Any:
@@ -273,15 +273,15 @@ class LifelineClient:
             self._news.wait_for(lambda: key in self._heard)
             return self._heard[key]
 
-    def heard(self, key: str) -> Any:
+    def last_message(self, key: str) -> Any:
         """The kernel's last message `key`; None where there was none."""
         return self._heard.get(key)
 
-    def _listen(self) -> None:
+    def _listen_loop(self) -> None:
         try:
             with self._lines:
                 for line in self._lines:
-                    message = decode(line)
+                    message = decode_message(line)
                     if message is None:
                         break
                     with self._news:
@@ -297,7 +297,9 @@ class LifelineClient:
                             daemon=True,
                         ).start()
                     if "where" in message:
-                        self.tell({"place": {"call": message["where"], **self.position()}})
+                        self.send_message(
+                            {"place": {"call": message["where"], **self.report_position()}}
+                        )
         except (OSError, ValueError):
             pass
         end_self()
@@ -319,22 +321,22 @@ def connect_as(
     connection.settimeout(GREETING_TIMEOUT)
     lines = connection.makefile("rb")
     handshake = ClientHandshake(token, name)
-    answer = handshake.answer(decode(lines.readline(FIRST_LINE)) or {})
+    answer = handshake.answer_challenge(decode_message(lines.readline(FIRST_LINE)) or {})
     if answer is None:
         raise ConnectionRefusedError("this process is not a kernel")
-    connection.sendall(encode({**told, **answer}))
-    if not handshake.accepts(decode(lines.readline(FIRST_LINE)) or {}):
+    connection.sendall(encode_message({**told, **answer}))
+    if not handshake.accepts_proof(decode_message(lines.readline(FIRST_LINE)) or {}):
         raise ConnectionRefusedError("this kernel does not know the job's token")
     connection.settimeout(None)
     keep_alive(connection)
     return connection, lines
 
 
-def _place() -> dict[str, Any]:
+def _position_or_unknown() -> dict[str, Any]:
     """Where the rank is. Its own objects are looked at, and may do whatever they like then: not at the lifeline's cost."""
     with suppress(Exception):
-        return whereabouts()
-    return unknown_whereabouts()
+        return current_location()
+    return unknown_location()
 
 
 def end_self() -> NoReturn:
