@@ -41,7 +41,7 @@ Cancelled = Callable[[], bool]
 class StatementProfile:
     """What one SSA statement costs at one call.
 
-    `support` counts the points of its predicate, `count_operations` its additions, multiplications and
+    `support` counts the points of its predicate, `operations` its additions, multiplications and
     primitive calls (Fig. 6), exactly. `bytes` are those of its operands and result as stored.
     `xla_flops` and `xla_bytes` are XLA's own estimates for the statement compiled alone, None
     where it gives none; `seconds` is the median of its measured times.

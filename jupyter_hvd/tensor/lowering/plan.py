@@ -306,7 +306,8 @@ def _operation_text(action: Action, device: Device) -> str:
             return (
                 f"{back.count} sequential iterations of {back.index}, from {_inputs_text(back, given)}; "
                 f"in blocks of {length}, "
-                f"from the states that {source} stored: the iterations again, from {_inputs_text(again)}, then in reverse, {rows}:"
+                f"from the states that {source} stored: the iterations again, from {_inputs_text(again)}, "
+                f"then in reverse, {rows}:"
             )
         case Take(source, place):
             return f"s{place} of {source}"
