@@ -200,7 +200,9 @@ class HvdMagics(Magics):  # type: ignore[misc]
         if arguments.command in ("pull", "push"):
             if not arguments.names:
                 raise UsageError(f"%hvd {arguments.command}: which names?")
-            getattr(self.session, arguments.command)(arguments.names)
+            pulls = arguments.command == "pull"
+            move_values = self.session.pull_values if pulls else self.session.push_values
+            move_values(arguments.names)
         elif arguments.command == "start":
             self.session.start_ranks(arguments.n, where_of(arguments), arguments.batch)
         elif arguments.command == "stop":
