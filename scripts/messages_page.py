@@ -21,7 +21,7 @@ from server_texts import FIELD, children, is_sentence, name_of
 LEFT_OUT = {
     *("program", "Example", "compile", "split", "fromkeys", "frozenset", "startswith", "join"),
     *("add_argument", "add_parser", "ArgumentParser", "MagicParser", "add"),
-    *("_enter", "_smooth", "EntryPoint", "getattr", "signature"),
+    *("_enter_function", "_enter_smooth", "EntryPoint", "getattr", "signature"),
 }
 #: Modules whose strings are tables of libraries' functions, programs, or headings of pages.
 WITHOUT_MESSAGES = (

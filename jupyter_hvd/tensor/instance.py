@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from .derivative.matrices import expanded
+from .derivative.matrices import expand_bodies
 from .derivative.transforms import Pulled
 from .frontend.tracing.trace_result import Traced
 from .language.depth import deep
@@ -93,5 +93,5 @@ class Instance:
     @deep()
     def computed(self) -> Program:
         """As `ssa`, with the bodies of array-level functions, where what is zero or not needed is not computed."""
-        whole = expanded(self.ssa)
+        whole = expand_bodies(self.ssa)
         return whole if whole is self.ssa else simplify(whole)

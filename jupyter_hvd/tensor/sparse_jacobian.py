@@ -23,7 +23,7 @@ from .cost.patterns import (
     explain_unstructured,
     jacobian_sparsity,
 )
-from .derivative.tangents import Linearization, addends, linearized
+from .derivative.tangents import Linearization, linearize_by, tangent_addends
 from .frontend.tracing.trace_result import Traced
 from .instance import Instance
 from .language.affine import Affine
@@ -185,7 +185,7 @@ class SparseJacobian:
         self.__signature__ = base.__signature__
         self.base, self.wrt, self.format, self.dense = base, wrt, format, dense
         self.made_by = made_by
-        self._linear = functools.cache(lambda instance: linearized(instance, wrt))
+        self._linear = functools.cache(lambda instance: linearize_by(instance, wrt))
         self._sparsity = functools.cache(lambda instance: jacobian_sparsity(self._linear(instance)))
         self._values = functools.cache(
             lambda instance: _values_of(instance, self._linear(instance))
@@ -435,7 +435,7 @@ def _values_of(instance: Instance, linear: Linearization) -> _Values:
         outputs.append(f"read{n}")
 
     for x in linear.tangents:
-        for k, part in enumerate(addends(statements[x], known) or ()):
+        for k, part in enumerate(tangent_addends(statements[x], known) or ()):
             if part.value is not None:
                 nodes[x, k] = value_nodes(statements, part.value)
                 for j, node in enumerate(nodes[x, k]):

@@ -14,7 +14,7 @@ from random_programs import INPUTS, PARAMETERS, Draw, M, N, Scope, environment
 from jupyter_hvd.tensor.cost.counting import Data
 from jupyter_hvd.tensor.cost.model import cost
 from jupyter_hvd.tensor.cost.patterns import jacobian_sparsity
-from jupyter_hvd.tensor.derivative.tangents import dense_jacobian, linearized
+from jupyter_hvd.tensor.derivative.tangents import dense_jacobian, linearize_by
 from jupyter_hvd.tensor.frontend.tracing.trace_result import Traced
 from jupyter_hvd.tensor.instance import Instance
 from jupyter_hvd.tensor.jax.entries import evaluated
@@ -75,7 +75,7 @@ def check(seed):
 
 
 def _compare(instance, name, env, n, m, seed):
-    linear = linearized(instance, name)
+    linear = linearize_by(instance, name)
     assert linear.has_addends
     data = _data(env, n, m)
     dense = to_term(dense_jacobian(instance, name).program)

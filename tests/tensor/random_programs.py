@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from random import Random
 
-from jupyter_hvd.tensor.derivative.primitives import defined
+from jupyter_hvd.tensor.derivative.primitives import define_primitive
 from jupyter_hvd.tensor.language.affine import Affine
 from jupyter_hvd.tensor.language.parser import parse
 from jupyter_hvd.tensor.language.predicates import (
@@ -47,9 +47,9 @@ SIZES = (N, M, N + 1, Affine.of(2))
 REALS = {"x": REAL, "y": REAL, "z": REAL}
 # Rational black boxes, so that everything stays exact.
 FUNCTIONS = (
-    defined("quadratic", 1, parse("x·x + 3·x + -1", REALS)),
-    defined("bounded", 1, parse("recip(1 + x·x)", REALS)),
-    defined("skewed", 2, parse("x·x·y + -2·y", REALS)),
+    define_primitive("quadratic", 1, parse("x·x + 3·x + -1", REALS)),
+    define_primitive("bounded", 1, parse("recip(1 + x·x)", REALS)),
+    define_primitive("skewed", 2, parse("x·x·y + -2·y", REALS)),
 )
 PARAMETERS = (
     ("u", REAL),

@@ -66,7 +66,7 @@ def test_a_wrong_sign_in_the_product_rule_is_caught(monkeypatch):
         made = forward_times(left, right)
         return made and Mul(parse("-1", {}), made)
 
-    forward_times = forward.times
+    forward_times = forward.multiply_terms
     assert caught(monkeypatch, forward, "times", halved)
 
 
@@ -130,7 +130,7 @@ def test_a_cotangent_keeps_its_predicate(monkeypatch):
 
     assert pulled() == [5, 6, 0]
     monkeypatch.setattr(Builder, "view_of", lambda _self, name, *_rest: name)
-    monkeypatch.setattr(adjoint._Reverse, "_merge", lambda self, s: self.due[s.name][0])
+    monkeypatch.setattr(adjoint._Reverse, "_merge_cotangents", lambda self, s: self.due[s.name][0])
     assert pulled() == [5, 6, 7]
 
 
@@ -169,7 +169,7 @@ def test_adding_without_masks_breaks_the_bound(monkeypatch):
         return theorems.cost(ssa.to_term(simplify.remove_dead_code(reverse)), env).total
 
     masked = cost_of_gradient()
-    monkeypatch.setattr(adjoint._Reverse, "_merge", unmasked)
+    monkeypatch.setattr(adjoint._Reverse, "_merge_cotangents", unmasked)
     assert masked == 0
     assert cost_of_gradient() > 4 * (19 + 20 + 1)
 
@@ -214,13 +214,13 @@ def test_the_generator_covers_every_constructor():
 
 def chain_ratio(arity, length=40):
     """`$IO(Dᵀ)/$IO` of y ↦ f(y, …, y), `length` times over."""
-    from jupyter_hvd.tensor.derivative.primitives import defined
+    from jupyter_hvd.tensor.derivative.primitives import define_primitive
     from jupyter_hvd.tensor.language.function import parameter_names
     from jupyter_hvd.tensor.language.terms import Call
 
     names = parameter_names(arity)
     body = parse("·".join(names), dict.fromkeys(names, theorems.REAL))
-    f = defined(f"chained{arity}", arity, body)
+    f = define_primitive(f"chained{arity}", arity, body)
     bindings, e = [], Var("u", theorems.REAL)
     for k in range(length):
         bindings.append((f"y{k}", Call(f, (e,) * arity)))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..derivative.tangents import Linearization, addends
+from ..derivative.tangents import Linearization, tangent_addends
 from ..language.affine import Affine
 from ..language.depth import deep
 from ..language.predicates import (
@@ -116,7 +116,7 @@ def jacobian_sparsity(linear: Linearization) -> Sparsity:
             found[x] = conj(*(compare("=", a, b) for a, b in here))
             continue
         cases = []
-        for part in addends(rhs, known) or ():
+        for part in tangent_addends(rhs, known) or ():
             source = linear.statements[part.tangent].gens
             at = dict(zip(index_names(source), part.indices, strict=True))
             reached = conj(part.mask, substitute(found[part.tangent], at))

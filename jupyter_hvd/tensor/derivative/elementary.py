@@ -85,16 +85,16 @@ def elementary(name: str) -> Elementary | None:
     return None
 
 
-def _enter(name: str, compute: Callable[..., Any], *slopes: str, **more: Any) -> None:
+def _enter_function(name: str, compute: Callable[..., Any], *slopes: str, **more: Any) -> None:
     """Enter a function with its partial derivatives as the printer writes them."""
     more["numpy"] = tuple(more.get("numpy", "").split())
     more.setdefault("domain", (REALS,) * len(slopes))
     TABLE[name] = Elementary(name, compute, slopes, **more)
 
 
-def _internal(name: str, compute: Callable[..., Any], *slopes: str, **more: Any) -> None:
+def _enter_internal(name: str, compute: Callable[..., Any], *slopes: str, **more: Any) -> None:
     """Enter a function that no program calls by name; all of these are cheap, and step functions or selections."""
-    _enter(name, compute, *slopes, **{"cheap": True, "simple": len(slopes) == 1, **more})
+    _enter_function(name, compute, *slopes, **{"cheap": True, "simple": len(slopes) == 1, **more})
 
 
 # How functions are computed on Python's numbers
@@ -113,22 +113,22 @@ def _of_floats(of_one: Callable[..., float], beyond: Callable[..., Any]) -> Call
     return compute
 
 
-def _recip(x: Any) -> Any:
+def _reciprocal_of(x: Any) -> Any:
     if x == 0:
         return math.copysign(math.inf, x)
     return Fraction(1, x) if isinstance(x, int) else 1 / x
 
 
-def _whole(rounded: Callable[[Any], int]) -> Callable[[Any], Any]:
+def _keep_nonfinite(rounded: Callable[[Any], int]) -> Callable[[Any], Any]:
     """A rounding that leaves what is infinite, or no number."""
     return lambda x: rounded(x) if math.isfinite(x) else x
 
 
-def _sign(x: Any) -> Any:
+def _sign_of(x: Any) -> Any:
     return x if x != x else int(x > 0) - int(x < 0)
 
 
-def _power(x: Any, y: Any) -> Any:
+def _power_of(x: Any, y: Any) -> Any:
     exact = isinstance(x, int | Fraction) and isinstance(y, int | Fraction) and y == int(y)
     if exact and x != 0:
         return Fraction(x) ** int(y)
@@ -136,12 +136,12 @@ def _power(x: Any, y: Any) -> Any:
         return x**y if exact and y >= 0 else float(np.power(float(x), float(y)))
 
 
-def _extreme(of: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _extreme_of(of: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Python's `max` or `min` of two, and what is no number where one is none."""
     return lambda x, y: x if x != x else y if y != y else of(x, y)
 
 
-def _divided(divide: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _divide_safely(divide: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """A division with remainder, which by zero gives what NumPy's floats do."""
 
     def compute(x: Any, y: Any) -> Any:
@@ -160,7 +160,7 @@ def _fmod(x: Any, y: Any) -> Any:
         return float(np.fmod(float(x), float(y)))
 
 
-def _by(kernel: Kernel) -> Callable[..., float]:
+def _compute_by_kernel(kernel: Kernel) -> Callable[..., float]:
     """A kernel computed by NumPy."""
 
     def compute(*arguments: Any) -> float:
@@ -185,17 +185,19 @@ def _gamma(of_one: Callable[[float], float]) -> Callable[[Any], float]:
 _ANGLE = dict.fromkeys(((INF,), (-INF,)), NAN)
 
 
-def _smooth(name: str, beyond: Callable[..., Any], *slopes: str, **more: Any) -> None:
+def _enter_smooth(name: str, beyond: Callable[..., Any], *slopes: str, **more: Any) -> None:
     """Enter a function of `math`."""
     of_one = getattr(math, name)
     names = more.pop("numpy", name)
     more.setdefault("jax", f"numpy.{names.split()[0]}")
-    _enter(name, _of_floats(of_one, beyond), *slopes, numpy=names, **more)
+    _enter_function(name, _of_floats(of_one, beyond), *slopes, numpy=names, **more)
 
 
-_smooth("sin", np.sin, "cos(x)", simple=True, slope_of_jax=True, special={(0,): 0, **_ANGLE})
-_smooth("cos", np.cos, "-1·sin(x)", simple=True, slope_of_jax=True, special={(0,): 1, **_ANGLE})
-_smooth(
+_enter_smooth("sin", np.sin, "cos(x)", simple=True, slope_of_jax=True, special={(0,): 0, **_ANGLE})
+_enter_smooth(
+    "cos", np.cos, "-1·sin(x)", simple=True, slope_of_jax=True, special={(0,): 1, **_ANGLE}
+)
+_enter_smooth(
     "tan",
     np.tan,
     "1 + tan(x)·tan(x)",
@@ -203,7 +205,7 @@ _smooth(
     domain=((-math.pi / 2, math.pi / 2),),
     special={(0,): 0, **_ANGLE},
 )
-_smooth(
+_enter_smooth(
     "asin",
     np.arcsin,
     "recip(sqrt((1 + -1·x)·(1 + x)))",
@@ -211,7 +213,7 @@ _smooth(
     domain=((-1, 1),),
     special={(0,): 0, (1,): math.pi / 2, (-1,): -math.pi / 2, (2,): NAN},
 )
-_smooth(
+_enter_smooth(
     "acos",
     np.arccos,
     "-1·recip(sqrt((1 + -1·x)·(1 + x)))",
@@ -219,7 +221,7 @@ _smooth(
     domain=((-1, 1),),
     special={(0,): math.pi / 2, (1,): 0, (-1,): math.pi, (2,): NAN},
 )
-_smooth(
+_enter_smooth(
     "atan",
     np.arctan,
     "recip(1 + x·x)",
@@ -227,7 +229,7 @@ _smooth(
     slope_of_jax=True,
     special={(0,): 0, (INF,): math.pi / 2, (-INF,): -math.pi / 2},
 )
-_smooth(
+_enter_smooth(
     "atan2",
     np.arctan2,
     "y·recip(x·x + y·y)",
@@ -236,18 +238,20 @@ _smooth(
     domain=(REALS, POSITIVE),
     special={(0, 1): 0, (1, 0): math.pi / 2, (INF, INF): math.pi / 4},
 )
-_smooth(
+_enter_smooth(
     "sinh", np.sinh, "cosh(x)", simple=True, slope_of_jax=True, special={(0,): 0, (-INF,): -INF}
 )
-_smooth("cosh", np.cosh, "sinh(x)", simple=True, slope_of_jax=True, special={(0,): 1, (-INF,): INF})
-_smooth(
+_enter_smooth(
+    "cosh", np.cosh, "sinh(x)", simple=True, slope_of_jax=True, special={(0,): 1, (-INF,): INF}
+)
+_enter_smooth(
     "tanh",
     np.tanh,
     "1 + -1·tanh(x)·tanh(x)",
     slope_of_jax=True,
     special={(0,): 0, (INF,): 1, (-INF,): -1},
 )
-_smooth(
+_enter_smooth(
     "asinh",
     np.arcsinh,
     "recip(sqrt(1 + x·x))",
@@ -255,7 +259,7 @@ _smooth(
     slope_of_jax=True,
     special={(0,): 0, (-INF,): -INF},
 )
-_smooth(
+_enter_smooth(
     "acosh",
     np.arccosh,
     "recip(sqrt((-1 + x)·(1 + x)))",
@@ -263,7 +267,7 @@ _smooth(
     domain=((1, INF),),
     special={(1,): 0, (INF,): INF, (0,): NAN},
 )
-_smooth(
+_enter_smooth(
     "atanh",
     np.arctanh,
     "recip((1 + -1·x)·(1 + x))",
@@ -299,7 +303,9 @@ def _sinc(n: int) -> Elementary:
     name = f"sinc{n}" if n else "sinc"
     numpy = () if n else ("sinc",)
     slopes = (f"sinc{n + 1}(x)",)
-    return Elementary(name, _by(kernel), slopes, numpy, "", kernel, (REALS,), special, simple=True)
+    return Elementary(
+        name, _compute_by_kernel(kernel), slopes, numpy, "", kernel, (REALS,), special, simple=True
+    )
 
 
 def _series_of_sinc(n: int) -> list[float]:
@@ -316,15 +322,15 @@ TABLE["sinc"] = _sinc(0)
 _GROWTH = {(0,): 1, (INF,): INF, (-INF,): 0}
 _LOGARITHM = {(0,): -INF, (1,): 0, (INF,): INF, (-1,): NAN}
 
-_smooth("exp", np.exp, "exp(x)", simple=True, slope_of_jax=True, special=_GROWTH)
-_smooth(
+_enter_smooth("exp", np.exp, "exp(x)", simple=True, slope_of_jax=True, special=_GROWTH)
+_enter_smooth(
     "expm1",
     np.expm1,
     "exp(x)",
     slope_of_jax=True,
     special={(0,): 0, (INF,): INF, (-INF,): -1},
 )
-_enter(
+_enter_function(
     "exp2",
     _of_floats(lambda x: 2.0 ** float(x), np.exp2),
     f"{math.log(2)!r}·exp2(x)",
@@ -332,7 +338,7 @@ _enter(
     jax="numpy.exp2",
     special={**_GROWTH, (3,): 8},
 )
-_smooth(
+_enter_smooth(
     "log",
     np.log,
     "recip(x)",
@@ -341,7 +347,7 @@ _smooth(
     domain=(POSITIVE,),
     special=_LOGARITHM,
 )
-_smooth(
+_enter_smooth(
     "log1p",
     np.log1p,
     "recip(1 + x)",
@@ -349,14 +355,14 @@ _smooth(
     domain=((-1, INF),),
     special={(0,): 0, (-1,): -INF, (INF,): INF, (-2,): NAN},
 )
-_smooth(
+_enter_smooth(
     "log2",
     np.log2,
     f"{1 / math.log(2)!r}·recip(x)",
     domain=(POSITIVE,),
     special={**_LOGARITHM, (8,): 3},
 )
-_smooth(
+_enter_smooth(
     "log10",
     np.log10,
     f"{1 / math.log(10)!r}·recip(x)",
@@ -374,35 +380,35 @@ def _softplus(xp: Any, x: Any) -> Any:
     return xp.maximum(x, xp.zeros_like(x)) + xp.log1p(xp.exp(-xp.abs(x)))
 
 
-def _apart(xp: Any, x: Any, y: Any) -> Any:
+def _is_apart(xp: Any, x: Any, y: Any) -> Any:
     return xp.where(x == y, xp.zeros_like(x), x - y)
 
 
-_enter(
+_enter_function(
     "sigmoid",
-    _by(_logistic),
+    _compute_by_kernel(_logistic),
     "sigmoid(x)·sigmoid(-1·x)",
     numpy="sigmoid expit logistic",
     jax="nn.sigmoid",
     slope_of_jax=True,
     special={(0,): 1 / 2, (INF,): 1, (-INF,): 0},
 )
-_enter(
+_enter_function(
     "softplus",
-    _by(_softplus),
+    _compute_by_kernel(_softplus),
     "sigmoid(x)",
     numpy="softplus",
     kernel=_softplus,
     simple=True,
     special={(0,): math.log(2), (INF,): INF, (-INF,): 0},
 )
-_enter(
+_enter_function(
     "logaddexp",
-    _by(lambda xp, x, y: xp.logaddexp(x, y)),
+    _compute_by_kernel(lambda xp, x, y: xp.logaddexp(x, y)),
     "sigmoid(apart(x, y))",
     "sigmoid(apart(y, x))",
     numpy="logaddexp",
-    kernel=lambda xp, x, y: xp.maximum(x, y) + xp.log1p(xp.exp(-xp.abs(_apart(xp, x, y)))),
+    kernel=lambda xp, x, y: xp.maximum(x, y) + xp.log1p(xp.exp(-xp.abs(_is_apart(xp, x, y)))),
     special={
         (0, 0): math.log(2),
         (1, 1): 1 + math.log(2),
@@ -413,9 +419,9 @@ _enter(
     },
 )
 # x·log(y), 0 where x is; its derivative by y is x/y, 0 where x is.
-_enter(
+_enter_function(
     "xlogy",
-    _by(lambda xp, x, y: _unless_zero(xp, x, lambda: x * xp.log(y))),
+    _compute_by_kernel(lambda xp, x, y: _unless_zero(xp, x, lambda: x * xp.log(y))),
     "log(y)",
     "xdivy(x, y)",
     numpy="xlogy",
@@ -423,9 +429,9 @@ _enter(
     domain=(REALS, POSITIVE),
     special={(0, 0): 0, (0, 2): 0, (2, 1): 0, (1, 0): -INF},
 )
-_enter(
+_enter_function(
     "xlog1py",
-    _by(lambda xp, x, y: _unless_zero(xp, x, lambda: x * xp.log1p(y))),
+    _compute_by_kernel(lambda xp, x, y: _unless_zero(xp, x, lambda: x * xp.log1p(y))),
     "log1p(y)",
     "xdivy(x, 1 + y)",
     numpy="xlog1py",
@@ -433,9 +439,9 @@ _enter(
     domain=(REALS, (-1, INF)),
     special={(0, -1): 0, (0, 2): 0, (2, 0): 0, (1, -1): -INF},
 )
-_enter(
+_enter_function(
     "xdivy",
-    _by(lambda xp, x, y: _unless_zero(xp, x, lambda: x / y)),
+    _compute_by_kernel(lambda xp, x, y: _unless_zero(xp, x, lambda: x / y)),
     "recip(y)",
     "-1·xdivy(xdivy(x, y), y)",
     kernel=lambda xp, x, y: _unless_zero(xp, x, lambda: x / xp.where(x == 0, 1, y)),
@@ -451,7 +457,7 @@ def _unless_zero(xp: Any, x: Any, value: Callable[[], Any]) -> Any:
 # Powers
 
 
-def _falling(n: int) -> Elementary:
+def _falling_power(n: int) -> Elementary:
     """`y·(y - 1)⋯(y - n + 1)·x**(y - n)`, the n-th derivative of `x**y` by x, and 0 where the product is.
 
     That is where a whole y is less than n: of `x**k` at 0, where a formula with `x**(k - n)` would be 0·∞.
@@ -459,7 +465,7 @@ def _falling(n: int) -> Elementary:
 
     def compute(x: Any, y: Any) -> Any:
         product = math.prod(y - k for k in range(n))
-        return 0 if product == 0 else product * _power(x, y - n)
+        return 0 if product == 0 else product * _power_of(x, y - n)
 
     def kernel(xp: Any, x: Any, y: Any) -> Any:
         product = xp.ones_like(y)
@@ -482,7 +488,7 @@ def _falling(n: int) -> Elementary:
         )
     return Elementary(
         "pow",
-        _power,
+        _power_of,
         slopes,
         ("pow", "power", "float_power"),
         "numpy.power",
@@ -504,12 +510,12 @@ def _slope_of_product(n: int) -> str:
     return text
 
 
-FAMILIES["pow"] = _falling
-TABLE["pow"] = _falling(0)
+FAMILIES["pow"] = _falling_power
+TABLE["pow"] = _falling_power(0)
 
-_enter(
+_enter_function(
     "recip",
-    _recip,
+    _reciprocal_of,
     "-1·recip(x)·recip(x)",
     numpy="reciprocal",
     kernel=lambda xp, x: xp.ones_like(x) / x,
@@ -517,7 +523,7 @@ _enter(
     domain=(POSITIVE,),
     special={(0,): INF, (INF,): 0, (-INF,): 0},
 )
-_smooth(
+_enter_smooth(
     "sqrt",
     np.sqrt,
     "1/2·recip(sqrt(x))",
@@ -525,7 +531,7 @@ _smooth(
     domain=(POSITIVE,),
     special={(0,): 0, (INF,): INF, (-1,): NAN},
 )
-_smooth(
+_enter_smooth(
     "cbrt",
     np.cbrt,
     "1/3·recip(cbrt(x)·cbrt(x))",
@@ -533,7 +539,7 @@ _smooth(
     special={(0,): 0, (-8,): -2, (INF,): INF},
 )
 # Its derivative at 0, where it has none, is 0.
-_smooth(
+_enter_smooth(
     "hypot",
     np.hypot,
     "xdivy(x, hypot(x, y))",
@@ -545,7 +551,7 @@ _smooth(
 
 # Functions of statistics
 
-_smooth(
+_enter_smooth(
     "erf",
     math.erf,
     f"{2 / math.sqrt(math.pi)!r}·exp(-1·x·x)",
@@ -553,14 +559,14 @@ _smooth(
     slope_of_jax=True,
     special={(0,): 0, (INF,): 1, (-INF,): -1},
 )
-_smooth(
+_enter_smooth(
     "erfc",
     math.erfc,
     f"{-2 / math.sqrt(math.pi)!r}·exp(-1·x·x)",
     jax="scipy.special.erfc",
     special={(0,): 1, (INF,): 0, (-INF,): 2},
 )
-_enter(
+_enter_function(
     "lgamma",
     _gamma(math.lgamma),
     "digamma(x)",
@@ -594,7 +600,7 @@ TABLE["digamma"] = _polygamma(0)
 
 _ROUNDING: dict[str, Any] = {"cheap": True, "simple": True, "kinks": {(0,): (0,), (1,): (0,)}}
 
-_enter(
+_enter_function(
     "abs",
     abs,
     "sign(x)",
@@ -605,9 +611,9 @@ _enter(
     special={(0,): 0, (-INF,): INF},
     kinks={(0,): (0,)},
 )
-_enter(
+_enter_function(
     "sign",
-    _sign,
+    _sign_of,
     "0",
     numpy="sign",
     jax="numpy.sign",
@@ -616,18 +622,18 @@ _enter(
     special={(0,): 0, (-INF,): -1},
     kinks={(0,): (0,)},
 )
-_enter(
+_enter_function(
     "floor",
-    _whole(math.floor),
+    _keep_nonfinite(math.floor),
     "0",
     numpy="floor",
     jax="numpy.floor",
     special={(-0.5,): -1, (INF,): INF},
     **_ROUNDING,
 )
-_enter(
+_enter_function(
     "rint",
-    _whole(round),
+    _keep_nonfinite(round),
     "0",
     numpy="rint",
     jax="numpy.rint",
@@ -636,18 +642,18 @@ _enter(
     simple=True,
     kinks={(0.5,): (0,)},
 )
-_enter(
+_enter_function(
     "trunc",
-    _whole(math.trunc),
+    _keep_nonfinite(math.trunc),
     "0",
     numpy="trunc fix",
     jax="numpy.trunc",
     special={(-1.5,): -1, (INF,): INF},
     **_ROUNDING,
 )
-_enter(
+_enter_function(
     "floor_divide",
-    _divided(operator.floordiv),
+    _divide_safely(operator.floordiv),
     "0",
     "0",
     jax="numpy.floor_divide",
@@ -655,9 +661,9 @@ _enter(
     special={(-3, 2): -2, (4, 2): 2},
     kinks={(4, 2): (0, 0)},
 )
-_enter(
+_enter_function(
     "mod",
-    _divided(operator.mod),
+    _divide_safely(operator.mod),
     "1",
     "-1·floor_divide(x, y)",
     jax="numpy.mod",
@@ -665,7 +671,7 @@ _enter(
     special={(-3, 2): 1, (0, 2): 0},
     kinks={(4, 2): (1, -2)},
 )
-_enter(
+_enter_function(
     "fmod",
     _fmod,
     "1",
@@ -676,9 +682,9 @@ _enter(
     special={(-3, 2): -1, (0, 2): 0, (49, 7): 0, (1, 0): NAN},
     kinks={(4, 2): (1, -2), (0, 2): (1, 0)},
 )
-_enter(
+_enter_function(
     "maximum",
-    _extreme(max),
+    _extreme_of(max),
     "greater(x, y)",
     "greater(y, x)",
     numpy="maximum",
@@ -687,9 +693,9 @@ _enter(
     special={(1, 1): 1, (INF, NAN): NAN, (-INF, 1): 1},
     kinks={(1, 1): (1 / 2, 1 / 2), (INF, INF): (1 / 2, 1 / 2)},
 )
-_enter(
+_enter_function(
     "minimum",
-    _extreme(min),
+    _extreme_of(min),
     "greater(y, x)",
     "greater(x, y)",
     numpy="minimum",
@@ -701,15 +707,15 @@ _enter(
 
 # Comparisons and selections, which the front end and derivatives make
 
-_internal(
+_enter_internal(
     "apart",  # x - y, of equal infinities too
     lambda x, y: 0 if x == y else x - y,
     "1",
     "-1",
-    kernel=_apart,
+    kernel=_is_apart,
     special={(INF, INF): 0, (1, 1): 0},
 )
-_internal(
+_enter_internal(
     "greater",
     lambda x, y: int(x > y) + Fraction(int(x == y), 2),
     "0",
@@ -718,28 +724,28 @@ _internal(
 )
 
 
-def _test(name: str, compute: Callable[..., Any], kernel: Kernel, **more: Any) -> None:
+def _enter_comparison(name: str, compute: Callable[..., Any], kernel: Kernel, **more: Any) -> None:
     """Enter a comparison, which is 1 or 0."""
 
     def as_number(_: Any, x: Any, *rest: Any) -> Any:
         return kernel(x, *rest).astype(x.dtype)
 
-    _internal(name, compute, "0", "0", kernel=as_number, **more)
+    _enter_internal(name, compute, "0", "0", kernel=as_number, **more)
 
 
-_test("less", lambda x, y: int(x < y), lambda x, y: x < y, slope_of_jax=True)
-_test("less_equal", lambda x, y: int(x <= y), lambda x, y: x <= y, slope_of_jax=True)
-_test("equal", lambda x, y: int(x == y), lambda x, y: x == y, slope_of_jax=True)
+_enter_comparison("less", lambda x, y: int(x < y), lambda x, y: x < y, slope_of_jax=True)
+_enter_comparison("less_equal", lambda x, y: int(x <= y), lambda x, y: x <= y, slope_of_jax=True)
+_enter_comparison("equal", lambda x, y: int(x == y), lambda x, y: x == y, slope_of_jax=True)
 # `equal` where y is an index and x a whole number that is known to be one, too: there alone `lowering/computed_indices` reads
 # and adds up.
-_test("picks", lambda x, y: int(x == y), lambda x, y: x == y, slope_of_jax=True)
-_test(
+_enter_comparison("picks", lambda x, y: int(x == y), lambda x, y: x == y, slope_of_jax=True)
+_enter_comparison(
     "ties",
     lambda x, y: int(x == y or (x != x and y != y)),
     lambda x, y: (x == y) | ((x != x) & (y != y)),
 )
 # What comparisons choose: `kept(c, x)` is x where c is not 0, `dropped(c, x)` where it is.
-_internal(
+_enter_internal(
     "kept",
     lambda c, x: x if c else 0,
     "0",
@@ -747,7 +753,7 @@ _internal(
     kernel=lambda xp, c, x: xp.where(c != 0, x, xp.zeros((), x.dtype)),
     slope_of_jax=True,
 )
-_internal(
+_enter_internal(
     "dropped",
     lambda c, x: 0 if c else x,
     "0",
@@ -755,12 +761,12 @@ _internal(
     kernel=lambda xp, c, x: xp.where(c != 0, xp.zeros((), x.dtype), x),
     slope_of_jax=True,
 )
-_internal("stopped", lambda x: x, "0", jax="lax.stop_gradient")
+_enter_internal("stopped", lambda x: x, "0", jax="lax.stop_gradient")
 # What is taken off and put back, if it can be.
-_internal("finite", lambda x: x if math.isfinite(x) else 0, "0")
+_enter_internal("finite", lambda x: x if math.isfinite(x) else 0, "0")
 # A derivative without a value. Once nothing more is differentiated, `ssa/resolved_derivatives` removes it, and leaves x of
 # `stopped(x)`.
-_internal("tangent", lambda _x, _w: 0, "y", "0", cheap=False)
+_enter_internal("tangent", lambda _x, _w: 0, "y", "0", cheap=False)
 
 #: Those that are an instruction or two.
 CHEAP = frozenset(name for name, row in TABLE.items() if row.cheap)

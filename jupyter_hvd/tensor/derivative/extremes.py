@@ -12,18 +12,18 @@ import numpy as np
 from ..language.definition import Definition, Dims, Work, define
 from ..language.function import named
 from ..language.predicates import compare, disj
-from .lemmas import operations
+from .lemmas import operations_where
 
 AXES = 8  # that are reduced at once, at most
 
 
-def _comparisons(x: Dims) -> tuple[Work, ...]:
+def _comparison_count(x: Dims) -> tuple[Work, ...]:
     """Each entry but the first, with the extreme one of those before it."""
     later = disj(*(compare("<", 0, f"ε{k}") for k in range(len(x))))
-    return operations(x, later, products=0, sums=0, calls=1)
+    return operations_where(x, later, products=0, sums=0, calls=1)
 
 
-def _extreme(name: str, function: str, of_none: float) -> tuple[Definition, ...]:
+def _define_extreme(name: str, function: str, of_none: float) -> tuple[Definition, ...]:
     """The definitions for one axis, two, …"""
 
     def compute(x: Any) -> Any:
@@ -35,7 +35,7 @@ def _extreme(name: str, function: str, of_none: float) -> tuple[Definition, ...]
                 name if axes == 1 else f"{name}_{axes}",
                 (axes,),
                 lambda _: (),
-                _comparisons,
+                _comparison_count,
                 compute,
                 reduction=function,
             )
@@ -45,5 +45,5 @@ def _extreme(name: str, function: str, of_none: float) -> tuple[Definition, ...]
 
 
 #: Of so many axes and one more; of no entries they are infinite.
-LARGEST = _extreme("largest", "maximum", -np.inf)
-SMALLEST = _extreme("smallest", "minimum", np.inf)
+LARGEST = _define_extreme("largest", "maximum", -np.inf)
+SMALLEST = _define_extreme("smallest", "minimum", np.inf)

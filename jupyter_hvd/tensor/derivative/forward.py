@@ -31,7 +31,7 @@ from ..language.terms import (
     uniquify,
 )
 from ..language.types import Array, Product, Type
-from .matrices import body_of, tangent
+from .matrices import body_of, tangent_of_application
 
 
 def differential(e: Term, sigma: Mapping[str, Term], *, fused: bool = True) -> Term | None:
@@ -48,16 +48,16 @@ def differential(e: Term, sigma: Mapping[str, Term], *, fused: bool = True) -> T
 
 def derivative(e: Term, sigma: Mapping[str, Term], *, fused: bool = True) -> Term:
     """`D⟦e|σ⟧` as a term, `0` of the type of `e` where nothing in it depends on σ."""
-    return differential(e, sigma, fused=fused) or zero(e.type)
+    return differential(e, sigma, fused=fused) or zero_of(e.type)
 
 
-def zero(type_: Type) -> Term:
+def zero_of(type_: Type) -> Term:
     """The zero of a type, as a term."""
     match type_:
         case Array(size, element):
-            return Gen("i", size, zero(element))
+            return Gen("i", size, zero_of(element))
         case Product(first, second):
-            return Pair(zero(first), zero(second))
+            return Pair(zero_of(first), zero_of(second))
     return Const(0)
 
 
@@ -72,25 +72,25 @@ def _D(e: Term, sigma: dict[str, Term], fused: bool) -> Term | None:  # noqa: N8
         case Var(name):  # (6.1), (6.2)
             return sigma.get(name)
         case Add(left, right):  # (6.4)
-            return plus(D(left), D(right))
+            return add_differentials(D(left), D(right))
         case Mul(left, right):  # (6.5)
-            return plus(times(D(left), right), times(left, D(right)))
+            return add_differentials(multiply_terms(D(left), right), multiply_terms(left, D(right)))
         case Call():  # (6.6)
-            return _call(e, [D(argument) for argument in e.arguments], fused)
+            return _differentiate_call(e, [D(argument) for argument in e.arguments], fused)
         case Pair(first, second):  # (6.7)
-            return Pair(D(first) or zero(first.type), D(second) or zero(second.type))
+            return Pair(D(first) or zero_of(first.type), D(second) or zero_of(second.type))
         case Proj(side, body):  # (6.8)
             return (d := D(body)) and Proj(side, d)
         case Gen(index, size, body):  # (6.9)
             return (d := D(body)) and Gen(index, size, d)
         case Sum():  # (6.10)
-            return _sum(e, sigma, fused)
+            return _differentiate_sum(e, sigma, fused)
         case At(body, index):  # (6.11)
             return (d := D(body)) and At(d, index)
         case Guard(condition, body):  # (6.12)
             return (d := D(body)) and Guard(condition, d)
         case Let():  # (6.16)
-            return _let(e, sigma, lambda body, sigma: _D(body, sigma, fused), fused)
+            return _differentiate_let(e, sigma, lambda body, sigma: _D(body, sigma, fused), fused)
         case Iterate() | Apply():
             name = fresh("history", e.variables)
             return _D(Let(name, e, Var(name, e.type)), sigma, fused)
@@ -100,7 +100,7 @@ def _D(e: Term, sigma: dict[str, Term], fused: bool) -> Term | None:  # noqa: N8
 Rest = Callable[[Term, dict[str, Term]], Term | None]
 
 
-def _let(e: Let, sigma: dict[str, Term], rest: Rest, fused: bool) -> Term | None:
+def _differentiate_let(e: Let, sigma: dict[str, Term], rest: Rest, fused: bool) -> Term | None:
     """`D⟦let x=e0 in e⟧ ⇝ let x=e0 in let dx=D⟦e0⟧ in D⟦e⟧` (6.16), where `rest` derives e. What a
     loop carries moves along with it.
     """
@@ -120,14 +120,14 @@ def _let(e: Let, sigma: dict[str, Term], rest: Rest, fused: bool) -> Term | None
         bindings = [(both, pairs), (name, x)]
     elif isinstance(value, Apply):
         moved = [_D(x, sigma, fused) for x in value.arguments]
-        dx, bindings = tangent(value, moved, Var(name, value.type)), [(name, value)]
+        dx, bindings = tangent_of_application(value, moved, Var(name, value.type)), [(name, value)]
     else:
         dx, bindings = _D(value, sigma, fused), [(name, value)]
     if dx is None:
         d = rest(body, {x: t for x, t in sigma.items() if x != name})
         return d and lets(bindings, d)
     origin = origin_of(value) or NOWHERE
-    noted(dx, Origin(_rule(value), name, name, origin.place))
+    noted(dx, Origin(_differentiation_rule(value), name, name, origin.place))
     taken = _names_of(sigma) | body.variables | value.variables | {x for x, _ in bindings}
     dname = fresh(f"d{name}", taken)
     d = rest(body, {**sigma, name: Var(dname, dx.type)})
@@ -147,28 +147,28 @@ def _pairs_carried(e: Iterate, sigma: dict[str, Term], fused: bool) -> Iterate:
     for name in e.names_bound:
         moved.append(fresh(f"d{name}", taken))
         taken.add(moved[-1])
-    starts = [_D(start, sigma, fused) or zero(start.type) for start in e.starts]
+    starts = [_D(start, sigma, fused) or zero_of(start.type) for start in e.starts]
     count = len(starts)
     inner = {x: t for x, t in sigma.items() if x not in e.names_bound}
     inner |= {x.name: Var(dx, x.type) for x, dx in zip(e.carried, moved, strict=True)}
 
-    def both(body: Term, sigma: dict[str, Term]) -> Term:
+    def differentiate_both(body: Term, sigma: dict[str, Term]) -> Term:
         if isinstance(body, Let):
-            made = _let(body, sigma, both, fused)
+            made = _differentiate_let(body, sigma, differentiate_both, fused)
             assert made is not None
             return made
-        d = _D(body, sigma, fused) or zero(body.type)
+        d = _D(body, sigma, fused) or zero_of(body.type)
         return to_pairs([*components(body, count), *components(d, count)], Pair)
 
     names = (*e.names_bound, *moved)
-    return Iterate(e.index, e.size, names, (*e.starts, *starts), both(e.body, inner))
+    return Iterate(e.index, e.size, names, (*e.starts, *starts), differentiate_both(e.body, inner))
 
 
-def _rule(e: Term) -> str:
+def _differentiation_rule(e: Term) -> str:
     """The rule that differentiates the operation which a statement's value consists of."""
     match e:
         case Gen(_, _, body) | Guard(_, body):
-            return _rule(body)
+            return _differentiation_rule(body)
         case Add():
             return "6.4"
         case Mul():
@@ -184,7 +184,7 @@ def _rule(e: Term) -> str:
     return "6.11"
 
 
-def _sum(e: Sum, sigma: dict[str, Term], fused: bool) -> Term | None:
+def _differentiate_sum(e: Sum, sigma: dict[str, Term], fused: bool) -> Term | None:
     """`D⟦Σ[p]e⟧ ⇝ Σ[p]D⟦e⟧` (6.10), and a product's two halves as two sums: `[∃p]Σ[p]de0·e1 +
     [∃p]Σ[p]e0·de1`.
 
@@ -193,8 +193,8 @@ def _sum(e: Sum, sigma: dict[str, Term], fused: bool) -> Term | None:
     binders, p, body = strip_sums(e)
     halves = (
         [
-            times(_D(body.left, sigma, fused), body.right),
-            times(body.left, _D(body.right, sigma, fused)),
+            multiply_terms(_D(body.left, sigma, fused), body.right),
+            multiply_terms(body.left, _D(body.right, sigma, fused)),
         ]
         if isinstance(body, Mul)
         else [_D(body, sigma, fused)]
@@ -206,7 +206,7 @@ def _sum(e: Sum, sigma: dict[str, Term], fused: bool) -> Term | None:
     return Add(guard(some, live[0]), guard(some, live[1]))
 
 
-def _call(e: Call, differentials: list[Term | None], fused: bool) -> Term | None:
+def _differentiate_call(e: Call, differentials: list[Term | None], fused: bool) -> Term | None:
     """`D⟦f(e,…)⟧ = Df(e,…; D⟦e⟧,…)` (6.6)."""
     partials = e.function.partials(e.arguments)
     active = tuple(
@@ -217,18 +217,18 @@ def _call(e: Call, differentials: list[Term | None], fused: bool) -> Term | None
         return Call(e.function.total(active), (*e.arguments, *moved))
     result: Term | None = None
     for k in active:
-        result = plus(result, times(partials[k], differentials[k]))
+        result = add_differentials(result, multiply_terms(partials[k], differentials[k]))
     return result
 
 
-def plus(left: Term | None, right: Term | None) -> Term | None:
+def add_differentials(left: Term | None, right: Term | None) -> Term | None:
     """A sum of differentials, either of which may be zero."""
     if left is None or right is None:
         return left or right
     return Add(left, right)
 
 
-def times(left: Term | None, right: Term | None) -> Term | None:
+def multiply_terms(left: Term | None, right: Term | None) -> Term | None:
     """A product that may be zero, and is its other factor where one is 1."""
     if left is None or right is None:
         return None

@@ -9,7 +9,7 @@ from ..language.definition import Work
 from ..language.predicates import TRUE, Predicate, compare
 
 
-def operations(
+def operations_where(
     sizes: Sequence[Affine],
     condition: Predicate = TRUE,
     *,
@@ -23,6 +23,6 @@ def operations(
     return tuple(Work(kind, ranges, condition, n) for kind, n in counts.items() if n)
 
 
-def below(i: str, j: str) -> Predicate:
+def is_below(i: str, j: str) -> Predicate:
     """`i < j`, of two indices."""
     return compare("<", i, j)

@@ -28,34 +28,34 @@ from ..language.predicates import Predicate, compare, conj, disj
 from ..language.terms import Add, Call, Const, Mul, Term, Var, entry, guard, lets
 from ..language.types import array, dimensions
 from ..reference.evaluate import Environment, evaluate
-from .lemmas import below, operations
+from .lemmas import is_below, operations_where
 from .matrices import Matrices
 
 Changes = Sequence[Term | None]
 
 
-def _twice(cost: Callable[..., tuple[Work, ...]]) -> Callable[..., tuple[Work, ...]]:
+def _twice_cost(cost: Callable[..., tuple[Work, ...]]) -> Callable[..., tuple[Work, ...]]:
     """The lemma for a derivative: the operations of an algorithm on operands of which the first is this, twice."""
     return lambda a, *rest: tuple(replace(work, times=2 * work.times) for work in cost(a))
 
 
-def _elimination(n: Affine) -> tuple[Work, ...]:
+def _elimination_cost(n: Affine) -> tuple[Work, ...]:
     """Of a matrix into triangles: `2/3·n³` operations."""
-    inner = conj(below("ε0", "ε1"), below("ε0", "ε2"))
-    quotients = operations((n, n), below("ε0", "ε1"), products=0, sums=0, calls=1)
-    return (*operations((n, n, n), inner), *quotients)
+    inner = conj(is_below("ε0", "ε1"), is_below("ε0", "ε2"))
+    quotients = operations_where((n, n), is_below("ε0", "ε1"), products=0, sums=0, calls=1)
+    return (*operations_where((n, n, n), inner), *quotients)
 
 
-def _substitution(n: Affine, columns: Affine) -> tuple[Work, ...]:
+def _substitution_cost(n: Affine, columns: Affine) -> tuple[Work, ...]:
     """With one triangle: `n²` operations a column."""
-    quotients = operations((n, columns), products=0, sums=0, calls=1)
-    return (*operations((n, n, columns), below("ε0", "ε1")), *quotients)
+    quotients = operations_where((n, columns), products=0, sums=0, calls=1)
+    return (*operations_where((n, n, columns), is_below("ε0", "ε1")), *quotients)
 
 
 # Elimination
 
 
-def _factors(a: Any) -> Any:
+def _factor_matrix(a: Any) -> Any:
     import scipy.linalg  # type: ignore[import-untyped]
 
     if not np.isfinite(a).all():
@@ -79,11 +79,17 @@ def _or_nan(of: Callable[..., Any]) -> Callable[..., Any]:
 
 #: Triangles of `P A = L U` in one matrix, and behind them a column with the row of A that each row is.
 FACTORS = define(
-    Definition("factors", (2,), lambda a: (a[0], a[0] + 1), lambda a: _elimination(a[0]), _factors)
+    Definition(
+        "factors",
+        (2,),
+        lambda a: (a[0], a[0] + 1),
+        lambda a: _elimination_cost(a[0]),
+        _factor_matrix,
+    )
 )
 
 
-def _solving(transposed: bool) -> Definition:
+def _define_solving(transposed: bool) -> Definition:
     """`X` where `A @ X = B`, or `A.T @ X = B`, given the factors of A."""
 
     def tangent(m: Matrices, x: Sequence[Term], dx: Changes, y: Term) -> Term | None:
@@ -93,13 +99,13 @@ def _solving(transposed: bool) -> Definition:
             moved = m.product(m.transposed(da) if transposed else da, y)
             db = m.negative(moved) if db is None else m.minus(db, moved)
         own = SOLVE_TRANSPOSED if transposed else SOLVE
-        return None if db is None else m.apply(own, a, f, db)
+        return None if db is None else m.apply_definition(own, a, f, db)
 
     def cotangent(m: Matrices, k: int, x: Sequence[Term], y: Term, dy: Term) -> Term | None:
         a, f, _ = x
         if k == 1:
             return None
-        g = m.apply(SOLVE if transposed else SOLVE_TRANSPOSED, a, f, dy)
+        g = m.apply_definition(SOLVE if transposed else SOLVE_TRANSPOSED, a, f, dy)
         if k == 2:
             return g
         left, right = (y, g) if transposed else (g, y)
@@ -110,7 +116,10 @@ def _solving(transposed: bool) -> Definition:
             "solve_transposed" if transposed else "solve",
             (2, 2, 2),
             lambda a, f, b: b,
-            lambda a, f, b: (*_substitution(*b), *operations((*a, b[1]), below("ε0", "ε1"))),
+            lambda a, f, b: (
+                *_substitution_cost(*b),
+                *operations_where((*a, b[1]), is_below("ε0", "ε1")),
+            ),
             _or_nan(lambda a, _, b: np.linalg.solve(a.T if transposed else a, b)),
             tangent,
             cotangent,
@@ -118,15 +127,15 @@ def _solving(transposed: bool) -> Definition:
     )
 
 
-SOLVE = _solving(transposed=False)
-SOLVE_TRANSPOSED = _solving(transposed=True)
+SOLVE = _define_solving(transposed=False)
+SOLVE_TRANSPOSED = _define_solving(transposed=True)
 
 
-def _inversion(a: Dims, _: Dims) -> tuple[Work, ...]:
+def _inversion_cost(a: Dims, _: Dims) -> tuple[Work, ...]:
     """Of two triangles: `4/3·n³` operations, and a division for each entry."""
-    inner = conj(below("ε0", "ε1"), below("ε0", "ε2"))
-    quotients = operations(a, products=0, sums=0, calls=1)
-    return (*operations((*a, a[0]), inner, products=2, sums=2), *quotients)
+    inner = conj(is_below("ε0", "ε1"), is_below("ε0", "ε2"))
+    quotients = operations_where(a, products=0, sums=0, calls=1)
+    return (*operations_where((*a, a[0]), inner, products=2, sums=2), *quotients)
 
 
 def _inverse_tangent(m: Matrices, x: Sequence[Term], dx: Changes, y: Term) -> Term | None:
@@ -143,7 +152,7 @@ INVERSE = define(
         "inverse",
         (2, 2),
         lambda a, f: a,
-        _inversion,
+        _inversion_cost,
         _or_nan(lambda a, _: np.linalg.inv(a)),
         _inverse_tangent,
         _inverse_cotangent,
@@ -170,13 +179,13 @@ def _of_gradient(
 
 DETERMINANT = _of_gradient(
     "det",
-    lambda a, f: operations((a[0],), sums=0),
+    lambda a, f: operations_where((a[0],), sums=0),
     lambda a, f: np.linalg.det(a),
     lambda m, x: m.apply(COFACTORS, *x),
 )
 LOG_OF_DET = _of_gradient(
     "log_of_det",
-    lambda a, f: operations((a[0],), products=0, calls=1),
+    lambda a, f: operations_where((a[0],), products=0, calls=1),
     lambda a, f: np.linalg.slogdet(a)[1],
     lambda m, x: m.transposed(m.apply(INVERSE, *x)),
 )
@@ -185,13 +194,13 @@ SIGN_OF_DET = define(
         "sign_of_det",
         (2, 2),
         lambda a, f: (),
-        lambda a, f: operations((a[0],), sums=0),
+        lambda a, f: operations_where((a[0],), sums=0),
         lambda a, f: np.linalg.slogdet(a)[0],
     )
 )
 
 
-def _cofactors(a: Any, _: Any) -> Any:
+def _cofactors_of(a: Any, _: Any) -> Any:
     """By singular values: of singular matrices, too."""
     u, s, v = np.linalg.svd(a)
     others = np.array([np.prod(np.delete(s, k)) for k in range(len(s))])
@@ -200,7 +209,7 @@ def _cofactors(a: Any, _: Any) -> Any:
 
 def _along_cofactors(m: Matrices, x: Sequence[Term], c: Term, d: Term) -> Term:
     """`(⟨C, D⟩ C - C Dᵀ C) / det(A)`, the derivative along D, and the cotangent of A of that of C."""
-    inverse = m.named(Call(named("recip"), (m.apply(DETERMINANT, *x),)))
+    inverse = m.name_term(Call(named("recip"), (m.apply_definition(DETERMINANT, *x),)))
     both = m.minus(m.scaled(m.inner(c, d), c), m.product(c, m.transposed(d), c))
     return m.scaled(inverse, both)
 
@@ -211,8 +220,8 @@ COFACTORS: Definition = define(
         "cofactors",
         (2, 2),
         lambda a, f: a,
-        _inversion,
-        _cofactors,
+        _inversion_cost,
+        _cofactors_of,
         lambda m, x, dx, y: None if dx[0] is None else _along_cofactors(m, x, y, dx[0]),
         lambda m, k, x, y, dy: None if k else _along_cofactors(m, x, y, dy),
     )
@@ -221,29 +230,33 @@ COFACTORS: Definition = define(
 # Triangles
 
 
-def _triangular(lower: bool) -> Definition:
+def _define_triangular(lower: bool) -> Definition:
     """`X` where `A @ X = B` and A is triangular: what lies on the other side of the diagonal is not read."""
 
-    def inside(i: Affine, j: Affine) -> Predicate:
+    def inside_triangle(i: Affine, j: Affine) -> Predicate:
         return compare("≤", j, i) if lower else compare("≤", i, j)
 
     def tangent(m: Matrices, x: Sequence[Term], dx: Changes, y: Term) -> Term | None:
         da, db = dx
         if da is not None:
-            moved = m.product(da, y, within=inside)
+            moved = m.product(da, y, within=inside_triangle)
             db = m.negative(moved) if db is None else m.minus(db, moved)
-        return None if db is None else m.apply(SOLVE_LOWER if lower else SOLVE_UPPER, x[0], db)
+        return (
+            None
+            if db is None
+            else m.apply_definition(SOLVE_LOWER if lower else SOLVE_UPPER, x[0], db)
+        )
 
     def cotangent(m: Matrices, k: int, x: Sequence[Term], y: Term, dy: Term) -> Term | None:
-        g = m.apply(SOLVE_UPPER if lower else SOLVE_LOWER, m.transposed(x[0]), dy)
-        return g if k else m.product(m.negative(g), m.transposed(y), where=inside)
+        g = m.apply_definition(SOLVE_UPPER if lower else SOLVE_LOWER, m.transposed(x[0]), dy)
+        return g if k else m.product(m.negative(g), m.transposed(y), where=inside_triangle)
 
     return define(
         Definition(
             "solve_lower" if lower else "solve_upper",
             (2, 2),
             lambda a, b: b,
-            lambda a, b: _substitution(*b),
+            lambda a, b: _substitution_cost(*b),
             _or_nan(lambda a, b: np.linalg.solve(np.tril(a) if lower else np.triu(a), b)),
             tangent,
             cotangent,
@@ -251,8 +264,8 @@ def _triangular(lower: bool) -> Definition:
     )
 
 
-SOLVE_LOWER = _triangular(lower=True)
-SOLVE_UPPER = _triangular(lower=False)
+SOLVE_LOWER = _define_triangular(lower=True)
+SOLVE_UPPER = _define_triangular(lower=False)
 
 
 def _by_body(body: Callable[..., Term]) -> Callable[..., Any]:
@@ -269,7 +282,7 @@ def _by_body(body: Callable[..., Term]) -> Callable[..., Any]:
     return compute
 
 
-def _decomposition(
+def _define_decomposition(
     name: str,
     dims: Callable[[Dims], Dims],
     cost: Callable[[Dims], tuple[Work, ...]],
@@ -283,7 +296,7 @@ def _decomposition(
         f"{name}_cotangent": (lambda a, y, dy: a, cotangent),
     }
     along, due = (
-        define(Definition(own, (2, 2, 2), shape, _twice(cost), _by_body(body), body=body))
+        define(Definition(own, (2, 2, 2), shape, _twice_cost(cost), _by_body(body), body=body))
         for own, (shape, body) in bodies.items()
     )
     return define(
@@ -301,26 +314,26 @@ def _decomposition(
 
 def _cholesky_cost(a: Dims) -> tuple[Work, ...]:
     """`n³/3` operations."""
-    inner = conj(below("ε0", "ε1"), compare("≤", "ε1", "ε2"))
-    ends = operations(a, compare("≤", "ε0", "ε1"), products=0, sums=0, calls=1)
-    return (*operations((*a, a[0]), inner), *ends)
+    inner = conj(is_below("ε0", "ε1"), compare("≤", "ε1", "ε2"))
+    ends = operations_where(a, compare("≤", "ε0", "ε1"), products=0, sums=0, calls=1)
+    return (*operations_where((*a, a[0]), inner), *ends)
 
 
 def _cholesky_tangent(m: Matrices, _: Term, y: Term, da: Term) -> Term:
     """`L Φ(L⁻¹ dS L⁻ᵀ)`, where Φ takes the lower triangle and half of the diagonal."""
-    left = m.apply(SOLVE_LOWER, y, m.symmetric(da))
-    both = m.apply(SOLVE_LOWER, y, m.transposed(left))
+    left = m.apply_definition(SOLVE_LOWER, y, m.symmetric(da))
+    both = m.apply_definition(SOLVE_LOWER, y, m.transposed(left))
     return m.product(y, m.lower_half(both))
 
 
 def _cholesky_cotangent(m: Matrices, _: Term, y: Term, dy: Term) -> Term:
     upper = m.transposed(y)
-    left = m.apply(SOLVE_UPPER, upper, m.lower_half(m.product(upper, dy)))
-    return m.symmetric(m.apply(SOLVE_UPPER, upper, m.transposed(left)))
+    left = m.apply_definition(SOLVE_UPPER, upper, m.lower_half(m.product(upper, dy)))
+    return m.symmetric(m.apply_definition(SOLVE_UPPER, upper, m.transposed(left)))
 
 
 #: `L` where `L @ L.T` is `(A + A.T)/2`.
-CHOLESKY = _decomposition(
+CHOLESKY = _define_decomposition(
     "cholesky",
     lambda a: a,
     _cholesky_cost,
@@ -332,7 +345,7 @@ CHOLESKY = _decomposition(
 # Orthogonal factors
 
 
-def _packed(m: Matrices, *parts: Term) -> Term:
+def _pack_matrices(m: Matrices, *parts: Term) -> Term:
     """Matrices one below the other."""
     starts, rows = [], Affine.of(0)
     for x in parts:
@@ -345,17 +358,17 @@ def _packed(m: Matrices, *parts: Term) -> Term:
 
 def _parts_of_qr(m: Matrices, x: Term, packed: Term) -> tuple[Term, Term]:
     rows, n = dimensions(x.type)
-    return m.part(packed, 0, 0, rows, n), m.part(packed, rows, 0, n, n)
+    return m.submatrix_of(packed, 0, 0, rows, n), m.submatrix_of(packed, rows, 0, n, n)
 
 
 def _qr_tangent(m: Matrices, a: Term, y: Term, da: Term) -> Term:
     """With `X = dA R⁻¹`, `W = Qᵀ X` and Ω the antisymmetric matrix of W's lower triangle: `Q (Ω - W) + X`, `(W - Ω) R`."""
     q, r = _parts_of_qr(m, a, y)
-    moved = m.transposed(m.apply(SOLVE_LOWER, m.transposed(r), m.transposed(da)))
+    moved = m.transposed(m.apply_definition(SOLVE_LOWER, m.transposed(r), m.transposed(da)))
     w = m.product(m.transposed(q), moved)
     below = m.strictly_lower(w)
     turned = m.minus(m.minus(below, m.transposed(below)), w)
-    return _packed(m, m.plus(m.product(q, turned), moved), m.negative(m.product(turned, r)))
+    return _pack_matrices(m, m.plus(m.product(q, turned), moved), m.negative(m.product(turned, r)))
 
 
 def _qr_cotangent(m: Matrices, a: Term, y: Term, dy: Term) -> Term:
@@ -364,14 +377,14 @@ def _qr_cotangent(m: Matrices, a: Term, y: Term, dy: Term) -> Term:
     both = m.minus(m.product(r, m.transposed(dr)), m.product(m.transposed(dq), q))
     whole = m.plus(m.lower(both), m.transposed(m.strictly_lower(both)))
     made = m.plus(dq, m.product(q, whole))
-    return m.transposed(m.apply(SOLVE_UPPER, r, m.transposed(made)))
+    return m.transposed(m.apply_definition(SOLVE_UPPER, r, m.transposed(made)))
 
 
 #: Q and R, of at least as many rows as columns.
-QR = _decomposition(
+QR = _define_decomposition(
     "qr",
     lambda a: (a[0] + a[1], a[1]),
-    lambda a: operations((*a, a[1]), products=2, sums=2),
+    lambda a: operations_where((*a, a[1]), products=2, sums=2),
     lambda a: np.concatenate(np.linalg.qr(a)),
     _qr_tangent,
     _qr_cotangent,
@@ -390,33 +403,33 @@ def _divided_by_gaps(m: Matrices, a: Term, gap: Callable[[Affine, Affine], Term]
     return m.build(dimensions(a.type), at)
 
 
-def _difference(x: Term, y: Term) -> Term:
+def _differences_of(x: Term, y: Term) -> Term:
     return Add(x, Mul(Const(-1), y))
 
 
-def _vectors(m: Matrices, packed: Term) -> Term:
+def _unpack_vectors(m: Matrices, packed: Term) -> Term:
     _, n = dimensions(packed.type)
-    return m.part(packed, 1, 0, n, n)
+    return m.submatrix_of(packed, 1, 0, n, n)
 
 
-def _gap(y: Term) -> Callable[[Affine, Affine], Term]:
+def _eigenvalue_gaps(y: Term) -> Callable[[Affine, Affine], Term]:
     zero = Affine.of(0)
-    return lambda i, j: _difference(entry(y, zero, j), entry(y, zero, i))
+    return lambda i, j: _differences_of(entry(y, zero, j), entry(y, zero, i))
 
 
 def _eigh_tangent(m: Matrices, _: Term, y: Term, da: Term) -> Term:
     """With `P = Vᵀ dA V`: its diagonal, and `V (P / gaps)`."""
-    v = _vectors(m, y)
+    v = _unpack_vectors(m, y)
     p = m.product(m.transposed(v), m.symmetric(da), v)
     dw = m.build((Affine.of(1), dimensions(p.type)[1]), lambda _, j: entry(p, j, j))
-    return _packed(m, dw, m.product(v, _divided_by_gaps(m, p, _gap(y))))
+    return _pack_matrices(m, dw, m.product(v, _divided_by_gaps(m, p, _eigenvalue_gaps(y))))
 
 
 def _eigh_cotangent(m: Matrices, _: Term, y: Term, dy: Term) -> Term:
     """`V (diag(w̄) + (Vᵀ V̄) / gaps) Vᵀ`."""
-    v = _vectors(m, y)
-    p = m.product(m.transposed(v), _vectors(m, dy))
-    turned = _divided_by_gaps(m, p, _gap(y))
+    v = _unpack_vectors(m, y)
+    p = m.product(m.transposed(v), _unpack_vectors(m, dy))
+    turned = _divided_by_gaps(m, p, _eigenvalue_gaps(y))
     on = m.build(
         dimensions(p.type),
         lambda i, j: guard(compare("=", i, j), entry(dy, Affine.of(0), j)),
@@ -430,10 +443,10 @@ def _eigh(a: Any) -> Any:
 
 
 #: The eigenvalues of `(A + A.T)/2` in a row, least first, and below it the eigenvectors as columns.
-EIGH = _decomposition(
+EIGH = _define_decomposition(
     "eigh",
     lambda a: (a[0] + 1, a[1]),
-    lambda a: operations((*a, a[0]), products=5, sums=4),
+    lambda a: operations_where((*a, a[0]), products=5, sums=4),
     _or_nan(_eigh),
     _eigh_tangent,
     _eigh_cotangent,
@@ -445,12 +458,12 @@ def _parts_of_svd(
 ) -> tuple[Term, Term, Callable[[Affine], Term]]:
     """U, V and the entry of the row between them."""
     (rows, n), (_, k) = dimensions(x.type), dimensions(packed.type)
-    u, v = m.part(packed, 0, 0, rows, k), m.part(packed, rows + 1, 0, n, k)
+    u, v = m.submatrix_of(packed, 0, 0, rows, k), m.submatrix_of(packed, rows + 1, 0, n, k)
     return u, v, lambda j: entry(packed, rows, j)
 
 
 def _gap_of_squares(s: Callable[[Affine], Term]) -> Callable[[Affine, Affine], Term]:
-    return lambda i, j: Mul(_difference(s(j), s(i)), Add(s(j), s(i)))
+    return lambda i, j: Mul(_differences_of(s(j), s(i)), Add(s(j), s(i)))
 
 
 def _divided_by_values(m: Matrices, a: Term, s: Callable[[Affine], Term]) -> Term:
@@ -465,7 +478,7 @@ def _svd_tangent(m: Matrices, a: Term, y: Term, da: Term) -> Term:
     u, v, s = _parts_of_svd(m, a, y)
     p = m.product(m.transposed(u), da, v)
 
-    def turned(basis: Term, moved: Term, p: Term) -> Term:
+    def rotate_basis(basis: Term, moved: Term, p: Term) -> Term:
         both = m.build(
             dimensions(p.type),
             lambda i, j: Add(Mul(entry(p, i, j), s(j)), Mul(s(i), entry(p, j, i))),
@@ -474,23 +487,23 @@ def _svd_tangent(m: Matrices, a: Term, y: Term, da: Term) -> Term:
         beyond = m.minus(moved, m.product(basis, p))
         return m.plus(inside, _divided_by_values(m, beyond, s))
 
-    du = turned(u, m.product(da, v), p)
-    dv = turned(v, m.product(m.transposed(da), u), m.transposed(p))
+    du = rotate_basis(u, m.product(da, v), p)
+    dv = rotate_basis(v, m.product(m.transposed(da), u), m.transposed(p))
     ds = m.build((Affine.of(1), dimensions(p.type)[1]), lambda _, j: entry(p, j, j))
-    return _packed(m, du, ds, dv)
+    return _pack_matrices(m, du, ds, dv)
 
 
 def _svd_cotangent(m: Matrices, a: Term, y: Term, dy: Term) -> Term:
     """`(U (F∘(Uᵀ Ū - Ūᵀ U) S + S F∘(Vᵀ V̄ - V̄ᵀ V) + s̄) + (Ū - U Uᵀ Ū) S⁻¹) Vᵀ + U ((V̄ - V Vᵀ V̄) S⁻¹)ᵀ`."""
     (u, v, s), (du, dv, ds) = _parts_of_svd(m, a, y), _parts_of_svd(m, a, dy)
 
-    def middle(basis: Term, due: Term) -> tuple[Term, Term]:
+    def middle_factor(basis: Term, due: Term) -> tuple[Term, Term]:
         """`F∘(Bᵀ B̄ - B̄ᵀ B)`, and what of B̄ lies beyond B, over the singular values."""
         p = m.product(m.transposed(basis), due)
         inside = _divided_by_gaps(m, m.minus(p, m.transposed(p)), _gap_of_squares(s))
         return inside, _divided_by_values(m, m.minus(due, m.product(basis, p)), s)
 
-    (inside_u, beyond_u), (inside_v, beyond_v) = middle(u, du), middle(v, dv)
+    (inside_u, beyond_u), (inside_v, beyond_v) = middle_factor(u, du), middle_factor(v, dv)
     core = m.build(
         dimensions(inside_u.type),
         lambda i, j: Add(
@@ -502,7 +515,7 @@ def _svd_cotangent(m: Matrices, a: Term, y: Term, dy: Term) -> Term:
     return m.plus(m.product(left, m.transposed(v)), m.product(u, m.transposed(beyond_v)))
 
 
-def _smaller(m: Affine, n: Affine) -> Affine:
+def _smaller_of(m: Affine, n: Affine) -> Affine:
     if not (m - n).is_constant:
         raise TypeError(f"which of {m} and {n} is the smaller is not known")
     return m if (m - n).constant < 0 else n
@@ -514,10 +527,10 @@ def _svd(a: Any) -> Any:
 
 
 #: U, the singular values in a row, largest first, and V, one below the other, where `U S Vᵀ` is the matrix.
-SVD = _decomposition(
+SVD = _define_decomposition(
     "svd",
-    lambda a: (a[0] + a[1] + 1, _smaller(*a)),
-    lambda a: operations((*a, _smaller(*a)), products=7, sums=7),
+    lambda a: (a[0] + a[1] + 1, _smaller_of(*a)),
+    lambda a: operations_where((*a, _smaller_of(*a)), products=7, sums=7),
     _or_nan(_svd),
     _svd_tangent,
     _svd_cotangent,
@@ -543,7 +556,7 @@ EXPM = define(
         "expm",
         (2,),
         lambda a: a,
-        lambda a: operations((*a, a[0]), products=13, sums=13),
+        lambda a: operations_where((*a, a[0]), products=13, sums=13),
         _expm,
         lambda m, x, dx, y: None if dx[0] is None else m.apply(EXPM_ALONG, x[0], dx[0]),
         lambda m, k, x, y, dy: m.apply(EXPM_ALONG, m.transposed(x[0]), dy),
@@ -557,12 +570,12 @@ def _twice_along(m: Matrices, a: Term, e: Term, d: Term) -> Term:
     zero, dims = Affine.of(0), (n * 2, n * 2)
     whole = m.blocks(dims, (a, zero, zero), (d, zero, n), (a, n, n))
     along = m.blocks(dims, (e, zero, zero), (e, n, n))
-    return m.part(m.apply(EXPM_ALONG, whole, along), 0, n, n, n)
+    return m.submatrix_of(m.apply_definition(EXPM_ALONG, whole, along), 0, n, n, n)
 
 
 def _along_tangent(m: Matrices, x: Sequence[Term], dx: Changes, y: Term) -> Term | None:
     (a, e), (da, de) = x, dx
-    first = None if de is None else m.apply(EXPM_ALONG, a, de)
+    first = None if de is None else m.apply_definition(EXPM_ALONG, a, de)
     if da is None:
         return first
     second = _twice_along(m, a, e, da)
@@ -571,7 +584,7 @@ def _along_tangent(m: Matrices, x: Sequence[Term], dx: Changes, y: Term) -> Term
 
 def _along_cotangent(m: Matrices, k: int, x: Sequence[Term], y: Term, dy: Term) -> Term | None:
     a, e = (m.transposed(part) for part in x)
-    return m.apply(EXPM_ALONG, a, dy) if k else _twice_along(m, a, e, dy)
+    return m.apply_definition(EXPM_ALONG, a, dy) if k else _twice_along(m, a, e, dy)
 
 
 #: The derivative of the exponential of A along E.
@@ -580,7 +593,7 @@ EXPM_ALONG: Definition = define(
         "expm_along",
         (2, 2),
         lambda a, e: a,
-        lambda a, e: operations((*a, a[0]), products=26, sums=26),
+        lambda a, e: operations_where((*a, a[0]), products=26, sums=26),
         _expm_along,
         _along_tangent,
         _along_cotangent,

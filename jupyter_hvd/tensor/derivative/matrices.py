@@ -38,7 +38,7 @@ Where = Callable[[Affine, Affine], Predicate]
 Block = tuple[Term, Affine, Affine]  # a matrix, and the row and the column at which it begins
 
 
-def _everywhere(*_: Affine) -> Predicate:
+def _always_true(*_: Affine) -> Predicate:
     return TRUE
 
 
@@ -49,7 +49,7 @@ class Matrices:
         self.bindings: list[tuple[str, Term]] = []
         self.taken = {*taken}
 
-    def named(self, e: Term) -> Term:
+    def name_term(self, e: Term) -> Term:
         """A variable for a term."""
         if isinstance(e, Var):
             return e
@@ -61,24 +61,24 @@ class Matrices:
     def build(self, dims: Sequence[Affine], of: Entry) -> Term:
         """`⊞ i:dims[0], …. of(i, …)`."""
         binders = numbered("ϕ", dims)
-        return self.named(gens(binders, of(*map(Affine.of, index_names(binders)))))
+        return self.name_term(gens(binders, of(*map(Affine.of, index_names(binders)))))
 
-    def each(self, of: Entry, *arrays: Term) -> Term:
+    def map_entries(self, of: Entry, *arrays: Term) -> Term:
         """`of` the entries of arrays of one shape."""
         dims = dimensions(arrays[0].type)
         return self.build(dims, lambda *at: of(*(entry(a, *at) for a in arrays)))
 
-    def apply(self, definition: Definition, *arguments: Term) -> Term:
+    def apply_definition(self, definition: Definition, *arguments: Term) -> Term:
         """An array-level function."""
-        return self.named(Apply(definition, tuple(map(self.named, arguments))))
+        return self.name_term(Apply(definition, tuple(map(self.name_term, arguments))))
 
     def product(
         self,
         a: Term,
         b: Term,
         *more: Term,
-        within: Where = _everywhere,
-        where: Where = _everywhere,
+        within: Where = _always_true,
+        where: Where = _always_true,
     ) -> Term:
         """`a @ b @ …`, the entries of the first taken for zero but `within`, those of the product but `where`."""
         (m, k), (_, n) = dimensions(a.type), dimensions(b.type)
@@ -95,7 +95,7 @@ class Matrices:
         """`sum(a * b)` of two matrices, a number."""
         m, n = dimensions(a.type)
         at = Affine.of("ψ0"), Affine.of("ψ1")
-        return self.named(Sum("ψ0", m, Sum("ψ1", n, Mul(entry(a, *at), entry(b, *at)))))
+        return self.name_term(Sum("ψ0", m, Sum("ψ1", n, Mul(entry(a, *at), entry(b, *at)))))
 
     def transposed(self, a: Term) -> Term:
         """`a.T`."""
@@ -104,19 +104,19 @@ class Matrices:
 
     def plus(self, a: Term, b: Term) -> Term:
         """`a + b`."""
-        return self.each(Add, a, b)
+        return self.map_entries(Add, a, b)
 
     def minus(self, a: Term, b: Term) -> Term:
         """`a - b`."""
-        return self.each(lambda x, y: Add(x, Mul(Const(-1), y)), a, b)
+        return self.map_entries(lambda x, y: Add(x, Mul(Const(-1), y)), a, b)
 
     def negative(self, a: Term) -> Term:
         """`-a`."""
-        return self.each(lambda x: Mul(Const(-1), x), a)
+        return self.map_entries(lambda x: Mul(Const(-1), x), a)
 
     def scaled(self, x: Term, a: Term) -> Term:
         """A number times an array."""
-        return self.each(lambda y: Mul(x, y), a)
+        return self.map_entries(lambda y: Mul(x, y), a)
 
     def inverse_or_zero(self, x: Term) -> Term:
         """`1 / x` of a number, 0 where that is 0."""
@@ -125,7 +125,7 @@ class Matrices:
 
     def symmetric(self, a: Term) -> Term:
         """`(a + a.T) / 2`."""
-        return self.each(lambda x, y: Mul(Const(0.5), Add(x, y)), a, self.transposed(a))
+        return self.map_entries(lambda x, y: Mul(Const(0.5), Add(x, y)), a, self.transposed(a))
 
     def masked(self, a: Term, p: Where) -> Term:
         """The entries of a matrix at indices of which a condition holds, and zero elsewhere."""
@@ -145,7 +145,7 @@ class Matrices:
 
     def lower_half(self, a: Term) -> Term:
         """`tril(a)` with half of the diagonal."""
-        return self.each(
+        return self.map_entries(
             lambda x, y: Mul(Const(0.5), Add(x, y)), self.lower(a), self.strictly_lower(a)
         )
 
@@ -173,7 +173,7 @@ class Matrices:
 
         return self.build(dims, at)
 
-    def part(self, a: Term, row: Affine | int, column: Affine | int, *dims: Affine) -> Term:
+    def submatrix_of(self, a: Term, row: Affine | int, column: Affine | int, *dims: Affine) -> Term:
         """The part of a matrix that begins there, of so many rows and columns."""
         return self.build(dims, lambda i, j: entry(a, i + row, j + column))
 
@@ -192,44 +192,44 @@ class _Batch:
         binders = numbered("ϐ", e.definition.batch([dimensions(x.type) for x in e.arguments]))
         read = (*e.arguments, *(x for x in others if x is not None))
         outside = Matrices(frozenset[str]().union(*(x.variables for x in read)))
-        known = {x: outside.named(x) for x in read}
+        known = {x: outside.name_term(x) for x in read}
         return _Batch(binders, outside.bindings, known, outside.taken)
 
-    def entry(self, x: Term, rank: int) -> Term:
+    def batch_entry(self, x: Term, rank: int) -> Term:
         """An array of one batch entry, which has so many dimensions."""
         whole = len(dimensions(x.type)) == rank
         return self.known[x] if whole else entry(self.known[x], *pointwise(self.binders))
 
-    def each(self, of: Callable[[Matrices], Term | None]) -> Term | None:
+    def map_batch(self, of: Callable[[Matrices], Term | None]) -> Term | None:
         """What the algebra makes of each batch entry, without the names of `bindings`."""
         m = Matrices(self.taken)
         made = of(m)
         return None if made is None else gens(self.binders, lets(m.bindings, made))
 
 
-def tangent(e: Apply, moved: Sequence[Term | None], result: Term) -> Term | None:
+def tangent_of_application(e: Apply, moved: Sequence[Term | None], result: Term) -> Term | None:
     """The differential of an array-level function, of those of its operands, None where it is zero; `result` is its value."""
     rule = e.definition.tangent
     if rule is None or not any(d is not None for d in moved):
         return None
     batch, own = _Batch.of(e, *moved, result), e.definition
-    arguments = list(map(batch.entry, e.arguments, own.ranks))
-    changes = [d and batch.entry(d, rank) for d, rank in zip(moved, own.ranks, strict=True)]
-    value = batch.entry(result, len(dimensions(result.type)) - len(batch.binders))
-    made = batch.each(lambda m: rule(m, arguments, changes, value))
+    arguments = list(map(batch.batch_entry, e.arguments, own.ranks))
+    changes = [d and batch.batch_entry(d, rank) for d, rank in zip(moved, own.ranks, strict=True)]
+    value = batch.batch_entry(result, len(dimensions(result.type)) - len(batch.binders))
+    made = batch.map_batch(lambda m: rule(m, arguments, changes, value))
     return made and lets(batch.bindings, made)
 
 
-def cotangent(e: Apply, k: int, result: Term, due: Term) -> Term | None:
+def cotangent_of_operand(e: Apply, k: int, result: Term, due: Term) -> Term | None:
     """The cotangent of the operand of a number, of that of the value; None where it is zero."""
     rule = e.definition.cotangent
     if rule is None:
         return None
     batch, own = _Batch.of(e, result, due), e.definition
-    arguments = list(map(batch.entry, e.arguments, own.ranks))
+    arguments = list(map(batch.batch_entry, e.arguments, own.ranks))
     rank = len(dimensions(result.type)) - len(batch.binders)
-    value, change = batch.entry(result, rank), batch.entry(due, rank)
-    made = batch.each(lambda m: rule(m, k, arguments, value, change))
+    value, change = batch.batch_entry(result, rank), batch.batch_entry(due, rank)
+    made = batch.map_batch(lambda m: rule(m, k, arguments, value, change))
     if made is None:
         return None
     if batch.binders and len(dimensions(e.arguments[k].type)) == own.ranks[k]:
@@ -246,13 +246,13 @@ def body_of(e: Apply) -> Term:
     if rule is None:
         return e
     batch = _Batch.of(e)
-    arguments = list(map(batch.entry, e.arguments, e.definition.ranks))
-    made = batch.each(lambda m: rule(m, *arguments))
+    arguments = list(map(batch.batch_entry, e.arguments, e.definition.ranks))
+    made = batch.map_batch(lambda m: rule(m, *arguments))
     assert made is not None
     return lets(batch.bindings, made)
 
 
-def expanded(program: Program) -> Program:
+def expand_bodies(program: Program) -> Program:
     """A program with the bodies of the array-level functions that have one."""
     if not any(
         isinstance(s.rhs, Application) and s.rhs.definition.body for s in program.statements

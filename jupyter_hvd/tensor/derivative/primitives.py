@@ -30,7 +30,7 @@ from .elementary import TABLE, Elementary, elementary
 from .forward import differential
 
 
-def defined(
+def define_primitive(
     name: str, arity: int, body: Term, derivation: tuple[Function, Derivation] | None = None
 ) -> Function:
     """The primitive of that name, whose value is the scalar term `body` over the first `arity` of
@@ -41,13 +41,13 @@ def defined(
     def compute(*arguments: Any) -> Any:
         return evaluate(body, Environment(dict(zip(parameters, arguments, strict=True))))
 
-    def slope(k: int) -> Term | None:
+    def partial_term(k: int) -> Term | None:
         return differential(body, {parameters[k]: Const(1)})
 
-    return _register(name, arity, compute, slope, body=body, derivation=derivation)
+    return _register_primitive(name, arity, compute, partial_term, body=body, derivation=derivation)
 
 
-def _register(
+def _register_primitive(
     name: str,
     arity: int,
     compute: Callable[..., Any],
@@ -70,17 +70,17 @@ def _register(
 
     @cache
     def derived(how: Derivation) -> Function | None:
-        made = slope(how.argument) if isinstance(how, Partial) else _combined(f, how)
+        made = slope(how.argument) if isinstance(how, Partial) else _combine_derivative(f, how)
         if made is None:
             return None
         more = len(how.active) if isinstance(how, Total) else isinstance(how, Cotangent)
-        return defined(derived_name(f, how), arity + more, made, (f, how))
+        return define_primitive(derived_name(f, how), arity + more, made, (f, how))
 
     f = Function(name, arity, compute, partials, derived, body, derivation)
     return register(f)
 
 
-def _combined(f: Function, how: Total | Cotangent) -> Term | None:
+def _combine_derivative(f: Function, how: Total | Cotangent) -> Term | None:
     """The value of `Df` (6.6) or `Dᵀf` (6.47) over x, y, z, …; None where it is zero."""
     if isinstance(how, Total):
         variables = [Var(x, REAL) for x in parameter_names(f.arity + len(how.active))]
@@ -93,36 +93,36 @@ def _combined(f: Function, how: Total | Cotangent) -> Term | None:
 
 
 @cache
-def _read(slope: str) -> Term | None:
-    return None if slope == "0" else _scalar(slope)
+def _parse_slope(slope: str) -> Term | None:
+    return None if slope == "0" else _parse_scalar(slope)
 
 
-def _scalar(text: str) -> Term:
+def _parse_scalar(text: str) -> Term:
     """A term over x, y, z, …"""
     return parse(text, dict.fromkeys(PARAMETERS, REAL))
 
 
-def _enter(row: Elementary) -> Function:
+def _enter_row(row: Elementary) -> Function:
     """The primitive of a row of the table."""
     slopes = row.slopes
-    return _register(
-        row.name, row.arity, row.compute, lambda k: _read(slopes[k]), simple=row.simple
+    return _register_primitive(
+        row.name, row.arity, row.compute, lambda k: _parse_slope(slopes[k]), simple=row.simple
     )
 
 
 def _of_family(name: str) -> Function | None:
     row = elementary(name)
-    return None if row is None else _enter(row)
+    return None if row is None else _enter_row(row)
 
 
 #: The primitive that a program calls by a name of NumPy's, `math`'s, SciPy's or JAX's.
 NUMPY: dict[str, Function] = {}
 for _row in TABLE.values():
-    NUMPY.update(dict.fromkeys(_row.numpy, _enter(_row)))
+    NUMPY.update(dict.fromkeys(_row.numpy, _enter_row(_row)))
 find_by(_of_family)
 
 #: Slopes as functions of the values: with `y = sqrt(x)` the slope is `1/2·recip(y)`.
 BY_VALUE = {
-    "sqrt": defined("half_recip", 1, _scalar("1/2·recip(x)")),
-    "recip": defined("minus_square", 1, _scalar("-1·x·x")),
+    "sqrt": define_primitive("half_recip", 1, _parse_scalar("1/2·recip(x)")),
+    "recip": define_primitive("minus_square", 1, _parse_scalar("-1·x·x")),
 }

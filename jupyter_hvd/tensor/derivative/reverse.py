@@ -90,33 +90,33 @@ def adjoint(
     each iteration is computed again before it is reversed; with `"blocks"`, nothing, and a second loop of
     its values, which keeps what the reverse needs, can be run block by block (docs/recurrences.md).
     """
-    wrt, program = tuple(wrt), matrices.expanded(program)
+    wrt, program = tuple(wrt), matrices.expand_bodies(program)
     kept = [replace(s, origin=replace(s.origin, of="", source=s.name)) for s in program.statements]
     reverse = _Reverse(Builder(kept, {s.name: s.rhs for s in program.statements}))
     reverse.builder.found = {s.rhs: s.name for s in program.statements}
     reverse.builder.prefix = "T"
     reverse.checkpoint = checkpoint
-    reverse.active = _active(program, {name for name, _ in wrt})
+    reverse.active = _active_variables(program, {name for name, _ in wrt})
     output: Output = program.output
-    reverse.start(output[0] if has_aux else output, seed)
+    reverse.start_reverse(output[0] if has_aux else output, seed)
     for statement in reversed(program.statements):
         if statement.name not in reverse.active:
             continue
         if isinstance(statement.rhs, Recurrence):
-            reverse.loop(statement, statement.rhs)
+            reverse.reverse_loop(statement, statement.rhs)
         elif reverse.due.get(statement.name):
-            reverse.step(statement)
-    cotangents = pair_tree([reverse.result(name, type_) for name, type_ in wrt])
+            reverse.reverse_statement(statement)
+    cotangents = pair_tree([reverse.parameter_cotangent(name, type_) for name, type_ in wrt])
     given: Output = cotangents
     if keep:
         given = output, cotangents
     elif has_aux:
         given = cotangents, output[1]
     made = reverse.builder.build_program(given)
-    return _keeping(made, reverse.turns)
+    return _keep_values(made, reverse.turns)
 
 
-def _active(program: Program, wrt: set[str]) -> set[str]:
+def _active_variables(program: Program, wrt: set[str]) -> set[str]:
     """The variables that depend on a differentiated parameter: σ, carried through the program
     (6.33, 6.34).
     """
@@ -138,55 +138,55 @@ class _Reverse:
     due: dict[str, list[Inner]] = field(default_factory=dict)
     found: dict[tuple[str, tuple[int, ...]], Inner] = field(default_factory=dict)
     histories: dict[str, dict[int, str]] = field(default_factory=dict)  # their cotangents
-    turns: dict[str, _Turn] = field(default_factory=dict)  # of each loop, in reverse
+    turns: dict[str, _Iteration] = field(default_factory=dict)  # of each loop, in reverse
 
-    def start(self, output: Output, seed: tuple[str, Type] | None) -> None:
+    def start_reverse(self, output: Output, seed: tuple[str, Type] | None) -> None:
         """`⟨dY|D⟦(e0, e1)⟧⟩ ⇝ ⟨π0 dY|D⟦e0⟧⟩ + ⟨π1 dY|D⟦e1⟧⟩` (6.26)."""
         if seed is None:
             assert isinstance(output, str)
-            self._owe(output, self.builder.add_statement(Constant((), 1)), TRUE)
+            self._add_cotangent(output, self.builder.add_statement(Constant((), 1)), TRUE)
             return
         components = input_variables(*seed, self.builder)
         for name, dy in zip(flatten_output(output), components.values(), strict=True):
-            self._owe(name, dy, TRUE)
+            self._add_cotangent(name, dy, TRUE)
 
-    def step(self, statement: Statement) -> None:
+    def reverse_statement(self, statement: Statement) -> None:
         """Reverse one binding (6.31): from its cotangent, the inner products with its operands."""
         self.builder.origin = Origin(source=statement.name, place=statement.origin.place)
-        dy, p = self._merge(statement)
+        dy, p = self._merge_cotangents(statement)
         match statement.rhs:
             case Input(parameter, _, path, _):  # (6.33)
                 self.found[parameter, path] = dy, p
             case Addition(_, p0, x0, p1, x1):  # (6.44)
-                self._owe(x0, dy, conj(p0, p))
-                self._owe(x1, dy, conj(p1, p))
+                self._add_cotangent(x0, dy, conj(p0, p))
+                self._add_cotangent(x1, dy, conj(p1, p))
             case Map() as rhs:  # (6.47)
-                self._map(rhs, dy, p)
+                self._reverse_map(rhs, dy, p)
             case Contraction() as rhs:  # (6.48), (6.49)
-                self._contraction(rhs, dy, p)
+                self._reverse_contraction(rhs, dy, p)
             case Part(source, place, _, binders):
                 dy = self.builder.view_of(dy, binders, p, "loop", statement.name)
                 self.histories.setdefault(source, {})[place] = dy
             case Application(binders) as rhs:
                 dy = self.builder.view_of(dy, binders, p, "definition", statement.name)
-                self._application(statement.name, rhs, dy)
+                self._reverse_application(statement.name, rhs, dy)
 
-    def _application(self, name: str, rhs: Application, dy: str) -> None:
+    def _reverse_application(self, name: str, rhs: Application, dy: str) -> None:
         """What is due to the operands of an array-level function."""
         variables = {x: Var(x, type_of(self.builder.defined[x])) for x in (*rhs.operands, name, dy)}
         applied = Apply(rhs.definition, tuple([variables[x] for x in rhs.operands]))
         for k, x in enumerate(rhs.operands):
             if x not in self.active:
                 continue
-            due = matrices.cotangent(applied, k, variables[name], variables[dy])
+            due = matrices.cotangent_of_operand(applied, k, variables[name], variables[dy])
             if due is not None:
                 own = {x: x for x in variables}
                 made = convert_block(normalize(due), own, self.builder)
                 assert isinstance(made, str)
-                self._owe(x, made, TRUE)
+                self._add_cotangent(x, made, TRUE)
 
-    def loop(self, statement: Statement, rhs: Recurrence) -> None:
-        """Reverse a loop: the loop over the iterations from the last to the first, over kept values.
+    def reverse_loop(self, statement: Statement, rhs: Recurrence) -> None:
+        """Reverse a loop: the loop over the turns from the last to the first, over kept values.
 
         An iteration takes what is due to the values that it left to what is due to those that it found, by
         the adjoint of the body, and adds what is due to these by themselves. It computes nothing of
@@ -199,47 +199,47 @@ class _Reverse:
             return
         self.builder.origin = Origin(source=statement.name, place=statement.origin.place)
         moved = {p: x for p, x in rhs.arguments.items() if p[0] == "s" or x in self.active}
-        turn, kept_by = _turn(rhs, moved, self.checkpoint is True), statement.name
+        turn, kept_by = _reverse_iteration(rhs, moved, self.checkpoint is True), statement.name
         if self.checkpoint == "blocks":
-            kept_by = self._again(statement.name, rhs, turn)
+            kept_by = self._rerun_loop(statement.name, rhs, turn)
         else:
             self.turns[statement.name] = turn
-        turns = _Turns(self.builder, statement.name, kept_by, rhs, due, turn)
-        for parameter, cotangent in turns.reversed().items():
-            self._owe(moved[parameter], cotangent, TRUE)
+        turns = _Iterations(self.builder, statement.name, kept_by, rhs, due, turn)
+        for parameter, cotangent in turns.reverse_iterations().items():
+            self._add_cotangent(moved[parameter], cotangent, TRUE)
 
-    def _again(self, name: str, rhs: Recurrence, turn: _Turn) -> str:
-        """The loop once more, keeping what its iterations in reverse take."""
+    def _rerun_loop(self, name: str, rhs: Recurrence, turn: _Iteration) -> str:
+        """The loop once more, keeping what its turns in reverse take."""
         zeros = [Constant(numbered("g", ranges(b)), 0) for b in turn.kept.values()]
         starts = (*rhs.starts, *(self.builder.add_statement(zero, "loop") for zero in zeros))
         again = replace(rhs, starts=starts, body=turn.value, again=name)
         return self.builder.add_statement(again, "loop", name)
 
-    def _owe(self, x: str, e: str, p: Predicate) -> None:
+    def _add_cotangent(self, x: str, e: str, p: Predicate) -> None:
         """Add `⟨e|D⟦X⟧⟩_[p]`, unless D⟦X⟧ is zero (6.34–6.36)."""
         p = sets.simplify(p, self.builder.defined[x].gens)
         if x in self.active and p != disj():
             self.due.setdefault(x, []).append((e, p))
 
-    def _merge(self, statement: Statement) -> Inner:
+    def _merge_cotangents(self, statement: Statement) -> Inner:
         """`⟨e0|dX⟩_[p0] + ⟨e1|dX⟩_[p1] ⇝ let dY=[p0]e0+[p1]e1 in ⟨dY|dX⟩_[p0∨p1]` (6.39), one
         after the other; many in halves, for each `p0∨p1` is as long as all the masks below it.
         """
         binders = statement.rhs.gens
 
-        def merged(due: Sequence[Inner]) -> Inner:
+        def merge_due(due: Sequence[Inner]) -> Inner:
             if len(due) == 1:
                 return due[0]
             middle = len(due) // 2 if len(due) > MANY else len(due) - 1
-            (e0, p0), (e1, p1) = merged(due[:middle]), merged(due[middle:])
+            (e0, p0), (e1, p1) = merge_due(due[:middle]), merge_due(due[middle:])
             dy = self.builder.add_statement(
                 Addition(binders, p0, e0, p1, e1), "6.39", statement.name
             )
             return dy, sets.simplify(disj(p0, p1), binders)
 
-        return merged(self.due[statement.name])
+        return merge_due(self.due[statement.name])
 
-    def _map(self, rhs: Map, dy: str, p: Predicate) -> None:
+    def _reverse_map(self, rhs: Map, dy: str, p: Predicate) -> None:
         """`let dX'=[p0∧p1]Dᵀf(X,dY) in ⟨dX'|D⟦X⟧⟩_[p0∧p1]` (6.47), for each argument.
 
         The paper prints the rule for one argument, where `Dᵀf(X,dY) = f′(X)·dY`; of several,
@@ -261,11 +261,11 @@ class _Reverse:
                     Map(rhs.gens, p, rhs.function.cotangent(k), (*rhs.arguments, dy)), "6.47", x
                 )
             else:
-                slope = self._pointwise(partial, rhs.gens, p, x)
-                name = self._times(slope, dy, rhs.gens, p, x)
-            self._owe(x, name, p)
+                slope = self._pointwise_variable(partial, rhs.gens, p, x)
+                name = self._product_variable(slope, dy, rhs.gens, p, x)
+            self._add_cotangent(x, name, p)
 
-    def _pointwise(self, e: Term, binders: Binders, p: Predicate, of: str) -> str:
+    def _pointwise_variable(self, e: Term, binders: Binders, p: Predicate, of: str) -> str:
         """`⊞g. [p]·e` for a scalar term over SSA variables, each read at g."""
         match e:
             case Var(name):
@@ -273,19 +273,21 @@ class _Reverse:
             case Const(value):
                 return self.builder.add_statement(Constant(binders, value), "6.47", of)
             case Mul(left, right):
-                x0 = self._pointwise(left, binders, p, of)
-                return self._times(x0, self._pointwise(right, binders, p, of), binders, p, of)
+                x0 = self._pointwise_variable(left, binders, p, of)
+                return self._product_variable(
+                    x0, self._pointwise_variable(right, binders, p, of), binders, p, of
+                )
             case Call(function, arguments):
-                names = tuple(self._pointwise(x, binders, p, of) for x in arguments)
+                names = tuple(self._pointwise_variable(x, binders, p, of) for x in arguments)
                 return self.builder.add_statement(Map(binders, p, function, names), "6.47", of)
         raise TypeError(e)
 
-    def _times(self, x0: str, x1: str, binders: Binders, p: Predicate, of: str) -> str:
+    def _product_variable(self, x0: str, x1: str, binders: Binders, p: Predicate, of: str) -> str:
         here = pointwise(binders)
         product = Contraction(binders, (), p, (Factor(x0, here), Factor(x1, here)))
         return self.builder.add_statement(product, "6.47", of)
 
-    def _contraction(self, rhs: Contraction, dy: str, p: Predicate) -> None:
+    def _reverse_contraction(self, rhs: Contraction, dy: str, p: Predicate) -> None:
         """Reverse a product (6.48); with one factor, (6.49).
 
             ⟨dY|D⟦⊞g Σ_{i0,i1,s}[p]X0[i0]X1[i1]⟧⟩_[p'] ⇝
@@ -307,9 +309,9 @@ class _Reverse:
                 Contraction(i, summed, mask, factors), rule, factor.name
             )
             there = put(i, pointwise(numbered("g", ranges(i))))
-            self._owe(factor.name, name, substitute(exists_all(summed, mask), there))
+            self._add_cotangent(factor.name, name, substitute(exists_all(summed, mask), there))
 
-    def result(self, parameter: str, type_: Type) -> Output:
+    def parameter_cotangent(self, parameter: str, type_: Type) -> Output:
         """The cotangent of a parameter: its components regrouped (6.27, 6.28), each zero outside
         its predicate.
         """
@@ -322,11 +324,11 @@ class _Reverse:
                 parts[path] = self.builder.add_statement(Constant(binders, 0), "6.34", parameter)
             else:
                 parts[path] = self.builder.view_of(found[0], binders, found[1], "6.33", parameter)
-        return _tree(parts, ())
+        return _cotangent_tree(parts, ())
 
 
 @dataclass(frozen=True)
-class _Turn:
+class _Iteration:
     """One turn of a loop in reverse: the adjoint of the body, and what it takes of the body's values.
 
     `carried` has the dimensions of the cotangents that it carries, by the parameter of the body that
@@ -341,7 +343,7 @@ class _Turn:
     value: Program
 
 
-def _turn(rhs: Recurrence, moved: Iterable[str], checkpoint: bool) -> _Turn:
+def _reverse_iteration(rhs: Recurrence, moved: Iterable[str], checkpoint: bool) -> _Iteration:
     body = rhs.body
     dims = {s.rhs.parameter: s.rhs.gens for s in body.statements if isinstance(s.rhs, Input)}
     dims |= {f"s{j}": binders for j, binders in enumerate(rhs.carried)}
@@ -354,9 +356,11 @@ def _turn(rhs: Recurrence, moved: Iterable[str], checkpoint: bool) -> _Turn:
     value = needed_statements(
         Program(pulled.statements, pair_tree([*flatten_output(body.output), *kept]))
     )
-    given = {x: _input(f"k{i}", kept[x]) for i, x in enumerate(kept)}
+    given = {x: _input_variable(f"k{i}", kept[x]) for i, x in enumerate(kept)}
     statements = [replace(s, rhs=given.get(s.name, s.rhs)) for s in pulled.statements]
-    return _Turn(carried, kept, needed_statements(Program(tuple(statements), pulled.output)), value)
+    return _Iteration(
+        carried, kept, needed_statements(Program(tuple(statements), pulled.output)), value
+    )
 
 
 def _needed_values(pulled: Program, own: set[str]) -> dict[str, Binders]:
@@ -389,8 +393,8 @@ def _is_read(rhs: Rhs) -> bool:
 
 
 @dataclass(frozen=True)
-class _Turns:
-    """The iterations of a loop in reverse: `due` are the cotangents of its histories, by place, and what its
+class _Iterations:
+    """The turns of a loop in reverse: `due` are the cotangents of its histories, by place, and what its
     turns take is among the histories of the loop `kept_by`.
     """
 
@@ -399,25 +403,25 @@ class _Turns:
     kept_by: str
     rhs: Recurrence
     due: Mapping[int, str]
-    turn: _Turn
+    turn: _Iteration
 
-    def reversed(self) -> dict[str, str]:
+    def reverse_iterations(self) -> dict[str, str]:
         """The cotangents of what comes into the loop, by the parameters of its body."""
         outside: dict[str, str] = {}  # of each row of the reverse loop
         inside = Builder(prefix="B")
-        cotangents = self._pulled(inside, outside)
+        cotangents = self._pull_back(inside, outside)
         starts = []
         for place, (p, binders) in enumerate(self.turn.carried.items()):
             j = int(p[1:])
             begin = self.builder.add_statement(Constant(binders, 0), "loop")
             if p[0] == "c":
-                before = inside.add_statement(_input(f"s{place}", binders))
-                cotangents[p] = _added(inside, binders, cotangents[p], before, p)
+                before = inside.add_statement(_input_variable(f"s{place}", binders))
+                cotangents[p] = _add_cotangents(inside, binders, cotangents[p], before, p)
             elif p[0] == "s" and j in self.due:
-                begin = self._at(self.due[j], self.rhs.size)
-                outside[row := f"r{len(outside)}"] = self._backwards(self.due[j], 0)
-                there = inside.add_statement(_input(row, binders))
-                cotangents[p] = _added(inside, binders, cotangents[p], there, p)
+                begin = self._read_at(self.due[j], self.rhs.size)
+                outside[row := f"r{len(outside)}"] = self._read_backwards(self.due[j], 0)
+                there = inside.add_statement(_input_variable(row, binders))
+                cotangents[p] = _add_cotangents(inside, binders, cotangents[p], there, p)
             starts.append(begin)
         body = inside.build_program(pair_tree(list(cotangents.values())))
         size, rows = self.rhs.size, tuple(outside.values())
@@ -429,11 +433,13 @@ class _Turns:
             history = self.builder.add_statement(
                 Part(source, place, len(starts), gens), "loop", self.name
             )
-            found[p] = self._backwards(history, 1) if p[0] == "r" else self._at(history, size)
+            found[p] = (
+                self._read_backwards(history, 1) if p[0] == "r" else self._read_at(history, size)
+            )
         return found
 
-    def _pulled(self, inside: Builder, outside: dict[str, str]) -> dict[str, str]:
-        """The adjoint of the body in the reverse loop's: the cotangents that an iteration makes."""
+    def _pull_back(self, inside: Builder, outside: dict[str, str]) -> dict[str, str]:
+        """The adjoint of the body in the reverse loop's: the cotangents that a turn makes."""
         back = self.rhs.size - 1 - Affine.of(self.rhs.index)
         found: dict[str, str] = {}
         rows: dict[str, str] = {}  # the row for each parameter
@@ -445,7 +451,7 @@ class _Turns:
                     p = f"s{sum(made.path)}"
                 elif p[0] != "c":
                     rows.setdefault(p, f"r{len(outside)}")
-                    outside.setdefault(rows[p], self._kept(p))
+                    outside.setdefault(rows[p], self._stored_values(p))
                     p = rows[p]
                 made = Input(p, type_of(made), (), made.gens)
             inside.origin = s.origin
@@ -453,22 +459,22 @@ class _Turns:
         pulled = [found[x] for x in flatten_output(self.turn.adjoint.output)]
         return dict(zip(self.turn.carried, pulled, strict=True))
 
-    def _kept(self, parameter: str) -> str:
-        """What an iteration takes by a parameter, of all iterations and the last first."""
+    def _stored_values(self, parameter: str) -> str:
+        """What a turn takes by a parameter, of all turns and the last first."""
         j = int(parameter[1:])
         if parameter[0] == "r":
-            return self._backwards(self.rhs.rows[j], 0)
+            return self._read_backwards(self.rhs.rows[j], 0)
         if parameter[0] == "s":
-            return self._backwards(self._history(j, self.rhs.carried[j]), 0)
+            return self._read_backwards(self._history_of(j, self.rhs.carried[j]), 0)
         binders = [*self.turn.kept.values()][j]
-        return self._backwards(self._history(len(self.rhs.starts) + j, binders), 1)
+        return self._read_backwards(self._history_of(len(self.rhs.starts) + j, binders), 1)
 
-    def _history(self, place: int, binders: Binders) -> str:
+    def _history_of(self, place: int, binders: Binders) -> str:
         count = len(self.rhs.starts) + len(self.turn.kept)
         gens = numbered("g", (self.rhs.size + 1, *ranges(binders)))
         return self.builder.add_statement(Part(self.kept_by, place, count, gens), "loop")
 
-    def _at(self, name: str, turn: Affine) -> str:
+    def _read_at(self, name: str, turn: Affine) -> str:
         """`⊞g. X[turn, g]`."""
         binders = numbered("g", ranges(self.builder.defined[name].gens)[1:])
         read = Factor(name, (turn, *pointwise(binders)))
@@ -476,7 +482,7 @@ class _Turns:
             Contraction(binders, (), TRUE, (read,)), "loop", self.name
         )
 
-    def _backwards(self, name: str, later: int) -> str:
+    def _read_backwards(self, name: str, later: int) -> str:
         """`⊞k:n, g. X[n-1-k+later, g]`."""
         sizes = ranges(self.builder.defined[name].gens)[1:]
         binders = numbered("g", (self.rhs.size, *sizes))
@@ -487,14 +493,14 @@ class _Turns:
         )
 
 
-def _added(builder: Builder, binders: Binders, x: str, other: str, of: str) -> str:
+def _add_cotangents(builder: Builder, binders: Binders, x: str, other: str, of: str) -> str:
     """A cotangent, where it may be other than zero, and another."""
     p = sets.simplify(support(builder.defined[x]), binders)
     return builder.add_statement(Addition(binders, p, x, TRUE, other), "6.39", of)
 
 
-def _keeping(program: Program, turns: Mapping[str, _Turn]) -> Program:
-    """The program, its loops keeping what their iterations in reverse take."""
+def _keep_values(program: Program, turns: Mapping[str, _Iteration]) -> Program:
+    """The program, its loops keeping what their turns in reverse take."""
     if not turns:
         return program
     statements: list[Statement] = []
@@ -515,11 +521,11 @@ def _keeping(program: Program, turns: Mapping[str, _Turn]) -> Program:
     return Program(tuple(statements), program.output)
 
 
-def _input(parameter: str, binders: Binders) -> Input:
+def _input_variable(parameter: str, binders: Binders) -> Input:
     return Input(parameter, array(ranges(binders)), (), numbered("g", ranges(binders)))
 
 
-def _tree(parts: dict[tuple[int, ...], str], path: tuple[int, ...]) -> Output:
+def _cotangent_tree(parts: dict[tuple[int, ...], str], path: tuple[int, ...]) -> Output:
     if path in parts:
         return parts[path]
-    return _tree(parts, (*path, 0)), _tree(parts, (*path, 1))
+    return _cotangent_tree(parts, (*path, 0)), _cotangent_tree(parts, (*path, 1))

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..language.definition import Definition, Dims, Work, define
-from .lemmas import below, operations
+from .lemmas import is_below, operations_where
 
 
-def _order(x: Any) -> Any:
+def _sort_order(x: Any) -> Any:
     return np.argsort(x, kind="stable").astype(float)
 
 
@@ -23,50 +23,52 @@ def _descending_order(x: Any) -> Any:
     return len(x) - 1 - np.argsort(x[::-1], kind="stable")[::-1].astype(float)
 
 
-def _ordering(name: str, compute: Callable[[Any], Any]) -> Definition:
+def _define_ordering(name: str, compute: Callable[[Any], Any]) -> Definition:
     return define(
         Definition(
             name,
             (1,),
             lambda x: x,
-            lambda x: operations((x[0], x[0]), below("ε0", "ε1"), products=0, sums=0, calls=1),
+            lambda x: operations_where(
+                (x[0], x[0]), is_below("ε0", "ε1"), products=0, sums=0, calls=1
+            ),
             compute,
-            counterpart_work=lambda x: _logarithm(x[0].constant) * x[0].constant,
+            counterpart_work=lambda x: _log_cost(x[0].constant) * x[0].constant,
         )
     )
 
 
-def _logarithm(n: int) -> float:
+def _log_cost(n: int) -> float:
     """log2(n), at least 1."""
     return log2(max(n, 2))
 
 
 #: The indices that sort an array, equal entries in their order, by `n·(n-1)/2` comparisons at most.
-ORDER = _ordering("order", _order)
+ORDER = _define_ordering("order", _sort_order)
 #: The same, the largest entry first.
-DESCENDING_ORDER = _ordering("descending_order", _descending_order)
+DESCENDING_ORDER = _define_ordering("descending_order", _descending_order)
 
 
-def _comparisons(among: Dims, wanted: Dims) -> tuple[Work, ...]:
+def _comparison_count(among: Dims, wanted: Dims) -> tuple[Work, ...]:
     """Of each entry that is wanted with each of the list, at most."""
-    return operations((*among, *wanted), products=0, sums=0, calls=1)
+    return operations_where((*among, *wanted), products=0, sums=0, calls=1)
 
 
-def _searching(name: str, side: Any) -> Definition:
+def _define_search(name: str, side: Any) -> Definition:
     return define(
         Definition(
             name,
             (1, 1),
             lambda _, wanted: wanted,
-            _comparisons,
+            _comparison_count,
             lambda among, wanted: np.searchsorted(among, wanted, side).astype(float),
             counterpart_work=lambda among, wanted: (
-                _logarithm(among[0].constant) * wanted[0].constant
+                _log_cost(among[0].constant) * wanted[0].constant
             ),
         )
     )
 
 
 #: How many entries of a sorted list are less than each of an array; with `COUNT_UP_TO`, less or equal.
-COUNT_BELOW = _searching("count_below", "left")
-COUNT_UP_TO = _searching("count_up_to", "right")
+COUNT_BELOW = _define_search("count_below", "left")
+COUNT_UP_TO = _define_search("count_up_to", "right")

@@ -73,28 +73,30 @@ class Linearization:
     def has_addends(self) -> bool:
         """Whether each tangent is a sum of entries of others; a loop's are not."""
         known, kept = frozenset(self.tangents), self.statements
-        return all(addends(kept[x], known) is not None for x in self.tangents if x != self.seed)
+        return all(
+            tangent_addends(kept[x], known) is not None for x in self.tangents if x != self.seed
+        )
 
     @cached_property
     def statements(self) -> Mapping[str, Rhs]:
         """The right-hand side of each variable."""
         return {s.name: s.rhs for s in self.program.statements}
 
-    def values(self) -> Iterator[str]:
+    def factor_variables(self) -> Iterator[str]:
         """The variables that tangents are multiplied by."""
         known = frozenset(self.tangents)
         for x in self.tangents:
-            for addend in addends(self.statements[x], known) or ():
+            for addend in tangent_addends(self.statements[x], known) or ():
                 if addend.value is not None:
                     yield addend.value.name
 
 
 @deep()
-def linearized(of: Differentiable, name: str) -> Linearization:
+def linearize_by(of: Differentiable, name: str) -> Linearization:
     """The forward derivative by one parameter. Raises TensorError where that or the result is a tuple."""
     type_ = _one_array(of, name)
     dx = fresh(f"d{name}", {p.name for p in of.parameters})
-    program = _derived(of, name, dx, type_)
+    program = _derive_forward(of, name, dx, type_)
     known: list[str] = []
     seed = None
     for statement in program.statements:
@@ -115,7 +117,7 @@ def _masked_by_values(program: Program, tangents: frozenset[str]) -> Program:
     supports: dict[str, Predicate] = {}  # those that are not the whole box
     gens_of: dict[str, Binders] = {}
 
-    def read(factor: Factor) -> Predicate:
+    def support_of_entry(factor: Factor) -> Predicate:
         """The support of an entry."""
         names = index_names(gens_of[factor.name])
         at = dict(zip(names, factor.indices, strict=True))
@@ -126,12 +128,12 @@ def _masked_by_values(program: Program, tangents: frozenset[str]) -> Program:
         rhs = statement.rhs
         gens_of[statement.name] = rhs.gens
         if statement.name not in tangents:
-            p = sets.simplify(_support(rhs, read), rhs.gens)
+            p = sets.simplify(_support_of_rhs(rhs, support_of_entry), rhs.gens)
             if p != TRUE:
                 supports[statement.name] = p
         elif isinstance(rhs, Contraction):
             values = (f for f in rhs.factors if f.name in supports)
-            p = conj(rhs.mask, *map(read, values))
+            p = conj(rhs.mask, *map(support_of_entry, values))
             if p != rhs.mask:
                 p = sets.simplify(p, (*rhs.gens, *rhs.sums))
                 statement = replace(statement, rhs=replace(rhs, mask=p))
@@ -139,7 +141,7 @@ def _masked_by_values(program: Program, tangents: frozenset[str]) -> Program:
     return Program(tuple(kept), program.output)
 
 
-def _support(rhs: Rhs, read: Callable[[Factor], Predicate]) -> Predicate:
+def _support_of_rhs(rhs: Rhs, read: Callable[[Factor], Predicate]) -> Predicate:
     """A predicate without relations outside which a variable is zero; `read` says it of the entries that it is made of."""
     match rhs:
         case Map():
@@ -154,7 +156,7 @@ def _support(rhs: Rhs, read: Callable[[Factor], Predicate]) -> Predicate:
     return TRUE
 
 
-def _derived(of: Differentiable, name: str, dx: str, type_: Type) -> Program:
+def _derive_forward(of: Differentiable, name: str, dx: str, type_: Type) -> Program:
     with carrying({}):
         moved = derivative(to_term(of.differentiable), {name: Var(dx, type_)}, fused=False)
         return simplify(to_ssa(normalize(moved)))
@@ -176,7 +178,7 @@ def real_array(type_: Type) -> Type:
     return array(dimensions(type_))
 
 
-def addends(rhs: Rhs, tangents: frozenset[str]) -> tuple[Addend, ...] | None:
+def tangent_addends(rhs: Rhs, tangents: frozenset[str]) -> tuple[Addend, ...] | None:
     """What a tangent is the sum of; None where it is no such sum."""
     match rhs:
         case Input():

@@ -86,7 +86,7 @@ def gradient(
         has_aux=has_aux,
         checkpoint=checkpoint,
     )
-    layout = _layout(of, wrt)
+    layout = _gradient_layout(of, wrt)
     if value:
         layout = (of.layout, layout)
     elif has_aux:
@@ -109,7 +109,7 @@ def pullback(
     )
     extra = (Parameter(dy, type_, of.layout),)
     pulled = None if checkpoint else Pulled(wrt, by_cotangent=True)
-    return Derivative(simplify(program), extra, _layout(of, wrt), pulled)
+    return Derivative(simplify(program), extra, _gradient_layout(of, wrt), pulled)
 
 
 def pushforward(of: Differentiable, wrt: tuple[str, ...]) -> Derivative:
@@ -145,7 +145,7 @@ def real_parameters(of: Differentiable, wrt: tuple[str, ...]) -> tuple[tuple[str
     return tuple(made)
 
 
-def _layout(of: Differentiable, wrt: tuple[str, ...]) -> Layout:
+def _gradient_layout(of: Differentiable, wrt: tuple[str, ...]) -> Layout:
     layouts = {p.name: p.layout for p in of.parameters}
     return layouts[wrt[0]] if len(wrt) == 1 else tuple(layouts[x] for x in wrt)
 

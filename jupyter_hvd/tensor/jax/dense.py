@@ -23,7 +23,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..derivative.elementary import SLOPES_OF_JAX
-from ..derivative.matrices import body_of, tangent
+from ..derivative.matrices import body_of, tangent_of_application
 from ..language import types
 from ..language.affine import Affine
 from ..language.definition import Definition, definition
@@ -918,7 +918,7 @@ def _function(name: str) -> Callable[..., Any]:
         y = made(*primals)
         moved = [Var(f"d{k}", _type(x)) for k, x in enumerate(primals)]
         dy = _evaluated(
-            lambda e: tangent(e, moved, Var("y", _type(y))),
+            lambda e: tangent_of_application(e, moved, Var("y", _type(y))),
             own,
             primals,
             {"y": y, **{x.name: dx for x, dx in zip(moved, tangents, strict=True)}},

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..cost.counting import Columns, Data, affine_values, holds_in_rows, in_order_once, point_tables
-from ..derivative.tangents import Addend, Linearization, addends
+from ..derivative.tangents import Addend, Linearization, tangent_addends
 from ..language.affine import Affine
 from ..language.errors import TensorError
 from ..language.predicates import TRUE, And, Exists, Or, Predicate, Related, conj
@@ -101,7 +101,7 @@ def build_stages(
     made: dict[str, Stage] = {}
     for x in linear.tangents:
         if x != linear.seed and x in kept:
-            made[x] = builder.add_stage(x, kept[x], addends(kept[x], known) or (), made)
+            made[x] = builder.add_stage(x, kept[x], tangent_addends(kept[x], known) or (), made)
     output = program.output
     assert isinstance(output, str)
     if output not in made:  # the parameter itself, or what does not depend on it

@@ -48,7 +48,7 @@ def jacobian_cost(
     """The cost of the stages of a Jacobian at the sizes of a call."""
     known = frozenset(linear.tangents)
     kept = tuple(s for s in linear.program.statements if s.name not in known)
-    read = (*dict.fromkeys(linear.values()),)
+    read = (*dict.fromkeys(linear.factor_variables()),)
     values = cost_at(to_term(Program(kept, pair_tree(read))), sizes, data).total if read else 0
     width = max(1, prod(max(0, n.evaluate(sizes)) for n in linear.argument))
     points = [p for stage in made for p in stage.addends]
