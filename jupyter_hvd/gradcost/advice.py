@@ -22,7 +22,7 @@ from ..tensor.language.errors import Place
 from ..tensor.language.pairs import soa
 from ..tensor.language.predicates import TRUE, Predicate, conj, conjuncts
 from ..tensor.language.printer import show
-from ..tensor.language.provenance import Origin, carrying, origin_of
+from ..tensor.language.provenance import Origin, carry_origins, origin_of
 from ..tensor.language.terms import (
     Binders,
     uniquify,
@@ -183,7 +183,7 @@ def expression_text(
     written = words(instance.parameters) | indices
 
     def spell_index(a: Affine) -> str:
-        return str(a.renamed(written)).replace("·", "*")
+        return str(a.rename_names(written)).replace("·", "*")
 
     def entry_text(name: str, places: tuple[str, ...]) -> str:
         return spelt.get(name, name) + (f"[{', '.join(places)}]" if places else "")
@@ -252,7 +252,7 @@ def _costs_as_written(subject: Subject) -> dict[tuple[str, int], tuple[Place, Fo
     places = subject.instance.traced.places
     counted: dict[tuple[str, int], Counted] = {}
     first: dict[tuple[str, int], Place] = {}
-    with carrying({term: Origin(place=place) for term, place in places.items()}):
+    with carry_origins({term: Origin(place=place) for term, place in places.items()}):
         for operation in count_operations(uniquify(subject.instance.function.body)):
             origin = origin_of(operation.term)
             if origin is not None and origin.place is not None:

@@ -13,8 +13,8 @@ from ..tensor.language.affine import Affine
 from ..tensor.language.predicates import TRUE, Predicate, conj, conjuncts, exists_all, substitute
 from ..tensor.language.terms import (
     Binders,
-    numbered,
-    ranges,
+    in_ranges,
+    number_binders,
 )
 from ..tensor.ssa.program import (
     Addition,
@@ -180,7 +180,7 @@ def _reassociate_sums(
     """`Σ j. (Σ k. a[k]·b[k,j])·c[j] ⇝ Σ k. a[k]·(Σ j. b[k,j]·c[j])`."""
     read, third = rhs.factors[k], rhs.factors[1 - k]
     at = dict(zip((g for g, _ in source.gens), read.indices, strict=True))
-    renamed = numbered("t", ranges(source.sums))
+    renamed = number_binders("t", in_ranges(source.sums))
     at |= {s: Affine.of(t) for (s, _), (t, _) in zip(source.sums, renamed, strict=True)}
     inside = [f.substitute(at) for f in source.factors]
     last, second = inside[j], inside[1 - j]

@@ -16,7 +16,7 @@ from .frontend import signature
 from .frontend.captured_data import Reference, with_outside
 from .instance import Instance
 from .language.errors import TensorError, as_tensor_error
-from .language.pairs import from_pairs, has_parts, laid, one_array
+from .language.pairs import from_pairs, has_parts, lay_out, one_array
 from .language.terms import Lambda
 from .language.types import Parameter
 from .ssa.program import Program
@@ -281,7 +281,7 @@ class CalledFunction(ABC):
 
     def laid(self, parameter: str, value: Any) -> Any:
         """An argument as tuples and arrays; for a parameter that is declared an array a list is one."""
-        return laid(value) if self._annotated[parameter] is None else one_array(value)
+        return lay_out(value) if self._annotated[parameter] is None else one_array(value)
 
     # Programs
 

@@ -14,7 +14,7 @@ from .frontend.bounds import check_call, undecided
 from .frontend.signature import environment
 from .frontend.tracing.trace_result import Access
 from .instance import Instance
-from .language.depth import deep
+from .language.depth import deep_recursion
 from .language.pairs import from_pairs, struct_of_arrays
 from .language.types import IndexArray, Relation, TupleSet
 from .memo import Kept
@@ -48,12 +48,12 @@ class Call(NamedTuple):
     sizes: dict[str, int]
     constants: Constants
 
-    @deep()
+    @deep_recursion()
     def check(self) -> None:
         """Raise TensorError where a read is out of range."""
         check(self.instance, self.arguments, self.sizes)
 
-    @deep()
+    @deep_recursion()
     def prepared(self, along: Along) -> tuple[Ready, tuple[Any, ...]]:
         """The compiled JAX kernel, and the arrays to run it on."""
         at = _key(self.sizes)
@@ -64,7 +64,7 @@ class Call(NamedTuple):
         )
         return prepare(tuple(self.arguments.values()))
 
-    @deep()
+    @deep_recursion()
     def interpreted(self) -> Any:
         """The result by the reference evaluator, laid out as the program returned it."""
         env = environment(self.instance.parameters, self.arguments, self.sizes)
@@ -72,7 +72,7 @@ class Call(NamedTuple):
         pairs = struct_of_arrays(value, self.instance.type)
         return from_pairs(_numpy(pairs), self.instance.layout)
 
-    @deep()
+    @deep_recursion()
     def cost(self) -> Cost:
         """The exact operation counts."""
         given = ((x, t, self.arguments[x]) for x, t, _ in self.instance.parameters)
@@ -81,14 +81,14 @@ class Call(NamedTuple):
         found = cost_at(function.body, self.sizes, data)
         return found + Cost(interface=interface_size(function, self.sizes))
 
-    @deep()
+    @deep_recursion()
     def profile(self, *options: Any) -> Profile:
         """Where operations, bytes and time go."""
         from .jax.profile import profile
 
         return profile(self.instance, self.sizes, self.arguments, *options)
 
-    @deep()
+    @deep_recursion()
     def tune(self, *options: Any) -> Tuning:
         """Which kernel is the fastest."""
         from .jax.backend import kernel, tuned
@@ -96,7 +96,7 @@ class Call(NamedTuple):
         made = kernel(self.instance, self.sizes, self.constants)
         return tuned(made, tuple(self.arguments.values()), *options)
 
-    @deep()
+    @deep_recursion()
     def plan(self) -> Plan:
         """How it is computed."""
         from .jax.backend import kernel, planned

@@ -15,7 +15,7 @@ from .cost.model import interface_size
 from .cost.patterns import Sparsity
 from .frontend.signature import relation
 from .instance import Instance
-from .language.depth import deep
+from .language.depth import deep_recursion
 from .language.errors import TensorError
 from .language.types import Array, IndexArray, Product, Real, Relation, TupleSet, size_names
 from .lowering.jacobian_cost import JacobianCost, derivative_factor
@@ -132,7 +132,7 @@ class Certificate:
         return "\n".join([*lines, f"  on                        {self.device}, JAX {self.jax}"])
 
 
-@deep()
+@deep_recursion()
 def certify(
     function: Differentiable,
     wrt: tuple[str, ...],
@@ -251,7 +251,7 @@ class JacobianCertificate:
         return "\n".join([*lines, f"  measured        {1e3 * last.seconds:.3g} ms the values"])
 
 
-@deep()
+@deep_recursion()
 def certify_jacobian(
     jacobian: SparseDerivative, sizes: Mapping[str, int] | None, given: Mapping[str, Any]
 ) -> JacobianCertificate:

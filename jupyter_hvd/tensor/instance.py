@@ -8,8 +8,8 @@ from functools import cached_property
 from .derivative.matrices import expand_bodies
 from .derivative.transforms import Pulled
 from .frontend.tracing.trace_result import Traced
-from .language.depth import deep
-from .language.provenance import Origin, carrying
+from .language.depth import deep_recursion
+from .language.provenance import Origin, carry_origins
 from .language.terms import Lambda
 from .language.types import Layout, Parameter, Type
 from .ssa.array_contraction import contract_arrays
@@ -53,7 +53,7 @@ class Instance:
         return Primal(self.traced.function, self.ssa) if self.derived is None else self.base
 
     @cached_property
-    @deep()
+    @deep_recursion()
     def function(self) -> Lambda:
         """The program of what is computed."""
         whole = self.traced.function
@@ -74,23 +74,23 @@ class Instance:
         return self.function != self.traced.function
 
     @cached_property
-    @deep()
+    @deep_recursion()
     def differentiable(self) -> Program:
         """The Tensor SSA, simplified, with what says how to differentiate it."""
         if self.derived is not None:
             return self.derived
         places = {term: Origin(place=place) for term, place in self.traced.places.items()}
-        with carrying(places):
+        with carry_origins(places):
             return contract_arrays(simplify(to_ssa(normalize(self.traced.function.body))))
 
     @cached_property
-    @deep()
+    @deep_recursion()
     def ssa(self) -> Program:
         """The Tensor SSA of what is computed."""
         return resolve_markers(self.differentiable)
 
     @cached_property
-    @deep()
+    @deep_recursion()
     def computed(self) -> Program:
         """As `ssa`, with the bodies of array-level functions, where what is zero or not needed is not computed."""
         whole = expand_bodies(self.ssa)

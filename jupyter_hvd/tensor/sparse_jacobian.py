@@ -27,10 +27,10 @@ from .derivative.tangents import Linearization, linearize_by, tangent_addends
 from .frontend.tracing.trace_result import Traced
 from .instance import Instance
 from .language.affine import Affine
-from .language.depth import deep
+from .language.depth import deep_recursion
 from .language.errors import TensorError
 from .language.predicates import Related, conj, fresh
-from .language.terms import Binder, Lambda, index_names, numbered, ranges
+from .language.terms import Binder, Lambda, in_ranges, index_names, number_binders
 from .language.types import IndexArray, Parameter, Relation, TupleSet, size_names
 from .language.units import in_bytes
 from .lowering.cells import Plan, batch_plan, values_as_cells
@@ -230,7 +230,7 @@ class SparseJacobian:
         call = self.base._checked(args, kwargs)
         return self._computed(call, self._prepared(call), args, kwargs)
 
-    @deep()
+    @deep_recursion()
     def cost(self, *args: Any, **kwargs: Any) -> JacobianCost:
         """The operations of the Jacobian at these arguments, of which only sizes, relations and index arrays matter, and
         their bound. Raises TensorError where structure gives nothing.
@@ -245,7 +245,7 @@ class SparseJacobian:
         made = build_stages(linear, call.sizes, data, free_bytes() / 2)
         return jacobian_cost(linear, made, call.sizes, data)
 
-    @deep()
+    @deep_recursion()
     def _prepared(self, call: Call) -> _Prepared:
         data = _data_of(call)
         key = call.instance, tuple(sorted(call.sizes.items())), _digest(data)
@@ -386,7 +386,7 @@ def _shapes(
 ) -> dict[int, tuple[int, ...]]:
     """The shape of each array that the program of values returns."""
     whole = {
-        k: tuple([max(0, n.evaluate(sizes)) for n in ranges(linear.statements[x].gens)])
+        k: tuple([max(0, n.evaluate(sizes)) for n in in_ranges(linear.statements[x].gens)])
         for x, k in values.whole.items()
     }
     return whole | {r.position: (counts[r.size],) for r in values.readings.values()}
@@ -453,7 +453,7 @@ def _values_of(instance: Instance, linear: Linearization) -> _Values:
 def _read(name: str, gens: Any, size: str, indices: tuple[str, ...]) -> Contraction:
     """`⊞ g:size. Σ s…. [at0(g, s0) ∧ …]·X[s0, …]`."""
     outer = (Binder("g0", Affine.of(size)),)
-    summed = numbered("s", ranges(gens))
+    summed = number_binders("s", in_ranges(gens))
     mask = conj(
         *(
             Related(index, (Affine.of("g0"), Affine.of(s)))

@@ -22,7 +22,7 @@ from .frontend.captured_data import Reference
 from .frontend.helpers import Helper
 from .frontend.tracing.trace_result import Traced
 from .instance import Instance, Primal
-from .language.depth import deep
+from .language.depth import deep_recursion
 from .language.errors import TensorError
 from .language.predicates import fresh
 from .language.terms import Lambda
@@ -316,7 +316,7 @@ class DerivedFunction(TensorFunction):
         assert self.made_by is not None
         return _derivative_of, (*self.made_by, self._shards)
 
-    @deep()
+    @deep_recursion()
     def _from(self, base: Instance) -> Instance:
         """The instance that belongs to an instance of the base."""
         derived = self.derive(base)

@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from .language.errors import TensorError
-from .language.pairs import Laid, from_pairs, laid, soa
+from .language.pairs import Laid, from_pairs, lay_out, soa
 from .language.types import Layout, Product, Type, dimensions, leaves
 
 #: What an axis of unknown length may be taken to have, to find out what a function returns: see `_returned`.
@@ -100,7 +100,7 @@ class TensorFlowOp:
 
         def run(*arrays: Any) -> list[Any]:
             found = self.function(*_given(arguments, arrays))
-            return [np.asarray(part, dtype.as_numpy_dtype) for part in _leaves(laid(found))]
+            return [np.asarray(part, dtype.as_numpy_dtype) for part in _leaves(lay_out(found))]
 
         return run
 
@@ -125,7 +125,7 @@ class TensorFlowOp:
         by_name = dict(zip(names, found if len(names) > 1 else [found], strict=True))
         pulled: list[Any] = []
         for x, value in present.items():
-            parts = iter(_leaves(laid(by_name[x]))) if x in by_name else iter(())
+            parts = iter(_leaves(lay_out(by_name[x]))) if x in by_name else iter(())
             for leaf in _leaves(value):
                 part = next(parts) if x in by_name else None
                 if _is_tensor(leaf):
@@ -233,7 +233,7 @@ def _unlaid(value: Any) -> Any:
     """An argument as its user has it, its lists, dictionaries and dataclasses made again."""
     if isinstance(value, tuple):
         parts = tuple(map(_unlaid, value))
-        return value.form.made(parts) if isinstance(value, Laid) else parts
+        return value.form.rebuild_value(parts) if isinstance(value, Laid) else parts
     return value
 
 

@@ -15,7 +15,7 @@ import pytest
 from jupyter_hvd.tensor.derivative.elementary import TABLE, Elementary, elementary
 from jupyter_hvd.tensor.derivative.forward import differential
 from jupyter_hvd.tensor.jax.elementwise import kernel_of, scalar
-from jupyter_hvd.tensor.language.function import named, parameter_names
+from jupyter_hvd.tensor.language.function import find_function, parameter_names
 from jupyter_hvd.tensor.language.terms import Call, Const, Term, Var
 from jupyter_hvd.tensor.language.types import REAL
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
@@ -69,7 +69,7 @@ def reference(name: str) -> Callable[..., mpmath.mpf]:
 
 def derivative(name: str, by: tuple[int, ...]) -> Term:
     """The derivative by the arguments numbered so, one after the other."""
-    f = named(name)
+    f = find_function(name)
     names = parameter_names(f.arity)
     term: Term = Call(f, tuple(Var(x, REAL) for x in names))
     for k in by:
@@ -79,7 +79,7 @@ def derivative(name: str, by: tuple[int, ...]) -> Term:
 
 def value(term: Term, name: str, point: tuple[float, ...]) -> tuple[float, float]:
     """What the reference evaluator and what JAX make of a term."""
-    names = parameter_names(named(name).arity)
+    names = parameter_names(find_function(name).arity)
     with np.errstate(all="ignore"):
         own = evaluate(term, Environment(dict(zip(names, point, strict=True))))
     arrays = [jnp.asarray(float(x)) for x in point]
@@ -242,4 +242,4 @@ def test_families_go_on_to_every_order():
         assert found == pytest.approx([exact(name, (0,) * 7, (point,))] * 2, rel=1e-7, abs=1e-7)
     assert elementary("softplus1") is None
     with pytest.raises(KeyError):
-        named("softplus1")
+        find_function("softplus1")

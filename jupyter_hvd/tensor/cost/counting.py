@@ -27,11 +27,11 @@ from ..language.predicates import (
     Or,
     Predicate,
     Related,
-    asserted,
     conj,
     conjuncts,
     disj,
     exists_all,
+    is_asserted,
     solve,
     substitute,
 )
@@ -187,7 +187,7 @@ def _materialize_quantifiers(
         case Exists(index, size, body) if p.relations:
             inner = {**ranges, index: max(0, size.evaluate({}))}
             body = _materialize_quantifiers(body, inner, data)
-            if not any(asserted(q) for q in conjuncts(body)):
+            if not any(is_asserted(q) for q in conjuncts(body)):
                 return Exists(index, size, body)
             free = tuple(i for i in ranges if i in p.names)
             used = {i: inner[i] for i in (*free, index)}
@@ -376,7 +376,7 @@ def _match_relation(
     q: Predicate, columns: Columns, rows: int, missing: Sequence[str], data: Mapping[str, Data]
 ) -> _Matches | None:
     """The join with a relation's tuples; None where they determine no index."""
-    if not asserted(q):
+    if not is_asserted(q):
         return None
     known = [k for k, a in enumerate(q.arguments) if a.names <= columns.keys()]
     solved: dict[str, int] = {}
@@ -447,7 +447,7 @@ def _determine_index(
         (index,) = unknown
         if (value := solve(q, index)) is not None:
             return index, affine_values(value, columns)
-        if asserted(q):
+        if is_asserted(q):
             source, target = data[q.relation], q.arguments[-1]
             rest = frozenset().union(*(a.names for a in q.arguments[:-1]))
             if isinstance(source.type, IndexArray) and index not in rest:

@@ -17,7 +17,7 @@ from math import comb
 from operator import itemgetter
 
 from ..language.affine import Affine
-from ..language.depth import deep
+from ..language.depth import deep_recursion
 from ..language.predicates import (
     TRUE,
     Compare,
@@ -45,8 +45,8 @@ from ..language.terms import (
     Sum,
     Term,
     applied_work,
+    in_ranges,
     index_names,
-    ranges,
     strip_guards,
     strip_sums,
     uniquify,
@@ -203,7 +203,7 @@ def _polynomial_source(p: Predicate) -> str:
     return text.replace("∧", "and").replace("∨", "or").replace("·", "*")
 
 
-@deep()
+@deep_recursion()
 def cost_formula(function: Lambda) -> Formula:
     """The total cost of a program (4.22–4.34) as a formula in its sizes, exact wherever every
     size is at least 1.
@@ -215,7 +215,7 @@ def cost_formula(function: Lambda) -> Formula:
     return cost_formula_of(together)
 
 
-@deep()
+@deep_recursion()
 def cost_formulas(e: Term) -> dict[str, Formula]:
     """The cost of a term by kind of operation, as `Cost` has it: additions, multiplications,
     calls.
@@ -310,10 +310,10 @@ def canonical_count(binders: Binders, p: Predicate) -> tuple[Binders, Predicate]
     """Simplified, and with the binders' names by place, so that equal counts are counted
     together.
     """
-    taken = p.names.union(*(n.names for n in ranges(binders))) - {*index_names(binders)}
+    taken = p.names.union(*(n.names for n in in_ranges(binders))) - {*index_names(binders)}
     names = [fresh(f"i{k}", taken) for k in range(len(binders))]
     meaning = {index: Affine.of(name) for (index, _), name in zip(binders, names, strict=True)}
-    renamed = tuple(map(Binder, names, ranges(binders)))
+    renamed = tuple(map(Binder, names, in_ranges(binders)))
     return renamed, sets.simplify(substitute_predicate(p, meaning), renamed)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..derivative.tangents import Linearization, tangent_addends
 from ..language.affine import Affine
-from ..language.depth import deep
+from ..language.depth import deep_recursion
 from ..language.predicates import (
     FALSE,
     TRUE,
@@ -27,7 +27,7 @@ from ..language.predicates import (
     substitute,
 )
 from ..language.printer import show
-from ..language.terms import Binder, Binders, index_names, numbered, ranges
+from ..language.terms import Binder, Binders, in_ranges, index_names, number_binders
 from ..polyhedral import sets
 from ..reference.evaluate import Environment
 from ..ssa.program import pointwise
@@ -69,7 +69,7 @@ class Sparsity:
         if self.condition.relations:
             return text
         names = dict.fromkeys(
-            x for n in ranges((*self.rows, *self.columns)) for x in sorted(n.names)
+            x for n in in_ranges((*self.rows, *self.columns)) for x in sorted(n.names)
         )
         names |= dict.fromkeys(
             sorted(self.condition.names - {*index_names((*self.rows, *self.columns))})
@@ -90,7 +90,7 @@ def entry_keys(found: Sparsity, sizes: Mapping[str, int], data: Mapping[str, Dat
     binders = tuple(
         Binder(i, Affine.of(max(0, n.evaluate(sizes)))) for i, n in (*found.rows, *found.columns)
     )
-    box, names = tuple(n.evaluate({}) for n in ranges(binders)), index_names(binders)
+    box, names = tuple(n.evaluate({}) for n in in_ranges(binders)), index_names(binders)
     blocks = []
     for rows, columns in point_tables(binders, substitute(found.condition, values), data):
         key = np.zeros(rows, np.int64)
@@ -100,15 +100,15 @@ def entry_keys(found: Sparsity, sizes: Mapping[str, int], data: Mapping[str, Dat
     return in_order_once(np.concatenate(blocks)) if blocks else np.zeros(0, np.int64)
 
 
-@deep()
+@deep_recursion()
 def jacobian_sparsity(linear: Linearization) -> Sparsity:
     """The pattern of a function's Jacobian by one parameter, exact up to what cancels or is zero by its values."""
-    rows, columns = numbered("i", linear.result), numbered("j", linear.argument)
+    rows, columns = number_binders("i", linear.result), number_binders("j", linear.argument)
     if not linear.has_addends:
         return Sparsity(rows, columns, TRUE, "a loop or a decomposition depends on it")
     known = frozenset(linear.tangents)
     found: dict[str, Predicate] = {}
-    own = numbered("h", linear.argument)
+    own = number_binders("h", linear.argument)
     for x in linear.tangents:
         rhs = linear.statements[x]
         if x == linear.seed:
@@ -152,7 +152,7 @@ def explain_unstructured(found: Sparsity, sizes: Mapping[str, int]) -> str:
 
 def box_count(binders: Binders, sizes: Mapping[str, int]) -> int:
     """The number of index tuples that the ranges of some binders have."""
-    return prod(max(0, n.evaluate(sizes)) for n in ranges(binders))
+    return prod(max(0, n.evaluate(sizes)) for n in in_ranges(binders))
 
 
 def _merge_regions(formula: Formula) -> Formula:

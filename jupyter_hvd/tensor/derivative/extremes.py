@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..language.definition import Definition, Dims, Work, define
-from ..language.function import named
+from ..language.definition import Definition, Dims, Work, enter_definition
+from ..language.function import find_function
 from ..language.predicates import compare, disj
 from .lemmas import operations_where
 
@@ -27,10 +27,10 @@ def _define_extreme(name: str, function: str, of_none: float) -> tuple[Definitio
     """The definitions for one axis, two, …"""
 
     def compute(x: Any) -> Any:
-        return reduce(named(function).compute, x.ravel().tolist(), of_none)
+        return reduce(find_function(function).compute, x.ravel().tolist(), of_none)
 
     return tuple(
-        define(
+        enter_definition(
             Definition(
                 name if axes == 1 else f"{name}_{axes}",
                 (axes,),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from ..language.pairs import to_pairs
 from ..language.predicates import exists_all, fresh
-from ..language.provenance import NOWHERE, Origin, noted, origin_of
+from ..language.provenance import NOWHERE, Origin, note_origin, origin_of
 from ..language.terms import (
     Add,
     Apply,
@@ -127,7 +127,7 @@ def _differentiate_let(e: Let, sigma: dict[str, Term], rest: Rest, fused: bool) 
         d = rest(body, {x: t for x, t in sigma.items() if x != name})
         return d and lets(bindings, d)
     origin = origin_of(value) or NOWHERE
-    noted(dx, Origin(_differentiation_rule(value), name, name, origin.place))
+    note_origin(dx, Origin(_differentiation_rule(value), name, name, origin.place))
     taken = _names_of(sigma) | body.variables | value.variables | {x for x, _ in bindings}
     dname = fresh(f"d{name}", taken)
     d = rest(body, {**sigma, name: Var(dname, dx.type)})
@@ -214,7 +214,7 @@ def _differentiate_call(e: Call, differentials: list[Term | None], fused: bool) 
     )
     if fused and len(active) > 1:
         moved = tuple(d for k in active if (d := differentials[k]) is not None)
-        return Call(e.function.total(active), (*e.arguments, *moved))
+        return Call(e.function.total_derivative(active), (*e.arguments, *moved))
     result: Term | None = None
     for k in active:
         result = add_differentials(result, multiply_terms(partials[k], differentials[k]))

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from ..language.affine import Affine
-from ..language.definition import Definition, Dims, Work, define
-from ..language.function import named
+from ..language.definition import Definition, Dims, Work, enter_definition
+from ..language.function import find_function
 from ..language.predicates import Predicate, compare, conj, disj
 from ..language.terms import Add, Call, Const, Mul, Term, Var, entry, guard, lets
 from ..language.types import array, dimensions
@@ -78,7 +78,7 @@ def _or_nan(of: Callable[..., Any]) -> Callable[..., Any]:
 
 
 #: Triangles of `P A = L U` in one matrix, and behind them a column with the row of A that each row is.
-FACTORS = define(
+FACTORS = enter_definition(
     Definition(
         "factors",
         (2,),
@@ -111,7 +111,7 @@ def _define_solving(transposed: bool) -> Definition:
         left, right = (y, g) if transposed else (g, y)
         return m.negative(m.product(left, m.transposed(right)))
 
-    return define(
+    return enter_definition(
         Definition(
             "solve_transposed" if transposed else "solve",
             (2, 2, 2),
@@ -147,7 +147,7 @@ def _inverse_cotangent(m: Matrices, k: int, x: Sequence[Term], y: Term, dy: Term
     return None if k else m.negative(m.product(turned, dy, turned))
 
 
-INVERSE = define(
+INVERSE = enter_definition(
     Definition(
         "inverse",
         (2, 2),
@@ -174,7 +174,9 @@ def _of_gradient(
     def cotangent(m: Matrices, k: int, x: Sequence[Term], y: Term, dy: Term) -> Term | None:
         return None if k else m.scaled(dy, gradient(m, x))
 
-    return define(Definition(name, (2, 2), lambda a, f: (), cost, compute, tangent, cotangent))
+    return enter_definition(
+        Definition(name, (2, 2), lambda a, f: (), cost, compute, tangent, cotangent)
+    )
 
 
 DETERMINANT = _of_gradient(
@@ -189,7 +191,7 @@ LOG_OF_DET = _of_gradient(
     lambda a, f: np.linalg.slogdet(a)[1],
     lambda m, x: m.transposed(m.apply(INVERSE, *x)),
 )
-SIGN_OF_DET = define(
+SIGN_OF_DET = enter_definition(
     Definition(
         "sign_of_det",
         (2, 2),
@@ -209,13 +211,13 @@ def _cofactors_of(a: Any, _: Any) -> Any:
 
 def _along_cofactors(m: Matrices, x: Sequence[Term], c: Term, d: Term) -> Term:
     """`(⟨C, D⟩ C - C Dᵀ C) / det(A)`, the derivative along D, and the cotangent of A of that of C."""
-    inverse = m.name_term(Call(named("recip"), (m.apply_definition(DETERMINANT, *x),)))
+    inverse = m.name_term(Call(find_function("recip"), (m.apply_definition(DETERMINANT, *x),)))
     both = m.minus(m.scaled(m.inner(c, d), c), m.product(c, m.transposed(d), c))
     return m.scaled(inverse, both)
 
 
 #: The signed minors, the gradient of the determinant.
-COFACTORS: Definition = define(
+COFACTORS: Definition = enter_definition(
     Definition(
         "cofactors",
         (2, 2),
@@ -251,7 +253,7 @@ def _define_triangular(lower: bool) -> Definition:
         g = m.apply_definition(SOLVE_UPPER if lower else SOLVE_LOWER, m.transposed(x[0]), dy)
         return g if k else m.product(m.negative(g), m.transposed(y), where=inside_triangle)
 
-    return define(
+    return enter_definition(
         Definition(
             "solve_lower" if lower else "solve_upper",
             (2, 2),
@@ -296,10 +298,12 @@ def _define_decomposition(
         f"{name}_cotangent": (lambda a, y, dy: a, cotangent),
     }
     along, due = (
-        define(Definition(own, (2, 2, 2), shape, _twice_cost(cost), _by_body(body), body=body))
+        enter_definition(
+            Definition(own, (2, 2, 2), shape, _twice_cost(cost), _by_body(body), body=body)
+        )
         for own, (shape, body) in bodies.items()
     )
-    return define(
+    return enter_definition(
         Definition(
             name,
             (2,),
@@ -551,7 +555,7 @@ def _expm_along(a: Any, e: Any) -> Any:
     return scipy.linalg.expm_frechet(a, e, compute_expm=False)
 
 
-EXPM = define(
+EXPM = enter_definition(
     Definition(
         "expm",
         (2,),
@@ -588,7 +592,7 @@ def _along_cotangent(m: Matrices, k: int, x: Sequence[Term], y: Term, dy: Term) 
 
 
 #: The derivative of the exponential of A along E.
-EXPM_ALONG: Definition = define(
+EXPM_ALONG: Definition = enter_definition(
     Definition(
         "expm_along",
         (2, 2),

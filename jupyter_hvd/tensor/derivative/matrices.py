@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..language.affine import Affine
 from ..language.definition import Definition
-from ..language.function import named
+from ..language.function import find_function
 from ..language.predicates import TRUE, Predicate, compare, conj, fresh
 from ..language.terms import (
     Add,
@@ -24,7 +24,7 @@ from ..language.terms import (
     guard,
     index_names,
     lets,
-    numbered,
+    number_binders,
     sums,
 )
 from ..language.types import dimensions
@@ -60,7 +60,7 @@ class Matrices:
 
     def build(self, dims: Sequence[Affine], of: Entry) -> Term:
         """`⊞ i:dims[0], …. of(i, …)`."""
-        binders = numbered("ϕ", dims)
+        binders = number_binders("ϕ", dims)
         return self.name_term(gens(binders, of(*map(Affine.of, index_names(binders)))))
 
     def map_entries(self, of: Entry, *arrays: Term) -> Term:
@@ -120,8 +120,8 @@ class Matrices:
 
     def inverse_or_zero(self, x: Term) -> Term:
         """`1 / x` of a number, 0 where that is 0."""
-        zero = Call(named("equal"), (x, Const(0)))
-        return Add(Call(named("recip"), (Add(x, zero),)), Mul(Const(-1), zero))
+        zero = Call(find_function("equal"), (x, Const(0)))
+        return Add(Call(find_function("recip"), (Add(x, zero),)), Mul(Const(-1), zero))
 
     def symmetric(self, a: Term) -> Term:
         """`(a + a.T) / 2`."""
@@ -189,7 +189,9 @@ class _Batch:
 
     @staticmethod
     def of(e: Apply, *others: Term | None) -> _Batch:
-        binders = numbered("ϐ", e.definition.batch([dimensions(x.type) for x in e.arguments]))
+        binders = number_binders(
+            "ϐ", e.definition.batch_dimensions([dimensions(x.type) for x in e.arguments])
+        )
         read = (*e.arguments, *(x for x in others if x is not None))
         outside = Matrices(frozenset[str]().union(*(x.variables for x in read)))
         known = {x: outside.name_term(x) for x in read}
@@ -234,7 +236,7 @@ def cotangent_of_operand(e: Apply, k: int, result: Term, due: Term) -> Term | No
         return None
     if batch.binders and len(dimensions(e.arguments[k].type)) == own.ranks[k]:
         whole = Var(fresh("w", batch.taken), made.type)
-        inner = numbered("ϕ", dimensions(e.arguments[k].type))
+        inner = number_binders("ϕ", dimensions(e.arguments[k].type))
         read = entry(whole, *pointwise(batch.binders), *pointwise(inner))
         made = lets([(whole.name, made)], gens(inner, sums(batch.binders, read)))
     return lets(batch.bindings, made)

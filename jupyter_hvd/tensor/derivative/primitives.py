@@ -20,7 +20,7 @@ from ..language.function import (
     derived_name,
     find_by,
     parameter_names,
-    register,
+    register_function,
 )
 from ..language.parser import parse
 from ..language.terms import Call, Const, Mul, Term, Var, substitute
@@ -77,7 +77,7 @@ def _register_primitive(
         return define_primitive(derived_name(f, how), arity + more, made, (f, how))
 
     f = Function(name, arity, compute, partials, derived, body, derivation)
-    return register(f)
+    return register_function(f)
 
 
 def _combine_derivative(f: Function, how: Total | Cotangent) -> Term | None:

@@ -25,10 +25,10 @@ from ..language.terms import (
     Mul,
     Term,
     Var,
-    equal,
-    numbered,
-    put,
-    ranges,
+    in_ranges,
+    index_values,
+    indices_equal,
+    number_binders,
 )
 from ..language.types import REAL, Product, Type, array
 from ..polyhedral import sets
@@ -210,7 +210,7 @@ class _Reverse:
 
     def _rerun_loop(self, name: str, rhs: Recurrence, turn: _Iteration) -> str:
         """The loop once more, keeping what its turns in reverse take."""
-        zeros = [Constant(numbered("g", ranges(b)), 0) for b in turn.kept.values()]
+        zeros = [Constant(number_binders("g", in_ranges(b)), 0) for b in turn.kept.values()]
         starts = (*rhs.starts, *(self.builder.add_statement(zero, "loop") for zero in zeros))
         again = replace(rhs, starts=starts, body=turn.value, again=name)
         return self.builder.add_statement(again, "loop", name)
@@ -258,7 +258,9 @@ class _Reverse:
             assert partial is not None
             if len(moved) > 1:
                 name = self.builder.add_statement(
-                    Map(rhs.gens, p, rhs.function.cotangent(k), (*rhs.arguments, dy)), "6.47", x
+                    Map(rhs.gens, p, rhs.function.cotangent_function(k), (*rhs.arguments, dy)),
+                    "6.47",
+                    x,
                 )
             else:
                 slope = self._pointwise_variable(partial, rhs.gens, p, x)
@@ -300,15 +302,15 @@ class _Reverse:
         for k, factor in enumerate(rhs.factors):
             if factor.name not in self.active:
                 continue
-            i = numbered("ι", ranges(self.builder.defined[factor.name].gens))
-            mask = conj(p, equal(i, factor.indices))
+            i = number_binders("ι", in_ranges(self.builder.defined[factor.name].gens))
+            mask = conj(p, indices_equal(i, factor.indices))
             others = tuple(f for j, f in enumerate(rhs.factors) if j != k)
             factors = (Factor(dy, pointwise(rhs.gens)), *others)
             rule = "6.48" if others else "6.49"
             name = self.builder.add_statement(
                 Contraction(i, summed, mask, factors), rule, factor.name
             )
-            there = put(i, pointwise(numbered("g", ranges(i))))
+            there = index_values(i, pointwise(number_binders("g", in_ranges(i))))
             self._add_cotangent(factor.name, name, substitute(exists_all(summed, mask), there))
 
     def parameter_cotangent(self, parameter: str, type_: Type) -> Output:
@@ -348,8 +350,8 @@ def _reverse_iteration(rhs: Recurrence, moved: Iterable[str], checkpoint: bool) 
     dims = {s.rhs.parameter: s.rhs.gens for s in body.statements if isinstance(s.rhs, Input)}
     dims |= {f"s{j}": binders for j, binders in enumerate(rhs.carried)}
     carried = {p: dims[p] for p in moved}
-    wrt = [(p, array(ranges(binders))) for p, binders in carried.items()]
-    result = to_pairs([array(ranges(binders)) for binders in rhs.carried], Product)
+    wrt = [(p, array(in_ranges(binders))) for p, binders in carried.items()]
+    result = to_pairs([array(in_ranges(binders)) for binders in rhs.carried], Product)
     pulled = adjoint(body, wrt, ("dy", result), checkpoint=checkpoint)
     own = {s.name for s in body.statements}
     kept = {} if checkpoint else _needed_values(pulled, own)
@@ -429,7 +431,7 @@ class _Iterations:
         source = self.builder.add_statement(made, "loop", self.name)
         found = {}
         for place, (p, binders) in enumerate(self.turn.carried.items()):
-            gens = numbered("g", (size + 1, *ranges(binders)))
+            gens = number_binders("g", (size + 1, *in_ranges(binders)))
             history = self.builder.add_statement(
                 Part(source, place, len(starts), gens), "loop", self.name
             )
@@ -471,12 +473,12 @@ class _Iterations:
 
     def _history_of(self, place: int, binders: Binders) -> str:
         count = len(self.rhs.starts) + len(self.turn.kept)
-        gens = numbered("g", (self.rhs.size + 1, *ranges(binders)))
+        gens = number_binders("g", (self.rhs.size + 1, *in_ranges(binders)))
         return self.builder.add_statement(Part(self.kept_by, place, count, gens), "loop")
 
     def _read_at(self, name: str, turn: Affine) -> str:
         """`⊞g. X[turn, g]`."""
-        binders = numbered("g", ranges(self.builder.defined[name].gens)[1:])
+        binders = number_binders("g", in_ranges(self.builder.defined[name].gens)[1:])
         read = Factor(name, (turn, *pointwise(binders)))
         return self.builder.add_statement(
             Contraction(binders, (), TRUE, (read,)), "loop", self.name
@@ -484,8 +486,8 @@ class _Iterations:
 
     def _read_backwards(self, name: str, later: int) -> str:
         """`⊞k:n, g. X[n-1-k+later, g]`."""
-        sizes = ranges(self.builder.defined[name].gens)[1:]
-        binders = numbered("g", (self.rhs.size, *sizes))
+        sizes = in_ranges(self.builder.defined[name].gens)[1:]
+        binders = number_binders("g", (self.rhs.size, *sizes))
         turn, *rest = pointwise(binders)
         read = Factor(name, (self.rhs.size - 1 - turn + later, *rest))
         return self.builder.add_statement(
@@ -509,7 +511,7 @@ def _keep_values(program: Program, turns: Mapping[str, _Iteration]) -> Program:
             turn, zeros = turns[s.name], list[str]()
             for binders in turn.kept.values():
                 zeros.append(f"{s.name}·{len(zeros)}")
-                begin = Constant(numbered("g", ranges(binders)), 0)
+                begin = Constant(number_binders("g", in_ranges(binders)), 0)
                 statements.append(Statement(zeros[-1], begin, s.origin))
             s = replace(s, rhs=replace(s.rhs, starts=(*s.rhs.starts, *zeros), body=turn.value))
         elif isinstance(s.rhs, Part) and s.rhs.source in turns:
@@ -522,7 +524,7 @@ def _keep_values(program: Program, turns: Mapping[str, _Iteration]) -> Program:
 
 
 def _input_variable(parameter: str, binders: Binders) -> Input:
-    return Input(parameter, array(ranges(binders)), (), numbered("g", ranges(binders)))
+    return Input(parameter, array(in_ranges(binders)), (), number_binders("g", in_ranges(binders)))
 
 
 def _cotangent_tree(parts: dict[tuple[int, ...], str], path: tuple[int, ...]) -> Output:

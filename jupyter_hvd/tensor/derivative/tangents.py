@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..language.affine import Affine
-from ..language.depth import deep
+from ..language.depth import deep_recursion
 from ..language.errors import TensorError
 from ..language.predicates import (
     TRUE,
@@ -24,8 +24,8 @@ from ..language.predicates import (
     without_relations,
 )
 from ..language.predicates import substitute as substituted
-from ..language.provenance import carrying
-from ..language.terms import Binders, Let, Var, entry, gens, index_names, numbered, substitute
+from ..language.provenance import carry_origins
+from ..language.terms import Binders, Let, Var, entry, gens, index_names, number_binders, substitute
 from ..language.types import Product, Type, array, dimensions
 from ..polyhedral import sets
 from ..ssa.convert import to_ssa, to_term
@@ -91,7 +91,7 @@ class Linearization:
                     yield addend.value.name
 
 
-@deep()
+@deep_recursion()
 def linearize_by(of: Differentiable, name: str) -> Linearization:
     """The forward derivative by one parameter. Raises TensorError where that or the result is a tuple."""
     type_ = _one_array(of, name)
@@ -157,7 +157,7 @@ def _support_of_rhs(rhs: Rhs, read: Callable[[Factor], Predicate]) -> Predicate:
 
 
 def _derive_forward(of: Differentiable, name: str, dx: str, type_: Type) -> Program:
-    with carrying({}):
+    with carry_origins({}):
         moved = derivative(to_term(of.differentiable), {name: Var(dx, type_)}, fused=False)
         return simplify(to_ssa(normalize(moved)))
 
@@ -199,7 +199,7 @@ def tangent_addends(rhs: Rhs, tangents: frozenset[str]) -> tuple[Addend, ...] | 
     return None
 
 
-@deep()
+@deep_recursion()
 def dense_jacobian(of: Differentiable, name: str, *, symmetric: bool = False) -> Derivative:
     """`D⟦e⟧` applied to every one-hot array of one parameter: the result's dimensions, then the parameter's. Of a
     `symmetric` one either may come first. Simplification leaves no one-hot behind.
@@ -207,8 +207,8 @@ def dense_jacobian(of: Differentiable, name: str, *, symmetric: bool = False) ->
     type_ = _one_array(of, name)
     taken = {p.name for p in of.parameters}
     hot, columns = fresh("hot", taken), fresh("columns", taken)
-    outer, inner = numbered("h", dimensions(type_)), numbered("r", dimensions(of.type))
-    with carrying({}):
+    outer, inner = number_binders("h", dimensions(type_)), number_binders("r", dimensions(of.type))
+    with carry_origins({}):
         moved = derivative(to_term(of.differentiable), {name: Var(hot, type_)})
         body = gens(outer, substitute(moved, {hot: one_hot(outer)}))
         if not symmetric:

@@ -10,18 +10,18 @@ from typing import Protocol
 from ..language.errors import TensorError
 from ..language.pairs import soa
 from ..language.predicates import fresh
-from ..language.provenance import carrying
+from ..language.provenance import carry_origins
 from ..language.terms import (
     Binders,
     Const,
     Term,
     Var,
-    equal,
     gens,
     guard,
+    in_ranges,
     index_names,
-    numbered,
-    ranges,
+    indices_equal,
+    number_binders,
 )
 from ..language.types import Array, Layout, Parameter, Product, Real, Type
 from ..ssa.convert import to_ssa, to_term
@@ -125,7 +125,7 @@ def pushforward(of: Differentiable, wrt: tuple[str, ...]) -> Derivative:
         taken.add(dx)
         extra.append(Parameter(dx, type_, layouts[x]))
         sigma[x] = Var(dx, type_)
-    with carrying({}):
+    with carry_origins({}):
         moved = to_ssa(normalize(derivative(to_term(of.differentiable), sigma)))
         return Derivative(simplify(moved), tuple(extra), of.layout)
 
@@ -152,5 +152,5 @@ def _gradient_layout(of: Differentiable, wrt: tuple[str, ...]) -> Layout:
 
 def one_hot(outer: Binders) -> Term:
     """`⊞k. [k=h]·1` over the dimensions of h."""
-    inner = numbered("k", ranges(outer))
-    return gens(inner, guard(equal(inner, index_names(outer)), Const(1)))
+    inner = number_binders("k", in_ranges(outer))
+    return gens(inner, guard(indices_equal(inner, index_names(outer)), Const(1)))

@@ -139,7 +139,7 @@ def _out_of_range(
     at = f" at {where}" if where else ""
     axis = f" along axis {read.axis}" if read.axis else ""
     text = read.read if isinstance(read.read, str) else show(read.read, spelt)
-    written, entries = read.index.renamed(spelt), read.size.renamed(spelt)
+    written, entries = read.index.rename_names(spelt), read.size.rename_names(spelt)
     wrapped = (
         f"count from the end by `({written}) % {entries}`" if index < 0 else "shorten the range"
     )

@@ -33,7 +33,7 @@ from typing import Any, cast
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from ..language.depth import deep
+from ..language.depth import deep_recursion
 from ..language.errors import Place, TensorError
 from .captured_data import Surroundings
 from .lambdas import LAMBDA, NAME, as_definition
@@ -125,7 +125,7 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
     source, first, filename = _source(function)
     rewriter = _Rewriter(source.splitlines(), first, filename)
     try:
-        with deep():  # the parser goes as deep as a sum has terms
+        with deep_recursion():  # the parser goes as deep as a sum has terms
             module = cst.parse_module(source).visit(_Unexplained())
             text = MetadataWrapper(module).visit(rewriter).code
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..language.affine import Affine
 from ..language.errors import TensorError
-from ..language.pairs import Laid, bare, halves, to_pairs
+from ..language.pairs import Laid, split_tuple, to_pairs, unwrap_single
 from ..language.predicates import own_name
 from ..language.types import (
     REAL,
@@ -263,12 +263,12 @@ def matches(name: str, type_: ParameterType, value: Any) -> None:
     says.
     """
     if isinstance(type_, Product):
-        if not isinstance(bare(value), tuple):
+        if not isinstance(unwrap_single(value), tuple):
             raise TensorError(f"`{name}` is a tuple of type {type_}, not {type(value).__name__}")
-        for part_type, part in zip((type_.first, type_.second), halves(value), strict=True):
+        for part_type, part in zip((type_.first, type_.second), split_tuple(value), strict=True):
             matches(name, part_type, part)
     else:
-        adapt(name, type_, bare(value))
+        adapt(name, type_, unwrap_single(value))
 
 
 def _dims(type_: ParameterType) -> tuple[Affine, ...]:
@@ -330,9 +330,9 @@ def _axes(type_: ParameterType, value: Any) -> list[tuple[int, Affine, int]]:
     one after the other.
     """
     if isinstance(type_, Product):
-        first, rest = halves(value)
+        first, rest = split_tuple(value)
         return _axes(type_.first, first) + _axes(type_.second, rest)
-    dims, value = _dims(type_), bare(value)
+    dims, value = _dims(type_), unwrap_single(value)
     shape = np.shape(value) if dims else ()
     return [(axis, *pair) for axis, pair in enumerate(zip(dims, shape, strict=True))]
 
@@ -340,9 +340,9 @@ def _axes(type_: ParameterType, value: Any) -> list[tuple[int, Affine, int]]:
 def plain(type_: Type, value: Any) -> Any:
     """An argument as the evaluator takes it: nested lists of numbers, nested pairs for a tuple."""
     if isinstance(type_, Product):
-        first, rest = halves(value)
+        first, rest = split_tuple(value)
         return plain(type_.first, first), plain(type_.second, rest)
-    value = bare(value)
+    value = unwrap_single(value)
     if isinstance(value, int | float | Fraction):
         return value
     return np.asarray(value).tolist()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..language.affine import Affine
-from ..language.depth import deep
+from ..language.depth import deep_recursion
 from ..language.errors import TensorError, as_tensor_error
 from ..language.predicates import own_name
 from ..language.terms import Lambda, Term, Var, lets
@@ -132,7 +132,7 @@ class Undecided:
         """
         left, right, place = self.met.left, self.met.right, self.met.place
         spelt = words(self.parameters)
-        one, other = left.renamed(spelt), right and right.renamed(spelt)
+        one, other = left.rename_names(spelt), right and right.rename_names(spelt)
         if sizes is None and self.met.refused is not None:
             raise self.met.refused
         if sizes is None:
@@ -168,7 +168,7 @@ class Undecided:
         for name in difference.names & integers:
             return self._put(name, Affine.of(sizes[name]))
         spelt = words(self.parameters)
-        one, other = left.renamed(spelt), right.renamed(spelt)
+        one, other = left.rename_names(spelt), right.rename_names(spelt)
         message = f"{one} and {other} must be equal here, but nothing can be put for either"
         raise TensorError(
             message, "pass sizes by the arrays that have them: `len(x)`", self.met.place
@@ -277,7 +277,7 @@ def _traced(
     return _finished(tracer, parameters, names, term, layout)
 
 
-@deep()
+@deep_recursion()
 def _finished(
     tracer: Tracer,
     parameters: Sequence[Parameter],

@@ -50,7 +50,7 @@ class Space:
         known = {**self.extents, **self.below}
         if not a.names <= known.keys():
             return False
-        low, high = a.reach(known)
+        low, high = a.value_range(known)
         return low >= 0 and high < extent
 
     def shape(self, axes: Sequence[str]) -> tuple[int, ...]:
@@ -118,7 +118,7 @@ def _flattened(
     padding, shape = [(0, 0, 0)] * array.ndim, []
     moved = []
     for k, a in enumerate(indices):
-        low, high = a.reach(space.extents)
+        low, high = a.value_range(space.extents)
         n = array.shape[place + k]
         before, after = max(0, -low), max(0, high - (n - 1))
         padding[place + k] = (before, after, 0)
@@ -164,7 +164,7 @@ def _strided(
     index, over = space.index(window)
     n = array.shape[place]
     taken = jnp.take(array, index, place, mode="clip")
-    low, high = window.reach(space.extents)
+    low, high = window.value_range(space.extents)
     if low >= 0 and high < n:
         return taken, list(over)
     shape = [1] * place + list(index.shape) + [1] * (array.ndim - place - 1)

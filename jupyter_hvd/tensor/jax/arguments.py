@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..cost.counting import in_order
-from ..language.pairs import Laid, halves
+from ..language.pairs import Laid, split_tuple
 from ..language.types import Integer, Product, TupleSet
 
 
@@ -45,7 +45,7 @@ def _as_arrays(value: Any) -> Any:
 def nested(type_: Any, value: Any) -> Any:
     """A tuple as the nested pairs of its type."""
     if isinstance(type_, Product):
-        first, rest = halves(value)
+        first, rest = split_tuple(value)
         return nested(type_.first, first), nested(type_.second, rest)
     return value
 

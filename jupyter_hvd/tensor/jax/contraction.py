@@ -290,7 +290,7 @@ def _correlated(
     """
     ((w, _),), ((s, _),) = step.out, step.sums
     (a,), (b,) = found.long.indices, found.short.indices
-    low, high = a.reach(step.extents)
+    low, high = a.value_range(step.extents)
     long = Space({"t": high - low + 1})
     segment, _ = read(values.arrays[found.long.array], (Affine.of("t") + low,), long)
     window, _ = read(values.arrays[found.short.array], (b,), Space({s: step.extents[s]}))
@@ -306,7 +306,7 @@ def _boxed(step: Contract, windows: Sequence[tuple[int, str, int]], values: Valu
     for d, s, k in windows:
         rest = indices[d] - Affine.of(s) * k
         count = extents.pop(s)
-        low, high = rest.reach(extents)
+        low, high = rest.value_range(extents)
         parts = [cut(array, d, low + k * v, high + k * v + 1) for v in range(count)]
         total = parts[0]
         for part in parts[1:]:

@@ -26,7 +26,7 @@ from ..derivative.elementary import SLOPES_OF_JAX
 from ..derivative.matrices import body_of, tangent_of_application
 from ..language import types
 from ..language.affine import Affine
-from ..language.definition import Definition, definition
+from ..language.definition import Definition, find_definition
 from ..language.errors import TensorError
 from ..language.function import Function, parameter_names
 from ..language.pairs import to_pairs
@@ -59,7 +59,7 @@ from ..language.terms import (
     Var,
     gens,
     lets,
-    numbered,
+    number_binders,
     strip_entries,
     strip_guards,
     strip_sums,
@@ -191,7 +191,7 @@ class Dense:
             binders.append(Binder(e.index, e.size))
             e = e.body
         rest = dimensions(e.type)
-        binders += numbered("η", rest)  # a whole array, named or guarded
+        binders += number_binders("η", rest)  # a whole array, named or guarded
         body = _entries(e, len(rest))
         lying = _order_read(body, [index for index, _ in binders])
         outer = Space({}, {**self.turns})
@@ -703,7 +703,7 @@ def _variable(e: Term, values: Mapping[str, Any]) -> Any:
 def _stays(a: Affine, extent: int, space: Space) -> bool:
     if not a.names <= space.extents.keys():
         return False
-    low, high = a.reach(space.extents)
+    low, high = a.value_range(space.extents)
     return low >= 0 and high < extent
 
 
@@ -903,7 +903,7 @@ def applied(definition: Definition, arrays: Sequence[Any]) -> Any:
 @cache
 def _function(name: str) -> Callable[..., Any]:
     """The function, whose derivative is the definition's."""
-    own = definition(name)
+    own = find_definition(name)
     if own.body is not None:
         return lambda *arrays: _evaluated(body_of, own, arrays)
 

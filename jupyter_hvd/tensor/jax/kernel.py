@@ -16,7 +16,7 @@ from ..instance import Primal
 from ..language import types
 from ..language.affine import Affine
 from ..language.errors import TensorError
-from ..language.predicates import asserted, conjuncts
+from ..language.predicates import conjuncts, is_asserted
 from ..language.types import IndexArray, Integer, ParameterType, Relation, TupleSet
 from ..lowering.choices import DENSE, MODEL, Choices
 from ..lowering.coo import (
@@ -215,7 +215,7 @@ class Kernel:
         masks = [
             s.rhs.mask for s in all_statements(self.program) if isinstance(s.rhs, Contraction | Map)
         ]
-        atoms = {q for mask in masks for q in conjuncts(mask) if asserted(q)}
+        atoms = {q for mask in masks for q in conjuncts(mask) if is_asserted(q)}
         return sum(q.relation in listed for q in atoms) > 1
 
     def dtype(self, arrays: Sequence[Any]) -> np.dtype[Any]:

@@ -124,7 +124,7 @@ def _surrounded(read: Access, space: Space, values: Values) -> tuple[Any, Sequen
 def _reached(read: Access, shape: Sequence[int], space: Space) -> list[tuple[int, int, int]]:
     """Of each dimension the first and last places that are read, as far as axes say, and the extent."""
     known = space.extents
-    ends = [a.reach(known) if a.names <= known.keys() else (0, 0) for a in read.indices]
+    ends = [a.value_range(known) if a.names <= known.keys() else (0, 0) for a in read.indices]
     return [(low, high, n) for (low, high), n in zip(ends, shape, strict=True)]
 
 
@@ -196,5 +196,5 @@ def _turn(subscripts: Sequence[Affine], array: Any, space: Space) -> Any:
     (a,) = subscripts
     if not a.names or not a.names <= space.turns.keys():
         return None
-    low, high = a.reach(space.turns)
+    low, high = a.value_range(space.turns)
     return space.index(a)[0] if low >= 0 and high < array.shape[0] else None

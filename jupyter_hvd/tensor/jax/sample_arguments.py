@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
-from ..language.pairs import from_pairs, laid
+from ..language.pairs import from_pairs, lay_out
 from ..language.predicates import own_name
 from ..language.types import Array, Integer, Product, Real, dimensions
 
@@ -30,7 +30,7 @@ def random_arguments(
         return np.asarray(random.uniform(0.5, 1.5, dims), dtype)
 
     return {
-        x: laid(from_pairs(made(type_), layout))
+        x: lay_out(from_pairs(made(type_), layout))
         if isinstance(type_, Real | Array | Product)
         else sizes[own_name(x)]
         if isinstance(type_, Integer)

@@ -63,7 +63,7 @@ class Affine(metaclass=HashConsed):
                 sums[other] = sums.get(other, 0) + j * k
         return _affine(sums, constant)
 
-    def renamed(self, names: Mapping[str, str]) -> Affine:
+    def rename_names(self, names: Mapping[str, str]) -> Affine:
         """The same expression, some of whose names are others."""
         return self.substitute({x: Affine.of(names[x]) for x, _ in self.terms if x in names})
 
@@ -79,7 +79,7 @@ class Affine(metaclass=HashConsed):
             total += k * integers[name]
         return total
 
-    def reach(self, extents: Mapping[str, int]) -> tuple[int, int]:
+    def value_range(self, extents: Mapping[str, int]) -> tuple[int, int]:
         """The smallest and the largest value where each name runs over `0 ≤ name < extent`."""
         low = high = self.constant
         for name, k in self.terms:

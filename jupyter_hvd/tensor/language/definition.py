@@ -63,7 +63,7 @@ class Definition:
     counterpart_work: Callable[..., float] | None = field(default=None, repr=False)
     reduction: str = ""
 
-    def batch(self, operands: Sequence[Dims]) -> Dims:
+    def batch_dimensions(self, operands: Sequence[Dims]) -> Dims:
         """The dimensions of a batch. Raises TypeError for operands that it does not take."""
         if len(operands) != len(self.ranks):
             raise TypeError(f"{self.name} takes {len(self.ranks)} arrays")
@@ -75,22 +75,22 @@ class Definition:
             )
         return found.pop() if found else ()
 
-    def own(self, operands: Sequence[Dims]) -> tuple[Dims, ...]:
+    def own_dimensions(self, operands: Sequence[Dims]) -> tuple[Dims, ...]:
         """The dimensions of the operands behind the batch's."""
         return tuple([d[len(d) - rank :] for d, rank in zip(operands, self.ranks, strict=True)])
 
-    def result(self, operands: Sequence[Dims]) -> Dims:
+    def result_dimensions(self, operands: Sequence[Dims]) -> Dims:
         """The dimensions of the result, the batch's first."""
-        return self.batch(operands) + self.dims(*self.own(operands))
+        return self.batch_dimensions(operands) + self.dims(*self.own_dimensions(operands))
 
     def __reduce__(self) -> tuple[Callable[[str], Definition], tuple[str]]:
-        return definition, (self.name,)
+        return find_definition, (self.name,)
 
 
 _DEFINITIONS: dict[str, Definition] = {}
 
 
-def define(d: Definition) -> Definition:
+def enter_definition(d: Definition) -> Definition:
     """Enter a definition; ValueError where there is one of its name."""
     if d.name in _DEFINITIONS:
         raise ValueError(f"`{d.name}` is defined already")
@@ -98,7 +98,7 @@ def define(d: Definition) -> Definition:
     return d
 
 
-def definition(name: str) -> Definition:
+def find_definition(name: str) -> Definition:
     """The definition of that name; KeyError where there is none."""
     return _DEFINITIONS[name]
 

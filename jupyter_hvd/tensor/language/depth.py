@@ -13,7 +13,7 @@ _limits: list[int] = []  # the limit as it was, once for each that is at work
 
 
 @contextmanager
-def deep() -> Iterator[None]:
+def deep_recursion() -> Iterator[None]:
     """Room for a recursion; also a decorator."""
     with _lock:
         _limits.append(_limits[0] if _limits else sys.getrecursionlimit())

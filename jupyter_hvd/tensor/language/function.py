@@ -60,13 +60,13 @@ class Function:
                 return base
         return None
 
-    def total(self, active: tuple[int, ...]) -> Function:
+    def total_derivative(self, active: tuple[int, ...]) -> Function:
         """`Df(X; dX)` as one primitive (6.6)."""
         made = self.derived(Total(active))
         assert made is not None
         return made
 
-    def cotangent(self, k: int) -> Function:
+    def cotangent_function(self, k: int) -> Function:
         """`Dᵀf(X, dY)` for argument k as one primitive (6.47)."""
         made = self.derived(Cotangent(k))
         assert made is not None
@@ -74,32 +74,32 @@ class Function:
 
     def __reduce__(self) -> tuple[Callable[..., Function | None], tuple[Any, ...]]:
         if self.derivation is None:
-            return named, (self.name,)
-        return derived, self.derivation
+            return find_function, (self.name,)
+        return derive_function, self.derivation
 
 
 _TABLE: dict[str, Function] = {}
 _FINDERS: list[Callable[[str], Function | None]] = []
 
 
-def register(f: Function) -> Function:
+def register_function(f: Function) -> Function:
     """The primitive of that name: `f`, where there was none."""
     return _TABLE.setdefault(f.name, f)
 
 
 def find_by(finder: Callable[[str], Function | None]) -> None:
-    """Let `named` ask `finder` for functions that are registered when they are first wanted: those of a family."""
+    """Let `find_function` ask `finder` for functions that are registered when they are first wanted: those of a family."""
     _FINDERS.append(finder)
 
 
-def named(name: str) -> Function:
+def find_function(name: str) -> Function:
     """The primitive of that name; KeyError where there is none."""
     if name not in _TABLE and not any(finder(name) for finder in _FINDERS):
         raise KeyError(name)
     return _TABLE[name]
 
 
-def derived(f: Function, how: Derivation) -> Function | None:
+def derive_function(f: Function, how: Derivation) -> Function | None:
     """The primitive that is made from another."""
     return f.derived(how)
 

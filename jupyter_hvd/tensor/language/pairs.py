@@ -23,7 +23,7 @@ class Form:
     names: tuple[str, ...]
     make: Callable[..., Any]
 
-    def made(self, parts: Sequence[Any]) -> Any:
+    def rebuild_value(self, parts: Sequence[Any]) -> Any:
         if self.names:
             return self.make(**dict(zip(self.names, parts, strict=True)))
         return self.make(parts)
@@ -64,24 +64,24 @@ class Laid(tuple[Any, ...]):
         return Laid, (tuple(self), self.form)
 
 
-def laid(value: Any) -> Any:
+def lay_out(value: Any) -> Any:
     """An argument's lists of arrays, dictionaries, named tuples and dataclasses as tuples; lists of
     numbers are arrays.
     """
     kind = type(value)
-    return (_LAYING.get(kind) or _laying(kind))(value)
+    return (_LAYING.get(kind) or _find_layout(kind))(value)
 
 
 def has_parts(value: Any) -> bool:
     """Whether a value is a tuple, a list, a dictionary or a dataclass."""
     kind = type(value)
-    return (_LAYING.get(kind) or _laying(kind)) is not _as_it_is
+    return (_LAYING.get(kind) or _find_layout(kind)) is not _as_it_is
 
 
 _LAYING: dict[type, Callable[[Any], Any]] = {}  # what lays out the values of a type
 
 
-def _laying(kind: type) -> Callable[[Any], Any]:
+def _find_layout(kind: type) -> Callable[[Any], Any]:
     """What lays out the values of a type: what there is to know of the type is found out once."""
     _LAYING[kind] = made = _new_laying(kind)
     return made
@@ -92,15 +92,15 @@ def _new_laying(kind: type) -> Callable[[Any], Any]:
         return _laid_dictionary
     if is_dataclass(kind):
         form = Form(tuple(field.name for field in fields(kind)), kind)
-        return lambda value: Laid([laid(getattr(value, name)) for name in form.names], form)
+        return lambda value: Laid([lay_out(getattr(value, name)) for name in form.names], form)
     if issubclass(kind, Laid):
-        return lambda value: Laid(map(laid, value), value.form)
+        return lambda value: Laid(map(lay_out, value), value.form)
     if issubclass(kind, tuple):
         names = getattr(kind, "_fields", ())
         if not names:
-            return lambda value: tuple(map(laid, value))
+            return lambda value: tuple(map(lay_out, value))
         form = Form(names, kind)
-        return lambda value: Laid(map(laid, value), form)
+        return lambda value: Laid(map(lay_out, value), form)
     return _laid_list if issubclass(kind, list) else _as_it_is
 
 
@@ -110,7 +110,7 @@ def _as_it_is(value: Any) -> Any:
 
 def _laid_dictionary(value: dict[Any, Any]) -> Any:
     form = _form_of_keys(tuple(value))
-    return value if form is None else Laid(map(laid, value.values()), form)
+    return value if form is None else Laid(map(lay_out, value.values()), form)
 
 
 @lru_cache(maxsize=1024)
@@ -120,7 +120,7 @@ def _form_of_keys(keys: tuple[Any, ...]) -> Form | None:
 
 
 def _laid_list(value: list[Any]) -> Any:
-    return one_array(value) if _holds_numbers(value) else Laid(map(laid, value), Form((), list))
+    return one_array(value) if _holds_numbers(value) else Laid(map(lay_out, value), Form((), list))
 
 
 def field_names(class_: type) -> tuple[str, ...]:
@@ -151,18 +151,18 @@ def one_array(value: Any) -> Any:
     """
     if not isinstance(value, list):
         return value
-    owner: Any = next((x for x in _numbers(value) if type(x).__module__ not in _PLAIN), None)
+    owner: Any = next((x for x in _numbers_of(value) if type(x).__module__ not in _PLAIN), None)
     if not hasattr(owner, "__array_namespace__"):
         return value
     return owner.__array_namespace__().asarray(value)
 
 
-def _numbers(value: list[Any]) -> Iterator[Any]:
+def _numbers_of(value: list[Any]) -> Iterator[Any]:
     if {*map(type, value)} <= _NUMBERS:
         return
     for entry in value:
         if isinstance(entry, list):
-            yield from _numbers(entry)
+            yield from _numbers_of(entry)
         else:
             yield entry
 
@@ -176,16 +176,16 @@ def to_pairs(parts: Sequence[T], pair: Callable[[T, T], T]) -> T:
     return reduce(lambda rest, part: pair(part, rest), reversed(parts))
 
 
-def bare(value: Any) -> Any:
+def unwrap_single(value: Any) -> Any:
     """The only part of a tuple of one, of which the type is that of its part; anything else as it is."""
     while isinstance(value, tuple) and len(value) == 1:
         (value,) = value
     return value
 
 
-def halves(value: tuple[Any, ...]) -> tuple[Any, Any]:
+def split_tuple(value: tuple[Any, ...]) -> tuple[Any, Any]:
     """A tuple as a pair: its first part, and the rest."""
-    value = bare(value)
+    value = unwrap_single(value)
     return value[0], tuple(value)[1:] if len(value) > 2 else value[1]
 
 
@@ -198,7 +198,7 @@ def from_pairs(value: Any, layout: Layout) -> Any:
         parts.append(from_pairs(value[0], inner))
         value = value[1]
     parts.append(from_pairs(value, layout[-1]))
-    return layout.form.made(parts) if isinstance(layout, Laid) else tuple(parts)
+    return layout.form.rebuild_value(parts) if isinstance(layout, Laid) else tuple(parts)
 
 
 def soa(type_: Type) -> Type:
@@ -220,12 +220,14 @@ def struct_of_arrays(value: Any, type_: Type) -> Any:
         case Product(first, second):
             return struct_of_arrays(value[0], first), struct_of_arrays(value[1], second)
         case Array(_, element) if len(leaves(soa(element))) > 1:
-            return _gathered(soa(element), [struct_of_arrays(entry, element) for entry in value])
+            return _gather_entries(
+                soa(element), [struct_of_arrays(entry, element) for entry in value]
+            )
     return value
 
 
-def _gathered(type_: Type, entries: list[Any]) -> Any:
+def _gather_entries(type_: Type, entries: list[Any]) -> Any:
     if not isinstance(type_, Product):
         return entries
     parts = enumerate((type_.first, type_.second))
-    return tuple(_gathered(part, [entry[k] for entry in entries]) for k, part in parts)
+    return tuple(_gather_entries(part, [entry[k] for entry in entries]) for k, part in parts)

@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import TypeVar
 
 from .affine import Affine
-from .definition import definition, is_defined
-from .function import Cotangent, Derivation, Function, Partial, Total, named
+from .definition import find_definition, is_defined
+from .function import Cotangent, Derivation, Function, Partial, Total, find_function
 from .predicates import FALSE, TRUE, Predicate, Related, compare, conj, disj, exists
 from .terms import (
     Add,
@@ -53,19 +53,19 @@ def parse(text: str, types: Mapping[str, Type]) -> Term:
     where it is none.
     """
     parser = _Parser(text, dict(types))
-    return parser.finished(parser.expression())
+    return parser.check_finished(parser.parse_expression())
 
 
 def parse_lambda(text: str) -> Lambda:
     """The function that `text` prints."""
     parser = _Parser(text, {})
-    return parser.finished(parser.function())
+    return parser.check_finished(parser.parse_function())
 
 
 def parse_predicate(text: str) -> Predicate:
     """The predicate that `text` prints."""
     parser = _Parser(text, {})
-    return parser.finished(parser.predicate())
+    return parser.check_finished(parser.parse_disjunction())
 
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ class _Parser:
     def next(self) -> str:
         return self.tokens[self.at] if self.at < len(self.tokens) else ""
 
-    def take(self, expected: str | None = None) -> str:
+    def take_token(self, expected: str | None = None) -> str:
         token = self.next
         if not token or (expected is not None and token != expected):
             before = " ".join(self.tokens[max(0, self.at - 8) : self.at])
@@ -89,232 +89,232 @@ class _Parser:
         self.at += 1
         return token
 
-    def accept(self, token: str) -> bool:
+    def accept_token(self, token: str) -> bool:
         if self.next == token:
             self.at += 1
             return True
         return False
 
-    def finished(self, result: T) -> T:
+    def check_finished(self, result: T) -> T:
         if self.next:
             raise ValueError(f"expected the end, found `{self.next}`")
         return result
 
-    def function(self) -> Lambda:
-        self.take("λ")
-        self.take("(")
+    def parse_function(self) -> Lambda:
+        self.take_token("λ")
+        self.take_token("(")
         fields: list[tuple[str, ParameterType]] = []
-        while not self.accept(")"):
-            name = self.take()
-            self.take(":")
+        while not self.accept_token(")"):
+            name = self.take_token()
+            self.take_token(":")
             fields.append((name, self.parameter_type()))
-            self.accept(",")
-        self.take(".")
+            self.accept_token(",")
+        self.take_token(".")
         self.types |= {name: t for name, t in fields if isinstance(t, Real | Product | Array)}
-        return Lambda("arg", tuple(fields), self.expression())
+        return Lambda("arg", tuple(fields), self.parse_expression())
 
     def parameter_type(self) -> ParameterType:
-        if self.accept("{"):
-            self.take("ℤ")
-            self.take("^")
-            arity = int(self.take())
-            self.take("}")
+        if self.accept_token("{"):
+            self.take_token("ℤ")
+            self.take_token("^")
+            arity = int(self.take_token())
+            self.take_token("}")
             return TupleSet(arity)
         start, dims = self.at, []
-        while self.accept("["):
-            dims.append(self.affine())
-            self.take("]")
-        if self.accept("𝔹"):
+        while self.accept_token("["):
+            dims.append(self.parse_affine())
+            self.take_token("]")
+        if self.accept_token("𝔹"):
             return Relation(tuple(dims))
-        if self.accept("ℤ"):
+        if self.accept_token("ℤ"):
             return IndexArray(tuple(dims)) if dims else Integer()
         self.at = start
-        return self.type()
+        return self.parse_type()
 
-    def type(self) -> Type:
+    def parse_type(self) -> Type:
         first = self.simple_type()
-        return Product(first, self.type()) if self.accept("×") else first
+        return Product(first, self.parse_type()) if self.accept_token("×") else first
 
     def simple_type(self) -> Type:
-        if self.accept("["):
-            size = self.affine()
-            self.take("]")
+        if self.accept_token("["):
+            size = self.parse_affine()
+            self.take_token("]")
             return Array(size, self.simple_type())
-        if self.accept("("):
-            inside = self.type()
-            self.take(")")
+        if self.accept_token("("):
+            inside = self.parse_type()
+            self.take_token(")")
             return inside
-        self.take("ℝ")
+        self.take_token("ℝ")
         return REAL
 
-    def expression(self) -> Term:
-        if self.accept("let"):
-            name = self.take()
-            self.take("=")
-            value = self.expression()
-            self.take("in")
-            return Let(name, value, self._under({name: value.type}, self.expression))
-        e = self.product()
-        while self.accept("+"):
-            e = Add(e, self.product())
+    def parse_expression(self) -> Term:
+        if self.accept_token("let"):
+            name = self.take_token()
+            self.take_token("=")
+            value = self.parse_expression()
+            self.take_token("in")
+            return Let(name, value, self._parse_under({name: value.type}, self.parse_expression))
+        e = self.parse_product()
+        while self.accept_token("+"):
+            e = Add(e, self.parse_product())
         return e
 
-    def _under(self, types: Mapping[str, Type], read: Callable[[], Term]) -> Term:
+    def _parse_under(self, types: Mapping[str, Type], read: Callable[[], Term]) -> Term:
         before = self.types
         self.types = {**before, **types}
         body = read()
         self.types = before
         return body
 
-    def product(self) -> Term:
-        if self.accept("["):
-            p = self.predicate()
-            self.take("]")
-            self.take("·")
-            return Guard(p, self.product())
-        e = self.prefix()
-        while self.accept("·"):
-            e = Mul(e, self.prefix())
+    def parse_product(self) -> Term:
+        if self.accept_token("["):
+            p = self.parse_disjunction()
+            self.take_token("]")
+            self.take_token("·")
+            return Guard(p, self.parse_product())
+        e = self.parse_prefix()
+        while self.accept_token("·"):
+            e = Mul(e, self.parse_prefix())
         return e
 
-    def prefix(self) -> Term:
+    def parse_prefix(self) -> Term:
         for token, make in (("⊞", Gen), ("Σ", Sum)):
-            if self.accept(token):
-                index, size = self.binder()
-                return make(index, size, self.expression())
-        if self.accept("iterate"):
-            return self.loop()
+            if self.accept_token(token):
+                index, size = self.parse_binder()
+                return make(index, size, self.parse_expression())
+        if self.accept_token("iterate"):
+            return self.parse_loop()
         if self.next in ("π0", "π1"):
-            side = int(self.take()[1])
-            return Proj(side, self.prefix())
-        e = self.atom()
-        while self.accept("["):
-            e = At(e, self.affine())
-            while self.accept(","):
-                e = At(e, self.affine())
-            self.take("]")
+            side = int(self.take_token()[1])
+            return Proj(side, self.parse_prefix())
+        e = self.parse_atom()
+        while self.accept_token("["):
+            e = At(e, self.parse_affine())
+            while self.accept_token(","):
+                e = At(e, self.parse_affine())
+            self.take_token("]")
         return e
 
-    def loop(self) -> Term:
+    def parse_loop(self) -> Term:
         """What stands after `iterate`."""
-        index, size = self.binder()
+        index, size = self.parse_binder()
         starts: dict[str, Term] = {}
-        while not starts or self.accept(","):
-            name = self.take()
-            self.take(":")
-            self.take("=")
-            starts[name] = self.expression()
-        self.take("in")
-        body = self._under({x: e.type for x, e in starts.items()}, self.expression)
+        while not starts or self.accept_token(","):
+            name = self.take_token()
+            self.take_token(":")
+            self.take_token("=")
+            starts[name] = self.parse_expression()
+        self.take_token("in")
+        body = self._parse_under({x: e.type for x, e in starts.items()}, self.parse_expression)
         return Iterate(index, size, tuple(starts), tuple(starts.values()), body)
 
-    def binder(self) -> tuple[str, Affine]:
-        index = self.take()
-        self.take(":")
-        size = self.affine()
-        self.take(".")
+    def parse_binder(self) -> tuple[str, Affine]:
+        index = self.take_token()
+        self.take_token(":")
+        size = self.parse_affine()
+        self.take_token(".")
         return index, size
 
-    def atom(self) -> Term:
-        if self.accept("("):
-            e = self.expression()
-            if self.accept(","):
-                e = Pair(e, self.expression())
-            self.take(")")
+    def parse_atom(self) -> Term:
+        if self.accept_token("("):
+            e = self.parse_expression()
+            if self.accept_token(","):
+                e = Pair(e, self.parse_expression())
+            self.take_token(")")
             return e
         if self.next in ("-", "∞") or self.next[0].isdigit():
-            return self.number()
-        if self.accept("ℝ"):
-            self.take("(")
-            size = self.affine()
-            self.take(")")
+            return self.parse_number()
+        if self.accept_token("ℝ"):
+            self.take_token("(")
+            size = self.parse_affine()
+            self.take_token(")")
             return Const(size)
-        name = self.take()
-        if self.accept("("):
-            arguments = self.arguments(self.expression)
+        name = self.take_token()
+        if self.accept_token("("):
+            arguments = self.parse_arguments(self.parse_expression)
             if is_defined(name):
-                return Apply(definition(name), arguments)
-            return Call(_function(name), arguments)
+                return Apply(find_definition(name), arguments)
+            return Call(_find_printed_function(name), arguments)
         if name not in self.types:
             raise ValueError(f"`{name}` has no type")
         return Var(name, self.types[name])
 
-    def arguments(self, read: Callable[[], T]) -> tuple[T, ...]:
+    def parse_arguments(self, read: Callable[[], T]) -> tuple[T, ...]:
         """What stands between brackets, of which the first has been taken."""
         found = [read()]
-        while self.accept(","):
+        while self.accept_token(","):
             found.append(read())
-        self.take(")")
+        self.take_token(")")
         return tuple(found)
 
-    def number(self) -> Const:
-        sign = -1 if self.accept("-") else 1
-        token = self.take().replace("∞", "inf")
-        if self.accept("/"):
-            return Const(Fraction(sign * int(token), int(self.take())))
+    def parse_number(self) -> Const:
+        sign = -1 if self.accept_token("-") else 1
+        token = self.take_token().replace("∞", "inf")
+        if self.accept_token("/"):
+            return Const(Fraction(sign * int(token), int(self.take_token())))
         return Const(sign * (int(token) if token.isdigit() else float(token)))
 
-    def affine(self) -> Affine:
+    def parse_affine(self) -> Affine:
         total = self.affine_term()
         while self.next in ("+", "-"):
             total = total + self.affine_term()
         return total
 
     def affine_term(self) -> Affine:
-        sign = -1 if self.accept("-") else 1
-        self.accept("+")
-        token = self.take()
+        sign = -1 if self.accept_token("-") else 1
+        self.accept_token("+")
+        token = self.take_token()
         if not token.isdigit():
             return Affine.of(token) * sign
         k = int(token) * sign
-        return Affine.of(self.take()) * k if self.accept("·") else Affine.of(k)
+        return Affine.of(self.take_token()) * k if self.accept_token("·") else Affine.of(k)
 
-    def predicate(self) -> Predicate:
-        parts = [self.conjunction()]
-        while self.accept("∨"):
-            parts.append(self.conjunction())
+    def parse_disjunction(self) -> Predicate:
+        parts = [self.parse_conjunction()]
+        while self.accept_token("∨"):
+            parts.append(self.parse_conjunction())
         return parts[0] if len(parts) == 1 else disj(*parts)
 
-    def conjunction(self) -> Predicate:
-        parts = [self.condition()]
-        while self.accept("∧"):
-            parts.append(self.condition())
+    def parse_conjunction(self) -> Predicate:
+        parts = [self.parse_condition()]
+        while self.accept_token("∧"):
+            parts.append(self.parse_condition())
         return parts[0] if len(parts) == 1 else conj(*parts)
 
-    def condition(self) -> Predicate:
-        if self.accept("true"):
+    def parse_condition(self) -> Predicate:
+        if self.accept_token("true"):
             return TRUE
-        if self.accept("false"):
+        if self.accept_token("false"):
             return FALSE
-        if self.accept("("):
-            p = self.predicate()
-            self.take(")")
+        if self.accept_token("("):
+            p = self.parse_disjunction()
+            self.take_token(")")
             return p
-        if self.accept("∃"):
-            index, size = self.binder()
-            return exists(index, size, self.predicate())
-        negated = self.accept("¬")
+        if self.accept_token("∃"):
+            index, size = self.parse_binder()
+            return exists(index, size, self.parse_disjunction())
+        negated = self.accept_token("¬")
         if negated or self.tokens[self.at + 1 : self.at + 2] == ["("]:
-            name = self.take()
-            self.take("(")
-            return Related(name, self.arguments(self.affine), negated)
-        left = self.affine()
-        op = self.take()
-        return compare(op, left, self.affine())
+            name = self.take_token()
+            self.take_token("(")
+            return Related(name, self.parse_arguments(self.parse_affine), negated)
+        left = self.parse_affine()
+        op = self.take_token()
+        return compare(op, left, self.parse_affine())
 
 
-def _function(name: str) -> Function:
+def _find_printed_function(name: str) -> Function:
     """The primitive that is printed so; KeyError where there is none."""
     how: Derivation
     with suppress(KeyError):
-        return named(name)
+        return find_function(name)
     if name.endswith("′"):
-        of, how = _function(name[:-1]), Partial(0)
+        of, how = _find_printed_function(name[:-1]), Partial(0)
     elif found := re.fullmatch(r"(∂|Dᵀ)(\d)(.+)", name):
         k = int(found[2])
-        of, how = _function(found[3]), Partial(k) if found[1] == "∂" else Cotangent(k)
+        of, how = _find_printed_function(found[3]), Partial(k) if found[1] == "∂" else Cotangent(k)
     elif found := re.fullmatch(r"D(\d*)(.+)", name):
-        of = _function(found[2])
+        of = _find_printed_function(found[2])
         how = Total(tuple(map(int, found[1])) or tuple(range(of.arity)))
     else:
         raise KeyError(name)

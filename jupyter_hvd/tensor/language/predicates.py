@@ -100,7 +100,7 @@ class _Parts(Predicate):
         """The parts, those that are themselves joined or quantified in brackets."""
         if not self.parts:
             return empty, Binds.ATOM
-        return sign.join(s.part(part, Binds.ATOM) for part in self.parts), Binds.SUM
+        return sign.join(s.bracket_part(part, Binds.ATOM) for part in self.parts), Binds.SUM
 
 
 class And(_Parts):
@@ -181,7 +181,7 @@ def conjuncts(p: Predicate) -> tuple[Predicate, ...]:
     return p.parts if isinstance(p, And) else (p,)
 
 
-def asserted(p: Predicate) -> TypeGuard[Related]:
+def is_asserted(p: Predicate) -> TypeGuard[Related]:
     """Whether `p` is a relation, and not the complement of one."""
     return isinstance(p, Related) and not p.negated
 
@@ -306,7 +306,7 @@ def own_name(name: str) -> str:
 
 def fresh(base: str, taken: frozenset[str] | set[str]) -> str:
     """A name like `base` that is not taken."""
-    return base if base not in taken else _numbered(base, taken, {})
+    return base if base not in taken else _number_name(base, taken, {})
 
 
 class NamesInUse:
@@ -318,14 +318,14 @@ class NamesInUse:
         self.taken = set(taken)
         self._numbers: dict[str, int] = {}
 
-    def fresh(self, base: str) -> str:
+    def take_fresh(self, base: str) -> str:
         """The name that `fresh` gives, which is taken from then on."""
-        name = base if base not in self.taken else _numbered(base, self.taken, self._numbers)
+        name = base if base not in self.taken else _number_name(base, self.taken, self._numbers)
         self.taken.add(name)
         return name
 
 
-def _numbered(base: str, taken: frozenset[str] | set[str], numbers: dict[str, int]) -> str:
+def _number_name(base: str, taken: frozenset[str] | set[str], numbers: dict[str, int]) -> str:
     stem = base.rstrip("0123456789").rstrip("_") or base
     k = numbers.get(stem, 1)
     while f"{stem}_{k}" in taken:

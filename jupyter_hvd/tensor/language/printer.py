@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from .affine import Affine
-from .depth import deep
+from .depth import deep_recursion
 
 
 class Binds(IntEnum):
@@ -63,7 +63,7 @@ class Style:
     def affine(self, a: Affine) -> str:
         """An index expression."""
         if not self.latex:
-            return str(a.renamed(self.words))
+            return str(a.rename_names(self.words))
         spelt = re.sub(r"[^\W\d]\w*", lambda m: _latex_name(m[0]), str(a))
         return spelt.replace("·", r" \cdot ")
 
@@ -81,7 +81,7 @@ class Style:
         """`left op right`."""
         return f"{self.affine(left)}{dict(self.relations)[op]}{self.affine(right)}"
 
-    def part(self, written: Written, level: Binds) -> str:
+    def bracket_part(self, written: Written, level: Binds) -> str:
         """What stands inside a constructor, in brackets where it binds less tightly than it must."""
         text, binds = written.written(self)
         return text if binds >= level else self.brackets.format(text)
@@ -142,7 +142,7 @@ def show(e: Written, words: Mapping[str, str] | None = None) -> str:
     return e.written(replace(UNICODE, words=words) if words else UNICODE)[0]
 
 
-@deep()
+@deep_recursion()
 def latex(e: Written) -> str:
     """A term or a predicate as LaTeX, for math mode."""
     return e.written(LATEX)[0]

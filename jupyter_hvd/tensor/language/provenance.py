@@ -40,7 +40,7 @@ _carried: ContextVar[Origins | None] = ContextVar("origins", default=None)
 
 
 @contextmanager
-def carrying(origins: Origins) -> Iterator[Origins]:
+def carry_origins(origins: Origins) -> Iterator[Origins]:
     """Let the passes that run inside enter into the table what they make."""
     token = _carried.set(origins)
     try:
@@ -57,7 +57,7 @@ def came_from(new: T, old: object) -> T:
     return new
 
 
-def noted(term: T, origin: Origin) -> T:
+def note_origin(term: T, origin: Origin) -> T:
     """`term`, which has that origin."""
     origins = _carried.get()
     if origins is not None:

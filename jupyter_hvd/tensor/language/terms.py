@@ -21,7 +21,7 @@ from typing import ClassVar, NamedTuple
 from . import predicates
 from .affine import Affine
 from .definition import Definition, Work
-from .depth import deep
+from .depth import deep_recursion
 from .function import Function
 from .hashcons import HashConsed
 from .pairs import to_pairs
@@ -72,16 +72,16 @@ class Term(metaclass=HashConsed):
         """The text in a style, and how tightly it binds."""
         raise NotImplementedError
 
-    @deep()
+    @deep_recursion()
     def __str__(self) -> str:
         return show(self)
 
 
-def _typed(term: Term, type_: Type) -> None:
+def _require_type(term: Term, type_: Type) -> None:
     object.__setattr__(term, "type", type_)
 
 
-def _scalar(what: str, *terms: Term) -> None:
+def _require_scalar(what: str, *terms: Term) -> None:
     for term in terms:
         if term.type != REAL:
             raise TypeError(f"{what} takes scalars, not {term.type}")
@@ -95,7 +95,7 @@ class Var(Term):
     declared: Type
 
     def __post_init__(self) -> None:
-        _typed(self, self.declared)
+        _require_type(self, self.declared)
 
     @cached_property
     def variables(self) -> frozenset[str]:
@@ -114,7 +114,7 @@ class Const(Term):
     value: Number | Affine
 
     def __post_init__(self) -> None:
-        _typed(self, REAL)
+        _require_type(self, REAL)
 
     def written(self, s: Style) -> tuple[str, Binds]:
         return s.number(self.value), Binds.ATOM
@@ -126,11 +126,14 @@ class Add(Term):
     right: Term
 
     def __post_init__(self) -> None:
-        _scalar("+", self.left, self.right)
-        _typed(self, REAL)
+        _require_scalar("+", self.left, self.right)
+        _require_type(self, REAL)
 
     def written(self, s: Style) -> tuple[str, Binds]:
-        left, right = s.part(self.left, Binds.SUM), s.part(self.right, Binds.PRODUCT)
+        left, right = (
+            s.bracket_part(self.left, Binds.SUM),
+            s.bracket_part(self.right, Binds.PRODUCT),
+        )
         return f"{left}{s.plus}{right}", Binds.SUM
 
 
@@ -140,13 +143,16 @@ class Mul(Term):
     right: Term
 
     def __post_init__(self) -> None:
-        _scalar("·", self.left, self.right)
-        _typed(self, REAL)
+        _require_scalar("·", self.left, self.right)
+        _require_type(self, REAL)
 
     def written(self, s: Style) -> tuple[str, Binds]:
         # A guard on the left would take the whole product, so it is bracketed.
         first = Binds.PRODUCT if isinstance(self.left, Mul) else Binds.PREFIX
-        return f"{s.part(self.left, first)}{s.dot}{s.part(self.right, Binds.PREFIX)}", Binds.PRODUCT
+        return (
+            f"{s.bracket_part(self.left, first)}{s.dot}{s.bracket_part(self.right, Binds.PREFIX)}",
+            Binds.PRODUCT,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,10 +163,10 @@ class Call(Term):
     arguments: tuple[Term, ...]
 
     def __post_init__(self) -> None:
-        _scalar(self.function.name, *self.arguments)
+        _require_scalar(self.function.name, *self.arguments)
         if len(self.arguments) != self.function.arity:
             raise TypeError(f"{self.function.name} takes {self.function.arity} arguments")
-        _typed(self, REAL)
+        _require_type(self, REAL)
 
     @cached_property
     def children(self) -> tuple[Term, ...]:
@@ -170,7 +176,7 @@ class Call(Term):
         return Call(self.function, children)
 
     def written(self, s: Style) -> tuple[str, Binds]:
-        inside = ", ".join(s.part(argument, Binds.BODY) for argument in self.arguments)
+        inside = ", ".join(s.bracket_part(argument, Binds.BODY) for argument in self.arguments)
         return s.call.format(s.name(self.function.name), inside), Binds.ATOM
 
 
@@ -182,10 +188,13 @@ class Pair(Term):
     second: Term
 
     def __post_init__(self) -> None:
-        _typed(self, Product(self.first.type, self.second.type))
+        _require_type(self, Product(self.first.type, self.second.type))
 
     def written(self, s: Style) -> tuple[str, Binds]:
-        return f"({s.part(self.first, Binds.BODY)}, {s.part(self.second, Binds.BODY)})", Binds.ATOM
+        return (
+            f"({s.bracket_part(self.first, Binds.BODY)}, {s.bracket_part(self.second, Binds.BODY)})",
+            Binds.ATOM,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,10 +207,10 @@ class Proj(Term):
     def __post_init__(self) -> None:
         if not isinstance(self.body.type, Product):
             raise TypeError(f"π{self.side} takes a pair, not {self.body.type}")
-        _typed(self, (self.body.type.first, self.body.type.second)[self.side])
+        _require_type(self, (self.body.type.first, self.body.type.second)[self.side])
 
     def written(self, s: Style) -> tuple[str, Binds]:
-        return s.proj.format(self.side, s.part(self.body, Binds.PREFIX)), Binds.PREFIX
+        return s.proj.format(self.side, s.bracket_part(self.body, Binds.PREFIX)), Binds.PREFIX
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,8 +228,8 @@ class Loop(Term):
     def names(self) -> frozenset[str]:
         return (self.body.names - {self.index}) | self.size.names
 
-    def _spelt(self, s: Style, binder: str) -> tuple[str, Binds]:
-        inside = s.part(self.body, Binds.BODY)
+    def _spell_loop(self, s: Style, binder: str) -> tuple[str, Binds]:
+        inside = s.bracket_part(self.body, Binds.BODY)
         return binder.format(s.name(self.index), s.affine(self.size), inside), Binds.BODY
 
 
@@ -228,21 +237,21 @@ class Gen(Loop):
     """`⊞ index:size. body`, an array."""
 
     def __post_init__(self) -> None:
-        _typed(self, Array(self.size, self.body.type))
+        _require_type(self, Array(self.size, self.body.type))
 
     def written(self, s: Style) -> tuple[str, Binds]:
-        return self._spelt(s, s.gen)
+        return self._spell_loop(s, s.gen)
 
 
 class Sum(Loop):
     """`Σ index:size. body`."""
 
     def __post_init__(self) -> None:
-        _scalar("Σ", self.body)
-        _typed(self, REAL)
+        _require_scalar("Σ", self.body)
+        _require_type(self, REAL)
 
     def written(self, s: Style) -> tuple[str, Binds]:
-        return self._spelt(s, s.sum)
+        return self._spell_loop(s, s.sum)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,12 +264,12 @@ class At(Term):
     def __post_init__(self) -> None:
         if not isinstance(self.body.type, Array):
             raise TypeError(f"only an array has entries, not {self.body.type}")
-        _typed(self, self.body.type.element)
+        _require_type(self, self.body.type.element)
 
     def written(self, s: Style) -> tuple[str, Binds]:
         array, indices = strip_entries(self)
         inside = ", ".join(map(s.affine, indices))
-        return f"{s.part(array, Binds.ATOM)}[{inside}]", Binds.ATOM
+        return f"{s.bracket_part(array, Binds.ATOM)}[{inside}]", Binds.ATOM
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,10 +282,13 @@ class Guard(Term):
     body: Term
 
     def __post_init__(self) -> None:
-        _typed(self, self.body.type)
+        _require_type(self, self.body.type)
 
     def written(self, s: Style) -> tuple[str, Binds]:
-        condition, body = s.part(self.condition, Binds.BODY), s.part(self.body, Binds.PRODUCT)
+        condition, body = (
+            s.bracket_part(self.condition, Binds.BODY),
+            s.bracket_part(self.body, Binds.PRODUCT),
+        )
         return s.guard.format(condition, body), Binds.PRODUCT
 
 
@@ -289,15 +301,17 @@ class Let(Term):
     body: Term
 
     def __post_init__(self) -> None:
-        _typed(self, self.body.type)
+        _require_type(self, self.body.type)
 
     @cached_property
     def variables(self) -> frozenset[str]:
         return self.value.variables | (self.body.variables - {self.name})
 
     def written(self, s: Style) -> tuple[str, Binds]:
-        bound = s.part(self.value, Binds.SUM if isinstance(self.value, Let) else Binds.BODY)
-        return s.let.format(s.name(self.name), bound, s.part(self.body, Binds.BODY)), Binds.BODY
+        bound = s.bracket_part(self.value, Binds.SUM if isinstance(self.value, Let) else Binds.BODY)
+        return s.let.format(
+            s.name(self.name), bound, s.bracket_part(self.body, Binds.BODY)
+        ), Binds.BODY
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,7 +326,7 @@ class Apply(Term):
         for e, dims in zip(self.arguments, operands, strict=True):
             if e.type != array(dims):
                 raise TypeError(f"{self.definition.name} takes arrays of reals, not {e.type}")
-        _typed(self, array(self.definition.result(operands)))
+        _require_type(self, array(self.definition.result_dimensions(operands)))
 
     @cached_property
     def children(self) -> tuple[Term, ...]:
@@ -322,7 +336,7 @@ class Apply(Term):
         return Apply(self.definition, children)
 
     def written(self, s: Style) -> tuple[str, Binds]:
-        inside = ", ".join(s.part(argument, Binds.BODY) for argument in self.arguments)
+        inside = ", ".join(s.bracket_part(argument, Binds.BODY) for argument in self.arguments)
         return s.call.format(s.name(self.definition.name), inside), Binds.ATOM
 
 
@@ -349,7 +363,7 @@ class Iterate(Term):
         if self.body.type != to_pairs(types, Product):
             raise TypeError(f"an iteration makes {self.body.type} of {to_pairs(types, Product)}")
         histories: list[Type] = [Array(self.size + 1, type_) for type_ in types]
-        _typed(self, to_pairs(histories, Product))
+        _require_type(self, to_pairs(histories, Product))
 
     @cached_property
     def children(self) -> tuple[Term, ...]:
@@ -376,10 +390,10 @@ class Iterate(Term):
 
     def written(self, s: Style) -> tuple[str, Binds]:
         starts = ", ".join(
-            f"{s.name(name)} := {s.part(start, Binds.SUM)}"
+            f"{s.name(name)} := {s.bracket_part(start, Binds.SUM)}"
             for name, start in zip(self.names_bound, self.starts, strict=True)
         )
-        inside = s.part(self.body, Binds.BODY)
+        inside = s.bracket_part(self.body, Binds.BODY)
         index, size = s.name(self.index), s.affine(self.size)
         return s.iterate.format(index, size, starts, inside), Binds.BODY
 
@@ -396,7 +410,7 @@ class Lambda:
     parameter_type: tuple[tuple[str, ParameterType], ...]
     body: Term
 
-    @deep()
+    @deep_recursion()
     def __str__(self) -> str:
         fields = ", ".join(f"{name}:{type_}" for name, type_ in self.parameter_type)
         return f"λ({fields}).\n{show(self.body)}"
@@ -412,7 +426,7 @@ class Binder(NamedTuple):
 Binders = tuple[Binder, ...]
 
 
-def numbered(stem: str, sizes: Iterable[Affine]) -> Binders:
+def number_binders(stem: str, sizes: Iterable[Affine]) -> Binders:
     """Binders over these sizes, called `stem0`, `stem1`, …"""
     return tuple([Binder(f"{stem}{k}", size) for k, size in enumerate(sizes)])
 
@@ -422,18 +436,18 @@ def index_names(binders: Iterable[Binder]) -> tuple[str, ...]:
     return tuple([name for name, _ in binders])
 
 
-def ranges(binders: Iterable[Binder]) -> tuple[Affine, ...]:
+def in_ranges(binders: Iterable[Binder]) -> tuple[Affine, ...]:
     """How far the binders run."""
     return tuple([size for _, size in binders])
 
 
-def put(binders: Binders, values: Iterable[Affine]) -> dict[str, Affine]:
+def index_values(binders: Binders, values: Iterable[Affine]) -> dict[str, Affine]:
     """What to substitute for each index to give it its value, where that is not the index itself."""
     pairs = zip(index_names(binders), values, strict=True)
     return {index: a for index, a in pairs if a.name != index}
 
 
-def equal(binders: Binders, values: Iterable[Affine | str]) -> Predicate:
+def indices_equal(binders: Binders, values: Iterable[Affine | str]) -> Predicate:
     """`i=a ∧ …`, each index the value that belongs to it."""
     same = zip(index_names(binders), values, strict=True)
     return conj(*(predicates.compare("=", i, a) for i, a in same))
@@ -527,9 +541,9 @@ def strip_sums(e: Term) -> tuple[Binders, Predicate, Term]:
 def applied_work(e: Apply) -> Iterator[tuple[Binders, Work]]:
     """The operations of an array-level function, each with the indices that it takes place at."""
     operands = [dimensions(x.type) for x in e.arguments]
-    batch = e.definition.batch(operands)
-    for work in e.definition.cost(*e.definition.own(operands)):
-        yield (*numbered("δ", batch), *(Binder(i, n) for i, n in work.ranges)), work
+    batch = e.definition.batch_dimensions(operands)
+    for work in e.definition.cost(*e.definition.own_dimensions(operands)):
+        yield (*number_binders("δ", batch), *(Binder(i, n) for i, n in work.ranges)), work
 
 
 def rebuild(e: Term, f: Callable[[Term], Term]) -> Term:
@@ -613,19 +627,19 @@ def uniquify(e: Term, taken: Iterable[str] = ()) -> Term:
     def rename(e: Term) -> Term:
         match e:
             case Gen(index, size, body) | Sum(index, size, body):
-                bound = used.fresh(index)
+                bound = used.take_fresh(index)
                 if bound != index:
                     body = substitute(body, indices={index: Affine.of(bound)})
                 return came_from(type(e)(bound, size, rename(body)), e)
             case Let(name, value, body):
                 value = rename(value)
-                bound = used.fresh(name)
+                bound = used.take_fresh(name)
                 if bound != name:
                     body = substitute(body, {name: Var(bound, value.type)})
                 return Let(bound, value, rename(body))
             case Iterate(index, size, names, starts, body):
                 starts = tuple(map(rename, starts))
-                at, renamed = used.fresh(index), [used.fresh(name) for name in names]
+                at, renamed = used.take_fresh(index), [used.take_fresh(name) for name in names]
                 meant = {x: Var(y, t.type) for x, y, t in zip(names, renamed, starts, strict=True)}
                 body = rename(substitute(body, meant, {index: Affine.of(at)}))
                 return came_from(Iterate(at, size, tuple(renamed), starts, body), e)

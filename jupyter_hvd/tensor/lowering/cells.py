@@ -21,7 +21,7 @@ import numpy as np
 from ..cost.counting import Data, point_tables
 from ..language.function import Function
 from ..language.predicates import TRUE, Predicate
-from ..language.terms import Binders, index_names, ranges
+from ..language.terms import Binders, in_ranges, index_names
 from ..ssa.program import Addition, Constant, Contraction, Input, Map, Program, Rhs, operands
 from .composition import Composer
 from .entries import affine_column
@@ -252,7 +252,7 @@ def _has_cells(rhs: Rhs) -> bool:
 
 
 def _shape_of_binders(binders: Binders) -> tuple[int, ...]:
-    return tuple([max(0, n.evaluate({})) for n in ranges(binders)])
+    return tuple([max(0, n.evaluate({})) for n in in_ranges(binders)])
 
 
 def _cells_of(

@@ -20,11 +20,11 @@ from ..language.predicates import (
     TRUE,
     Predicate,
     Related,
-    asserted,
     compare,
     conj,
     conjuncts,
     in_range,
+    is_asserted,
     solve,
 )
 from ..language.predicates import substitute as substitute_predicate
@@ -150,7 +150,7 @@ def coiterate(
             look_within(q, row)
 
     for q in conjuncts(p):
-        if not asserted(q):
+        if not is_asserted(q):
             rest.append(q)
         elif q in chosen.iterated:
             iterate_over(q)
@@ -219,7 +219,7 @@ class Tables:
 
     @cached_property
     def related(self) -> list[Related]:
-        return [q for q in conjuncts(self.predicate) if asserted(q)]
+        return [q for q in conjuncts(self.predicate) if is_asserted(q)]
 
     @cached_property
     def extents(self) -> dict[str, int]:

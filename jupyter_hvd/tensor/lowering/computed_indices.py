@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from ..language.affine import Affine
 from ..language.function import Function, Partial
 from ..language.predicates import TRUE, Predicate, Related, conj, substitute
-from ..language.terms import put, ranges
+from ..language.terms import in_ranges, index_values
 from ..language.types import IndexArray
 from ..ssa.program import (
     Constant,
@@ -77,7 +77,7 @@ class _Picked:
             return self.picking_condition(rhs, at)
         if not isinstance(rhs, Contraction) or rhs.sums:
             return None
-        here = put(rhs.gens, at)
+        here = index_values(rhs.gens, at)
         parts = [self.picked_condition(f.name, f.substitute(here).indices) for f in rhs.factors]
         known = [p for p in parts if p is not None]
         if len(known) < len(parts):
@@ -90,18 +90,18 @@ class _Picked:
         number = self.defined[place[0]]
         if not isinstance(number, Constant) or not isinstance(number.value, Affine):
             return None
-        j = number.value.substitute(put(number.gens, place[1]))
+        j = number.value.substitute(index_values(number.gens, place[1]))
         if len(j.terms) != 1 or abs(j.terms[0][1]) != 1:
             return None
         name, indices = array
         if j.names & frozenset[str]().union(*(a.names for a in indices)):
             return None
-        _, last = j.reach({i: n.constant for i, n in rhs.gens})
+        _, last = j.value_range({i: n.constant for i, n in rhs.gens})
         before = self.arrays.get(name)
         below = last + 1 if before is None or before.below is None else min(before.below, last + 1)
-        self.arrays[name] = IndexArray(ranges(self.defined[name].gens), below)
+        self.arrays[name] = IndexArray(in_ranges(self.defined[name].gens), below)
         p = Related(index_array_of(name), (*indices, j))
-        return substitute(p, put(rhs.gens, at))
+        return substitute(p, index_values(rhs.gens, at))
 
 
 def place_read(
@@ -112,7 +112,7 @@ def place_read(
     if not isinstance(rhs, Contraction) or rhs.sums or rhs.mask != TRUE or len(rhs.factors) != 1:
         return name, tuple(at)
     (factor,) = rhs.factors
-    return place_read(factor.name, factor.substitute(put(rhs.gens, at)).indices, defined)
+    return place_read(factor.name, factor.substitute(index_values(rhs.gens, at)).indices, defined)
 
 
 def _is_kept(function: Function) -> bool:

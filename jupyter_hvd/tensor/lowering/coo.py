@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..cost.counting import OUTSIDE
-from ..language.predicates import asserted, conjuncts
+from ..language.predicates import conjuncts, is_asserted
 from ..ssa.program import Contraction, Map, Program, all_statements
 
 SMALL = 1 << 14  # entries below which a mask is as good
@@ -71,5 +71,5 @@ def enumerated_relations(program: Program) -> frozenset[str]:
         for statement in all_statements(program)
         if isinstance(statement.rhs, Contraction | Map)
         for q in conjuncts(statement.rhs.mask)
-        if asserted(q)
+        if is_asserted(q)
     )

@@ -346,7 +346,7 @@ def read_margins(
             shape = shapes.get(read.array)  # what blocks make has no margins
             if shape and read.array in arrays and names_of(read.indices) <= extents.keys():
                 before = found.get(read.array, ((0, 0),) * len(shape))
-                reached = (a.reach(extents) for a in read.indices)
+                reached = (a.value_range(extents) for a in read.indices)
                 found[read.array] = tuple(
                     (max(b, -low), max(e, high - n + 1))
                     for (b, e), (low, high), n in zip(before, reached, shape, strict=True)

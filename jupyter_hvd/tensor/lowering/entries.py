@@ -22,7 +22,7 @@ from ..derivative.tangents import Addend, Linearization, tangent_addends
 from ..language.affine import Affine
 from ..language.errors import TensorError
 from ..language.predicates import TRUE, And, Exists, Or, Predicate, Related, conj
-from ..language.terms import Binder, Binders, index_names, numbered, ranges
+from ..language.terms import Binder, Binders, in_ranges, index_names, number_binders
 from ..language.types import TupleSet
 from ..language.units import in_bytes
 from ..ssa.program import Factor, Rhs, pointwise
@@ -203,7 +203,7 @@ class _Builder:
             self._charge_memory(len(chosen))
             columns = {i: c[chosen] for i, c in columns.items()}
             return _Joined(len(chosen), columns, [c[chosen] for c in of.columns[inner:]], chosen)
-        own = numbered("h·", map(Affine.of, self.argument))
+        own = number_binders("h·", map(Affine.of, self.argument))
         name = TUPLES + part.tangent
         arguments = (*part.indices, *map(Affine.of, index_names(own)))
         rows_ = np.stack(of.columns, axis=1) if of.columns else np.zeros((of.count, 1), np.int64)
@@ -360,7 +360,7 @@ def _merge_keys(keys: Sequence[Any]) -> Any:
 
 
 def _extents_of(binders: Binders) -> tuple[int, ...]:
-    return tuple([max(0, n.evaluate({})) for n in ranges(binders)])
+    return tuple([max(0, n.evaluate({})) for n in in_ranges(binders)])
 
 
 def holds_at_points(

@@ -178,14 +178,14 @@ def _exceeded_ends(read: Access, made: Entrywise, extents: Mapping[str, int]) ->
 def _exceeds_extent(axis: str, a: Affine, n: int, extents: Mapping[str, int]) -> set[End]:
     if not a.names <= extents.keys():
         return {(axis, False), (axis, True)}  # data give it
-    low, high = a.reach(extents)
+    low, high = a.value_range(extents)
     return {(axis, last) for last, beyond in ((False, low < 0), (True, high >= n)) if beyond}
 
 
 def _stays_within(a: Affine, n: int, extents: Mapping[str, int]) -> bool:
     if not a.names <= extents.keys():
         return False  # data give it
-    low, high = a.reach(extents)
+    low, high = a.value_range(extents)
     return low >= 0 and high < n
 
 

@@ -12,11 +12,11 @@ from ..language.predicates import (
     Compare,
     Exists,
     Predicate,
-    asserted,
     conj,
     conjuncts,
     exists_all,
     in_range,
+    is_asserted,
     substitute,
 )
 from ..language.terms import Binder, Binders, index_names
@@ -167,7 +167,7 @@ def determined_generators(gens: Binders, p: Predicate) -> frozenset[str]:
     names = {*index_names(gens)}
     found: set[str] = set()
     for q in conjuncts(p):
-        if asserted(q) and q.names <= names:
+        if is_asserted(q) and q.names <= names:
             found |= q.names
     waiting = list(_generator_equalities(gens, p))
     for _ in range(len(waiting)):
@@ -195,7 +195,7 @@ def _gather_domain(
     positions = tuple(position for position in found.positions if position in used)
     by_data = bool(positions) or any(g in found.values for g in names)
     joined = {part for q in found.joins for part in joined_parts(q)}
-    related = (*(q for q in conjuncts(p) if asserted(q)), *found.joins)
+    related = (*(q for q in conjuncts(p) if is_asserted(q)), *found.joins)
     atoms = dict.fromkeys(q for q in related if q.names <= names and q not in joined)
     return Storage(
         gens,

@@ -25,7 +25,7 @@ from ..language.predicates import (
     in_range,
     substitute,
 )
-from ..language.terms import Binder, Binders, numbered, put, ranges
+from ..language.terms import Binder, Binders, in_ranges, index_values, number_binders
 from ..language.types import IndexArray, ParameterType, Relation, TupleSet, array
 from ..polyhedral.entailment import drop_implied, open_quantifier, open_quantifiers
 from ..polyhedral.lattice import remaining_condition
@@ -227,12 +227,12 @@ class _Lowering(Pieces):
                 return (self.lower_loop(rhs),)
             case Application(gens, Definition(reduction=str(function)), (operand,)) if function:
                 whole = full_storage(gens)
-                over = numbered("over", ranges(self.gens[operand])[len(gens) :])
+                over = number_binders("over", in_ranges(self.gens[operand])[len(gens) :])
                 axes = (*whole.coordinates, *over)
                 read = Access(self.full_array(operand), pointwise(axes))
                 return (self.make_piece(Reduce(whole.coordinates, function, over, read), whole),)
             case Application(gens, definition, operands):
-                dims = tuple([ranges(self.gens[x]) for x in operands])
+                dims = tuple([in_ranges(self.gens[x]) for x in operands])
                 applied = Whole(gens, definition, tuple(map(self.full_array, operands)), dims)
                 return (self.make_piece(applied, full_storage(gens)),)
             case Part(source, place, _, gens):
@@ -303,7 +303,7 @@ class _Lowering(Pieces):
         dims = {s.rhs.parameter: s.rhs.gens for s in body.statements if isinstance(s.rhs, Input)}
         related = {x: t for x, t in self.types.items() if isinstance(t, _RELATIONS)}
         related[relation_of(rhs.index)] = IndexArray((), count)
-        parameters = [(p, array(ranges(gens))) for p, gens in dims.items()]
+        parameters = [(p, array(in_ranges(gens))) for p, gens in dims.items()]
         counts, asked = tuple(self.counts.known.items()), self.counts.asked
         inside = [*parameters, *related.items()]
         turns = {**self.turns, relation_of(rhs.index): count}
@@ -328,7 +328,7 @@ class _Lowering(Pieces):
             return p
         known = []
         for name, indices in factors:
-            at = put(self.gens[name], indices)
+            at = index_values(self.gens[name], indices)
             known.append(simplify(substitute(self.supports[name], at), binders))
         return self.materialize_tests(
             drop_implied(simplify(p, binders), conj(*known), binders), binders
@@ -357,8 +357,8 @@ class _Lowering(Pieces):
     def materialize_test(self, body: Predicate, free: Binders, bound: Binders) -> Predicate:
         """`∃ bound. body` as a relation over the free indices."""
         key = body, (*free, *bound)
-        gens = numbered("g", ranges(free))
-        sums = numbered("e", ranges(bound))
+        gens = number_binders("g", in_ranges(free))
+        sums = number_binders("e", in_ranges(bound))
         if key not in self.tests:
             spelt = zip((*free, *bound), (*gens, *sums), strict=True)
             at = {i: Affine.of(j) for (i, _), (j, _) in spelt}
@@ -369,7 +369,7 @@ class _Lowering(Pieces):
             )
             name = self.tests[key] = f"∃{len(self.tests)}"
             self.steps.append(Step(name, Nonzero(whole.name), self.statement))
-            self.types[name] = Relation(ranges(gens))
+            self.types[name] = Relation(in_ranges(gens))
         return Related(self.tests[key], tuple(Affine.of(i) for i, _ in free))
 
     def as_indices(self, name: str, type_: IndexArray) -> None:
@@ -533,4 +533,4 @@ def kept_whole(program: Program) -> frozenset[tuple[str, int]]:
 
 def _as_stored(storage: Storage) -> Storage:
     """The array itself as a tensor."""
-    return full_storage(numbered("g", ranges(storage.coordinates)))
+    return full_storage(number_binders("g", in_ranges(storage.coordinates)))

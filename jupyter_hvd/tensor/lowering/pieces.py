@@ -10,11 +10,11 @@ from ..language.predicates import (
     TRUE,
     Predicate,
     Related,
-    asserted,
     conj,
     conjuncts,
     disj,
     in_range,
+    is_asserted,
     substitute,
 )
 from ..language.terms import Binders
@@ -169,7 +169,7 @@ def remaining_test(
 ) -> Predicate:
     """What of `p` is left to test, given what is known and what the lookups are."""
     entries = {(x.relation, x.subscripts): Affine.of(x.name) for x in lookups if not x.searched}
-    parts = [q for q in conjuncts(p) if not (asserted(q) and _is_looked_up(q, entries))]
+    parts = [q for q in conjuncts(p) if not (is_asserted(q) and _is_looked_up(q, entries))]
     return remaining_condition(conj(*parts), box, known)
 
 

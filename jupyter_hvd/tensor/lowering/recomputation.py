@@ -14,7 +14,7 @@ from math import isqrt, prod
 
 from ..language.affine import Affine
 from ..language.predicates import TRUE
-from ..language.terms import ranges
+from ..language.terms import in_ranges
 from ..ssa.program import (
     Contraction,
     Part,
@@ -102,7 +102,7 @@ def _reads_after(rhs: Rhs, turns: int) -> bool | None:
     if not isinstance(rhs, Contraction) or rhs.sums or rhs.mask != TRUE or len(rhs.factors) != 1:
         return None
     (first, *rest), (turn, *inner) = rhs.factors[0].indices, pointwise(rhs.gens)
-    if rest != inner or ranges(rhs.gens)[0] != Affine.of(turns):
+    if rest != inner or in_ranges(rhs.gens)[0] != Affine.of(turns):
         return None
     last = Affine.of(turns) - turn
     return {last - 1: False, last: True}.get(first)

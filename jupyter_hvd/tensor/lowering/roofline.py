@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..derivative.elementary import CHEAP
-from ..language.terms import ranges
+from ..language.terms import in_ranges
 from ..language.units import in_seconds
 from .device import Device
 from .ir import Accumulate, Apply, Contract, Entrywise, Fill, Load, Reduce, Step, Take, Whole
@@ -146,12 +146,12 @@ def _step_work(step: Step, plan: Planned) -> Work:
 def _whole_work(action: Whole) -> Work:
     """Of an array-level function, by its lemma; its operations are mostly products of matrices."""
     own, dims = action.definition, action.dims
-    times = prod(n.constant for n in own.batch(dims))
-    stored = sum(prod(n.constant for n in x) for x in (ranges(action.out), *dims))
+    times = prod(n.constant for n in own.batch_dimensions(dims))
+    stored = sum(prod(n.constant for n in x) for x in (in_ranges(action.out), *dims))
     if own.counterpart_work is not None:
-        operations = int(times * own.counterpart_work(*own.own(dims)))
+        operations = int(times * own.counterpart_work(*own.own_dimensions(dims)))
         return Work(stored=stored, operations=operations, kernels=KERNELS)
-    lemma = own.cost(*own.own(dims))
+    lemma = own.cost(*own.own_dimensions(dims))
     products = sum(work.times * prod(n.constant for _, n in work.ranges) for work in lemma)
     return Work(stored=stored, products=times * products, kernels=KERNELS)
 

@@ -405,7 +405,7 @@ def _batch_axis(action: Whole, along: Mapping[str, int]) -> int:
         if x in along or len(dims) > rank
     }
     axis = found.pop() if len(found) == 1 else None
-    if axis is None or not 0 <= axis < len(action.definition.batch(action.dims)):
+    if axis is None or not 0 <= axis < len(action.definition.batch_dimensions(action.dims)):
         raise across_shares()
     return axis
 

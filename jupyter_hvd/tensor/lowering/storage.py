@@ -22,7 +22,7 @@ from ..language.predicates import (
     in_range,
     substitute,
 )
-from ..language.terms import Binders, index_names, numbered, ranges
+from ..language.terms import Binders, in_ranges, index_names, number_binders
 from ..ssa.program import pointwise
 from .coiteration import Position
 from .ir import extents_of
@@ -53,7 +53,7 @@ class Storage:
 
     @cached_property
     def coordinates(self) -> Binders:
-        return numbered("u", map(Affine.of, self.extents))
+        return number_binders("u", map(Affine.of, self.extents))
 
     def at_place(self, places: Sequence[Affine]) -> dict[str, Affine]:
         """What to substitute for the coordinates to be at `places`."""
@@ -97,7 +97,7 @@ class Piece:
 
 def full_storage(gens: Binders, support: Predicate = TRUE) -> Storage:
     """The tensor stored whole."""
-    forward = pointwise(numbered("u", ranges(gens)))
+    forward = pointwise(number_binders("u", in_ranges(gens)))
     return Storage(gens, extents_of(gens), pointwise(gens), forward, TRUE, support)
 
 
@@ -128,7 +128,7 @@ def grow_to_hold(big: Storage, small: Storage) -> Storage | None:
     if places is None:
         return None
     box = dict(zip(index_names(small.coordinates), small.extents, strict=True))
-    reached = [a.reach(box) for a in places]
+    reached = [a.value_range(box) for a in places]
     low = [min(0, first) for first, _ in reached]
     high = [max(n, last + 1) for n, (_, last) in zip(big.extents, reached, strict=True)]
     extents = tuple(b - a for a, b in zip(low, high, strict=True))

@@ -112,7 +112,7 @@ def _applied(definition: Definition, arrays: list[Any]) -> Any:
         count = next(len(x) for x, one in zip(arrays, own, strict=True) if not one)
         if count == 0:
             sizes = [tuple(map(Affine.of, x.shape)) for x in arrays]
-            return np.zeros([n.evaluate({}) for n in definition.result(sizes)])
+            return np.zeros([n.evaluate({}) for n in definition.result_dimensions(sizes)])
         parts = (
             [x if one else x[k] for x, one in zip(arrays, own, strict=True)] for k in range(count)
         )

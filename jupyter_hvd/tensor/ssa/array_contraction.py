@@ -26,7 +26,7 @@ from ..language.predicates import (
     negate,
     substitute,
 )
-from ..language.terms import Binder, Binders, index_names, numbered, put, ranges
+from ..language.terms import Binder, Binders, in_ranges, index_names, index_values, number_binders
 from ..language.types import array
 from ..polyhedral import sets
 from .builder import Builder
@@ -161,7 +161,7 @@ def _find_fillings(loop: Recurrence, place: int) -> Iterator[_Filled]:
 def _size_condition(body: Program) -> Predicate:
     """That no size is below 0; of loops each call sees to that."""
     loops = {s.rhs.size for s in body.statements if isinstance(s.rhs, Recurrence)}
-    sizes = loops.union(*(ranges(s.rhs.gens) for s in body.statements))
+    sizes = loops.union(*(in_ranges(s.rhs.gens) for s in body.statements))
     return conj(*(compare("≤", 0, n) for n in sorted(sizes, key=str)))
 
 
@@ -288,7 +288,7 @@ class _Body:
     def _make_row(self, name: str, rhs: Rhs) -> Rhs:
         here = self.filled.changed_entry(pointwise(self.rest), self.turn)
         within = conj(*(in_range(here[j], self.gens[j].size) for j in self.filled.at))
-        at = put(rhs.gens, here)
+        at = index_values(rhs.gens, here)
 
         def restrict_row(p: Predicate) -> Predicate:
             return conj(within, substitute(p, at))
@@ -302,8 +302,8 @@ class _Body:
                     Map(self.rest, restrict_row(p), function, arguments), self.row_of
                 )
             case Contraction(_, sums, p, factors):
-                sums_ = numbered("σ", ranges(sums))
-                at |= put(sums, pointwise(sums_))
+                sums_ = number_binders("σ", in_ranges(sums))
+                at |= index_values(sums, pointwise(sums_))
                 read = tuple([f.substitute(at) for f in factors])
                 return self._remap_rhs(
                     Contraction(self.rest, sums_, restrict_row(p), read), self.row_of
@@ -339,11 +339,11 @@ class _Body:
 
     def _window_rows(self, length: Affine) -> tuple[str, Binders]:
         """The rows that are carried as an array, the last first."""
-        gens = numbered("g", (length, *ranges(self.rest)))
+        gens = number_binders("g", (length, *in_ranges(self.rest)))
         return self._input_row(f"s{len(self.loop.starts) + self.carried.single - 1}", gens), gens
 
     def _input_row(self, parameter: str, gens: Binders) -> str:
-        return self.builder.add_statement(Input(parameter, array(ranges(gens)), (), gens))
+        return self.builder.add_statement(Input(parameter, array(in_ranges(gens)), (), gens))
 
     def _next_window(self, length: Affine, row: str) -> str:
         window, gens = self._window_rows(length)
@@ -366,8 +366,8 @@ class _Body:
         return Factor(self.map_variable(f.name), f.indices)
 
     def _read_of_array(self, f: Factor, binders: Binders, p: Predicate) -> Factor:
-        """An entry of the row of this iteration, or of one before, or of what the array begins with."""
-        sizes = ranges(self.gens)
+        """An entry of the row of this turn, or of one before, or of what the array begins with."""
+        sizes = in_ranges(self.gens)
         inside = conj(*(in_range(a, n) for a, n in zip(f.indices, sizes, strict=True)))
         reached = conj(p, inside)
         turns = (Binder(self.loop.index, self.loop.size), *binders)
@@ -509,7 +509,7 @@ class _Outside:
             self._first_row(rest, Affine.of(-lag)) for lag in range(1, self.carried.single + 1)
         ]
         if self.carried.window is not None:
-            gens = numbered("g", (self.carried.window, *ranges(rest)))
+            gens = number_binders("g", (self.carried.window, *in_ranges(rest)))
             lag, *_ = pointwise(gens)
             begun.append(self._first_row(gens, lag * -1 - 1))
         starts = [self.made[x] for x in self.loop.starts]
@@ -548,7 +548,7 @@ class _Outside:
         elsewhere.
         """
         size, place = self.loop.size, self.filled.place
-        rows = numbered("g", (size + 1, *ranges(self.filled.other_axes(self.gens))))
+        rows = number_binders("g", (size + 1, *in_ranges(self.filled.other_axes(self.gens))))
         history = self.builder.add_statement(Part(loop, place, self.count, rows))
         gens, here, then = self.gens, pointwise(self.gens), Affine.of("σ0")
         turns = (Binder("σ0", size + 1),) if self.filled.lead is not None else ()

@@ -9,7 +9,7 @@ from ..language.affine import Affine
 from ..language.predicates import TRUE, Predicate
 from ..language.predicates import substitute as substitute_predicate
 from ..language.provenance import NOWHERE, Origin
-from ..language.terms import Binders, index_names, numbered, ranges
+from ..language.terms import Binders, in_ranges, index_names, number_binders
 from ..language.types import Type, dimensions, leaves
 from .program import (
     Addition,
@@ -76,7 +76,7 @@ def _by_occurrence(factors: Iterable[Factor]) -> dict[str, None]:
 
 
 def _rename_binders(letter: str, binders: Binders) -> tuple[Binders, dict[str, Affine]]:
-    renamed = numbered(letter, ranges(binders))
+    renamed = number_binders(letter, in_ranges(binders))
     both = zip(index_names(binders), index_names(renamed), strict=True)
     return renamed, {old: Affine.of(new) for old, new in both if old != new}
 
@@ -132,6 +132,6 @@ def input_variables(parameter: str, type_: Type, builder: Builder) -> dict[tuple
     """The variable for each pair-free component of a parameter."""
     found = {}
     for path, leaf in leaves(type_):
-        dims = numbered("g", dimensions(leaf))
+        dims = number_binders("g", dimensions(leaf))
         found[path] = builder.add_statement(Input(parameter, type_, path, dims))
     return found

@@ -27,10 +27,10 @@ from ..language.terms import (
     Sum,
     Term,
     Var,
-    equal,
+    in_ranges,
     index_names,
-    numbered,
-    ranges,
+    indices_equal,
+    number_binders,
     strip_entries,
     strip_guards,
     strip_sums,
@@ -86,7 +86,7 @@ def _convert_application(e: Apply, env: Mapping[str, str], builder: Builder) -> 
     """The variable for an array-level function."""
     around, builder.origin = builder.origin, origin_of(e) or builder.origin
     operands = tuple([_convert_term(x, (), TRUE, env, builder) for x in e.arguments])
-    dims = numbered("g", dimensions(e.type))
+    dims = number_binders("g", dimensions(e.type))
     made = builder.add_statement(Application(dims, e.definition, operands), "definition")
     builder.origin = around
     return made
@@ -128,7 +128,7 @@ def _history_of(name: str, place: int, builder: Builder) -> str:
     loop = builder.defined[name]
     if not isinstance(loop, Recurrence):
         return name
-    binders = numbered("g", (loop.size + 1, *ranges(loop.carried[place])))
+    binders = number_binders("g", (loop.size + 1, *in_ranges(loop.carried[place])))
     return builder.add_statement(Part(name, place, len(loop.starts), binders), "loop")
 
 
@@ -205,8 +205,8 @@ def _convert_constant(value: Number | Affine, builder: Builder) -> str:
 
 def _copy_binders(binders: Binders, mark: str) -> tuple[Binders, Predicate]:
     """Fresh indices over the same ranges, and the condition that they equal the old ones."""
-    fresh = numbered(mark, ranges(binders))
-    return fresh, equal(binders, index_names(fresh))
+    fresh = number_binders(mark, in_ranges(binders))
+    return fresh, indices_equal(binders, index_names(fresh))
 
 
 def _product_of(outer: Binders, p: Predicate, names: list[str]) -> Contraction:
@@ -230,13 +230,13 @@ def _read_entry(
     """`⊞g. [p]·X[a…] ⇝ ⊞g Σi. [p ∧ i=a…]·X[i…]` (5.30), and X itself for `X[g]`."""
     e, accesses = strip_entries(e)
     name = _full_variable(e, env, builder)
-    sizes = ranges(builder.defined[name].gens)
-    if p == TRUE and accesses == pointwise(outer) and sizes == ranges(outer):
+    sizes = in_ranges(builder.defined[name].gens)
+    if p == TRUE and accesses == pointwise(outer) and sizes == in_ranges(outer):
         return name
-    i = numbered("ι", sizes)
+    i = number_binders("ι", sizes)
     factor = Factor(name, pointwise(i))
     return builder.add_statement(
-        Contraction(outer, i, conj(p, equal(i, accesses)), (factor,)), "5.30"
+        Contraction(outer, i, conj(p, indices_equal(i, accesses)), (factor,)), "5.30"
     )
 
 
@@ -250,5 +250,5 @@ def _full_variable(e: Term, env: Mapping[str, str], builder: Builder) -> str:
     assert isinstance(e, Var), e
     if e.name in env:
         return _history_of(env[e.name], sum(path), builder)
-    dims = numbered("g", dimensions(type_))
+    dims = number_binders("g", dimensions(type_))
     return builder.add_statement(Input(e.name, e.declared, tuple(path), dims), "5.30")

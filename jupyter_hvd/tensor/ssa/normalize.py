@@ -27,7 +27,7 @@ from ..language.terms import (
     components,
     gens,
     lets,
-    numbered,
+    number_binders,
     rebuild,
     substitute,
     uniquify,
@@ -127,8 +127,8 @@ def _side_by_side(index: str, size: Affine, loop: Term) -> Iterate:
 
 def _for_each(index: str, size: Affine, e: Apply) -> Term:
     """An array-level function for each value of an index as one, of a batch; what is the same for all stays as it is."""
-    batch = e.definition.batch([dimensions(x.type) for x in e.arguments])
-    inner = numbered("β", batch)
+    batch = e.definition.batch_dimensions([dimensions(x.type) for x in e.arguments])
+    inner = number_binders("β", batch)
 
     def name_argument(x: Term, rank: int) -> Term:
         whole = len(dimensions(x.type)) == rank

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ..language.affine import Affine
 from ..language.predicates import TRUE, compare
-from ..language.terms import Binder, numbered, ranges
+from ..language.terms import Binder, in_ranges, number_binders
 from .builder import Builder
 from .program import (
     Addition,
@@ -68,8 +68,8 @@ def _histories_of(loop: Recurrence, builder: Builder) -> list[str]:
         made[s.name] = builder.add_statement(_over_iterations(s.rhs, loop, made))
     found = []
     for start, name in zip(loop.starts, flatten_output(loop.body.output), strict=True):
-        sizes = ranges(builder.defined[made[name]].gens)[1:]
-        gens = numbered("g", (loop.size + 1, *sizes))
+        sizes = in_ranges(builder.defined[made[name]].gens)[1:]
+        gens = number_binders("g", (loop.size + 1, *sizes))
         turn, *rest = pointwise(gens)
         first, later = compare("=", turn, 0), compare("≤", 1, turn)
         begun = Contraction(gens, (), first, (Factor(start, tuple(rest)),))

@@ -24,13 +24,13 @@ from typing import TypeVar
 
 from ..language.affine import Affine
 from ..language.definition import Definition
-from ..language.depth import deep
+from ..language.depth import deep_recursion
 from ..language.function import Function
 from ..language.pairs import to_pairs
 from ..language.predicates import TRUE, Predicate, disj, exists_all, fresh
 from ..language.predicates import substitute as substitute_predicate
 from ..language.printer import show
-from ..language.provenance import NOWHERE, Origin, noted
+from ..language.provenance import NOWHERE, Origin, note_origin
 from ..language.terms import (
     Add,
     Apply,
@@ -48,9 +48,9 @@ from ..language.terms import (
     entry,
     gens,
     guard,
+    in_ranges,
     index_names,
     lets,
-    ranges,
     substitute,
     sums,
 )
@@ -198,7 +198,7 @@ class Program:
     statements: tuple[Statement, ...]
     output: Output
 
-    @deep()
+    @deep_recursion()
     def __str__(self) -> str:
         lines = [f"let {name} = {show(value)} in" for name, value in statement_terms(self)]
         variables = {s.name: Var(s.name, type_of(s.rhs)) for s in self.statements}
@@ -324,8 +324,8 @@ def support(rhs: Rhs) -> Predicate:
 def type_of(rhs: Rhs) -> Type:
     """The type of an SSA variable: an array of scalars over its generators, or pairs of histories."""
     if isinstance(rhs, Recurrence):
-        return to_pairs([array((rhs.size + 1, *ranges(g))) for g in rhs.carried], Product)
-    return array(ranges(rhs.gens))
+        return to_pairs([array((rhs.size + 1, *in_ranges(g))) for g in rhs.carried], Product)
+    return array(in_ranges(rhs.gens))
 
 
 def statement_terms(program: Program) -> Iterator[tuple[str, Term]]:
@@ -396,7 +396,7 @@ def to_term(program: Program) -> Term:
         if isinstance(statement.rhs, Input):
             variables[statement.name] = value
         else:
-            noted(value, replace(statement.origin, of="", source=statement.name))
+            note_origin(value, replace(statement.origin, of="", source=statement.name))
             name = fresh(statement.name, taken)
             taken.add(name)
             bindings.append((name, value))

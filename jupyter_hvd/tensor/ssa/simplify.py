@@ -13,7 +13,7 @@ from fractions import Fraction
 from ..language import predicates
 from ..language.affine import Affine
 from ..language.predicates import FALSE, TRUE, Compare, Predicate, conj, conjuncts, in_range
-from ..language.terms import Binder, Binders, index_names, numbered, put, ranges
+from ..language.terms import Binder, Binders, in_ranges, index_names, index_values, number_binders
 from ..language.types import array
 from ..polyhedral import sets
 from .builder import Builder, canonical_form, merge_equal
@@ -93,9 +93,9 @@ def _simplify_loop(rhs: Recurrence, builder: Builder) -> Rhs:
         if row is None and not fixed:
             return factor
         gone = fixed if row is None else fixed | {row}
-        sizes = ranges(read.gens)
+        sizes = in_ranges(read.gens)
         rest = tuple([n for j, n in enumerate(sizes) if j not in gone])
-        binders = numbered("g", rest if row is None else (rhs.size, *rest))
+        binders = number_binders("g", rest if row is None else (rhs.size, *rest))
         others = iter(pointwise(binders)[0 if row is None else 1 :])
         here = {} if row is None else {rhs.index: pointwise(binders)[0]}
         at = [
@@ -110,7 +110,7 @@ def _simplify_loop(rhs: Recurrence, builder: Builder) -> Rhs:
         parameter = next(known, f"{letter}{count + len(parts)}")
         if parameter not in parts:
             parts[parameter] = outside
-            part = Input(parameter, array(rest), (), numbered("g", rest))
+            part = Input(parameter, array(rest), (), number_binders("g", rest))
             statements.insert(0, Statement(parameter, part))
         return Factor(parameter, tuple([a for j, a in enumerate(factor.indices) if j not in gone]))
 
@@ -189,7 +189,7 @@ def _support_at(operand: Rhs, indices: tuple[Affine, ...]) -> Predicate:
     plain = Compare | predicates.Related
     if not all(isinstance(part, plain) for part in conjuncts(known)):
         return TRUE
-    return predicates.substitute(known, put(operand.gens, indices))
+    return predicates.substitute(known, index_values(operand.gens, indices))
 
 
 def _simplify_contraction(rhs: Contraction, builder: Builder) -> Rhs | str:
@@ -205,7 +205,7 @@ def _simplify_contraction(rhs: Contraction, builder: Builder) -> Rhs | str:
     if not summed and len(factors) == 1:
         (factor,) = factors
         source = builder.defined[factor.name]
-        same_shape = ranges(source.gens) == ranges(binders)
+        same_shape = in_ranges(source.gens) == in_ranges(binders)
         if mask is TRUE and same_shape and factor.indices == pointwise(binders):
             return factor.name
         if mask is TRUE and isinstance(source, Constant) and source.is_uniform:
@@ -250,7 +250,7 @@ def _compose_reads(
     result = []
     for factor in factors:
         source = builder.defined[factor.name]
-        at = put(source.gens, factor.indices)
+        at = index_values(source.gens, factor.indices)
         if isinstance(source, Contraction) and not source.sums and len(source.factors) == 1:
             (inner,) = source.factors
             mask = conj(mask, predicates.substitute(source.mask, at))
@@ -319,8 +319,8 @@ def _is_injective(factor: Factor, rhs: Contraction) -> bool:
 
 
 def _substitute_product(rhs: Contraction, factor: Factor, source: Contraction) -> Contraction:
-    inner = numbered("t", ranges(source.sums))
-    at = put(source.gens, factor.indices) | put(source.sums, pointwise(inner))
+    inner = number_binders("t", in_ranges(source.sums))
+    at = index_values(source.gens, factor.indices) | index_values(source.sums, pointwise(inner))
     factors = tuple(f.substitute(at) for f in source.factors)
     mask = conj(rhs.mask, predicates.substitute(source.mask, at))
     result = canonical_form(Contraction(rhs.gens, (*rhs.sums, *inner), mask, factors))

@@ -10,7 +10,7 @@ from typing import Any, cast
 from ...derivative.elementary import REALS, Interval, elementary
 from ...language.affine import Affine
 from ...language.errors import TensorError
-from ...language.function import named
+from ...language.function import find_function
 from ...language.predicates import TRUE, conj
 from ...language.terms import Add, Call, Const, Guard, Mul, Term
 from ..tracers import Condition, Data, Nature, Value, affine_of, several_cases, sought_of
@@ -135,7 +135,7 @@ class Arithmetic(Loops):
             case "+":
                 return Value(self, Add(a, b))
             case "//" | "%":
-                return Value(self, Call(named(_DIVISIONS[op]), (a, b)))
+                return Value(self, Call(find_function(_DIVISIONS[op]), (a, b)))
             case "-":
                 return Value(self, Add(a, _negative(b)))
             case "/":
@@ -220,7 +220,7 @@ class Arithmetic(Loops):
             self._within_domain(a, interval) if interval != REALS else a
             for a, interval in zip(arguments, domain or [REALS] * len(arguments), strict=True)
         ]
-        return Value(self, Call(named(name), tuple(given)))
+        return Value(self, Call(find_function(name), tuple(given)))
 
     def _within_domain(self, argument: Term, interval: Interval) -> Term:
         if isinstance(argument, Const):

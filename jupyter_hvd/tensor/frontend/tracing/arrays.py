@@ -15,7 +15,7 @@ from typing import Any, cast
 from ...language.affine import Affine
 from ...language.errors import Place, TensorError
 from ...language.predicates import Predicate, compare, conj
-from ...language.provenance import Origins, carrying
+from ...language.provenance import Origins, carry_origins
 from ...language.terms import (
     Add,
     Apply,
@@ -173,7 +173,7 @@ class Wholes(Packing):
         term = value.term
         for a in places:
             if isinstance(term, Gen):
-                with carrying(cast("Origins", self.places_of)):
+                with carry_origins(cast("Origins", self.places_of)):
                     term = substitute(term.body, indices={term.index: a})
             elif isinstance(term, Guard):
                 inner = term.body

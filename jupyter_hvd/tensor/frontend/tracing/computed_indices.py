@@ -13,7 +13,7 @@ from functools import reduce
 from typing import Any
 
 from ...language.affine import Affine
-from ...language.function import named
+from ...language.function import find_function
 from ...language.predicates import Predicate
 from ...language.terms import (
     At,
@@ -170,7 +170,7 @@ class Places(Arithmetic):
 
     def is_place(self, place: Value, j: Affine) -> Value:
         """Whether a whole number, which is known to be an index of j's axis, is j: 1 or 0."""
-        return Value(self, Call(named("picks"), (place.term, self.index_term(j))))
+        return Value(self, Call(find_function("picks"), (place.term, self.index_term(j))))
 
     def _chosen_of(self, binders: Binders, here: Term, rows: Term) -> Term:
         """`Σ j…. kept(here, rows)`, entry by entry where these are arrays, part by part of pairs."""
@@ -182,7 +182,7 @@ class Places(Arithmetic):
                     return Gen(i, inner, summed(self._entry_term(e, Affine.of(i))))
                 case Product():
                     return Pair(summed(Proj(0, e)), summed(Proj(1, e)))
-            return sums(binders, Call(named("kept"), (here, e)))
+            return sums(binders, Call(find_function("kept"), (here, e)))
 
         return summed(rows)
 
@@ -212,7 +212,7 @@ class Places(Arithmetic):
                 return self.conditioned(self.equals(label, j), self.is_place(here_found, j))
 
             met = self.total([below], term, here_found).term
-            return Value(self, Call(named("equal"), (met, Const(int(same)))))
+            return Value(self, Call(find_function("equal"), (met, Const(int(same)))))
 
         return self.build(dims, entry, found)
 

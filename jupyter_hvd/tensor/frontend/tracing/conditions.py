@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from ...language.affine import Affine
-from ...language.function import named
+from ...language.function import find_function
 from ...language.pairs import Laid
 from ...language.predicates import (
     FALSE,
@@ -146,7 +146,7 @@ class Conditions(Wholes):
             return self._of_truths(self._either_of, left, right)
         if self._on_data(left) or self._on_data(right):
             a, b = self.truth(left), self.truth(right)
-            return as_truth(Value(self, Call(named("maximum"), (a.term, b.term))))
+            return as_truth(Value(self, Call(find_function("maximum"), (a.term, b.term))))
         return Condition(self, disj(self.condition(left), self.condition(right)))
 
     def negated(self, k: int, value: Any) -> Any:
@@ -160,7 +160,9 @@ class Conditions(Wholes):
         if self.is_array(value):
             return self._of_truths(self._negated, value)
         if self._on_data(value):
-            return as_truth(Value(self, Call(named("equal"), (self.truth(value).term, Const(0)))))
+            return as_truth(
+                Value(self, Call(find_function("equal"), (self.truth(value).term, Const(0))))
+            )
         return Condition(self, self._negation(self.condition(value)))
 
     def _of_truths(self, combine: Callable[..., Any], *values: Any) -> Any:
@@ -332,7 +334,7 @@ class Conditions(Wholes):
                 raise self.error(f"a comparison with {kind(side)}", "compare numbers, or indices")
         name, swapped, negated = _INDICATORS[op]
         a, b = (self.scalar(side, "a comparison") for side in (left, right))
-        made = Value(self, Call(named(name), (b, a) if swapped else (a, b)))
+        made = Value(self, Call(find_function(name), (b, a) if swapped else (a, b)))
         return self._negated(made) if negated else as_truth(made)
 
     def one_integer(self, p: Predicate, one: Any, q: Predicate, two: Any) -> Any:
@@ -431,13 +433,13 @@ class Conditions(Wholes):
                 return self.conditioned(q, other)
             return Value(self, Add(guarded(p, then.term), guarded(q, other.term)))
         if other.term is Const(0):
-            return Value(self, Call(named("kept"), (test.term, then.term)))
+            return Value(self, Call(find_function("kept"), (test.term, then.term)))
         if then.term is not Const(0):
             test = self.once(test, "chosen")
-            kept = Value(self, Call(named("kept"), (test.term, then.term)))
-            dropped = Value(self, Call(named("dropped"), (test.term, other.term)))
+            kept = Value(self, Call(find_function("kept"), (test.term, then.term)))
+            dropped = Value(self, Call(find_function("dropped"), (test.term, other.term)))
             return Value(self, Add(kept.term, dropped.term))
-        return Value(self, Call(named("dropped"), (test.term, other.term)))
+        return Value(self, Call(find_function("dropped"), (test.term, other.term)))
 
     def _either(self, branches: list[tuple[Predicate, Term, Layout]]) -> Value:
         (p, a, layout), (q, b, other) = branches

@@ -12,7 +12,7 @@ from operator import add
 from typing import Any
 
 from ...language.affine import Affine
-from ...language.function import Function, named
+from ...language.function import Function, find_function
 from ...language.predicates import (
     FALSE,
     TRUE,
@@ -255,7 +255,7 @@ class Integers(Conditions):
 
         def number() -> Term:
             name = "mod" if op == "%" else "floor_divide"
-            return Call(named(name), (self.index_term(a), self.index_term(n)))
+            return Call(find_function(name), (self.index_term(a), self.index_term(n)))
 
         def compared(sign: str, b: Affine) -> Predicate | None:
             if not (k := self._divisor(n)):

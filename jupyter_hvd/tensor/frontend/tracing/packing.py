@@ -11,7 +11,7 @@ from typing import Any
 
 from ...language.affine import Affine
 from ...language.errors import Place, TensorError
-from ...language.function import Function, named
+from ...language.function import Function, find_function
 from ...language.pairs import Laid, to_pairs
 from ...language.predicates import FALSE, TRUE, Predicate, conj, fresh, own_name
 from ...language.terms import (
@@ -215,7 +215,7 @@ class Packing:
         if not self.numbers_where or not isinstance(e, Var | At) or e.type != REAL:
             return e
         test = self.numbers_where.get(self._meaning(e))
-        return e if test is None else Call(named("kept"), (test, e))
+        return e if test is None else Call(find_function("kept"), (test, e))
 
     def name(self, stem: str) -> str:
         """A name that is not used yet, like `stem`, nor by an index around."""

@@ -29,7 +29,7 @@ from ...language.terms import (
     components,
     gens,
     lets,
-    numbered,
+    number_binders,
 )
 from ...language.types import Layout, Product, Type, array, dimensions
 from ..tracers import Barred, Index, Nature, Value, affine_of, describe
@@ -774,7 +774,7 @@ def _is_appended(value: Any) -> TypeGuard[Appended]:
 
 def zero_of(e: Term) -> Term:
     """The zero of the type of an array."""
-    return gens(numbered("z", dimensions(e.type)), Const(0))
+    return gens(number_binders("z", dimensions(e.type)), Const(0))
 
 
 def undefined(name: str) -> Barred:

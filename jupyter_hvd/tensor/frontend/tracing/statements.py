@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from ...language.affine import Affine
 from ...language.errors import TensorError
-from ...language.function import named
+from ...language.function import find_function
 from ...language.predicates import (
     FALSE,
     TRUE,
@@ -887,7 +887,7 @@ class Statements(Recurrences):
         if change.op == "*":
             return self.chosen(mask, value, 1).term
         if value.type == REAL:
-            return Call(named("kept"), (mask.term, change.term))
+            return Call(find_function("kept"), (mask.term, change.term))
         return self.chosen(mask, value, 0).term
 
     def append_all(

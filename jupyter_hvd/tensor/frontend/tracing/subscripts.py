@@ -8,7 +8,7 @@ from functools import partial, reduce
 from typing import Any
 
 from ...language.affine import Affine
-from ...language.function import named as named_
+from ...language.function import find_function as named_
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists, negate
 from ...language.terms import Call, Const, Gen, Var
 from ...language.types import REAL, IndexArray
@@ -350,7 +350,7 @@ class Subscripts(Places):
         owner = value.term.name if isinstance(value.term, Var) else "the array"
         if not isinstance(place, slice):
             a = self.from_start(place, size)
-            self.looked(f"{owner}[{a.renamed(self.spelt)}]", owner, a, size, axis)
+            self.looked(f"{owner}[{a.rename_names(self.spelt)}]", owner, a, size, axis)
             return Axis(self, a)
         return self._sliced(place, size, owner, axis, ragged)
 
@@ -501,7 +501,7 @@ class Subscripts(Places):
                 "store numbers there, or a slice as long, `y[i:] += x[i:]`; or entry by entry: `for j in range(i): y[j] = …`",
             )
         if slice_ and not self.as_long(value.length, length):
-            one, other = (n.renamed(self.spelt) for n in (value.length, length))
+            one, other = (n.rename_names(self.spelt) for n in (value.length, length))
             raise self.error(f"slices of {one} and of {other} entries do not go together")
         self._fits_into(array, [*self.dims(array)[:slice_], *rest])
         return array
