@@ -75,6 +75,7 @@ def parse_seconds(text: str) -> float:
 
 
 def parse_codes(text: str) -> tuple[str, ...]:
+    """The rule codes in `HVD1,HVD205`."""
     return tuple(code.strip() for code in text.split(",") if code.strip())
 
 

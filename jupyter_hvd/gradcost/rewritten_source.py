@@ -113,6 +113,7 @@ class Written:
         return self.text[start:end]
 
     def factor_source(self, node: ast.expr) -> str:
+        """The source of an expression as a factor of a product: in brackets where it needs them."""
         source = self.node_source(node)
         return source if isinstance(node, ATOMS) else f"({source})"
 

@@ -327,6 +327,7 @@ class _Scan(ast.NodeVisitor):
     # What they do to names
 
     def own_names(self) -> set[str]:
+        """The names that the cell binds in its own scope."""
         return self.binds & self.bound
 
     def is_module(self, name: str) -> bool:

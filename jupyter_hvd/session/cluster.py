@@ -351,9 +351,9 @@ class Cluster:
             asked, at = self._heard.get(rank, ([], -math.inf))
             if len(asked) > PATIENT / ASK_AGAIN:
                 raise ControllerLostError(f"rank {rank} does not hear\n{self._log_tail()}")
-            if not any(map(came_whole, asked)) and now - at > ASK_AGAIN:
+            if not any(map(has_arrived, asked)) and now - at > ASK_AGAIN:
                 self._heard[rank] = [*asked, self._send_call(rank, 0, [PrePickled(os.getpid)])], now
-        return all(any(map(came_whole, asked)) for asked, _ in self._heard.values())
+        return all(any(map(has_arrived, asked)) for asked, _ in self._heard.values())
 
     def describe_stage(self) -> str:
         """How far the start is, in words."""
@@ -705,7 +705,7 @@ class Cluster:
         """What was printed last may still be on its way when the answers are there."""
         soon = time.monotonic() + LAST_WORDS + waiting.printed_characters() / SLOWEST
         late = soon + LAST_PRINTED
-        while not (whole := all(map(came_whole, futures.values()))) or not waiting.all_marked():
+        while not (whole := all(map(has_arrived, futures.values()))) or not waiting.all_marked():
             if time.monotonic() > (soon if whole else late):
                 break
             with suppress(queue.Empty):
@@ -733,7 +733,7 @@ class Cluster:
             self._lifelines.send(f"rank {rank}", message)
 
 
-def came_whole(future: Any) -> bool:
+def has_arrived(future: Any) -> bool:
     """Whether a request's answer has come, and all that was printed meanwhile."""
     return bool(future.done() and future.output.done())
 

@@ -521,7 +521,7 @@ def read_iterator(resource: Any, spec: Any) -> Any:
     return structure.from_compatible_tensor_list(spec, found)
 
 
-def eager_draws() -> Any:
+def eager_generator() -> Any:
     """The generator by which TensorFlow seeds eager random operations; None where no seed is set."""
     from tensorflow.python.eager import context
 

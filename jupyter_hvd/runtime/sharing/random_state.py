@@ -89,7 +89,7 @@ def random_state() -> RandomState:
     python = TwisterState.of_python(random.getstate())
     if sys.modules.get("tensorflow") is None:
         return RandomState(python, drawn)
-    from .keras_versions import eager_draws, eager_seed, global_generator
+    from .keras_versions import eager_generator, eager_seed, global_generator
     from .program import CommonSeed
 
     given, generator = eager_seed(), global_generator()
@@ -98,7 +98,7 @@ def random_state() -> RandomState:
         python,
         drawn,
         seed,
-        None if seed is None else TwisterState.of_python(eager_draws().getstate()),
+        None if seed is None else TwisterState.of_python(eager_generator().getstate()),
         None if generator is None else generator.state.numpy(),
         keras_state(),
     )
@@ -133,10 +133,10 @@ def set_random_state(state: RandomState) -> None:
         return
     import tensorflow as tf
 
-    from .keras_versions import eager_draws
+    from .keras_versions import eager_generator
 
     if state.seed is not None and state.eager is not None:
         tf.random.set_seed(state.seed)
-        eager_draws().setstate(state.eager.as_python())
+        eager_generator().setstate(state.eager.as_python())
     if state.generator is not None:
         tf.random.get_global_generator().reset(state.generator)

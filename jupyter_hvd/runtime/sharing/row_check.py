@@ -611,7 +611,7 @@ def restoring_state(owner: Any, keras: Any) -> Iterator[Changed]:
 def kept_draws(keras: Any) -> Iterator[None]:
     """Put back the generators of Python, NumPy, TensorFlow and Keras."""
     numpy = np.random.get_state()
-    others = (keras_versions.eager_draws(), keras.seed_generator())
+    others = (keras_versions.eager_generator(), keras.seed_generator())
     found = [draws for draws in (random, *others) if draws is not None]
     states = [draws.getstate() for draws in found]
     try:

@@ -100,8 +100,10 @@ def _enter_internal(name: str, compute: Callable[..., Any], *slopes: str, **more
 # How functions are computed on Python's numbers
 
 
-def _of_floats(of_one: Callable[..., float], beyond: Callable[..., Any]) -> Callable[..., float]:
-    """A function of `math`, which beyond where it is finite gives what NumPy does."""
+def _extend_math_function(
+    of_one: Callable[..., float], beyond: Callable[..., Any]
+) -> Callable[..., float]:
+    """A function of `math` that gives what NumPy does where `math` raises: outside its domain, and where it overflows."""
 
     def compute(*arguments: Any) -> float:
         try:
@@ -190,7 +192,7 @@ def _enter_smooth(name: str, beyond: Callable[..., Any], *slopes: str, **more: A
     of_one = getattr(math, name)
     names = more.pop("numpy", name)
     more.setdefault("jax", f"numpy.{names.split()[0]}")
-    _enter_function(name, _of_floats(of_one, beyond), *slopes, numpy=names, **more)
+    _enter_function(name, _extend_math_function(of_one, beyond), *slopes, numpy=names, **more)
 
 
 _enter_smooth("sin", np.sin, "cos(x)", simple=True, slope_of_jax=True, special={(0,): 0, **_ANGLE})
@@ -332,7 +334,7 @@ _enter_smooth(
 )
 _enter_function(
     "exp2",
-    _of_floats(lambda x: 2.0 ** float(x), np.exp2),
+    _extend_math_function(lambda x: 2.0 ** float(x), np.exp2),
     f"{math.log(2)!r}·exp2(x)",
     numpy="exp2",
     jax="numpy.exp2",

@@ -127,6 +127,7 @@ def _affine_hull(variables: Sequence[str], set_: Any) -> list[Affine]:
 
 
 def _constraint_expression(constraint: Any, variables: Sequence[str]) -> Affine:
+    """An isl constraint `a = 0` or `a ≥ 0` as the affine expression `a` over some variables."""
     total = Affine.of(constraint.get_constant_val().to_python())
     for k, v in enumerate(variables):
         total = (
