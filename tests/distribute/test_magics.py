@@ -373,7 +373,7 @@ def test_what_lies_between_the_ranks_is_measured(alone: Any, trained: Any) -> No
     shown = trained.good("%hvd network").stdout
     assert shown.startswith("2 ranks: bandwidth "), shown
     assert shown.count("by these figures") == 6
-    ask = "from jupyter_hvd.magics import network_json\nprint(network_json(get_ipython()))"
+    ask = "from jupyter_hvd.magics import measured\nprint(measured(get_ipython()))"
     assert "there are no ranks" in alone.good(ask).stdout
 
 
