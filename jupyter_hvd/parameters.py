@@ -141,7 +141,7 @@ class Layer:
             raise UnknownSizeError
         return sizes
 
-    def has_bias(self) -> int:
+    def count_bias(self) -> int:
         return int(bool(self.argument(None, "use_bias", True)))
 
     def input_shape(self) -> Shape | None:
@@ -185,7 +185,7 @@ def feature_count(shape: Shape | None) -> int:
 
 def count_dense(layer: Layer, shape: Shape | None) -> tuple[int, Shape]:
     units = layer.number(0, "units")
-    return units * (feature_count(shape) + layer.has_bias()), (*(shape or ())[:-1], units)
+    return units * (feature_count(shape) + layer.count_bias()), (*(shape or ())[:-1], units)
 
 
 def count_convolution(rank: int) -> Callable[[Layer, Shape | None], tuple[int, Shape]]:
@@ -197,7 +197,7 @@ def count_convolution(rank: int) -> Callable[[Layer, Shape | None], tuple[int, S
         strides = layer.size_each(2, "strides", 1, rank)
         padding = layer.argument(3, "padding", "valid")
         spatial = slide_window(shape[:-1], kernel, strides, padding)
-        return filters * (prod(kernel) * feature_count(shape) + layer.has_bias()), (
+        return filters * (prod(kernel) * feature_count(shape) + layer.count_bias()), (
             *spatial,
             filters,
         )
@@ -236,7 +236,7 @@ def count_recurrent(
 ) -> Callable[[Layer, Shape | None], tuple[int, Shape]]:
     def count(layer: Layer, shape: Shape | None) -> tuple[int, Shape]:
         units = layer.number(0, "units")
-        bias = layer.has_bias() * biases
+        bias = layer.count_bias() * biases
         kept = (shape or ())[:-1] if layer.argument(None, "return_sequences", False) else ()
         return gates * units * (feature_count(shape) + units + bias), (*kept, units)
 

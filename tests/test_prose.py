@@ -25,17 +25,13 @@ LONGEST = 35  # words of a sentence
 MOST_SENTENCES = 2  # of a message
 #: Words to replace that names of the package still have. These numbers may only become smaller.
 NAMES_LEFT = {
-    "alike": 5,
-    "anew": 5,
+    "alike": 2,
+    "anew": 3,
     "black box": 2,
-    "lifeline": 3,
-    "lifelines": 2,
-    "settled": 7,
-    "told": 6,
-    "turn": 16,
-    "turns": 9,
-    "watchman": 1,
-    "whereabouts": 2,
+    "settled": 4,
+    "told": 1,
+    "turn": 11,
+    "turns": 4,
 }
 
 

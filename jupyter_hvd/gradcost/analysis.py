@@ -54,7 +54,13 @@ from ..tensor.ssa.program import (
     type_of,
 )
 from .loops import Sizes as Sizes
-from .loops import loop_header, named_histories, stored_counts, turn_interfaces, turn_statements
+from .loops import (
+    iteration_statements,
+    loop_header,
+    loop_interfaces,
+    named_histories,
+    stored_counts,
+)
 
 #: An index space beyond this is not searched point by point.
 SEARCHED = 100_000_000
@@ -145,9 +151,9 @@ class Analysis:
         """`$(inputs) + $(output)` (6.53)."""
         return interface_size(self.function, sizes)
 
-    def turn_interfaces(self, sizes: Sizes) -> int:
+    def loop_interfaces(self, sizes: Sizes) -> int:
         """What goes into and comes out of all iterations of loops; 0 where there is no loop."""
-        return turn_interfaces(self.instance.ssa, sizes)
+        return loop_interfaces(self.instance.ssa, sizes)
 
 
 NOTHING = Formula(((TRUE, Polynomial()),))
@@ -164,7 +170,7 @@ def _iteration_lines(
     """The lines of a loop's turn, those of loops within it after these."""
     outer = (*outer, Binder(loop.index, loop.size))
     inside: dict[str, Term] = {}
-    for outside, statement, term in turn_statements(loop, name, called, variables, inside):
+    for outside, statement, term in iteration_statements(loop, name, called, variables, inside):
         rhs = statement.rhs
         binders, p = points_of(rhs)
         source = f"{origin.source}.{statement.origin.source}" if statement.origin.source else ""
@@ -259,10 +265,10 @@ class Evaluator:
         at = {name: sizes[name] for name in sorted(needed & sizes.keys())}
         key = (count, tuple(at.items()))
         if key not in self._counted:
-            self._counted[key] = self._search_size(count, at)
+            self._counted[key] = self._count_by_enumeration(count, at)
         return self._counted[key]
 
-    def _search_size(self, count: Count, at: Sizes) -> int | None:
+    def _count_by_enumeration(self, count: Count, at: Sizes) -> int | None:
         names = count.condition.relations
         if not names <= self.data.keys():
             return None

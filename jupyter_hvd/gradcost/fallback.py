@@ -148,7 +148,7 @@ def report_html(report: Report) -> str:
     if report.compared:
         parts.append(_comparison_html(report))
     for times in report.times:
-        parts.append(_times_table(times) + f"<p>{escape(times_text(times))}</p>")
+        parts.append(_times_plot(times) + f"<p>{escape(times_text(times))}</p>")
     if report.measured:
         parts.append(f"<p>{escape(measured_text(report.measured))}</p>")
     if report.advice:
@@ -279,7 +279,7 @@ def _gradients_plot(report: Report, own: Curve) -> str:
     return plot_svg(drawn, own.size, own.at, title)
 
 
-def _times_table(times: Times) -> str:
+def _times_plot(times: Times) -> str:
     drawn = [
         Series("value", VALUE, list(zip(times.sizes, times.value, strict=True))),
         Series("gradient", ADJOINT, list(zip(times.sizes, times.adjoint, strict=True))),

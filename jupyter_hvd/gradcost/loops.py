@@ -29,21 +29,21 @@ from ..tensor.ssa.program import (
 Sizes = Mapping[str, int]
 
 
-def turn_interfaces(program: Program, sizes: Sizes) -> int:
+def loop_interfaces(program: Program, sizes: Sizes) -> int:
     """I(P): the numbers that go into and come out of all loops and each of their iterations."""
     total = 0
     for statement in program.statements:
         loop = statement.rhs
         if isinstance(loop, Recurrence):
-            carried = sum(_iteration_count(gens, sizes) for gens in loop.carried)
-            rows = sum(_iteration_count(program[x].gens[1:], sizes) for x in loop.rows)
-            wholes = sum(_iteration_count(program[x].gens, sizes) for x in loop.wholes)
-            turn = 2 * carried + rows + wholes + turn_interfaces(loop.body, sizes)
+            carried = sum(_entry_count(gens, sizes) for gens in loop.carried)
+            rows = sum(_entry_count(program[x].gens[1:], sizes) for x in loop.rows)
+            wholes = sum(_entry_count(program[x].gens, sizes) for x in loop.wholes)
+            turn = 2 * carried + rows + wholes + loop_interfaces(loop.body, sizes)
             total += carried + wholes + max(0, loop.size.evaluate(sizes)) * turn
     return total
 
 
-def _iteration_count(gens: Binders, sizes: Sizes) -> int:
+def _entry_count(gens: Binders, sizes: Sizes) -> int:
     return prod(max(0, size.evaluate(sizes)) for _, size in gens)
 
 
@@ -99,7 +99,7 @@ def loop_header(
     return f"iterate {loop.index}:{loop.size}. {', '.join((*first, *made))}"
 
 
-def turn_statements(
+def iteration_statements(
     loop: Recurrence,
     name: str,
     called: list[str],

@@ -291,7 +291,7 @@ class Panel:
         def sweep_all(progress: work.Progress, cancelled: work.Cancelled) -> Keep:
             from .sweep import sweep_sizes
 
-            def next_step() -> None:
+            def stop_if_cancelled() -> None:
                 if cancelled():
                     raise ProfileCancelledError
 
@@ -303,7 +303,9 @@ class Panel:
                 there = place_sizes(sizes, beside, pairs)
                 wanted += [(beside, there, b) for a, b in pairs if a == size]
             own, *found = [
-                sweep_sizes(which, at, over, progress_of_part(progress, k, len(wanted)), next_step)
+                sweep_sizes(
+                    which, at, over, progress_of_part(progress, k, len(wanted)), stop_if_cancelled
+                )
                 for k, (which, at, over) in enumerate(wanted)
             ]
 

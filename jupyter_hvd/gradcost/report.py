@@ -350,7 +350,7 @@ def spell_formulas(subject: Subject, sizes: Sizes, linked: bool) -> Spell:
 
 def _adjoint_ratio(subject: Subject, primal: Figure, adjoint: Figure, sizes: Sizes) -> Ratio:
     """The gradient against the function, what turns of loops take and give counted where there are loops."""
-    turns = subject.value.turn_interfaces(sizes)
+    turns = subject.value.loop_interfaces(sizes)
     if not turns or primal.io is None:
         return Ratio(_ratio_of(adjoint.io, primal.io), BOUND, "Theorem 6.55", interfaces=True)
     theorem = "Theorem 2 of docs/recurrences.md"

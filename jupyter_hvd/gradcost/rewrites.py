@@ -86,20 +86,20 @@ def find_dependences(program: Program) -> dict[str, frozenset[str]]:
             case Addition(_, p0, x0, p1, x1):
                 used = p0.names | p1.names
                 for x in (x0, x1):
-                    used |= _substitute_indices(gens[x], found[x], pointwise(s.rhs.gens))
+                    used |= _dependences_at(gens[x], found[x], pointwise(s.rhs.gens))
             case Map(_, p, _, names):
                 used = p.names
                 for x in names:
-                    used |= _substitute_indices(gens[x], found[x], pointwise(s.rhs.gens))
+                    used |= _dependences_at(gens[x], found[x], pointwise(s.rhs.gens))
             case Contraction(_, _, p, factors):
                 used = p.names
                 for f in factors:
-                    used |= _substitute_indices(gens[f.name], found[f.name], f.indices)
+                    used |= _dependences_at(gens[f.name], found[f.name], f.indices)
         found[s.name] = used & here
     return found
 
 
-def _substitute_indices(
+def _dependences_at(
     gens: list[str], depends: frozenset[str], indices: tuple[Affine, ...]
 ) -> frozenset[str]:
     read = [a.names for g, a in zip(gens, indices, strict=True) if g in depends]

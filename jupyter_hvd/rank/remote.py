@@ -458,8 +458,8 @@ def panel_state() -> dict[str, Any]:
     return {**status_row(), **lifeline.report_position()}
 
 
-def ranks_agree() -> int:
-    """A small allreduce: whether the ranks still work together."""
+def count_agreeing_ranks() -> int:
+    """How many ranks take part in a small allreduce: all, if they still work together."""
     import horovod.tensorflow as hvd
     import tensorflow as tf
 

@@ -561,7 +561,7 @@ class Cluster:
 
     def ranks_agree(self) -> bool:
         """Whether the ranks work together, by a small sum over all of them."""
-        return self._all_answer(remote.ranks_agree, self.size)
+        return self._all_answer(remote.count_agreeing_ranks, self.size)
 
     def rejoin_horovod(self) -> bool:
         """Restart Horovod in the living ranks; whether they work together then.

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from .calls import Before, Call, compiled, told_apart_by_entries
+from .calls import Before, Call, compiled, is_distinguished_by_entries
 from .cost.formula import Formula, cost_formula
 from .cost.model import Cost
 from .debugging import run_in_python
@@ -255,7 +255,7 @@ class CalledFunction(ABC):
         arguments, found = dict(zip(self._names, complete, strict=True)), [*complete]
         try:
             for reference in references:
-                made = reference.source and told_apart_by_entries(arguments[reference.source])
+                made = reference.source and is_distinguished_by_entries(arguments[reference.source])
                 found.append(None if made else reference.value(arguments))
         except Exception:  # whatever a property raises
             return None

@@ -147,7 +147,7 @@ class Same(NamedTuple):
         return self.value() is value and (self.held is None or self.held == value)
 
 
-def told_apart_by_entries(value: Any) -> bool:
+def is_distinguished_by_entries(value: Any) -> bool:
     """Whether calls with such an argument are told apart by its entries: an array of integers or booleans that is not large."""
     return type(value) is np.ndarray and value.dtype.kind in "iub" and value.nbytes <= SMALL
 
@@ -160,7 +160,7 @@ def _entries_apart(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], Hashabl
         return arguments, ()
     others, entries = [], []
     for value in arguments:
-        if told_apart_by_entries(value):
+        if is_distinguished_by_entries(value):
             entries.append((value.shape, value.dtype.str, value.tobytes()))
             value = None
         others.append(value)

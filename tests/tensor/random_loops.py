@@ -11,7 +11,7 @@ from random import Random
 from random_programs import INPUTS, PARAMETERS, SIZES, Draw, Scope, environment, value
 from theorems import inner, passes_keep_value_and_cost, round_trips
 
-from jupyter_hvd.gradcost.loops import turn_interfaces
+from jupyter_hvd.gradcost.loops import loop_interfaces
 from jupyter_hvd.tensor.cost.formula import cost_formula
 from jupyter_hvd.tensor.cost.model import cost
 from jupyter_hvd.tensor.derivative import forward, reverse
@@ -122,7 +122,7 @@ def derivatives_are_cheap_and_adjoint(
     ins = sum(size_cost(t, sizes) for _, t in inputs)
     out = size_cost(e.type, sizes)
     back = cost(backwards, here).total + 2 * ins + out
-    all_in = spent + ins + out + turn_interfaces(program, sizes)
+    all_in = spent + ins + out + loop_interfaces(program, sizes)
     assert back <= 4 * all_in, f"$IO(Dᵀ) = {back} > 4·{all_in}:\n{e}\n⇝\n{backwards}"
     assert cost(simplified, here).total <= cost(backwards, here).total
     more = cost(twice, here).total - cost(backwards, here).total
@@ -158,7 +158,7 @@ def chain_ratio(length: int = 60) -> Fraction:
     program = convert.to_ssa(normalize(parse_lambda(text).body))
     env = Environment({}, {"n": 50})
     backwards = convert.to_term(reverse.adjoint(program, [("u", REAL)], ("dy", REAL)))
-    spent = cost(convert.to_term(program), env).total + 2 + turn_interfaces(program, env.integers)
+    spent = cost(convert.to_term(program), env).total + 2 + loop_interfaces(program, env.integers)
     return Fraction(cost(backwards, env).total + 3, spent)
 
 
@@ -175,7 +175,7 @@ def exchange_ratio(entries: int = 40, turns: int = 40) -> tuple[Fraction, Fracti
     backwards = reverse.adjoint(program, f.parameter_type, ("dy", REAL))
     back = cost(convert.to_term(backwards), env).total + 4 * entries + 1
     spent = cost(f.body, env).total + 2 * entries + 1
-    return Fraction(back, spent + turn_interfaces(program, env.integers)), Fraction(back, spent)
+    return Fraction(back, spent + loop_interfaces(program, env.integers)), Fraction(back, spent)
 
 
 __all__ = ["RATIOS", "Loops", "chain_ratio", "check", "exchange_ratio"]

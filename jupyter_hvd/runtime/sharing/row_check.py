@@ -331,7 +331,7 @@ def sample_batches(
             if usable is None:
                 with sharing.run_whole(), restoring_state(owner, keras):
                     try:
-                        computes = has_finite(call(*sample_args, **sample_options))
+                        computes = is_finite(call(*sample_args, **sample_options))
                     except Exception as error:
                         last = error
                         continue
@@ -371,7 +371,7 @@ def random_like(tensor: Any, rows: int | None, size: int, bound: int, keras: Any
     return made
 
 
-def has_finite(found: Any) -> bool:
+def is_finite(found: Any) -> bool:
     floats = [t for t in tf.nest.flatten(found) if is_tensor(t) and t.dtype.is_floating]
     return all(bool(tf.reduce_all(tf.math.is_finite(t))) for t in floats)
 

@@ -382,7 +382,7 @@ def _softplus(xp: Any, x: Any) -> Any:
     return xp.maximum(x, xp.zeros_like(x)) + xp.log1p(xp.exp(-xp.abs(x)))
 
 
-def _is_apart(xp: Any, x: Any, y: Any) -> Any:
+def _difference_where_apart(xp: Any, x: Any, y: Any) -> Any:
     return xp.where(x == y, xp.zeros_like(x), x - y)
 
 
@@ -410,7 +410,9 @@ _enter_function(
     "sigmoid(apart(x, y))",
     "sigmoid(apart(y, x))",
     numpy="logaddexp",
-    kernel=lambda xp, x, y: xp.maximum(x, y) + xp.log1p(xp.exp(-xp.abs(_is_apart(xp, x, y)))),
+    kernel=lambda xp, x, y: (
+        xp.maximum(x, y) + xp.log1p(xp.exp(-xp.abs(_difference_where_apart(xp, x, y))))
+    ),
     special={
         (0, 0): math.log(2),
         (1, 1): 1 + math.log(2),
@@ -714,7 +716,7 @@ _enter_internal(
     lambda x, y: 0 if x == y else x - y,
     "1",
     "-1",
-    kernel=_is_apart,
+    kernel=_difference_where_apart,
     special={(INF, INF): 0, (1, 1): 0},
 )
 _enter_internal(

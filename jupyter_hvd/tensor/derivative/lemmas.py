@@ -23,6 +23,6 @@ def operations_where(
     return tuple(Work(kind, ranges, condition, n) for kind, n in counts.items() if n)
 
 
-def is_below(i: str, j: str) -> Predicate:
+def below_condition(i: str, j: str) -> Predicate:
     """`i < j`, of two indices."""
     return compare("<", i, j)

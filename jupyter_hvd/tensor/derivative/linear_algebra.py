@@ -28,7 +28,7 @@ from ..language.predicates import Predicate, compare, conj, disj
 from ..language.terms import Add, Call, Const, Mul, Term, Var, entry, guard, lets
 from ..language.types import array, dimensions
 from ..reference.evaluate import Environment, evaluate
-from .lemmas import is_below, operations_where
+from .lemmas import below_condition, operations_where
 from .matrices import Matrices
 
 Changes = Sequence[Term | None]
@@ -41,15 +41,15 @@ def _twice_cost(cost: Callable[..., tuple[Work, ...]]) -> Callable[..., tuple[Wo
 
 def _elimination_cost(n: Affine) -> tuple[Work, ...]:
     """Of a matrix into triangles: `2/3·n³` operations."""
-    inner = conj(is_below("ε0", "ε1"), is_below("ε0", "ε2"))
-    quotients = operations_where((n, n), is_below("ε0", "ε1"), products=0, sums=0, calls=1)
+    inner = conj(below_condition("ε0", "ε1"), below_condition("ε0", "ε2"))
+    quotients = operations_where((n, n), below_condition("ε0", "ε1"), products=0, sums=0, calls=1)
     return (*operations_where((n, n, n), inner), *quotients)
 
 
 def _substitution_cost(n: Affine, columns: Affine) -> tuple[Work, ...]:
     """With one triangle: `n²` operations a column."""
     quotients = operations_where((n, columns), products=0, sums=0, calls=1)
-    return (*operations_where((n, n, columns), is_below("ε0", "ε1")), *quotients)
+    return (*operations_where((n, n, columns), below_condition("ε0", "ε1")), *quotients)
 
 
 # Elimination
@@ -118,7 +118,7 @@ def _define_solving(transposed: bool) -> Definition:
             lambda a, f, b: b,
             lambda a, f, b: (
                 *_substitution_cost(*b),
-                *operations_where((*a, b[1]), is_below("ε0", "ε1")),
+                *operations_where((*a, b[1]), below_condition("ε0", "ε1")),
             ),
             _or_nan(lambda a, _, b: np.linalg.solve(a.T if transposed else a, b)),
             tangent,
@@ -133,7 +133,7 @@ SOLVE_TRANSPOSED = _define_solving(transposed=True)
 
 def _inversion_cost(a: Dims, _: Dims) -> tuple[Work, ...]:
     """Of two triangles: `4/3·n³` operations, and a division for each entry."""
-    inner = conj(is_below("ε0", "ε1"), is_below("ε0", "ε2"))
+    inner = conj(below_condition("ε0", "ε1"), below_condition("ε0", "ε2"))
     quotients = operations_where(a, products=0, sums=0, calls=1)
     return (*operations_where((*a, a[0]), inner, products=2, sums=2), *quotients)
 
@@ -318,7 +318,7 @@ def _define_decomposition(
 
 def _cholesky_cost(a: Dims) -> tuple[Work, ...]:
     """`n³/3` operations."""
-    inner = conj(is_below("ε0", "ε1"), compare("≤", "ε1", "ε2"))
+    inner = conj(below_condition("ε0", "ε1"), compare("≤", "ε1", "ε2"))
     ends = operations_where(a, compare("≤", "ε0", "ε1"), products=0, sums=0, calls=1)
     return (*operations_where((*a, a[0]), inner), *ends)
 
@@ -407,7 +407,7 @@ def _divided_by_gaps(m: Matrices, a: Term, gap: Callable[[Affine, Affine], Term]
     return m.build(dimensions(a.type), at)
 
 
-def _differences_of(x: Term, y: Term) -> Term:
+def _difference_of(x: Term, y: Term) -> Term:
     return Add(x, Mul(Const(-1), y))
 
 
@@ -418,7 +418,7 @@ def _unpack_vectors(m: Matrices, packed: Term) -> Term:
 
 def _eigenvalue_gaps(y: Term) -> Callable[[Affine, Affine], Term]:
     zero = Affine.of(0)
-    return lambda i, j: _differences_of(entry(y, zero, j), entry(y, zero, i))
+    return lambda i, j: _difference_of(entry(y, zero, j), entry(y, zero, i))
 
 
 def _eigh_tangent(m: Matrices, _: Term, y: Term, da: Term) -> Term:
@@ -467,7 +467,7 @@ def _parts_of_svd(
 
 
 def _gap_of_squares(s: Callable[[Affine], Term]) -> Callable[[Affine, Affine], Term]:
-    return lambda i, j: Mul(_differences_of(s(j), s(i)), Add(s(j), s(i)))
+    return lambda i, j: Mul(_difference_of(s(j), s(i)), Add(s(j), s(i)))
 
 
 def _divided_by_values(m: Matrices, a: Term, s: Callable[[Affine], Term]) -> Term:

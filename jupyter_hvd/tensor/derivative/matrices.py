@@ -38,7 +38,7 @@ Where = Callable[[Affine, Affine], Predicate]
 Block = tuple[Term, Affine, Affine]  # a matrix, and the row and the column at which it begins
 
 
-def _always_true(*_: Affine) -> Predicate:
+def _true_everywhere(*_: Affine) -> Predicate:
     return TRUE
 
 
@@ -77,8 +77,8 @@ class Matrices:
         a: Term,
         b: Term,
         *more: Term,
-        within: Where = _always_true,
-        where: Where = _always_true,
+        within: Where = _true_everywhere,
+        where: Where = _true_everywhere,
     ) -> Term:
         """`a @ b @ …`, the entries of the first taken for zero but `within`, those of the product but `where`."""
         (m, k), (_, n) = dimensions(a.type), dimensions(b.type)

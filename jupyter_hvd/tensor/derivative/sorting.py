@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..language.definition import Definition, Dims, Work, enter_definition
-from .lemmas import is_below, operations_where
+from .lemmas import below_condition, operations_where
 
 
 def _sort_order(x: Any) -> Any:
@@ -30,7 +30,7 @@ def _define_ordering(name: str, compute: Callable[[Any], Any]) -> Definition:
             (1,),
             lambda x: x,
             lambda x: operations_where(
-                (x[0], x[0]), is_below("ε0", "ε1"), products=0, sums=0, calls=1
+                (x[0], x[0]), below_condition("ε0", "ε1"), products=0, sums=0, calls=1
             ),
             compute,
             counterpart_work=lambda x: _log_cost(x[0].constant) * x[0].constant,

@@ -168,7 +168,7 @@ def coiterate(
     while (found := _find_solvable(condition, gens, sums, lookups)) is not None:
         index, value = found
         at = {index: value}
-        inside = _within_range(value, extents[index], lookups, types)
+        inside = _range_condition(value, extents[index], lookups, types)
         condition = conj(inside, substitute_predicate(condition, at))
         values = {i: a.substitute(at) for i, a in values.items()} | at
         lookups = [x.substitute(at) for x in lookups]
@@ -196,7 +196,7 @@ class Chosen:
     placed: tuple[Related, ...] = ()
 
 
-def _within_range(
+def _range_condition(
     a: Affine, n: Affine, lookups: Sequence[IndexLookup], types: Mapping[str, ParameterType]
 ) -> Predicate:
     """`0 ≤ a < n`, unless the entries of an index array are known to be."""
@@ -329,7 +329,7 @@ class Tables:
         known = {i for q in forced for i in q.names}
         chosen = list(forced)
 
-        def shared_indices(q: Related) -> float:
+        def price_per_combination(q: Related) -> float:
             return (
                 self.tuple_price(q)
                 * self.tuple_count(q)
@@ -338,9 +338,9 @@ class Tables:
 
         waiting = [q for q in atoms if q not in chosen]
         while waiting:
-            best = min(waiting, key=shared_indices)
+            best = min(waiting, key=price_per_combination)
             waiting.remove(best)
-            if self.determined_indices(best, known) and shared_indices(best) <= 1:
+            if self.determined_indices(best, known) and price_per_combination(best) <= 1:
                 known |= self.determined_indices(best, known)
                 chosen.append(best)
         return chosen, known
@@ -392,7 +392,7 @@ def _find_solvable(
     """An index that an equality gives by entries which do not depend on it: a sum's, if any."""
     sources = {x.name: frozenset().union(*(a.names for a in x.subscripts)) for x in lookups}
 
-    def depends_on(a: Affine) -> frozenset[str]:
+    def names_behind(a: Affine) -> frozenset[str]:
         names, seen = set(a.names), set[str]()
         while names - seen:
             name = (names - seen).pop()
@@ -403,7 +403,7 @@ def _find_solvable(
     for index in index_names((*sums, *gens)):
         for q in conjuncts(condition):
             value = solve(q, index) if q.names & sources.keys() else None
-            if value is not None and index not in depends_on(value):
+            if value is not None and index not in names_behind(value):
                 return index, value
     return None
 

@@ -139,7 +139,7 @@ def _axis_extents(action: Entrywise, below: Mapping[str, int]) -> dict[str, int]
 def _reading_through(
     views: Mapping[str, Contract], extents: Mapping[str, int], shapes: Mapping[str, Shape]
 ) -> Rewriting:
-    def check_access(r: Access) -> Access:
+    def substitute_view(r: Access) -> Access:
         view = views.get(r.array)
         if view is None:
             return r
@@ -148,7 +148,7 @@ def _reading_through(
             return r
         return source.substitute(dict(zip(view.axes, r.indices, strict=True)))
 
-    return Rewriting(check_access, lambda p: p, lambda x: x)
+    return Rewriting(substitute_view, lambda p: p, lambda x: x)
 
 
 def _as_product(action: Action) -> Contract | None:
@@ -172,10 +172,10 @@ def _is_view(reads: Sequence[Access]) -> bool:
 def _exceeded_ends(read: Access, made: Entrywise, extents: Mapping[str, int]) -> frozenset[End]:
     """The ends of an array beyond which a read of it may lie."""
     places = zip(made.axes, read.indices, made.shape, strict=True)
-    return frozenset(end for i, a, n in places for end in _exceeds_extent(i, a, n, extents))
+    return frozenset(end for i, a, n in places for end in _ends_exceeded_on(i, a, n, extents))
 
 
-def _exceeds_extent(axis: str, a: Affine, n: int, extents: Mapping[str, int]) -> set[End]:
+def _ends_exceeded_on(axis: str, a: Affine, n: int, extents: Mapping[str, int]) -> set[End]:
     if not a.names <= extents.keys():
         return {(axis, False), (axis, True)}  # data give it
     low, high = a.value_range(extents)

@@ -122,11 +122,11 @@ def _nonzero_points(rhs: Contraction, filled: dict[str, Any]) -> Any:
     binders = (*rhs.gens, *rhs.sums)
     space = superset(binders, rhs.mask)
     for factor in rhs.factors:
-        space = space.intersect(_shift_set(filled[factor.name], factor, binders))
+        space = space.intersect(_preimage_under(filled[factor.name], factor, binders))
     return space
 
 
-def _shift_set(set_: Any, factor: Factor, binders: Binders) -> Any:
+def _preimage_under(set_: Any, factor: Factor, binders: Binders) -> Any:
     names = [*index_names(binders)]
     places = [f"place{k}" for k in range(len(factor.indices))]
     return preimage_of(set_, places, dict(zip(places, factor.indices, strict=True)), names)

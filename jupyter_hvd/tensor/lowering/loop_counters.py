@@ -68,20 +68,23 @@ class _Iterations:
                         sides.append((TRUE, x))
                         continue
                     read = Factor(x, pointwise(gens))
-                    view = Contraction(gens, (self.binder,), self.bound_iteration(p), (read,))
+                    view = Contraction(
+                        gens, (self.binder,), self.condition_in_iteration(p), (read,)
+                    )
                     sides.append((TRUE, f"{s.name}·{self.index}{side}"))
                     yield Statement(sides[-1][1], view, s.origin)
                 (p0, x0), (p1, x1) = sides
                 yield replace(s, rhs=replace(rhs, left_mask=p0, left=x0, right_mask=p1, right=x1))
             case Map(_, p, _, _) as rhs if self.index in p.names:
                 yield replace(
-                    s, rhs=replace(rhs, mask=exists(*self.binder, self.bound_iteration(p)))
+                    s, rhs=replace(rhs, mask=exists(*self.binder, self.condition_in_iteration(p)))
                 )
             case Contraction() as rhs if self.index in self.names_of(rhs):
                 factors = tuple([f.substitute(self.at) for f in rhs.factors])
                 sums = (*rhs.sums, self.binder)
                 yield replace(
-                    s, rhs=Contraction(rhs.gens, sums, self.bound_iteration(rhs.mask), factors)
+                    s,
+                    rhs=Contraction(rhs.gens, sums, self.condition_in_iteration(rhs.mask), factors),
                 )
             case Recurrence() as rhs:
                 body = looked_up(rhs.body, self.index, self.binder.size.constant)
@@ -96,7 +99,7 @@ class _Iterations:
         left = [q for q in conjuncts(p) if q not in conjuncts(known)]
         return all(not q.relations and simplify(q, around) == TRUE for q in left)
 
-    def bound_iteration(self, p: Predicate) -> Predicate:
+    def condition_in_iteration(self, p: Predicate) -> Predicate:
         return conj(self.now, substitute(p, self.at))
 
     @staticmethod

@@ -442,7 +442,7 @@ class _Lowering(Pieces):
                 reads.append(Access(piece.name, at))
                 known.append(substitute(nonzero_read(piece.storage, indices), d.index_map))
             known += [in_range(a, Affine.of(n)) for a, n in d.scatter_to]
-            box = (*d.out, *d.sums, *self.bound_iteration(d))
+            box = (*d.out, *d.sums, *self.looked_up_iterations(d))
             mask = remaining_test(d.condition, box, conj(*known), d.lookups)
             indices = (*(a for r in reads for a in r.indices), *(a for a, _ in d.scatter_to))
             used = used_lookups(d.lookups, mask.names | names_of(indices))
@@ -456,7 +456,7 @@ class _Lowering(Pieces):
                 ]
             yield made
 
-    def bound_iteration(self, d: IterationDomain) -> Binders:
+    def looked_up_iterations(self, d: IterationDomain) -> Binders:
         """The iterations that are looked up: each is one of its loop's."""
         turns = [(x.name, self.turns[x.relation]) for x in d.lookups if x.relation in self.turns]
         return tuple([Binder(name, Affine.of(count)) for name, count in turns])
@@ -467,7 +467,9 @@ class _Lowering(Pieces):
         made = []
         for d in self.find_domains(rhs.gens, (), self.resolve_condition(rhs.mask, rhs.gens, ())):
             arguments = tuple(self.lower_addends(x, rhs.gens, d) for x in rhs.arguments)
-            mask = remaining_test(d.condition, (*d.out, *self.bound_iteration(d)), TRUE, d.lookups)
+            mask = remaining_test(
+                d.condition, (*d.out, *self.looked_up_iterations(d)), TRUE, d.lookups
+            )
             used = used_lookups(d.lookups, mask.names)
             apply = Apply(d.out, rhs.function, arguments, mask, used)
             if d.scatter_to:

@@ -140,7 +140,7 @@ class Plan:
     def shapes(self, *, whole: bool = False) -> dict[str, tuple[int, ...]]:
         """The shape of each array; of one made in blocks, that of a block, unless `whole` is wanted."""
         found: dict[str, tuple[int, ...]] = {}
-        for step in self.steps if whole else _flat_index(self.order):
+        for step in self.steps if whole else _flat_steps(self.order):
             match step.action:
                 case Entrywise() as action:
                     found[step.name] = action.shape
@@ -165,7 +165,7 @@ class Plan:
         are summed.
         """
         shapes, total = self.shapes(), 0
-        for step in _flat_index(self.order):
+        for step in _flat_steps(self.order):
             terms = prod(step.action.extents.values()) if isinstance(step.action, Entrywise) else 0
             total += max(terms * self.dtype.itemsize, self.result_bytes(step, shapes))
             total += sum(loop.body.bound for loop in step.action.loops)
@@ -177,7 +177,7 @@ class Plan:
         total = 0
         for part in self.order:
             times = part.count if isinstance(part, Blocks) else 1
-            for step in _flat_index((part,)):
+            for step in _flat_steps((part,)):
                 here = step.action.extents if isinstance(step.action, Entrywise) else {"": 0}
                 total += times * prod(here.values())
                 total += sum(loop.count * loop.body.points for loop in step.action.loops)
@@ -186,7 +186,7 @@ class Plan:
     def widest(self) -> str:
         """The largest array and its bytes."""
         shapes = self.shapes()
-        step = max(_flat_index(self.order), key=lambda s: self.result_bytes(s, shapes))
+        step = max(_flat_steps(self.order), key=lambda s: self.result_bytes(s, shapes))
         extents = "×".join(map(str, shapes[step.name]))
         return f"{step.name} has {extents} entries, {in_bytes(self.result_bytes(step, shapes))}"
 
@@ -200,7 +200,7 @@ class Plan:
             for row in rows
         ]
         total = sum(
-            self.result_bytes(s, shapes) for s in _flat_index(self.order) if not _is_load(s)
+            self.result_bytes(s, shapes) for s in _flat_steps(self.order) if not _is_load(s)
         )
         kinds, used = dict(self.parameters), {*self.joins}
         tuples = "".join(
@@ -249,7 +249,7 @@ class Plan:
         )
 
 
-def _flat_index(order: Sequence[Step | Blocks]) -> Iterator[Step]:
+def _flat_steps(order: Sequence[Step | Blocks]) -> Iterator[Step]:
     for part in order:
         yield from part.steps if isinstance(part, Blocks) else (part,)
 

@@ -475,7 +475,7 @@ def _contract_loop(
         if t.name == s.name:
             outside.made[t.name] = outside.loop_over(body)
         elif isinstance(t.rhs, Part) and t.rhs.source == s.name:
-            outside.history_of(t.name, t.rhs)
+            outside.add_history(t.name, t.rhs)
         else:
             outside.rewrite_statement(t)
     made = outside.made
@@ -533,7 +533,7 @@ class _Outside:
         start = self.made[self.loop.starts[self.filled.place]]
         return self.builder.add_statement(Contraction(gens, (), within, (Factor(start, at),)))
 
-    def history_of(self, name: str, part: Part) -> None:
+    def add_history(self, name: str, part: Part) -> None:
         """The history of a value; of the array, the array after the loop."""
         if part.place != self.filled.place:
             self.made[name] = self.builder.add_statement(

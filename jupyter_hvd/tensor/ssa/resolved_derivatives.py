@@ -64,11 +64,11 @@ def _remaining_term(e: Term, nothing: frozenset[str]) -> Term | None:
             return one
         case Gen() | Sum() | Guard() | At() | Proj() | Mul(), parts if None in parts:
             return None
-    whole = (part or _is_zero_term(child) for part, child in zip(parts, e.children, strict=True))
+    whole = (part or _zero_or_term(child) for part, child in zip(parts, e.children, strict=True))
     return came_from(e.over(*whole), e)
 
 
-def _is_zero_term(e: Term) -> Term:
+def _zero_or_term(e: Term) -> Term:
     return Const(0) if e.type == REAL else e
 
 

@@ -98,7 +98,7 @@ def steps_of(record: Record) -> Sequence[Step]:
         sizes = {len(e.measures) for e in (*own, event) if e is not None}
         if None in own or sizes != {2 * len(site.names)}:
             break
-        before, applied = (name_pairs(e) for e in own if e is not None)
+        before, applied = (measure_pairs(e) for e in own if e is not None)
         gradient, batch = latest.get("gradient"), latest.get("batch")
         fits = gradient is not None and len(gradient.measures) == 2 * len(site.names)
         found.append(
@@ -108,8 +108,8 @@ def steps_of(record: Record) -> Sequence[Step]:
                 update_line=site.line,
                 before=before,
                 applied=applied,
-                after=name_pairs(event),
-                gradients=name_pairs(gradient) if gradient is not None and fits else None,
+                after=measure_pairs(event),
+                gradients=measure_pairs(gradient) if gradient is not None and fits else None,
                 loss=gradient.value if gradient is not None else float("nan"),
                 gradient_line=record.sites[gradient.site].line if gradient is not None else "",
                 rows=batch.measures if batch is not None and len(batch.measures) else None,
@@ -120,5 +120,5 @@ def steps_of(record: Record) -> Sequence[Step]:
     return found
 
 
-def name_pairs(event: Event) -> Numbers:
+def measure_pairs(event: Event) -> Numbers:
     return event.measures.reshape(-1, 2)

@@ -113,7 +113,7 @@ def main() -> int:
     sys.addaudithook(guard)
     errors: list[str] = []
 
-    def print_explained(text: str) -> str:
+    def note_explanation(text: str) -> str:
         errors.append(explain_failure(text))
         return errors[-1]
 
@@ -135,7 +135,7 @@ def main() -> int:
     return run_arguments(
         [program, status, str(here / Path(original).name), *arguments],
         write_record,
-        print_explained,
+        note_explanation,
     )
 
 
