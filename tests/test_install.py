@@ -147,7 +147,7 @@ def test_who_waits_says_for_whom_and_how_far_it_is(tmp_path: Path) -> None:
 def test_a_lock_whose_holder_was_killed_is_free(tmp_path: Path) -> None:
     program = (
         "import sys, time; from pathlib import Path; from jupyter_hvd.install.lock import hold_lock\n"
-        "with locked(Path(sys.argv[1]), lambda *_: None):\n    print('held', flush=True); time.sleep(600)"
+        "with hold_lock(Path(sys.argv[1]), lambda *_: None):\n    print('held', flush=True); time.sleep(600)"
     )
     words = [sys.executable, "-c", program, str(tmp_path / "lock")]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as holder:

@@ -217,7 +217,7 @@ def draws_not_put_back(rank: int) -> Iterator[None]:
 
 @mutant
 def states_not_put_back(rank: int) -> Iterator[None]:
-    with mock.patch(f"{FOLDER}.row_check.Changed.restore", lambda self: None):
+    with mock.patch(f"{FOLDER}.row_check.Changed.restore_values", lambda self: None):
         yield
 
 
@@ -515,7 +515,7 @@ def batches_not_joined(rank: int) -> Iterator[None]:
 @mutant
 def replicated_not_averaged(rank: int) -> Iterator[None]:
     """The gradient for an argument without rows is each rank's own."""
-    with blind(), mock.patch(f"{FOLDER}.calls.replicate", lambda x: x):
+    with blind(), mock.patch(f"{FOLDER}.calls.replicate_tensor", lambda x: x):
         yield
 
 

@@ -323,7 +323,7 @@ def test_too_much_to_measure_is_not_begun(by_name, shell):
     front.ask(do="sizes", sizes={"n": 4096, "m": 4096})
     for name in ("n", "m"):
         front.panel.sizes |= dict.fromkeys(
-            next(s.names for s in front.panel.subject.sizes() if name in s.names), 1 << 20
+            next(s.names for s in front.panel.subject.size_sliders() if name in s.names), 1 << 20
         )
     front.panel.measure_times().wait_until_done(60)
     assert "choose smaller sizes" in front.panel.error

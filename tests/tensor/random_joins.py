@@ -45,7 +45,7 @@ def join_always(change: Callable[[object, str, object], None]) -> None:
     change(lower, "LITTLE", 0)
     change(
         TupleCounts,
-        "worthwhile",
+        "is_worthwhile",
         lambda counts, join, rows, _: found(counts, join, min(rows, 1), relation_joins.MOST),
     )
 

@@ -67,7 +67,7 @@ def test_a_wrong_sign_in_the_product_rule_is_caught(monkeypatch):
         return made and Mul(parse("-1", {}), made)
 
     forward_times = forward.multiply_terms
-    assert caught(monkeypatch, forward, "times", halved)
+    assert caught(monkeypatch, forward, "multiply_terms", halved)
 
 
 def test_a_forgotten_guard_on_a_constant_is_caught(monkeypatch):
@@ -78,7 +78,7 @@ def test_a_forgotten_guard_on_a_constant_is_caught(monkeypatch):
         p = predicates.TRUE if type(e).__name__ == "Const" else p
         return right(e, outer, p, env, builder)
 
-    assert caught(monkeypatch, ssa, "_convert", printed)
+    assert caught(monkeypatch, ssa, "_convert_term", printed)
 
 
 def test_summing_without_the_inner_guard_is_caught(monkeypatch):
@@ -155,7 +155,7 @@ def test_adding_without_masks_breaks_the_bound(monkeypatch):
         (dy, _), *others = self.due[statement.name]
         for e, _ in others:
             added = adjoint.Addition(statement.rhs.gens, predicates.TRUE, dy, predicates.TRUE, e)
-            dy = self.builder.add(added)
+            dy = self.builder.add_statement(added)
         return dy, predicates.TRUE
 
     text = "λ(x:[n]ℝ). x[0]" + "".join(f" + x[{k}]" for k in range(1, 20))
