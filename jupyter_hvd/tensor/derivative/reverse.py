@@ -186,7 +186,7 @@ class _Reverse:
                 self._add_cotangent(x, made, TRUE)
 
     def reverse_loop(self, statement: Statement, rhs: Recurrence) -> None:
-        """Reverse a loop: the loop over the turns from the last to the first, over kept values.
+        """Reverse a loop: the loop over the iterations from the last to the first, over kept values.
 
         An iteration takes what is due to the values that it left to what is due to those that it found, by
         the adjoint of the body, and adds what is due to these by themselves. It computes nothing of
@@ -209,7 +209,7 @@ class _Reverse:
             self._add_cotangent(moved[parameter], cotangent, TRUE)
 
     def _rerun_loop(self, name: str, rhs: Recurrence, turn: _Iteration) -> str:
-        """The loop once more, keeping what its turns in reverse take."""
+        """The loop once more, keeping what its iterations in reverse take."""
         zeros = [Constant(number_binders("g", in_ranges(b)), 0) for b in turn.kept.values()]
         starts = (*rhs.starts, *(self.builder.add_statement(zero, "loop") for zero in zeros))
         again = replace(rhs, starts=starts, body=turn.value, again=name)
@@ -396,7 +396,7 @@ def _is_read(rhs: Rhs) -> bool:
 
 @dataclass(frozen=True)
 class _Iterations:
-    """The turns of a loop in reverse: `due` are the cotangents of its histories, by place, and what its
+    """The iterations of a loop in reverse: `due` are the cotangents of its histories, by place, and what its
     turns take is among the histories of the loop `kept_by`.
     """
 
@@ -441,7 +441,7 @@ class _Iterations:
         return found
 
     def _pull_back(self, inside: Builder, outside: dict[str, str]) -> dict[str, str]:
-        """The adjoint of the body in the reverse loop's: the cotangents that a turn makes."""
+        """The adjoint of the body in the reverse loop's: the cotangents that an iteration makes."""
         back = self.rhs.size - 1 - Affine.of(self.rhs.index)
         found: dict[str, str] = {}
         rows: dict[str, str] = {}  # the row for each parameter
@@ -462,7 +462,7 @@ class _Iterations:
         return dict(zip(self.turn.carried, pulled, strict=True))
 
     def _stored_values(self, parameter: str) -> str:
-        """What a turn takes by a parameter, of all turns and the last first."""
+        """What an iteration takes by a parameter, of all iterations and the last first."""
         j = int(parameter[1:])
         if parameter[0] == "r":
             return self._read_backwards(self.rhs.rows[j], 0)
@@ -502,7 +502,7 @@ def _add_cotangents(builder: Builder, binders: Binders, x: str, other: str, of: 
 
 
 def _keep_values(program: Program, turns: Mapping[str, _Iteration]) -> Program:
-    """The program, its loops keeping what their turns in reverse take."""
+    """The program, its loops keeping what their iterations in reverse take."""
     if not turns:
         return program
     statements: list[Statement] = []

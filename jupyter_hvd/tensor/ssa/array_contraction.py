@@ -366,7 +366,7 @@ class _Body:
         return Factor(self.map_variable(f.name), f.indices)
 
     def _read_of_array(self, f: Factor, binders: Binders, p: Predicate) -> Factor:
-        """An entry of the row of this turn, or of one before, or of what the array begins with."""
+        """An entry of the row of this iteration, or of one before, or of what the array begins with."""
         sizes = in_ranges(self.gens)
         inside = conj(*(in_range(a, n) for a, n in zip(f.indices, sizes, strict=True)))
         reached = conj(p, inside)
