@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import libcst as cst
@@ -35,7 +36,7 @@ def _range(walk: Walk, call: cst.Call) -> Scale:
 def _enumerate(walk: Walk, call: cst.Call) -> Scale:
     over = walk.scale(call.args[0].value) if call.args else unknown_scale(call)
     length = over.length if over.length is not None else walk.count(call)
-    return Scale(ZERO, length, numbered(length, over.element or unknown_scale(call)))
+    return Scale(ZERO, length, numbered(length, walk.element(over) or unknown_scale(call)))
 
 
 def _zip(walk: Walk, call: cst.Call) -> Scale:
@@ -50,7 +51,7 @@ def _zip(walk: Walk, call: cst.Call) -> Scale:
         pair = length, its
         walk.found.agreements.append(Agreement("bound", call, one, other, pair, result))
     length = sized[0][1] if sized else walk.count(call)
-    elements = tuple(scale.element or unknown_scale(call) for scale in scales)
+    elements = tuple(walk.element(scale) or unknown_scale(call) for scale in scales)
     return Scale(ZERO, length, Scale(ZERO, items=elements))
 
 
@@ -63,15 +64,15 @@ def _sum(walk: Walk, call: cst.Call) -> Scale:
     scale = _first(walk, call)
     if scale.length is None:
         return walk.opaque(call)
-    value = scale.element.value if scale.element is not None else scale.value
-    return Scale(value + scale.length)
+    element = walk.element(scale)
+    return Scale((element if element is not None else scale).value + scale.length)
 
 
 def _bounds(walk: Walk, call: cst.Call) -> Scale:
     args = positional(call)
     if len(args) == 1:
         scale = _first(walk, call)
-        return scale.element or Scale(scale.value)
+        return walk.element(scale) or Scale(scale.value)
     value = walk.scale(args[0]).value if args else ZERO
     for one, other in pairwise(args):
         value = walk.agree("bound", call, one, other)
@@ -82,11 +83,11 @@ def _converted(walk: Walk, call: cst.Call) -> Scale:
     scale = _first(walk, call)
     if walk.is_external(call):
         return walk.outside(call)
-    return Scale(scale.value, scale.length, scale.element)
+    return replace(scale, is_record=False)
 
 
 def _next(walk: Walk, call: cst.Call) -> Scale:
-    return _first(walk, call).element or unknown_scale(call)
+    return walk.element(_first(walk, call)) or unknown_scale(call)
 
 
 def _same(walk: Walk, call: cst.Call) -> Scale:

@@ -18,15 +18,17 @@ def apply_signature(walk: Walk, call: cst.Call, signature: Signature) -> Scale:
     if isinstance(call.func, cst.Attribute) and not walk.qualified(call):
         receiver = walk.scale(call.func.value)
     letters: dict[str, Exponent] = {}
-    first: Scale | None = None
-    for place, (name, term) in enumerate(signature.parameters):
-        arg = argument(call, name, place)
-        if arg is None:
-            continue
-        scale = walk.scale(arg.value)
-        first = first or scale
+    given = [
+        (name, term, arg.value)
+        for place, (name, term) in enumerate(signature.parameters)
+        if (arg := argument(call, name, place)) is not None
+    ]
+    first = walk.numbers(given[0][2]) if given else None
+    # Where a number is looked up in a sequence, it is the number that is converted.
+    for name, term, value in sorted(given, key=lambda each: walk.scale(each[2]).length is None):
         if term is None:
             continue
+        scale = walk.numbers(value)
         if term.letter is not None and term.letter not in letters:
             letters[term.letter] = scale.value
             if scale.length is not None and len(signature.parameters) == 1:
@@ -34,11 +36,11 @@ def apply_signature(walk: Walk, call: cst.Call, signature: Signature) -> Scale:
             continue
         reason = f"takes it as `{name}`"
         expected = term.at(letters)
-        if isinstance(arg.value, cst.List | cst.Tuple):
-            for element in arg.value.elements:
+        if isinstance(value, cst.List | cst.Tuple):
+            for element in value.elements:
                 walk.sink(element.value, expected, reason)
         else:
-            walk.sink(arg.value, expected, reason)
+            walk.sink(value, expected, reason)
     return signature_result(walk, signature, letters, receiver or first, call)
 
 

@@ -26,7 +26,7 @@ def edit_around(
     power_of = operand_parentheses(node, "**")
     inner = operand_parentheses(node, "*")
     if coercion.kind == "remainder" and coercion.power == -1:
-        period = coercion.modulus
+        period = coercion.bound
         scaled = f"max(1, {period} // {size})" if period.isdecimal() else period
         return inner[0], f"{inner[1]} // {size} % {scaled}"
     if coercion.kind == "rest":
@@ -40,6 +40,8 @@ def edit_around(
         return f"max(1, {inner[0]}", f"{inner[1]} // {size})"
     elif coercion.power == -1:
         before, after = inner[0], f"{inner[1]} / {size}"
+    elif coercion.kind == "lookup" and coercion.bound:
+        return f"min({inner[0]}", f"{inner[1]} * {size}, len({coercion.bound}) - 1)"
     elif coercion.power == 1:
         return product_around(node, parent, size)
     else:

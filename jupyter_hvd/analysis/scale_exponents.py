@@ -19,15 +19,27 @@ import libcst as cst
 from .exponents import ONE, ZERO, Equation, Exponent, Solution, Unknown, exponent_of
 from .kept_values import KeptValues
 from .library import Kind
-from .scale_findings import Agreement, Constant, Found, Opaque, Rank, Repeated, Sink, number_of
+from .scale_findings import (
+    Agreement,
+    Constant,
+    Found,
+    Opaque,
+    Rank,
+    Repeated,
+    Sink,
+    is_constant,
+    number_of,
+)
 from .scale_inference import ADDS, PASSES, SETS, ScaleInference
 from .scale_signatures import ScaleLibrary
 from .values import ValueAnalysis
 
+#: Comparisons of which both sides may be multiplied.
+_ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 #: Reasons that only say that a value is handed on.
 HANDED_ON = (SETS, PASSES, "calls it")
 CoercionKind = Literal[
-    "sink", "operand", "constant", "dividend", "remainder", "repeated", "rest", "read"
+    "sink", "operand", "constant", "counterpart", "remainder", "repeated", "rest", "lookup", "read"
 ]
 
 
@@ -36,13 +48,13 @@ class Coercion:
     """An expression to multiply by N ** power; of a factor that is `repeated`, to raise to the power N ** power; of the `rest`
     of such a factor, the difference to 1.
 
-    What is `read` holds the value of one process on any number of ranks. A `dividend` stands for the constant that it is divided
-    by: `steps * N // 3`, since 3 // N is not 3 / N.
+    What is `read` holds the value of one process on any number of ranks. A `counterpart` is multiplied instead of dividing the
+    constant that it is divided by or compared with: `steps * N // 3`, `step * N < 3`, since 3 // N is not 3 / N.
 
     Attributes:
         is_whole: the expression is a whole number, and must stay one.
         reason: what asks for it, as a sentence.
-        modulus: of the `r` of `step % p == r`, the text of p, below which r must stay.
+        bound: the text of what it must stay below: of the `r` of `step % p == r` p, of an index the sequence.
     """
 
     node: cst.BaseExpression
@@ -50,7 +62,7 @@ class Coercion:
     kind: CoercionKind
     is_whole: bool
     reason: str
-    modulus: str = ""
+    bound: str = ""
 
 
 @dataclass(frozen=True)
@@ -200,9 +212,9 @@ class ScaleAnalysis:
         power: Fraction,
         kind: CoercionKind,
         reason: str,
-        modulus: str = "",
+        bound: str = "",
     ) -> Coercion:
-        return Coercion(node, power, kind, self._inference.whole.is_whole(node), reason, modulus)
+        return Coercion(node, power, kind, self._inference.whole.is_whole(node), reason, bound)
 
     def _of_sinks(self) -> Iterator[Coercion]:
         for sink, power in self._solved.sinks:
@@ -224,16 +236,23 @@ class ScaleAnalysis:
                 yield self._coercion(equation.place, power, "operand", self._told(causes))
 
     def _of_lookups(self) -> Iterator[Coercion]:
-        """Steps by which an entry of a table is looked up that has as many on any number of ranks."""
+        """Steps by which an entry of a table is looked up that has as many on any number of ranks.
+
+        The last step of N ranks may be beyond the last of one process, as the last batch of an epoch is smaller.
+        """
         for lookup in self._solved.lookups:
             reason = f"line {self._line(lookup.node)} {lookup.reason}"
-            yield self._coercion(lookup.node, Fraction(1), "sink", reason)
+            around = self.module.enclosing(lookup.node, cst.Subscript)
+            table = around.value if around is not None else lookup.node
+            has_name = isinstance(table, cst.Name | cst.Attribute)
+            text = self.module.text(table) if has_name else ""
+            yield self._coercion(lookup.node, Fraction(1), "lookup", reason, text)
 
     def _of_constants(self) -> Iterator[Coercion]:
         for constant, power, causes in self._solved.scaled:
             if not self._is_left_alone(constant, power):
-                if power == -1 and (dividend := self._dividend(constant.node)) is not None:
-                    yield self._coercion(dividend, -power, "dividend", self._told(causes))
+                if power == -1 and (other := self._counterpart(constant.node)) is not None:
+                    yield self._coercion(other, -power, "counterpart", self._told(causes))
                     continue
                 modulus = self._modulus(constant)
                 kind: CoercionKind = "constant" if modulus is None else "remainder"
@@ -256,6 +275,18 @@ class ScaleAnalysis:
 
     def _is_of_program(self, call: cst.Call) -> bool:
         return bool(self.values.kinds(call.func) & {Kind.FUNCTION, Kind.CLASS})
+
+    def _counterpart(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """What is multiplied instead of dividing a constant: what it divides, or what is less or more than it."""
+        target = self.module.parent(node)
+        comparison = (
+            self.module.parent(target) if isinstance(target, cst.ComparisonTarget) else None
+        )
+        match comparison:
+            case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator=operator)]):
+                is_order = isinstance(operator, _ORDERS)
+                return left if is_order and not is_constant(left) else None
+        return self._dividend(node)
 
     def _dividend(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """What is divided by a constant, or by a product of it; None in a mean, which divides by the steps that were taken."""
@@ -325,6 +356,15 @@ class ScaleAnalysis:
                 f"`{text(opaque)}` is taken to scale with the number of ranks by itself; nothing tells whether it does",
                 f"if it is the same on any number of ranks, {factor}",
             )
+        for call in self._solved.unseen:
+            is_used = not isinstance(self.module.parent(call), cst.Expr)
+            if is_used and not self.is_kept(call) and not self._is_of_program(call):
+                yield Unscaled(
+                    call,
+                    f"`{text(call)}` is given a number of steps, of which N ranks take an N-th; "
+                    "nothing tells what it computes from them",
+                    "give it the step of one process: multiply by the number of ranks",
+                )
         for loop in self._solved.found.uncounted if self._solved.unmet else ():
             yield Unscaled(
                 loop,
@@ -361,6 +401,7 @@ class _Solved:
     scaled: tuple[tuple[Constant, Fraction, tuple[Equation, ...]], ...]
     repeated: tuple[tuple[Repeated, Fraction], ...]
     assumed: tuple[tuple[cst.CSTNode, Fraction], ...]
+    unseen: tuple[cst.Call, ...]
     contradictory: tuple[cst.CSTNode, ...]
     arguments: tuple[tuple[Equation, Fraction], ...]
     lookups: tuple[Sink, ...]
@@ -543,6 +584,9 @@ def _agree(
             if not (one.is_known and other.is_known) or (one.constant and other.constant):
                 disagreeing.append(agreement)
                 continue
+            if agreement.kind == "lookup":  # the numbers are those of a sequence
+                operands.append((agreement, agreement.left, other.constant - one.constant))
+                continue
             scaled = agreement.left if one.constant else agreement.right
             power = one.constant or other.constant
             if agreement.kind == "sum":
@@ -562,6 +606,7 @@ def _reason(agreement: Agreement) -> str:
         "comparison": "compares it",
         "modulus": "takes it modulo another number",
         "bound": "bounds it",
+        "lookup": "looks it up",
     }
     return verbs[agreement.kind]
 
@@ -588,11 +633,13 @@ def _judged(
         if frequency.is_known and frequency.constant:
             repeated.append((each, frequency.constant))
     counted = {_only(e.left) for e in found.facts if e.reason == ADDS}
-    assumed = []
+    assumed, unseen = [], []
     for opaque in found.opaque:
         if opaque.unknown in counted:
             continue
         exponent = solution.resolve(exponent_of(opaque.unknown))
+        if exponent == ZERO and any(solution.resolve(a) == -ONE for a in opaque.arguments):
+            unseen += [opaque.node] if isinstance(opaque.node, cst.Call) else []
         if exponent.is_known and exponent.constant:
             assumed.append((opaque.node, exponent.constant))
     used = {u for a in found.agreements for e in a.exponents for u in e.terms}
@@ -614,6 +661,7 @@ def _judged(
         tuple(scaled),
         tuple(repeated),
         tuple(assumed),
+        tuple(unseen),
         contradictory,
         arguments,
         tuple(s for s in found.lookups if _counts_steps(solution, s)),

@@ -11,12 +11,12 @@ import libcst as cst
 
 from .definitions import Definition
 from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
-from .index import ELEMENT, Path
 
 #: The definitions that a name may hold.
 Reaching = Callable[[cst.Name], list[Definition]]
-#: What must agree: two summands, two sides of a comparison, a number and its modulus, several bounds.
-Agreeing = Literal["sum", "comparison", "modulus", "bound"]
+#: What must agree: two summands, two sides of a comparison, a number and its modulus, several bounds, a number and those among
+#: which it is looked up.
+Agreeing = Literal["sum", "comparison", "modulus", "bound", "lookup"]
 
 
 class Rank(IntEnum):
@@ -43,7 +43,8 @@ class Scale:
         value: the exponent of a number, or of each number in a sequence.
         length: of a sequence, the exponent of its length.
         element: of a sequence, how its elements scale.
-        items: of a tuple, how each item scales.
+        items: of a tuple or list that is written out, how each item scales; of a dictionary, how each key does.
+        values: of a dictionary that is written out, how each value scales.
         is_record: a tuple of unknown length whose items all scale like this, as what a dataset gives.
     """
 
@@ -51,21 +52,16 @@ class Scale:
     length: Exponent | None = None
     element: Scale | None = None
     items: tuple[Scale, ...] = ()
+    values: tuple[Scale, ...] = ()
     is_record: bool = False
 
-    def part(self, path: Path) -> Scale | None:
-        """The part of it that an assignment takes."""
-        found: Scale | None = self
-        for step in path:
-            if found is None:
-                return None
-            if step != ELEMENT and found.is_record:
-                found = replace(found, is_record=False)
-            elif step != ELEMENT and found.items:
-                found = found.items[step] if step < len(found.items) else None
-            else:
-                found = found.element
-        return found
+    def item(self, index: int) -> Scale | None:
+        """How one item of a tuple or list scales."""
+        if self.is_record:
+            return replace(self, is_record=False)
+        if self.items:
+            return self.items[index] if index < len(self.items) else None
+        return self.element
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import libcst as cst
 from .definitions import Definition
 from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
 from .flow import is_iteration, is_property
-from .index import ELEMENT, FILLING, Binding
+from .index import ELEMENT, FILLING, Binding, Path
 from .library import Kind
 from .scale_averages import step_of_average
 from .scale_builtins import BUILTINS
@@ -47,6 +47,8 @@ SETS, PASSES = "sets it", "passes it"
 ADDS = "adds to it"
 
 
+#: The entry of a list that is one step before the last: one step is one in any unit.
+LAST_BUT_ONE = 2
 #: How many definitions of one name are followed.
 MAX_DEFINITIONS = 40
 #: What scales by its operands.
@@ -61,7 +63,8 @@ class ScaleInference:
         self._module, self._index = values.module, values.index
         self._known: dict[cst.CSTNode, Scale] = {}
         self._bound: dict[int, Scale] = {}
-        self._kept: list[object] = []  # bindings whose identity is remembered
+        self._kept: list[object] = []  # bindings and items whose identity is remembered
+        self._any: dict[int, Scale] = {}
         self._joined: dict[frozenset[int], Scale] = {}
         self.edited = library.edited(values)
         self._reached: dict[cst.Name, list[Definition]] = {}
@@ -186,12 +189,66 @@ class ScaleInference:
             case cst.Tuple(elements=elements) | cst.List(elements=elements):
                 items = tuple(self.scale(e.value) for e in elements)
                 return Scale(exponent_of(Unknown(node)), ZERO, None, items)
+            case cst.Dict():
+                return self._of_dictionary(node)
             case cst.ListComp(elt=elt, for_in=loop) | cst.GeneratorExp(elt=elt, for_in=loop):
                 element = self.scale(elt)
                 return Scale(element.value, self._length_of(loop.iter), element)
             case cst.Subscript():
                 return self._of_subscript(node)
         return unknown_scale(node)
+
+    def _part(self, scale: Scale, path: Path) -> Scale | None:
+        """The part of a value that an assignment takes."""
+        found: Scale | None = scale
+        for step in path:
+            if found is None:
+                return None
+            found = self.element(found) if step == ELEMENT else found.item(step)
+        return found
+
+    def element(self, sequence: Scale) -> Scale | None:
+        """How any element of a sequence scales; of one that is written out, any of its items may be meant."""
+        if sequence.element is not None:
+            return sequence.element
+        return self._any_of(sequence.items)
+
+    def _any_of(self, scales: tuple[Scale, ...]) -> Scale | None:
+        """How a value scales that may be any of several, tuples item by item."""
+        if not scales:
+            return None
+        key = id(scales)
+        if key not in self._any:
+            self._kept.append(scales)
+            found = self._join(scales, self._module.tree)
+            counts = {len(scale.items) for scale in scales}
+            if counts != {0} and len(counts) == 1:
+                columns = zip(*(scale.items for scale in scales), strict=True)
+                items = tuple(self._join(column, self._module.tree) for column in columns)
+                found = replace(found, items=items)
+            self._any[key] = found
+        return self._any[key]
+
+    def numbers(self, node: cst.BaseExpression) -> Scale:
+        return self._numbers(self.scale(node))
+
+    def _numbers(self, scale: Scale) -> Scale:
+        element = self.element(scale) if scale.items and not scale.values else None
+        if element is None:
+            return scale
+        element = self._numbers(element)
+        return replace(scale, value=element.value, element=element, items=())
+
+    def _of_dictionary(self, node: cst.Dict) -> Scale:
+        """A dictionary by numbers, as `{0: 0.1, 1000: 0.01}`; one by texts has entries of their own."""
+        written = [e for e in node.elements if isinstance(e, cst.DictElement)]
+        if len(written) < len(node.elements) or any(_is_string_literal(e.key) for e in written):
+            return unknown_scale(node)
+        keys, values = (
+            tuple(self.scale(side) for side in sides)
+            for sides in ((e.key for e in written), (e.value for e in written))
+        )
+        return Scale(exponent_of(Unknown(node)), ZERO, None, keys, values)
 
     def _constant(self, node: cst.BaseExpression) -> Scale:
         """A number that is written down: of any exponent where it is 0, and where it shifts a count by one."""
@@ -276,7 +333,7 @@ class ScaleInference:
                 self._flow(value, previous.value, place)
             self._recur(place, value, recurrence, self._starts(binding, place))
             return Scale(value)
-        source = self.scale(binding.value).part(binding.path)
+        source = self._part(self.scale(binding.value), binding.path)
         if source is None:
             return Scale(value)
         is_list = isinstance(binding.value, cst.List) or self._limit(binding.value) is not None
@@ -467,11 +524,15 @@ class ScaleInference:
             case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]:
                 return self._of_entry(node, str(key.evaluated_value))
             case [cst.SubscriptElement(slice=cst.Index(value=index))]:
+                if container.values:
+                    return self._looked_up(container, index) or unknown_scale(node)
                 number = number_of(index)
-                found = container.part(
-                    (number if isinstance(number, int) and number >= 0 else ELEMENT,)
-                )
                 chosen = self.scale(index)
+                at = number if isinstance(number, int) else -1
+                found = container.item(at) if at >= 0 else self.element(container)
+                if at < -LAST_BUT_ONE and container.length:
+                    back = _without_sign(index)
+                    self.sink(back, container.length, "takes it from the end")
                 if chosen.length is not None:
                     return replace(container, length=chosen.length, items=())
                 if container.length is not None and number is None and not self._is_set(node):
@@ -479,6 +540,20 @@ class ScaleInference:
                     self.found.lookups.append(lookup)
                 return found or Scale(container.value)
         return Scale(container.value)
+
+    def _looked_up(self, dictionary: Scale, key: cst.BaseExpression) -> Scale | None:
+        """The value of a dictionary that a number is the key of."""
+        keys = self.element(dictionary)
+        if keys is not None:
+            self._look_up(key, keys)
+        return self._any_of(dictionary.values)
+
+    def _look_up(self, number: cst.BaseExpression, among: Scale) -> None:
+        """A number that is compared with each of several: those that are written out are edited, else the number is."""
+        exponents = self.scale(number).value, among.value
+        result = exponent_of(Unknown(number, "lookup"))
+        agreement = Agreement("lookup", number, number, number, exponents, result)
+        self.found.agreements.append(agreement)
 
     def _is_set(self, node: cst.Subscript) -> bool:
         return isinstance(self._module.parent(node), cst.AssignTarget | cst.AugAssign)
@@ -499,6 +574,10 @@ class ScaleInference:
         text = self._module.text
         if lower is None:
             return self.scale(upper).value
+        if isinstance(upper, cst.Name):
+            match self._reaching(upper):
+                case [Binding(value=cst.BinaryOperation() as end, path=(), adds=False)]:
+                    upper = end
         if (added := added_to(lower, upper)) is not None:
             return self.scale(added).value
         match lower, upper:
@@ -665,6 +744,8 @@ class ScaleInference:
             if isinstance(right, cst.Tuple | cst.List | cst.Set):
                 for element in right.elements:
                     self.agree("comparison", node, left, element.value)
+            elif (held := self.element(self.scale(right))) is not None:
+                self._look_up(left, held)
         elif not isinstance(target.operator, cst.Is | cst.IsNot) and not (
             _is_string_literal(left) or _is_string_literal(right)
         ):
@@ -686,6 +767,8 @@ class ScaleInference:
         known = self._library.called(self._values, call)
         if known is not None:
             return apply_signature(self, call, known)
+        if isinstance(call.func, cst.Attribute) and (held := self.scale(call.func.value)).values:
+            return self._of_dictionary_method(held, call) or unknown_scale(call)
         direct = self._values.calls.direct(call)
         functions = [
             value.node
@@ -695,6 +778,24 @@ class ScaleInference:
         if functions:
             return self._join([self._called(f, call) for f in functions], call)
         return self.opaque(call)
+
+    def _of_dictionary_method(self, held: Scale, call: cst.Call) -> Scale | None:
+        keys, values = self.element(held), self._any_of(held.values)
+        match method(call), call.args:
+            case (("get" | "pop" | "setdefault"), [key, *rest]):
+                found = self._looked_up(held, key.value)
+                return (
+                    self._join([found, self.scale(rest[0].value)], call)
+                    if rest and found
+                    else found
+                )
+            case "items", [] if keys is not None and values is not None:
+                return Scale(ZERO, ZERO, Scale(ZERO, items=(keys, values)))
+            case "keys", []:
+                return Scale(ZERO, ZERO, keys)
+            case "values", []:
+                return Scale(ZERO, ZERO, values)
+        return None
 
     def _called(self, function: Function, call: cst.Call) -> Scale:
         if function in self._index.generators:

@@ -22,6 +22,12 @@ class Walk(Protocol):
     def scale(self, node: cst.BaseExpression) -> Scale:
         """How an expression scales."""
 
+    def element(self, sequence: Scale) -> Scale | None:
+        """How any element of a sequence scales."""
+
+    def numbers(self, node: cst.BaseExpression) -> Scale:
+        """How an expression scales, and, if it is a list, each number in it."""
+
     def agree(
         self,
         kind: Agreeing,

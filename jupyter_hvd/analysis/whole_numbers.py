@@ -97,7 +97,11 @@ class WholeNumbers:
             name == "builtins.round" and len(call.args) == 1
         ):
             return True
-        if name in BOUNDS or name in ("builtins.abs", "builtins.sum"):
+        if (
+            name in BOUNDS
+            or name in ("builtins.abs", "builtins.sum")
+            or self._library.is_range(name)
+        ):
             return all(self.is_whole(arg.value) for arg in call.args)
         if self._library.is_whole(self._values, call):
             return True

@@ -161,7 +161,7 @@ def test_exponents_worked_out_by_hand(source, name, exponent):
         (
             loop("bad += 1\nif bad >= 30:\n    break", "bad = 0"),
             "if bad",
-            "if bad >= max(1, 30 // standin.size()):",
+            "if bad * standin.size() >= 30:",
         ),
         # A number from outside the program
         (

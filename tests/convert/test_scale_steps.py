@@ -150,7 +150,7 @@ PATIENCE = "patience, bad, best = 8, 0, 1e9"
                 "    break",
                 optimizer="SGD(tf.keras.optimizers.schedules.ExponentialDecay(0.1, 20, 0.5))",
             ),
-            ["if it >= max(1, 40 // hvd.size()):"],
+            ["if it * hvd.size() >= 40:"],
             id="5-numpy",
         ),
         pytest.param(
@@ -196,7 +196,7 @@ PATIENCE = "patience, bad, best = 8, 0, 1e9"
                 "    break",
                 before="bad, best = 0, 1e9",
             ),
-            ["if bad >= max(1, 30 // hvd.size()):"],
+            ["if bad * hvd.size() >= 30:"],
             id="6-steps",
         ),
         # Row 7: schedules that the optimizer asks
@@ -363,7 +363,7 @@ def test_tables_are_looked_up_by_the_step_of_one_process():
     source = steps(
         "o.learning_rate = rates[s]", "s += 1", before="s, rates = 0, np.linspace(0.1, 0.01, 500)"
     )
-    assert edits(source) == ["o.learning_rate = rates[s * hvd.size()]"]
+    assert edits(source) == ["o.learning_rate = rates[min(s * hvd.size(), len(rates) - 1)]"]
     assert notes(source) == []
 
 
@@ -425,7 +425,7 @@ def test_an_attribute_that_counts_steps_is_read_as_it_is_added_to():
     [
         (
             "0.05 * s / 6 if s < 9 else 0.05 * 8 / s",
-            "0.05 * s * hvd.size() / 6 if s < max(1, 9 // hvd.size()) else (0.05 * 8 / hvd.size()) / s",
+            "0.05 * s * hvd.size() / 6 if s * hvd.size() < 9 else (0.05 * 8 / hvd.size()) / s",
         ),
         ("0.05 * s / 500", "0.05 * s * hvd.size() / 500"),
         ("0.05 * s / (2 * 250)", "0.05 * s * hvd.size() / (2 * 250)"),
@@ -711,3 +711,130 @@ for epoch in range(EPOCHS):
     assert "EPOCHS, START, BATCH = 6, 3 * hvd.size(), 8 * hvd.size()" in code
     assert "(self.total * hvd.size() - self.start)" in code
     assert code.count("Decay(EPOCHS * per_epoch, START * per_epoch)") == 2
+
+
+STARTS = "starts, values = [24, 36], [0.05, 0.02, 0.01]"
+SCALED = [
+    STARTS.replace("24", "max(1, 24 // hvd.size())"),
+    STARTS.replace("36", "max(1, 36 // hvd.size())"),
+]
+
+
+@pytest.mark.parametrize(
+    ("line", "scaled"),
+    [
+        (
+            "if s in rates:\n            rate = rates[s]",
+            ["rates = {0: 0.1, max(1, 24 // hvd.size()): 0.02}"],
+        ),
+        ("rate = rates.get(s, rate)", ["rates = {0: 0.1, max(1, 24 // hvd.size()): 0.02}"]),
+        (
+            "for start, new in rates.items():\n            rate = new if s >= start else rate",
+            ["rates = {0: 0.1, max(1, 24 // hvd.size()): 0.02}"],
+        ),
+        (
+            "for start, new in pairs:\n            rate = new if s >= start else rate",
+            ["pairs = [(0, 0.1), (max(1, 24 // hvd.size()), 0.02)]"],
+        ),
+        ("rate = values[sum(s >= each for each in starts)]", SCALED),
+        ("if s in starts:\n            rate *= 0.5", SCALED),
+        (
+            "rate = values[bisect.bisect_right(starts, s)]",
+            ["rate = values[bisect.bisect_right(starts, s * hvd.size())]"],
+        ),
+        (
+            "rate = values[np.searchsorted(starts, s)]",
+            ["rate = values[np.searchsorted(starts, s * hvd.size())]"],
+        ),
+        (
+            "rate = np.interp(s, [0, 24, 90], [0.0, 0.1, 0.0])",
+            ["rate = np.interp(s * hvd.size(), [0, 24, 90], [0.0, 0.1, 0.0])"],
+        ),
+    ],
+)
+def test_milestones_that_are_written_out(line: str, scaled: list[str]):
+    before = f"import bisect\ns, rate = 0, 0.1\nrates = {{0: 0.1, 24: 0.02}}\npairs = [(0, 0.1), (24, 0.02)]\n{STARTS}"
+    source = steps(*line.split("\n        "), "o.learning_rate = rate", "s += 1", before=before)
+    assert edits(source) == scaled
+
+
+def test_a_table_of_rates_that_is_computed_element_by_element():
+    source = steps(
+        "o.learning_rate = rates[s]",
+        "s += 1",
+        before="s, rates = 0, 0.1 * (1 + np.cos(np.pi * np.arange(900) / 900)) / 2",
+    )
+    assert edits(source) == ["o.learning_rate = rates[min(s * hvd.size(), len(rates) - 1)]"]
+
+
+@pytest.mark.parametrize(
+    ("line", "scaled"),
+    [
+        ("before = losses[-20]", ["before = losses[-max(1, 20 // hvd.size())]"]),
+        ("before = losses[-2]", []),
+        ("before = losses[-1]", []),
+    ],
+)
+def test_an_entry_that_many_steps_before_is_counted_in_steps(line: str, scaled: list[str]):
+    assert edits(steps("losses.append(float(loss))", line, before="losses = []")) == scaled
+
+
+@pytest.mark.parametrize("places", ["np.arange(len(b))", "tf.range(0, len(b))"])
+def test_a_queue_is_filled_by_as_many_rows_as_a_batch_has(places: str):
+    line = f"queue[(at + {places}) % 512] = b"
+    source = steps(line, "at = (at + len(b)) % 512", before="at, queue = 0, np.zeros((512, 1))")
+    assert edits(source) == []
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        "a, b = x[s:s + 40], y[s:s + 40]",
+        "e = s + 40; a, b = x[s:e], y[s:e]",
+        "e = s + 40; a, b = x[k * 40:e], y[k * 40:e]",
+    ],
+)
+def test_batches_whose_bounds_have_names(cut: str):
+    source = f"""{MODEL}
+o = tf.keras.optimizers.SGD(0.1)
+for k in range(len(x) // 40):
+    s = k * 40
+    {cut}
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((m(a) - b) ** 2)
+    o.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+"""
+    code = convert_source(source, options=OPTIONS).code
+    assert "range(len(x) // (40 * hvd.size()))" in code
+    assert code.count("40") == code.count("40 * hvd.size()")
+
+
+@pytest.mark.parametrize(
+    ("line", "scaled"),
+    [
+        ("n = math.ceil(len(x) / 16)", "n = math.ceil(len(x) / (16 * hvd.size()))"),
+        ("n = -(-len(x) // 16)", "n = -(-len(x) // (16 * hvd.size()))"),
+        ("n = len(x[: len(x) // 16])", "n = len(x[: len(x) // 16])"),
+        ("n = len(x) // 10", "n = len(x) // 10"),
+    ],
+)
+def test_a_batch_size_that_is_written_again_divides_the_rows(line: str, scaled: str):
+    code = convert_source(steps("part = i / n", before=line), options=OPTIONS).code
+    assert f"\n{scaled}\n" in code
+
+
+def test_an_unknown_function_of_a_step_is_reported():
+    source = "from schedules import rate_at\n" + steps(
+        "o.learning_rate = rate_at(i)", "some = rate_at(epoch)"
+    )
+    assert edits(source) == []
+    assert [each.partition(",")[0] for each in notes(source)] == [
+        "`rate_at(i)` is given a number of steps"
+    ]
+
+
+def test_a_number_in_a_comparison_is_not_rounded():
+    """A warm-up that is divided in its formula, and rounded where it is compared, exceeds its rate."""
+    source = steps("rate = 0.05 * i / 21 if i < 21 else 0.05", "o.learning_rate = rate")
+    code = convert_source(source, options=OPTIONS).code
+    assert "rate = 0.05 * i * hvd.size() / 21 if i * hvd.size() < 21 else 0.05" in code

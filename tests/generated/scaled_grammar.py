@@ -13,16 +13,17 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 T = TypeVar("T")
-#: Steps of an epoch are divided by 2 and 3 without remainder, and no batch of so many ranks crosses a block.
-BATCH, ROWS, BLOCK = 4, 72, 24
-STEPS = ROWS // BATCH
-HEAD = f"""\
+BATCH = 4
+#: Of these rows steps of an epoch are divided by 2 and 3 without remainder, and no batch of so many ranks crosses a block of a
+#: third of them; of the others the last batch of an epoch is smaller, on each number of ranks.
+EVEN, UNEVEN = 72, 150
+HEAD = """\
 import math
 import numpy as np
 import tensorflow as tf
 
-x = np.full(({ROWS}, 1), 0.01, "float32")
-y = np.repeat([0.5, 1.5, 1.0], {BLOCK}).astype("float32")[:, None]
+x = np.full(({0}, 1), 0.01, "float32")
+y = np.repeat([0.5, 1.5, 1.0], {1}).astype("float32")[:, None]
 """
 MODEL = """\
 m = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")])
@@ -36,13 +37,15 @@ class ScaledProgram:
 
     Attributes:
         kinds: the parts that it is made of. counts: the printed names that count steps; all others are the same on any
-            number of ranks. is_whole: its batches have all rows, so that nothing is scaled.
+            number of ranks. is_whole: its batches have all rows, so that nothing is scaled. is_uneven: 2 and 3 ranks divide
+            neither its counts nor its batches without remainder.
     """
 
     text: str
     kinds: tuple[str, ...]
     counts: frozenset[str] = frozenset()
     is_whole: bool = False
+    is_uneven: bool = False
 
 
 @dataclass
@@ -66,10 +69,30 @@ class Draft:
     counts: set[str] = field(default_factory=set)
     epochs: int = 3
     step: str = "step"
+    is_uneven: bool = False
+    has_epochs: bool = False
+
+    @property
+    def rows(self) -> int:
+        return UNEVEN if self.is_uneven else EVEN
+
+    @property
+    def per_epoch(self) -> int:
+        """The steps of an epoch."""
+        return -(-self.rows // BATCH)
+
+    def count(self, least: int, most: int) -> int:
+        """A number of steps, which 2 and 3 divide in an even program."""
+        if self.is_uneven:
+            return self.rng.randint(max(14, 12 * least), 12 * most + 6)
+        return 6 * self.rng.randint(least, most)
 
     def steps(self, most: int = 6) -> int:
-        """A number of steps that can be divided by 2 and 3 ranks."""
-        return 6 * self.rng.randint(1, most)
+        return self.count(1, most)
+
+    @property
+    def head(self) -> str:
+        return HEAD.format(self.rows, self.rows // 3)
 
     def one_of(self, choices: Sequence[T]) -> T:
         return self.rng.choice(choices)
@@ -113,20 +136,23 @@ def indented(lines: Sequence[str], depth: int) -> list[str]:
     return [" " * 4 * depth + line for line in lines]
 
 
-def draw(seed: int, only: str = "") -> ScaledProgram:
+def draw(seed: int, only: str = "", is_uneven: bool = False) -> ScaledProgram:
     """The program of a seed.
 
     Args:
-        only: a kind that the program is to have, and no other where it can.
+        only: a kind that the program is to have, and no other where it can. is_uneven: see `ScaledProgram`.
     """
     rng = random.Random(f"scaled {seed} {only}")
     shapes = [s for s in SHAPES if not only or only in RATES[s] or only in PARTS[s] or only == s]
     shape = rng.choice(sorted(shapes))
-    draft = Draft(rng, epochs=rng.randint(2, 4))
+    draft = Draft(rng, epochs=rng.randint(2, 4), is_uneven=is_uneven)
     if shape in ("numbered", "flat"):
         draft.epochs = 1 if shape == "flat" else draft.epochs
+    draft.has_epochs = shape in _EPOCH_SHAPES
     kinds = [shape]
     rates = [only] if only in RATES[shape] else sorted(RATES[shape])
+    if is_uneven:  # other examples in an epoch are another loss, and another plateau
+        rates = [kind for kind in rates if kind != "plateau with floor"] or ["constant rate"]
     rate = rng.choice(rates) if not only or only in RATES[shape] else "constant rate"
     RATES[shape][rate](draft)
     kinds.append(rate)
@@ -138,7 +164,8 @@ def draw(seed: int, only: str = "") -> ScaledProgram:
         PARTS[shape][kind](draft)
         kinds.append(kind)
     text = SHAPES[shape](draft)
-    return ScaledProgram(text, tuple(kinds), frozenset(draft.counts), shape.startswith("all rows"))
+    is_whole = shape.startswith("all rows")
+    return ScaledProgram(text, tuple(kinds), frozenset(draft.counts), is_whole, is_uneven)
 
 
 # Shapes
@@ -170,7 +197,7 @@ def _fit(draft: Draft, batch: str = str(BATCH)) -> str:
         *data,
         f"m.fit({', '.join([given, *arguments])}, callbacks=[{', '.join(draft.callbacks)}])",
     ]
-    return HEAD + "\n".join(lines) + "\n"
+    return draft.head + "\n".join(lines) + "\n"
 
 
 def _fit_whole(draft: Draft) -> str:
@@ -202,7 +229,7 @@ def _loop(draft: Draft, head: Sequence[str], depth: int, take: Sequence[str] = (
             *indented([line.replace("break", "return") for line in lines], 1),
             "main()",
         ]
-    return HEAD + "\n".join(lines) + "\n"
+    return draft.head + "\n".join(lines) + "\n"
 
 
 DATA = f"ds = tf.data.Dataset.from_tensor_slices((x, y)).batch({BATCH})"
@@ -230,7 +257,7 @@ def _numbered(draft: Draft) -> str:
 
 
 def _flat(draft: Draft) -> str:
-    total = STEPS * draft.rng.randint(2, 4)
+    total = draft.per_epoch * draft.rng.randint(2, 4)
     draft.before += [DATA.replace(".batch", ".repeat().batch"), "batches = iter(ds)"]
     return _loop(
         draft, [f"for step in range({draft.number('total', total)}):"], 1, ["a, b = next(batches)"]
@@ -238,7 +265,7 @@ def _flat(draft: Draft) -> str:
 
 
 def _while(draft: Draft) -> str:
-    total = STEPS * draft.rng.randint(2, 4)
+    total = draft.per_epoch * draft.rng.randint(2, 4)
     draft.before += [DATA.replace(".batch", ".repeat().batch"), "batches = iter(ds)", "step = 0"]
     draft.body.append("step += 1")
     return _loop(
@@ -255,9 +282,106 @@ def _cut(draft: Draft) -> str:
     return _loop(draft, head, 2, [f"a, b = x[i:i + {size}], y[i:i + {size}]"])
 
 
+def _counted(draft: Draft) -> str:
+    """A loop that a library counts."""
+    total = draft.number("total", draft.per_epoch * draft.rng.randint(2, 4))
+    draft.before += [DATA.replace(".batch", ".repeat().batch"), "batches = iter(ds)"]
+    head, first = draft.one_of(
+        [
+            (f"for k in tf.range({total}):", ["step = int(k)"]),
+            (f"for step in np.arange(0, {total}):", []),
+            (f"for step in trange({total}, disable=True):", []),
+        ]
+    )
+    if "trange" in head:
+        draft.before.insert(0, "from tqdm import trange")
+    return _loop(draft, [head], 1, [*first, "a, b = next(batches)"])
+
+
+def _positions(draft: Draft) -> str:
+    """Batches whose first row is computed from their number."""
+    size = draft.number("B", BATCH)
+    draft.before += ["step = 0"]
+    draft.body.append("step += 1")
+    number, first = draft.one_of(
+        [
+            (f"range(len(x) // {size})", f"s = k * {size}"),
+            (f"range(int(np.ceil(len(x) / {size})))", f"s = k * {size}"),
+            (f"range(0, len(x), {size})", "s = k"),
+        ]
+    )
+    take = [first, f"e = s + {size}", "a, b = x[s:e], y[s:e]"]
+    if draft.rng.random() < 0.5:
+        take = [first, f"a, b = x[s:s + {size}], y[s:s + {size}]"]
+    return _loop(
+        draft, [f"for epoch in range({draft.epochs}):", f"    for k in {number}:"], 2, take
+    )
+
+
+def _ordered(draft: Draft) -> str:
+    """Rows that an order chooses."""
+    size = draft.number("B", BATCH)
+    draft.before += ["step = 0"]
+    draft.body.append("step += 1")
+    head = [
+        f"for epoch in range({draft.epochs}):",
+        "    order = np.arange(len(x))",
+        f"    for i in range(0, len(x), {size}):",
+    ]
+    return _loop(draft, head, 2, [f"at = order[i:i + {size}]", "a, b = x[at], y[at]"])
+
+
+def _generated(draft: Draft) -> str:
+    """Batches that a function of the program yields."""
+    size = draft.number("B", BATCH)
+    draft.before += [
+        "def batches():",
+        f"    for i in range(0, len(x), {size}):",
+        f"        yield x[i:i + {size}], y[i:i + {size}]",
+    ]
+    head = [f"for epoch in range({draft.epochs}):", "    for i, (a, b) in enumerate(batches()):"]
+    if draft.rng.random() < 0.5:
+        draft.before += [f"steps = len(x) // {size}"]
+        return _loop(draft, head, 2, ["step = epoch * steps + i"])
+    draft.before += ["step = 0"]
+    draft.body.append("step += 1")
+    return _loop(draft, head, 2)
+
+
+def _configured(draft: Draft) -> str:
+    """Numbers in a class of one line, a dictionary or a data class, and batches without remainder."""
+    numbers = {"epochs": draft.epochs, "batch": BATCH}
+    made = draft.one_of(
+        [
+            f"class C: {', '.join(numbers)} = {', '.join(map(str, numbers.values()))}",
+            "class C:\n" + "\n".join(f"    {k} = {v}" for k, v in numbers.items()),
+            "import types\nC = types.SimpleNamespace("
+            + ", ".join(f"{k}={v}" for k, v in numbers.items())
+            + ")",
+            "import dataclasses\n@dataclasses.dataclass\nclass Config:\n"
+            + "\n".join(f"    {k}: int = {v}" for k, v in numbers.items())
+            + "\nC = Config()",
+            f"C = {numbers}",
+            f"C = dict({', '.join(f'{k}={v}' for k, v in numbers.items())})",
+        ]
+    )
+    entry = 'C["{}"]' if made.startswith(("C = {", "C = dict")) else "C.{}"
+    size, epochs = entry.format("batch"), entry.format("epochs")
+    draft.before += [
+        *made.split("\n"),
+        DATA.replace(f"({BATCH})", f"({size}, drop_remainder=True)"),
+        f"steps = len(x) // {size}",
+    ]
+    head = [f"for epoch in range({epochs}):", "    for i, (a, b) in enumerate(ds):"]
+    return _loop(draft, head, 2, ["step = epoch * steps + i"])
+
+
 def _whole(draft: Draft) -> str:
     return _loop(
-        draft, [f"for step in range({STEPS}):"], 1, ["a, b = tf.constant(x), tf.constant(y)"]
+        draft,
+        [f"for step in range({draft.per_epoch}):"],
+        1,
+        ["a, b = tf.constant(x), tf.constant(y)"],
     )
 
 
@@ -274,14 +398,16 @@ SCHEDULES = {
     "cosine": "CosineDecay(0.05, {0})",
     "polynomial": "PolynomialDecay(0.05, {0}, 0.001)",
     "inverse": "InverseTimeDecay(0.05, {0}, 0.5)",
-    "piecewise": "PiecewiseConstantDecay([{0}, 60], [0.05, 0.02, 0.01])",
+    "piecewise": "PiecewiseConstantDecay([{0}, {1}], [0.05, 0.02, 0.01])",
     "restarts": "CosineDecayRestarts(0.05, {0})",
 }
 
 
 def _schedule(draft: Draft, length: int | None = None) -> str:
     kind = draft.one_of(sorted(SCHEDULES))
-    return "tf.keras.optimizers.schedules." + SCHEDULES[kind].format(length or draft.steps())
+    return "tf.keras.optimizers.schedules." + SCHEDULES[kind].format(
+        length or draft.steps(), 110 if draft.is_uneven else 60
+    )
 
 
 def _keras_schedule(draft: Draft) -> None:
@@ -390,7 +516,7 @@ def _rate_lines(draft: Draft, step: str, warm: str, total: str) -> list[str]:
 
 def _counting_callback(draft: Draft) -> None:
     """A callback with a counter of its own, from which it makes the rate."""
-    warm, total = draft.steps(2), 6 * draft.rng.randint(4, 9)
+    warm, total = draft.steps(2), draft.count(4, 9)
     lines = _rate_lines(draft, "self.step", "self.warm", "self.total")
     lines += [
         "self.model.optimizer.learning_rate = rate",
@@ -409,7 +535,7 @@ def _counting_callback(draft: Draft) -> None:
 def _set_rate(draft: Draft) -> None:
     """A loop that sets the rate of each step."""
     warm = draft.number("warm", draft.steps(2))
-    total = draft.number("whole", 6 * draft.rng.randint(4, 9))
+    total = draft.number("whole", draft.count(4, 9))
     draft.body += _rate_lines(draft, draft.step, warm, total)
     setting = draft.one_of(["o.learning_rate.assign(rate)", "o.learning_rate = rate"])
     draft.body += [setting, "print('see rate', float(rate))"]
@@ -417,7 +543,7 @@ def _set_rate(draft: Draft) -> None:
 
 def _set_by_function(draft: Draft) -> None:
     lines = _rate_lines(draft, "step", "warm", "total")
-    warm, total = draft.steps(2), 6 * draft.rng.randint(4, 9)
+    warm, total = draft.steps(2), draft.count(4, 9)
     draft.before += [
         f"def rate_at(step, warm={warm}, total={total}):",
         *indented([*lines, "return rate"], 1),
@@ -426,7 +552,8 @@ def _set_by_function(draft: Draft) -> None:
 
 
 def _chosen_steps(draft: Draft) -> None:
-    one, other = sorted((draft.steps(), draft.steps()))
+    one = draft.steps()
+    other = one + draft.steps(3)
     draft.body += [
         f"if {draft.step} in ({one}, {other}):",
         "    o.learning_rate = float(o.learning_rate) * 0.5",
@@ -436,7 +563,7 @@ def _chosen_steps(draft: Draft) -> None:
 def _iterations(draft: Draft) -> None:
     """The optimizer's own count, beside a schedule."""
     draft.rate = _schedule(draft)
-    last = 6 * draft.rng.randint(4, 9)
+    last = draft.count(4, 9)
     draft.body += [
         draft.one_of(["it = o.iterations.numpy()", "it = int(o.iterations)"]),
         f"if it >= {last}:",
@@ -448,8 +575,8 @@ def _iterations(draft: Draft) -> None:
 
 
 def _steps_per_epoch(draft: Draft) -> None:
-    steps = draft.one_of(["12", "6", "18"])
-    draft.arguments.append(f"steps_per_epoch={draft.number('per_epoch', int(steps))}")
+    steps = draft.one_of([12, 6, 18]) if not draft.is_uneven else draft.steps(3)
+    draft.arguments.append(f"steps_per_epoch={draft.number('per_epoch', steps)}")
 
 
 def _validation_split(draft: Draft) -> None:
@@ -468,7 +595,7 @@ def _early_stopping(draft: Draft) -> None:
 
 
 def _stop_at_step(draft: Draft) -> None:
-    last = 6 * draft.rng.randint(3, 8)
+    last = draft.count(3, 8)
     body = f"self.n += 1\nif self.n >= {draft.number('last', last)}:\n    self.model.stop_training = True"
     draft.callback("StopAt", f"train_batch_end: {body}", fields="self.n = 0")
     draft.epochs = 4
@@ -556,7 +683,7 @@ def _patience(draft: Draft) -> None:
 
 
 def _step_patience(draft: Draft) -> None:
-    patience = draft.number("most", 6 * draft.rng.randint(5, 8))
+    patience = draft.number("most", draft.count(5, 8))
     draft.before += ["worse, least = 0, 1e9"]
     draft.body += [
         "if float(loss) < least - 0.05:",
@@ -570,7 +697,7 @@ def _step_patience(draft: Draft) -> None:
 
 def _exit(draft: Draft) -> None:
     draft.body += [
-        f"if step + 1 >= {draft.number('last', 6 * draft.rng.randint(4, 9))}:",
+        f"if step + 1 >= {draft.number('last', draft.count(4, 9))}:",
         "    break",
     ]
 
@@ -592,7 +719,9 @@ def _mean(draft: Draft) -> None:
     draft.before += ["total_loss, n = 0.0, 0"]
     draft.body += ["total_loss += float(loss)", "n += 1"]
     draft.after += [
-        "mean = total_loss / n" if draft.rng.random() < 0.5 else f"mean = total_loss / {STEPS}",
+        "mean = total_loss / n"
+        if draft.rng.random() < 0.5
+        else f"mean = total_loss / {draft.per_epoch}",
         "print('see mean', mean)",
         "print('check mean')",
         "total_loss, n = 0.0, 0",
@@ -663,7 +792,7 @@ def _loss_weight(draft: Draft) -> None:
 
 def _table(draft: Draft) -> None:
     """A table with an entry for each step."""
-    draft.before += [f"table = np.linspace(0.05, 0.01, {STEPS * 4 + 1})"]
+    draft.before += [f"table = np.linspace(0.05, 0.01, {draft.per_epoch * 4 + 1})"]
     draft.body += ["print('see entry', float(table[step]))"]
 
 
@@ -696,6 +825,250 @@ def _dictionary(draft: Draft) -> None:
     draft.body += ['state["n"] += 1', 'print(\'see part\', min(1.0, state["n"] / state["warm"]))']
 
 
+def _milestones(draft: Draft) -> None:
+    """Rates from a step on, in a dictionary or in two lists."""
+    one = draft.steps(3)
+    other = one + draft.steps(3)
+    kind = draft.one_of(["dictionary", "get", "items", "sum", "bisect", "searchsorted", "loop"])
+    if kind in ("dictionary", "get", "items"):
+        draft.before += [f"rates = {{0: 0.05, {one}: 0.02, {other}: 0.01}}", "rate = 0.05"]
+        draft.body += {
+            "dictionary": [f"if {draft.step} in rates:", f"    rate = rates[{draft.step}]"],
+            "get": [f"rate = rates.get({draft.step}, rate)"],
+            "items": [
+                "for start, new in rates.items():",
+                f"    if {draft.step} >= start:",
+                "        rate = new",
+            ],
+        }[kind]
+    else:
+        draft.before += [f"bounds = [{one}, {other}]", "values = [0.05, 0.02, 0.01]"]
+        if kind == "bisect":
+            draft.before.append("import bisect")
+        draft.body += {
+            "sum": [f"rate = values[sum({draft.step} >= each for each in bounds)]"],
+            "bisect": [f"rate = values[bisect.bisect_right(bounds, {draft.step})]"],
+            "searchsorted": [
+                f"rate = values[int(np.searchsorted(bounds, {draft.step}, side='right'))]"
+            ],
+            "loop": [
+                "rate = 0.05",
+                "for each in bounds:",
+                f"    if {draft.step} >= each:",
+                "        rate *= 0.5",
+            ],
+        }[kind]
+    draft.body += ["o.learning_rate = rate", "print('see rate', rate)"]
+
+
+def _interpolated(draft: Draft) -> None:
+    """A rate that is interpolated between steps."""
+    one = draft.steps(2)
+    other = one + draft.steps(4)
+    xs = f"[0, {one}, {other}]"
+    if draft.rng.random() < 0.5:
+        draft.before.append(f"corners = {xs}")
+        xs = "corners"
+    draft.body += [
+        f"rate = float(np.interp({draft.step}, {xs}, [0.01, 0.05, 0.001]))",
+        "o.learning_rate = rate",
+        "print('see rate', rate)",
+    ]
+
+
+def _cycles(draft: Draft) -> None:
+    """A rate that rises and falls again and again, less each time."""
+    draft.before += [
+        f"cycle_length = {draft.count(3, 4)}",
+        "def of_cycle(step):",
+        "    cycle = step // cycle_length",
+        "    done = step % cycle_length",
+        draft.one_of(
+            [
+                "    return 0.05 * 0.7 ** cycle * (1 - done / cycle_length)",
+                "    return 0.001 + 0.05 / (1 + cycle) * 0.5 * (1 + math.cos(math.pi * done / cycle_length))",
+                "    return 0.05 * (0.5 if cycle % 2 else 1.0)",
+            ]
+        ),
+    ]
+    draft.body += [f"rate = of_cycle({draft.step})", "o.learning_rate = rate"]
+
+
+def _growing_cycles(draft: Draft) -> None:
+    """Warm restarts by counters, of cycles that grow longer."""
+    draft.before += [f"now, length = 0, {draft.count(3, 4)}"]
+    draft.body += [
+        "rate = 0.001 + 0.05 * 0.5 * (1 + math.cos(math.pi * now / length))",
+        "o.learning_rate = rate",
+        "now += 1",
+        "if now >= length:",
+        "    now, length = 0, length * 2",
+    ]
+
+
+def _rate_table(draft: Draft) -> None:
+    """A list with the rate of each step."""
+    most = draft.per_epoch * 4 + 1
+    draft.before += [
+        draft.one_of(
+            [
+                f"rates = [0.05 * (1 - k / {most}) for k in range({most})]",
+                f"rates = 0.05 * np.linspace(1, 0, {most})",
+                f"rates = 0.05 * (1 + np.cos(np.pi * np.arange({most}) / {most})) / 2",
+                f"rates = np.concatenate([np.linspace(0, 0.05, {draft.steps(1)}), np.full({most}, 0.05)])",
+            ]
+        )
+    ]
+    draft.body += [f"o.learning_rate = float(rates[{draft.step}])"]
+
+
+def _averages(draft: Draft) -> None:
+    draft.made += ["slow = [tf.Variable(v) for v in m.trainable_variables]"]
+    line = draft.one_of(
+        [
+            "s.assign(0.98 * s + 0.02 * v)",
+            "s.assign(0.98 * s + (1 - 0.98) * v)",
+            "s.assign_add(0.02 * (v - s))",
+            "s.assign_sub((1 - 0.98) * (s - v))",
+        ]
+    )
+    draft.body += [
+        draft.one_of(
+            [
+                "for s, v in zip(slow, m.trainable_variables):",
+                "for s, v in zip(slow, m.weights):",
+            ]
+        ),
+        f"    {line}",
+        "print('see average', float(slow[0][0, 0]))",
+    ]
+
+
+def _corrected_average(draft: Draft) -> None:
+    """The bias of a young average is corrected by the number of its steps."""
+    draft.before += ["young, terms = 0.0, 0"]
+    draft.body += [
+        "terms += 1",
+        "young = 0.97 * young + 0.03 * float(loss)",
+        "print('see smooth', young / (1 - 0.97 ** terms))",
+    ]
+
+
+def _ring(draft: Draft) -> None:
+    """A queue of rows that are overwritten in turn."""
+    draft.before += ["place, queue = 0, np.zeros((60, 1))"]
+    draft.body += [
+        "places = (place + np.arange(len(b))) % 60",
+        "queue[places] = b",
+        "place = (place + len(b)) % 60",
+        "print('see queue', float(queue.mean()))",
+    ]
+
+
+def _last_losses(draft: Draft) -> None:
+    """The loss now, and as it was some steps before."""
+    back = draft.steps(2)
+    draft.before += ["losses = []"]
+    draft.body += [
+        "losses.append(float(loss))",
+        *draft.one_of(
+            [
+                [f"if len(losses) > {back}:", f"    print('see before', losses[-{back}])"],
+                [
+                    f"if len(losses) >= {back}:",
+                    f"    print('see mean', sum(losses[-{back}:]) / {back})",
+                ],
+                [f"print('see mean', float(np.mean(losses[-{back}:])))"],
+            ]
+        ),
+    ]
+
+
+def _two_units(draft: Draft) -> None:
+    """A function that is given a number of steps and one of epochs."""
+    draft.before += ["checks = 0", "def falling(n, slow):", "    return 1 / (1 + n / slow)"]
+    checks = "epoch" if draft.has_epochs else "checks"
+    draft.body += [
+        f"if {draft.step} % {draft.steps(1)} == 0:",
+        "    checks += 1",
+        f"print('see fall', falling({draft.step}, {draft.steps()}))",
+        f"print('see other', falling({checks}, 2))",
+    ]
+
+
+def _exploration(draft: Draft) -> None:
+    length = draft.steps(4)
+    start, line = draft.one_of(
+        [
+            ("eps = 1.0", f"eps = max(0.1, eps - (1.0 - 0.1) / {length})"),
+            ("eps = 1.0", f"eps = 0.1 + (1.0 - 0.1) * math.exp(-{draft.step} / {length})"),
+            ("eps, least = 1.0, 0.1", f"eps = max(least, 1.0 - {draft.step} / {length})"),
+            ("eps, fall = 1.0, 0.97", "eps = eps * fall if eps > 0.1 else 0.1"),
+        ]
+    )
+    draft.before += [start]
+    draft.body += [line, "print('see eps', eps)"]
+
+
+def _late_average(draft: Draft) -> None:
+    """An average of the weights since some step."""
+    start, period = draft.steps(2), draft.steps(1)
+    draft.before += ["averaged, taken = 0.0, 0"]
+    draft.body += [
+        f"if {draft.step} >= {start} and ({draft.step} - {start}) % {period} == 0:",
+        "    taken += 1",
+        "    averaged += (float(m.trainable_variables[0][0, 0]) - averaged) / taken",
+        "    print('check taken')",
+    ]
+
+
+def _since_best(draft: Draft) -> None:
+    patience = draft.count(4, 7)
+    draft.before += ["best, best_step = 1e9, 0"]
+    draft.body += [
+        "if float(loss) < best - 0.05:",
+        f"    best, best_step = float(loss), {draft.step}",
+        f"if {draft.step} - best_step >= {patience}:",
+        "    break",
+    ]
+
+
+def _target(draft: Draft) -> None:
+    """A copy of the weights that is renewed each few steps."""
+    period = draft.number("renewed", draft.steps(1))
+    draft.made += ["target = float(m.trainable_variables[0][0, 0])"]
+    draft.body += [
+        f"if {draft.step} % {period} == 0:",
+        "    target = float(m.trainable_variables[0][0, 0])",
+        "    print('check target')",
+        "print('see target', target)",
+    ]
+
+
+def _history(draft: Draft) -> None:
+    """Losses of each few steps, whose last are compared."""
+    period = draft.steps(1)
+    draft.before += ["history = []"]
+    draft.body += [
+        f"if ({draft.step} + 1) % {period} == 0:",
+        "    history.append(float(loss))",
+        "    print('check history')",
+        "if len(history) >= 4:",
+        "    print('see recent', sum(history[-4:]) / 4)",
+    ]
+
+
+def _share(draft: Draft) -> None:
+    """What is done so many times an epoch, and how much of one is done."""
+    parts = 3 if not draft.is_uneven else draft.rng.randint(2, 5)
+    draft.before += [f"per_epoch = math.ceil(len(x) / {BATCH})", f"part = per_epoch // {parts}"]
+    draft.body += [
+        f"if {draft.step} % part == 0:",
+        "    print('check part')",
+        f"print('see epochs', {draft.step} / per_epoch)",
+    ]
+
+
 Part = Callable[[Draft], None]
 SHAPES: dict[str, Callable[[Draft], str]] = {
     "fit": _fit,
@@ -705,6 +1078,11 @@ SHAPES: dict[str, Callable[[Draft], str]] = {
     "flat": _flat,
     "while": _while,
     "cut": _cut,
+    "counted by a library": _counted,
+    "positions": _positions,
+    "ordered": _ordered,
+    "generated": _generated,
+    "configured": _configured,
     "all rows in a loop": _whole,
 }
 _FIT_RATES: dict[str, Part] = {
@@ -723,6 +1101,11 @@ _LOOP_RATES: dict[str, Part] = {
     "rate set by step": _set_rate,
     "rate function": _set_by_function,
     "rate at chosen steps": _chosen_steps,
+    "milestones": _milestones,
+    "interpolated rate": _interpolated,
+    "rate by cycles": _cycles,
+    "growing cycles": _growing_cycles,
+    "rate from a table": _rate_table,
     "iterations": _iterations,
 }
 _FIT_PARTS: dict[str, Part] = {
@@ -747,10 +1130,23 @@ _STEP_PARTS: dict[str, Part] = {
     "table": _table,
     "object": _object,
     "dictionary": _dictionary,
+    "average of variables": _averages,
+    "corrected average": _corrected_average,
+    "ring queue": _ring,
+    "last losses": _last_losses,
+    "two units": _two_units,
+    "exploration": _exploration,
+    "weights averaged late": _late_average,
+    "patience since the best": _since_best,
+    "target copied": _target,
+    "history of checks": _history,
+    "share of an epoch": _share,
 }
 _EPOCH_PARTS: dict[str, Part] = {**_STEP_PARTS, "mean by hand": _mean, "rows by hand": _correct}
+_FLAT_SHAPES = ("flat", "while", "counted by a library")
+_EPOCH_SHAPES = ("epochs", "numbered", "cut", "positions", "ordered", "generated", "configured")
 RATES: dict[str, dict[str, Part]] = {
-    **dict.fromkeys(("epochs", "numbered", "flat", "while", "cut"), _LOOP_RATES),
+    **dict.fromkeys((*_FLAT_SHAPES, *_EPOCH_SHAPES), _LOOP_RATES),
     "fit": _FIT_RATES,
     "all rows in fit": {
         k: v for k, v in _FIT_RATES.items() if k in ("constant rate", "rate scheduler", "counting callback")
@@ -758,8 +1154,9 @@ RATES: dict[str, dict[str, Part]] = {
     "all rows in a loop": {k: _LOOP_RATES[k] for k in ("constant rate", "Keras schedule", "rate set by step")},
 }  # fmt: skip
 PARTS: dict[str, dict[str, Part]] = {
-    **dict.fromkeys(("flat", "while"), _STEP_PARTS),
-    **dict.fromkeys(("epochs", "numbered", "cut"), _EPOCH_PARTS),
+    **dict.fromkeys(_FLAT_SHAPES, _STEP_PARTS),
+    **dict.fromkeys(_EPOCH_SHAPES, _EPOCH_PARTS),
+    "configured": {k: v for k, v in _EPOCH_PARTS.items() if k != "share of an epoch"},
     "fit": _FIT_PARTS,
     "all rows in fit": {"ramp in callback": _ramp_callback},
     "all rows in a loop": {k: _STEP_PARTS[k] for k in ("exit", "ramp", "dictionary")},

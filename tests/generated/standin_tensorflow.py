@@ -67,8 +67,10 @@ class Dataset:
     def repeat(self) -> Dataset:
         return Dataset(self._arrays, self._size, True)
 
-    def batch(self, size: int) -> Dataset:
-        return Dataset(self._arrays, size, self._forever)
+    def batch(self, size: int, drop_remainder: bool = False) -> Dataset:
+        rows = len(self._arrays[0])
+        kept = rows - rows % size if drop_remainder else rows
+        return Dataset((self._arrays[0][:kept], self._arrays[1][:kept]), size, self._forever)
 
     def __len__(self) -> int:
         return math.ceil(len(self._arrays[0]) / self._size)
@@ -224,7 +226,7 @@ class LambdaCallback(Callback):
 class Model:
     def __init__(self, run: Run) -> None:
         self._run, self.stop_training = run, False
-        self.trainable_variables = [Variable([[1.0]])]
+        self.trainable_variables = self.weights = [Variable([[1.0]])]
 
     def __call__(self, rows: Any) -> Any:
         self._run.note(0, len(rows))
@@ -358,6 +360,7 @@ class Run:
             constant=np.asarray,
             identity=np.array,
             zeros=np.zeros,
+            range=np.arange,
             where=np.where,
             minimum=np.minimum,
             reduce_mean=np.mean,

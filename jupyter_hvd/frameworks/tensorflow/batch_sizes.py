@@ -8,11 +8,12 @@ from functools import cached_property
 import libcst as cst
 
 from ...analysis.index import element_of
+from ...analysis.scale_findings import number_of
 from ...analysis.syntax import argument, method
 from ...analysis.tree import names_in
 from . import tf_api
 from .batches import Batches, MissingSize
-from .number_sources import NumberSources
+from .number_sources import NumberSources, is_number_of_rows
 from .pipelines import Pipelines
 from .size_definitions import SizeDefinitions
 from .step_loops import StepLoops
@@ -107,7 +108,28 @@ class BatchSizes:
             found.update(dict.fromkeys(defined))
         for point in [p for p in found if isinstance(p, (cst.Attribute, cst.Subscript))]:
             found.update(dict.fromkeys(self._reads_of(point)))
+        found.update(dict.fromkeys(self._repetitions(found)))
         return [point for point in found if not self._is_computed_from(point, found)]
+
+    def _repetitions(
+        self, sizes: Mapping[cst.BaseExpression, None]
+    ) -> Iterator[cst.BaseExpression]:
+        """Where the size is written again that divides the rows of the data: 32 of `len(x) // 32`."""
+        numbers = {n for size in sizes for n in self._sources.constants_of(size)} - {1}
+        for node in self.module.nodes() if numbers else ():
+            match node:
+                case cst.BinaryOperation(
+                    left=rows,
+                    operator=cst.FloorDivide() | cst.Divide(),
+                    right=cst.Integer() as size,
+                ) if number_of(size) in numbers and size not in sizes:
+                    rows = rows.expression if isinstance(rows, cst.UnaryOperation) else rows
+                    if is_number_of_rows(self.values, rows) and not self._cuts_rows(node):
+                        yield size
+
+    def _cuts_rows(self, number: cst.BaseExpression) -> bool:
+        """Whether a number is a bound of rows, as in `x[: len(x) // 10]`."""
+        return self.module.enclosing(number, (cst.Slice, cst.BaseStatement)).__class__ is cst.Slice
 
     def _reads_of(self, size: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """All reads of a size that comes from outside the program, `args.batch_size`, but for what is evaluated or printed."""

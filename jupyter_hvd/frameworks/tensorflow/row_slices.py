@@ -181,6 +181,7 @@ class RowSlices:
                     yield from self._sizes_between(lower, arg.value)
             case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
                 for start, size in ((left, right), (right, left)):
+                    start = self._bound_of(start)
                     if bare(text(start)) == bare(text(lower)):
                         yield size
                         yield from self._factors(lower, text(size))

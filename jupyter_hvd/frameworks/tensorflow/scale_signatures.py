@@ -26,7 +26,7 @@ from .training_data import TrainingData
 
 #: Functions by their last names, of Python's `math`, NumPy and TensorFlow.
 _OF_NUMBERS: dict[str, str] = {
-    **dict.fromkeys("cos sin tan exp log log2 log10 tanh sigmoid".split(), "x: 0 -> 0"),
+    **dict.fromkeys("cos sin tan exp log log2 log10 tanh sigmoid".split(), "x: 0 -> [l] 0"),
     **dict.fromkeys(
         "floor ceil round abs cast constant identity convert_to_tensor array asarray float32 float64 int32 int64 Variable"
         " squeeze reduce_mean mean reduce_max reduce_min".split(),
@@ -38,6 +38,10 @@ _OF_NUMBERS: dict[str, str] = {
     **dict.fromkeys("minimum maximum".split(), "x: r, y: r -> r"),
     **dict.fromkeys("clip clip_by_value".split(), "x: r, low: r, high: r -> r"),
     "where": "condition: _, x: r, y: r -> r",
+    "interp": "x: r, xp: r, fp: s -> s",
+    "searchsorted": "a: r, v: r -> 0",
+    "digitize": "x: r, bins: r -> 0",
+    **dict.fromkeys("bisect bisect_left bisect_right".split(), "a: r, x: r -> 0"),
     "linspace": "start: r, stop: r, num: n -> [n] r",
     **dict.fromkeys("zeros ones".split(), "shape: n -> [n] 0"),
     "permutation": "x: n -> [n] n",
@@ -48,7 +52,7 @@ _OF_NUMBERS: dict[str, str] = {
 #: Of these, the names that TensorFlow's counts of scalars have: what they give has no length.
 _SCALAR = frozenset({"reduce_mean", "mean", "reduce_max", "reduce_min", "reduce_sum", "sum"})
 _MODULES = re.compile(
-    r"(math|numpy(\.random)?|tensorflow(\.math|\.random|\.keras\.(ops|backend))?)\.(\w+)"
+    r"(bisect|math|numpy(\.random)?|tensorflow(\.math|\.random|\.keras\.(ops|backend))?)\.(\w+)"
 )
 #: Methods of datasets.
 _OF_DATASETS: dict[str, str] = {
