@@ -896,13 +896,13 @@ def _cycles(draft: Draft) -> None:
 
 def _growing_cycles(draft: Draft) -> None:
     """Warm restarts by counters, of cycles that grow longer."""
-    draft.before += [f"now, length = 0, {draft.count(3, 4)}"]
+    draft.before += [f"now, span = 0, {draft.count(3, 4)}"]
     draft.body += [
-        "rate = 0.001 + 0.05 * 0.5 * (1 + math.cos(math.pi * now / length))",
+        "rate = 0.001 + 0.05 * 0.5 * (1 + math.cos(math.pi * now / span))",
         "o.learning_rate = rate",
         "now += 1",
-        "if now >= length:",
-        "    now, length = 0, length * 2",
+        "if now >= span:",
+        "    now, span = 0, span * 2",
     ]
 
 
@@ -923,7 +923,7 @@ def _rate_table(draft: Draft) -> None:
 
 
 def _averages(draft: Draft) -> None:
-    draft.made += ["slow = [tf.Variable(v) for v in m.trainable_variables]"]
+    draft.made += ["shadows = [tf.Variable(v) for v in m.trainable_variables]"]
     line = draft.one_of(
         [
             "s.assign(0.98 * s + 0.02 * v)",
@@ -935,12 +935,12 @@ def _averages(draft: Draft) -> None:
     draft.body += [
         draft.one_of(
             [
-                "for s, v in zip(slow, m.trainable_variables):",
-                "for s, v in zip(slow, m.weights):",
+                "for s, v in zip(shadows, m.trainable_variables):",
+                "for s, v in zip(shadows, m.weights):",
             ]
         ),
         f"    {line}",
-        "print('see average', float(slow[0][0, 0]))",
+        "print('see average', float(shadows[0][0, 0]))",
     ]
 
 
