@@ -69,7 +69,8 @@ class ClassHierarchy:
         if bindings is None:
             bindings = self._bindings[cls] = defaultdict(list)
             for line in cls.body.body:
-                for statement in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+                # Of a class in one line, the body has the statements themselves.
+                for statement in line.body if isinstance(line, cst.SimpleStatementLine) else [line]:
                     match statement:
                         case cst.Assign(targets=targets):
                             named = [each.target for each in targets]

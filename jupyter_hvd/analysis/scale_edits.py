@@ -27,8 +27,14 @@ def edit_around(
     inner = operand_parentheses(node, "*")
     if coercion.kind == "remainder" and coercion.power == -1:
         period = coercion.bound
-        scaled = f"max(1, {period} // {size})" if period.isdecimal() else period
-        return inner[0], f"{inner[1]} // {size} % {scaled}"
+        last = f"max(1, {period} // {size})" if period.isdecimal() else period
+        return f"min({inner[0]}", f"{inner[1]} // {size}, {last} - 1)"
+    if coercion.kind == "list":
+        factor = f"* {size}" if coercion.power == 1 else f"* {size} ** {_number(coercion.power)}"
+        each = f"each {factor}"
+        if coercion.power == -1:
+            each = f"max(1, each // {size})" if coercion.is_whole else f"each / {size}"
+        return f"[{each} for each in ", "]"
     if coercion.kind == "rest":
         power = size if coercion.power == 1 else f"({size} ** {_number(coercion.power)})"
         before, after = f"(1 - (1 - {power_of[0]}", f"{power_of[1]}) ** {power})"

@@ -34,12 +34,23 @@ from .scale_inference import ADDS, PASSES, SETS, ScaleInference
 from .scale_signatures import ScaleLibrary
 from .values import ValueAnalysis
 
+#: The root that rates are computed by; others come of powers of what counts steps.
+ROOT = 2
 #: Comparisons of which both sides may be multiplied.
 _ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 #: Reasons that only say that a value is handed on.
 HANDED_ON = (SETS, PASSES, "calls it")
 CoercionKind = Literal[
-    "sink", "operand", "constant", "counterpart", "remainder", "repeated", "rest", "lookup", "read"
+    "sink",
+    "operand",
+    "constant",
+    "counterpart",
+    "remainder",
+    "repeated",
+    "rest",
+    "lookup",
+    "list",
+    "read",
 ]
 
 
@@ -48,8 +59,9 @@ class Coercion:
     """An expression to multiply by N ** power; of a factor that is `repeated`, to raise to the power N ** power; of the `rest`
     of such a factor, the difference to 1.
 
-    What is `read` holds the value of one process on any number of ranks. A `counterpart` is multiplied instead of dividing the
-    constant that it is divided by or compared with: `steps * N // 3`, `step * N < 3`, since 3 // N is not 3 / N.
+    Of a `list` each number is multiplied. What is `read` holds the value of one process on any number of ranks. A `counterpart`
+    is multiplied instead of dividing the constant that it is divided by or compared with: `steps * N // 3`, `step * N < 3`,
+    since 3 // N is not 3 / N.
 
     Attributes:
         is_whole: the expression is a whole number, and must stay one.
@@ -178,6 +190,12 @@ class ScaleAnalysis:
         ):
             if not self.is_kept(coercion.node):
                 found.setdefault((coercion.node, coercion.kind), coercion)
+        for node in {key[0] for key in found}:
+            # A number that is divided where it is read, and multiplied for what takes it there, stays.
+            both = [found.get((node, kind)) for kind in ("constant", "sink")]
+            if all(both) and not sum(each.power for each in both if each is not None):
+                for kind in ("constant", "sink"):
+                    del found[node, kind]
         for read in self._of_reads():
             others = [
                 found.pop(key) for key in [*found] if key[0] is read.node and key[1] != "repeated"
@@ -219,7 +237,8 @@ class ScaleAnalysis:
     def _of_sinks(self) -> Iterator[Coercion]:
         for sink, power in self._solved.sinks:
             reason = f"line {self._line(sink.node)} {sink.reason}"
-            coercion = self._coercion(sink.node, power, "sink", reason)
+            kind: CoercionKind = "list" if sink.is_list else "sink"
+            coercion = self._coercion(sink.node, power, kind, reason)
             # A library that takes a number of steps takes a whole number.
             counts = self._solved.solution.resolve(sink.expected) == -ONE
             yield replace(coercion, is_whole=coercion.is_whole or counts)
@@ -250,7 +269,7 @@ class ScaleAnalysis:
 
     def _of_constants(self) -> Iterator[Coercion]:
         for constant, power, causes in self._solved.scaled:
-            if not self._is_left_alone(constant, power):
+            if power.denominator <= ROOT and not self._is_left_alone(constant, power):
                 if power == -1 and (other := self._counterpart(constant.node)) is not None:
                     yield self._coercion(other, -power, "counterpart", self._told(causes))
                     continue
@@ -262,7 +281,7 @@ class ScaleAnalysis:
     def _is_left_alone(self, constant: Constant, power: Fraction) -> bool:
         """Whether a constant needs no edit: one step is one in any unit, and sizes of other batches are none of training's."""
         if power == -1:
-            return number_of(constant.node) in (0, 1)
+            return number_of(constant.node) in (0, 1) and not self._divisor(constant.node)
         parent = self.module.parent(constant.node)
         if isinstance(parent, cst.Arg):
             call = self.module.parent(parent)
@@ -286,7 +305,14 @@ class ScaleAnalysis:
             case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator=operator)]):
                 is_order = isinstance(operator, _ORDERS)
                 return left if is_order and not is_constant(left) else None
-        return self._dividend(node)
+        return self._divisor(node) or self._dividend(node)
+
+    def _divisor(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The `step + 1` of `1 / (step + 1)`."""
+        match self.module.parent(node):
+            case cst.BinaryOperation(left=left, operator=cst.Divide(), right=right) if left is node:
+                return right if number_of(node) == 1 and not is_constant(right) else None
+        return None
 
     def _dividend(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """What is divided by a constant, or by a product of it; None in a mean, which divides by the steps that were taken."""
@@ -356,6 +382,13 @@ class ScaleAnalysis:
                 f"`{text(opaque)}` is taken to scale with the number of ranks by itself; nothing tells whether it does",
                 f"if it is the same on any number of ranks, {factor}",
             )
+        for constant, power, _ in self._solved.scaled:
+            if power.denominator > ROOT and not self.is_kept(constant.node):
+                yield Unscaled(
+                    constant.node,
+                    f"`{text(constant.node)}` stands beside a power of a number that scales with the number of ranks",
+                    "compute the power of a ratio of steps, or of epochs",
+                )
         for call in self._solved.unseen:
             is_used = not isinstance(self.module.parent(call), cst.Expr)
             if is_used and not self.is_kept(call) and not self._is_of_program(call):
@@ -427,6 +460,8 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
         solution.add(equation)
     _fix_rows(solution, found)
     operands, disagreeing = _agree(solution, found.agreements)
+    for equation in found.weights:
+        solution.add(equation)
     _fix_opaque(solution, [o for o in found.opaque if isinstance(o.node, cst.Call)])
     ranked = sorted(found.constants, key=lambda constant: constant.rank)
     for constant in ranked:
@@ -453,7 +488,9 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
                 solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
     _fix_opaque(solution, found.opaque)
     for constant in ranked:
-        solution.add(Equation(exponent_of(constant.unknown), ZERO, constant.node))
+        default = ONE if constant.rank == Rank.SIZE else ZERO
+        reason = "divides rows by a batch" if default == ONE else ""
+        solution.add(Equation(exponent_of(constant.unknown), default, constant.node, reason))
     _fix_counts(solution, found, trains=True)
     return _judged(found, solution, frozenset(clashing), sinks, operands, disagreeing, unmet)
 
@@ -631,7 +668,9 @@ def _judged(
     for each in found.repeated:
         frequency = solution.resolve(each.frequency)
         if frequency.is_known and frequency.constant:
-            repeated.append((each, frequency.constant))
+            follows = each.weight != "open" and solution.resolve(each.value).constant
+            known = replace(each, weight="open") if follows else each
+            repeated.append((known, frequency.constant))
     counted = {_only(e.left) for e in found.facts if e.reason == ADDS}
     assumed, unseen = [], []
     for opaque in found.opaque:

@@ -22,7 +22,8 @@ Agreeing = Literal["sum", "comparison", "modulus", "bound", "lookup"]
 class Rank(IntEnum):
     """In which order constants are taken to be the same on any number of ranks, where the equations leave a choice.
 
-    The first are those that are the least likely to count steps: a ratio that is compared, a factor.
+    The first are those that are the least likely to count steps: a ratio that is compared, a factor. What repeats the size of a
+    batch is taken for one at last.
     """
 
     RATIO = 0
@@ -33,6 +34,7 @@ class Rank(IntEnum):
     COUNT = 5
     NAMED = 6
     INCREMENT = 7
+    SIZE = 8
 
 
 @dataclass(frozen=True)
@@ -97,12 +99,17 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Sink:
-    """A number that a library takes, and the exponent that it expects."""
+    """A number that a library takes, and the exponent that it expects.
+
+    Attributes:
+        is_list: it takes a list of such numbers, which is written out elsewhere.
+    """
 
     node: cst.BaseExpression
     actual: Exponent
     expected: Exponent
     reason: str
+    is_list: bool = False
 
 
 #: What a factor `c` becomes where N steps are one: `c ** N`, `1 - (1 - c) ** N`, or what cannot be told.
@@ -114,12 +121,14 @@ class Repeated:
     """A factor by which a number is multiplied again and again, and how often that is.
 
     Attributes:
+        value: its own exponent.
         weight: of a moving average, `factor` is the weight of what it was before, `rest` that of what comes in; `open` where the
             two are not seen to sum to 1.
     """
 
     node: cst.BaseExpression
     frequency: Exponent
+    value: Exponent
     weight: Weight = "factor"
 
 
@@ -168,6 +177,7 @@ class Found:
         lookups: entries of sequences by a number, with the exponent of the length.
         means: sums over steps that are divided by a number, with the exponent of the quotient.
         quotients: the exponents of dividend and divisor.
+        weights: the weights of moving averages, which are the same on any number of ranks before they are raised to a power.
         ramps: what is taken for the same on any number of ranks, as fractions are added to it.
         counts: how often loops of unknown length iterate, and functions run, and whether training runs in them.
     """
@@ -184,6 +194,7 @@ class Found:
     opaque: list[Opaque] = field(default_factory=list)
     means: list[Equation] = field(default_factory=list)
     quotients: list[tuple[Exponent, Exponent, cst.CSTNode]] = field(default_factory=list)
+    weights: list[Equation] = field(default_factory=list)
     ramps: list[Equation] = field(default_factory=list)
     lookups: list[Sink] = field(default_factory=list)
     loops: list[tuple[cst.Call, list[Exponent]]] = field(default_factory=list)

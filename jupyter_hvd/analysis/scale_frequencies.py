@@ -97,9 +97,10 @@ class Frequencies:
             case cst.UnaryOperation(operator=cst.Not(), expression=inner):
                 return self._thinned_by(inner, not holds)
             case cst.BooleanOperation(left=left, operator=operator, right=right):
-                if isinstance(operator, cst.And) is holds:
-                    found = self._thinned_by(left, holds)
-                    return found if found != ZERO else self._thinned_by(right, holds)
+                found = [self._thinned_by(side, holds) for side in (left, right)]
+                # `step % p == 0 or step == last` holds as often as its parts do.
+                if isinstance(operator, cst.And) is holds or ZERO not in found:
+                    return next((each for each in found if each != ZERO), ZERO)
             case cst.BinaryOperation(operator=cst.Modulo(), right=period) if not holds:
                 return self._value_of(period)
             case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator, right)]):

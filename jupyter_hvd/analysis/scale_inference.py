@@ -47,6 +47,8 @@ SETS, PASSES = "sets it", "passes it"
 ADDS = "adds to it"
 
 
+#: A factor that is no larger is no decay by steps.
+LEAST_FACTOR = 0.5
 #: The entry of a list that is one step before the last: one step is one in any unit.
 LAST_BUT_ONE = 2
 #: How many definitions of one name are followed.
@@ -65,8 +67,10 @@ class ScaleInference:
         self._bound: dict[int, Scale] = {}
         self._kept: list[object] = []  # bindings and items whose identity is remembered
         self._any: dict[int, Scale] = {}
+        self._options: dict[str, Unknown] = {}
         self._joined: dict[frozenset[int], Scale] = {}
         self.edited = library.edited(values)
+        self._repeated_sizes = library.repeated_sizes(values)
         self._reached: dict[cst.Name, list[Definition]] = {}
         self._entered: dict[tuple[object, str], Scale] = {}
         self.whole = WholeNumbers(values, library, self._reaching)
@@ -254,7 +258,8 @@ class ScaleInference:
         """A number that is written down: of any exponent where it is 0, and where it shifts a count by one."""
         unknown = Unknown(node)
         if number_of(node) != 0 and not self._constants.shifts_count(node):
-            self.found.constants.append(Constant(node, unknown, self._constants.rank(node)))
+            rank = Rank.SIZE if node in self._repeated_sizes else self._constants.rank(node)
+            self.found.constants.append(Constant(node, unknown, rank))
         return Scale(exponent_of(unknown))
 
     # Names
@@ -429,10 +434,21 @@ class ScaleInference:
             self.found.facts.append(Equation(value, increment + frequency, place, reason))
             if is_constant(operand) and not isinstance(number_of(operand), int):
                 self.found.ramps.append(Equation(value, ZERO, place, reason))
-        elif operator in "*/":
-            self.found.repeated.append(Repeated(operand, frequency))
+        elif operator in "*/" and not self._is_event(place, operand):
+            self.found.repeated.append(Repeated(operand, frequency, self.scale(operand).value))
         for weight, kind in recurrence.weights:
-            self.found.repeated.append(Repeated(weight, frequency, kind))
+            value = self.scale(weight).value
+            self.found.repeated.append(Repeated(weight, frequency, value, kind))
+            self.found.weights.append(Equation(value, ZERO, weight, "weights an average by it"))
+
+    def _is_event(self, place: cst.CSTNode, factor: cst.BaseExpression) -> bool:
+        """Whether a number is halved or doubled where something has happened, as a loss scale is, and not step by step."""
+        number = number_of(factor)
+        guard = self._module.enclosing(
+            place, (cst.If, cst.For, cst.While, cst.FunctionDef, cst.Lambda)
+        )
+        is_large = number is not None and not LEAST_FACTOR < abs(number) < 1 / LEAST_FACTOR
+        return is_large and isinstance(guard, cst.If)
 
     def _is_step(self, place: cst.CSTNode) -> bool:
         """Whether an assignment is a training step by hand."""
@@ -491,7 +507,7 @@ class ScaleInference:
 
     def outside(self, node: cst.BaseExpression) -> Scale:
         """A number that comes from outside the program; of an expression of which nothing is known, an unknown."""
-        unknown = Unknown(node)
+        unknown = self._option(node) or Unknown(node)
         if name := self._values.qualified(node):  # a constant, such as `math.pi`
             is_infinite = name.rpartition(".")[2] in ("inf", "nan", "Inf", "infty")
             return Scale(exponent_of(unknown) if is_infinite else ZERO)
@@ -506,6 +522,13 @@ class ScaleInference:
         if key is not None:
             self._entered[key] = found
         return found
+
+    def _option(self, node: cst.BaseExpression) -> Unknown | None:
+        """The exponent of an option of the program, which is the same wherever it is read: `args.steps`, `self.args.steps`."""
+        if not isinstance(node, cst.Attribute) or not self.is_external(node):
+            return None
+        name = node.attr.value
+        return self._options.setdefault(name, Unknown(node, "option"))
 
     def _attribute_of(self, node: cst.BaseExpression) -> tuple[object, str] | None:
         """The key of an unknown attribute: its variable and its text."""
@@ -759,6 +782,8 @@ class ScaleInference:
     def _of_call(self, call: cst.Call) -> Scale:
         self._accumulate(call)
         name = self.qualified(call)
+        if self._limit(call) is not None:
+            return unknown_scale(call)
         special = BUILTINS.get("builtins.range" if self._library.is_range(name) else name)
         if special is not None:
             return special(self, call)
@@ -838,8 +863,9 @@ class ScaleInference:
         return Scale(exponent_of(unknown), length)
 
     def sink(self, node: cst.BaseExpression, expected: Exponent, reason: str) -> None:
-        actual = self.scale(node).value
-        self.found.sinks.append(Sink(node, actual, expected, reason))
+        is_list = bool(self.scale(node).items)
+        actual = self.numbers(node).value if is_list else self.scale(node).value
+        self.found.sinks.append(Sink(node, actual, expected, reason, is_list))
 
     def _accumulate(self, call: cst.Call) -> None:
         """`step.assign_add(1)`, where the library knows the method."""

@@ -148,6 +148,9 @@ class ScaleLibrary(Protocol):
     def edited(self, values: ValueAnalysis) -> Mapping[cst.BaseExpression, Edited]:
         """The changes by other edits of the scaled program, mainly to batch sizes."""
 
+    def repeated_sizes(self, values: ValueAnalysis) -> Collection[cst.BaseExpression]:
+        """The constants that are the size of a batch where nothing tells otherwise, as 32 of `len(x) // 32`."""
+
     def step_sites(self, values: ValueAnalysis) -> Collection[cst.Call]:
         """The calls that lead to training steps, each that takes one, and those of the functions around."""
 

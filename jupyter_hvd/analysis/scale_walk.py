@@ -38,7 +38,7 @@ class Walk(Protocol):
         """The exponent of the result of two operands that must have the same exponent."""
 
     def sink(self, node: cst.BaseExpression, expected: Exponent, reason: str) -> None:
-        """A number that a library takes."""
+        """A number that a library takes, or a list of numbers."""
 
     def count(self, iterable: cst.BaseExpression) -> Exponent:
         """The exponent of a length that nothing tells."""

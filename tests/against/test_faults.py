@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from jupyter_hvd.verify.against.faults import (
+    Mode,
     compare_ranks,
     compare_with_original,
     draw_their_data,
@@ -20,8 +21,10 @@ from jupyter_hvd.verify.against.faults import (
     find_scaling_fault,
     have_same_data,
 )
-from jupyter_hvd.verify.against.judgement import judge_runs
+from jupyter_hvd.verify.against.judgement import Judgement, judge_runs
 from jupyter_hvd.verify.against.steps import Process, Step, process_of
+from jupyter_hvd.verify.against.verification import AgainstVerification
+from jupyter_hvd.verify.checks import Check
 from jupyter_hvd.verify.exact.records import Event, Fit, Record, Site
 
 ROWS = np.arange(1.0, 9.0)
@@ -391,3 +394,59 @@ def test_histories(name: str, theirs: tuple[float, float], kind: str) -> None:
     fault, said = find_metric_fault(fitted(1.0), [fitted(value) for value in theirs], 1e-4)
     assert (fault.kind if fault else "") == kind
     assert said.startswith("not judged") == (name == "loss")
+
+
+def recorded(steps: tuple[Step, ...], made: int) -> Process:
+    """A process that makes so many updates, of which the first steps were fully observed."""
+    site = Site("update", "train.py, line 9", ("kernel", "bias"))
+    return Process(Record(sites=(site,), events=(Event(0, 0.1, np.zeros(4)),) * made), steps)
+
+
+def status(judgement: Judgement, aspect: str) -> tuple[str, str]:
+    (check,) = (c for c in judgement.checks(2) if c.check == f"2 ranks: {aspect}")
+    return check.status, check.detail
+
+
+def test_one_step_of_many_is_too_little() -> None:
+    """The first step is as in one process, and later ones were not observed."""
+    own, ranks = recorded((OWN,), 21), tuple(recorded((s,), 21) for s in RANKS)
+    found = judge_runs(own, ranks, (), "exact", 1e-4)
+    assert found.first is None
+    assert found.needs_one_rank
+    assert status(found, "averaged gradients")[0] == "unknown"
+    assert status(found, "steps compared") == (
+        "unknown",
+        "1 of 21 steps on 2 ranks: step 2 was not fully observed",
+    )
+
+
+def test_steps_of_one_rank_count_where_ranks_take_other_examples() -> None:
+    """As of ranks that shuffle: they are right between one another, and one rank is as the original."""
+    rows = [ROWS + 10 * step for step in range(4)]
+    own = recorded(tuple(replace(OWN, rows=each) for each in rows), 4)
+    order = (0, 2, 3, 1)
+    ranks = tuple(
+        recorded(tuple(replace(s, rows=rows[n][rank::2]) for n in order), 4)
+        for rank, s in enumerate(RANKS)
+    )
+    found = judge_runs(own, ranks, (), "exact", 1e-4)
+    assert status(found, "steps compared")[0] == "unknown"
+    assert "1 of 4 steps; right between ranks in 4 steps" in status(found, "averaged gradients")[1]
+    alone = judge_runs(own, ranks, (), "exact", 1e-4, alone=own)
+    assert status(alone, "steps compared")[0] == "pass"
+    assert "1 of 4 steps on 2 ranks, 4 on 1 rank" in status(alone, "steps compared")[1]
+
+
+@pytest.mark.parametrize(
+    ("compared", "mode", "holds"),
+    [(True, "exact", True), (False, "exact", False), (False, "scaled", True)],
+)
+def test_a_verdict_says_how_little_was_compared(compared: bool, mode: Mode, holds: bool) -> None:
+    names = ["averaged gradients", "update", "broadcast", *["steps compared"] * compared]
+    checks = tuple(Check(f"2 ranks: {name}", "pass", "") for name in names)
+    outcome = AgainstVerification(checks, 2, mode, 21, None, 1, "step 2 has other examples")
+    assert outcome.holds == holds
+    if not holds:
+        assert outcome.verdict == (
+            "This training cannot be judged: 1 of 21 steps could be compared with the original: step 2 has other examples."
+        )

@@ -56,6 +56,9 @@ class StandInScale:
     def is_range(self, name: str) -> bool:
         return name == "builtins.range"
 
+    def repeated_sizes(self, values: ValueAnalysis) -> Collection[cst.BaseExpression]:
+        return ()
+
     def steps(self, values: ValueAnalysis) -> Mapping[cst.Call, Fraction | None]:
         calls = values.index.calls
         trained = [c for c in calls if values.qualified(c.func) == "standin.train"]

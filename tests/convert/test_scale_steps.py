@@ -838,3 +838,120 @@ def test_a_number_in_a_comparison_is_not_rounded():
     source = steps("rate = 0.05 * i / 21 if i < 21 else 0.05", "o.learning_rate = rate")
     code = convert_source(source, options=OPTIONS).code
     assert "rate = 0.05 * i * hvd.size() / 21 if i * hvd.size() < 21 else 0.05" in code
+
+
+def test_the_weight_of_an_average_that_grows_with_steps_is_that_of_one_process():
+    """As of a mean teacher: it is raised to a power, so before that it is the one after as many examples."""
+    line = "alpha = min(1 - 1 / (s + 1), 0.99)"
+    average = "slow = alpha * slow + (1 - alpha) * p"
+    raised = "(alpha ** hvd.size())"
+    assert edits(steps("s += 1", line, average, before="s, slow = 0, 0.0")) == [
+        "alpha = min(1 - 1 / ((s + 1) * hvd.size()), 0.99)",
+        average.replace("alpha * slow", f"{raised} * slow"),
+        average.replace("1 - alpha", f"1 - {raised}"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "scaled"),
+    [
+        ("if float(loss) > 9:\n            scale /= 2", []),
+        ("if float(loss) > 9:\n            scale *= 0.5", []),
+        ("if float(loss) > 9:\n            scale *= 0.99", ["scale *= 0.99 ** hvd.size()"]),
+        ("scale *= 0.5", ["scale *= 0.5 ** hvd.size()"]),
+    ],
+)
+def test_what_is_halved_when_something_happens_is_no_decay_by_steps(line: str, scaled: list[str]):
+    """As a loss scale is, where a gradient is infinite."""
+    assert edits(steps(*line.split("\n        "), before="scale = 1024.0")) == scaled
+
+
+def test_a_repeated_batch_size_in_a_schedule_is_that_of_one_process():
+    source = f"""{MODEL}
+s = tf.keras.optimizers.schedules.ExponentialDecay(0.1, len(x) // 16, 0.9)
+m.compile(tf.keras.optimizers.SGD(s), 'mse')
+m.fit(x, y, batch_size=16)
+"""
+    assert edits(source) == []
+
+
+def test_an_option_has_one_unit_wherever_it_is_read():
+    """A decay that was computed in two units was made right by powers of its rate."""
+    source = f"""{MODEL}
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument('--total', type=int)
+parser.add_argument('--warm', type=int)
+parser.add_argument('--lr', type=float)
+class Trainer:
+    def __init__(self, args):
+        self.args, self.it, self.opt = args, 0, tf.keras.optimizers.SGD(args.lr)
+    def rate(self):
+        t = (self.it - self.args.warm) / (self.args.total - self.args.warm)
+        return self.args.lr * (1 - t) ** 0.9
+    def step(self, a, b):
+        self.opt.learning_rate = self.rate()
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((m(a) - b) ** 2)
+        self.opt.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+        self.it += 1
+trainer = Trainer(parser.parse_args())
+for a, b in tf.data.Dataset.from_tensor_slices((x, y)).batch(16):
+    trainer.step(a, b)
+"""
+    code = convert_source(source, options=OPTIONS).code
+    warm, total = (f"max(1, self.args.{name} // hvd.size())" for name in ("warm", "total"))
+    assert f"t = (self.it - {warm}) / ({total} - {warm})\n" in code
+    assert "return self.args.lr * (1 - t) ** 0.9\n" in code
+    assert "self.opt.learning_rate = self.rate()\n" in code
+
+
+def test_the_last_step_of_a_period_stays_the_last():
+    """On 3 ranks 199 // 3 is the length of a period of 200 // 3 steps, which was its first one."""
+    source = steps("if i % 200 == 199:", "    print(i)")
+    (line,) = (each for each in convert_source(source).code.splitlines() if "if i %" in each)
+    test = line.strip().removeprefix("if ").partition(" and hvd.rank")[0].removesuffix(":")
+    for size in (1, 2, 3, 4, 7):
+        hvd, period = SimpleNamespace(size=lambda size=size: size), 200 // size
+        assert [eval(test, {"hvd": hvd, "i": i}) for i in (0, period - 1)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "if s % PERIOD == 0 or s == LAST:",
+        "if s == 1 or s % PERIOD == 0:",
+        "if not (s % PERIOD and s != LAST):",
+    ],
+)
+def test_an_evaluation_each_few_steps_and_at_the_last_is_no_step(test: str):
+    """Its patience counts evaluations."""
+    body = (test, "    bad += 1", "    if bad > PATIENCE:", "        break", "s += 1")
+    source = steps(*body, before="PERIOD = 40\nLAST = 90\nPATIENCE = 4\ns, bad = 0, 0")
+    scaled = edits(source)
+    assert "PERIOD = max(1, 40 // hvd.size())" in scaled
+    assert not any("PATIENCE" in line for line in scaled)
+
+
+def test_a_list_of_numbers_of_steps_is_converted_for_a_schedule():
+    """It was asked for a step of one process, and fell N times too early."""
+    made = "o = tf.keras.optimizers.SGD(tf.keras.optimizers.schedules.PiecewiseConstantDecay({}, [0.1, 0.02, 0.01]))"
+    before = f"STEPS = 16\nbounds = [2 * STEPS, 4 * STEPS]\n{made.format('bounds')}"
+    assert edits(steps("late = i > STEPS", before=before)) == [
+        "STEPS = max(1, 16 // hvd.size())",
+        made.format("[each * hvd.size() for each in bounds]"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "made", ["class C: warm = 40; batch = 16", "class C:\n    warm = 40\n    batch = 16"]
+)
+@pytest.mark.parametrize("name", ["C", "C()"])
+def test_a_class_of_constants(made: str, name: str):
+    before = f"{made}\nc = {name}\nds = tf.data.Dataset.from_tensor_slices((x, y)).batch(c.batch)"
+    code = convert_source(
+        steps("part = min(1.0, i / c.warm)", "late = i > c.warm", before=before)
+    ).code
+    assert "warm = max(1, 40 // hvd.size())" in code
+    assert "batch = 16 * hvd.size()" in code
+    assert "i > c.warm\n" in code

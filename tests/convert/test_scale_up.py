@@ -487,3 +487,30 @@ state = np.zeros((SIZE, 4))
 """
     assert "SIZE = 8 * hvd.size()" in changed(source)
     assert not [line for line in changed(source) if "join_batches" in line]
+
+
+def test_of_classes_and_rows_of_each_the_classes_grow() -> None:
+    """A batch that was N times as large in both had N squared times the rows."""
+    program = f"""
+P, K = 4, 3
+def batches():
+    while True:
+        classes = np.random.choice(10, P)
+        yield np.concatenate([x[c][np.random.choice(30, K)] for c in classes]), np.repeat(classes, K)
+optimizer = tf.keras.optimizers.SGD(0.1)
+for a, b in batches():
+{STEP}"""
+    assert "P, K = 4 * hvd.size(), 3" in changed(MODEL + program)
+
+
+def test_an_entry_beside_the_batch_size_does_not_follow_it() -> None:
+    """A rate that was taken for one that is computed from the batch, as both stand in one dictionary, was not scaled."""
+    program = f"""
+C = dict(batch=24, lr=0.03)
+optimizer = tf.keras.optimizers.SGD(C["lr"])
+for a, b in {PIPELINE.removeprefix("data = ")}.batch(C["batch"]):
+{STEP}"""
+    assert changed(MODEL + program)[1:] == [
+        "C = dict(batch=24 * hvd.size(), lr=0.03)",
+        'optimizer = tf.keras.optimizers.SGD(C["lr"] * hvd.size())',
+    ]

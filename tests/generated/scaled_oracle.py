@@ -36,6 +36,8 @@ def differences(
     window = factor * BATCH
     rounding = ROUNDING if program.is_uneven else 0.0
     for check in check_scaling(original.record, scaled.record, size):
+        if rounding and check.check.endswith("evaluations"):
+            continue  # of two evaluations one may come too late
         if check.status == "fail" or (check.status != "pass" and not rounding):
             yield f"{check.check}: {check.status}: {check.detail}"
     before, after = seen_values(original), seen_values(scaled)

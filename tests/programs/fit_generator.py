@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803 HVD804
 """a generator that shuffles with NumPy's own random numbers, endless, its steps counted"""
 
 import numpy as np

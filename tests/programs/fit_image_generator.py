@@ -1,4 +1,4 @@
-# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
+# expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803 HVD804
 """`ImageDataGenerator.flow`, and its batches counted by hand"""
 
 import numpy as np

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
 import libcst as cst
@@ -108,13 +108,14 @@ class BatchSizes:
             found.update(dict.fromkeys(defined))
         for point in [p for p in found if isinstance(p, (cst.Attribute, cst.Subscript))]:
             found.update(dict.fromkeys(self._reads_of(point)))
-        found.update(dict.fromkeys(self._repetitions(found)))
         return [point for point in found if not self._is_computed_from(point, found)]
 
-    def _repetitions(
-        self, sizes: Mapping[cst.BaseExpression, None]
-    ) -> Iterator[cst.BaseExpression]:
-        """Where the size is written again that divides the rows of the data: 32 of `len(x) // 32`."""
+    @cached_property
+    def repetitions(self) -> frozenset[cst.BaseExpression]:
+        """Where a size is written again that divides the rows of the data: 32 of `len(x) // 32`."""
+        return frozenset(self._repetitions(self.numbers))
+
+    def _repetitions(self, sizes: Collection[cst.BaseExpression]) -> Iterator[cst.BaseExpression]:
         numbers = {n for size in sizes for n in self._sources.constants_of(size)} - {1}
         for node in self.module.nodes() if numbers else ():
             match node:

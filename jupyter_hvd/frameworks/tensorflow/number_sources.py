@@ -40,9 +40,9 @@ class NumberSources:
                     pending += [arg.value for arg in node.args]
                 case cst.List(elements=elements) | cst.Tuple(elements=elements):
                     pending += [element.value for element in elements]
-                case cst.Subscript():
-                    entry = self.entry_of(node)
-                    pending += [entry] if entry is not None else []
+                case cst.Subscript() if (entry := self.entry_of(node)) is not None:
+                    pending.append(entry)  # and nothing else that the dictionary has
+                    continue
                 case _:
                     pass
             pending += [part_of(*each) for each in self.values.flow.predecessors(node)]

@@ -43,7 +43,7 @@ class RowSlices:
         sizes: dict[cst.BaseExpression, None] = {}
         counts: dict[cst.BaseExpression, None] = {}
         for node in nodes:
-            if self._is_row(node) or self._is_data(node):
+            if self._is_row(node) or self._is_data(node) or self._is_drawn_for_each(node):
                 continue
             if isinstance(node, cst.Subscript):
                 for element in node.slice[:1]:
@@ -86,6 +86,22 @@ class RowSlices:
         holder = self.module.parent(around) if isinstance(around, cst.BaseComp) else None
         call = self.module.parent(holder) if isinstance(holder, cst.Arg) else None
         return isinstance(call, cst.Call) and method(call) in _STACKING
+
+    def _is_drawn_for_each(self, node: cst.CSTNode) -> bool:
+        """Whether rows are drawn for each of what was drawn before, as pictures of each of some classes."""
+        if not isinstance(node, cst.Call) or method(node) not in _DRAWS:
+            return False
+        around = self.module.enclosing(node, (cst.BaseComp, cst.For, cst.FunctionDef))
+        loop = around.for_in if isinstance(around, cst.BaseComp) else around
+        if not isinstance(loop, cst.CompFor | cst.For):
+            return False
+        return any(
+            made is not node
+            and isinstance(made, cst.Call)
+            and method(made) in _DRAWS
+            and self._drawn(made) is not None
+            for made in self.values.flow.backward_slice(loop.iter)
+        )
 
     def _is_data(self, node: cst.CSTNode) -> bool:
         """Whether numbers are drawn once, in no loop and no function: these are data, and no batch."""

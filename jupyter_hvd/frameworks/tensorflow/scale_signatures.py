@@ -254,6 +254,9 @@ class TensorFlowScale:
             **dict.fromkeys(sizes.joined, Edited(length=-1, of_element=1)),
         }
 
+    def repeated_sizes(self, values: ValueAnalysis) -> Collection[cst.BaseExpression]:
+        return self._sizes.repetitions
+
     # Numbers
 
     def accumulates(

@@ -189,6 +189,8 @@ def compare_steps(
             if isinstance(found, Fault):
                 return Walk(counts, found)
             counts[aspect] += found
+    if paired and min((p.record.steps for p in together), default=0) > steps:
+        return Walk(counts, unjudged=f"step {steps + 1} was not fully observed")
     return Walk(counts)
 
 

@@ -49,6 +49,10 @@ MOMENTS: Kind = "moments of batch normalisation local"
 OTHER_DATA: Kind = "other data on a rank"
 #: The other program on one rank, compared with the original.
 ONE_RANK = "the program on 1 rank"
+#: The check that says how many steps were compared with the original.
+COMPARED = "steps compared"
+#: The part of all steps that must have been compared before a program is called right.
+ENOUGH = 0.5
 #: What ranks that begin with other random numbers show is at their second step.
 SECOND_STEP = 2
 
@@ -63,6 +67,8 @@ class Judgement:
         noise: why a difference from the original says nothing.
         one_rank: the comparison of the other program on one rank with the original, which tells apart what N ranks do
             differently; None where that was not run. own_fault: what is wrong there already.
+        steps: how many the original made. made: how many the ranks made.
+        mode: what the batches of the ranks are meant to be.
     """
 
     paired: Walk
@@ -72,6 +78,9 @@ class Judgement:
     noise: str = ""
     one_rank: Walk | None = None
     own_fault: Fault | None = None
+    steps: int = 0
+    made: int = 0
+    mode: Mode = "exact"
 
     @property
     def all_faults(self) -> list[Fault]:
@@ -116,6 +125,12 @@ class Judgement:
         return self.paired.counts[UPDATE]
 
     @property
+    def is_compared_enough(self) -> bool:
+        """Whether most steps were compared with those of the original, on N ranks or on one, as far as the mode allows."""
+        alone = 0 if self.one_rank is None else self.one_rank.counts[UPDATE]
+        return self.mode == "scaled" or max(self.compared, alone) >= ENOUGH * self.steps
+
+    @property
     def needs_noise(self) -> bool:
         """Whether a fault may come from rounding, or from an original that does not train reproducibly."""
         fault = self.first_fault
@@ -142,6 +157,8 @@ class Judgement:
         faults = {fault.aspect: fault for fault in reversed(self.all_faults)}
         if self.one_rank is not None:
             yield self.one_rank_check()
+        if self.first is None and self.mode == "exact":
+            yield self.coverage_check(size)
         for aspect in (BEFORE, DATA, RATE, LOSS, GRADIENTS, UPDATE, BROADCAST, COUNT, METRICS):
             name, said = name_check(size, aspect), self.said.get(aspect, "")
             paired, between = self.paired.counts[aspect], self.between.counts[aspect]
@@ -149,14 +166,27 @@ class Judgement:
                 yield Check(name, "fail", str(faults[aspect]))
             elif said:
                 yield Check(name, "unknown" if said.startswith("not ") else "pass", said)
-            elif paired:
-                yield Check(name, "pass", f"as in one process in {number_of_steps(paired)}")
-            elif between:
-                text = f"right between ranks in {number_of_steps(between)}; not compared with one process"
-                yield Check(name, "pass", text)
+            elif paired or between:
+                enough = max(paired, between) >= ENOUGH * self.made
+                texts = []
+                if paired:
+                    texts.append(f"as in one process in {of_steps(paired, self.steps)}")
+                if between > paired:
+                    texts.append(f"right between ranks in {of_steps(between, self.made)}")
+                texts += [] if paired else ["not compared with one process"]
+                yield Check(name, "pass" if enough else "unknown", "; ".join(texts))
             else:
                 text = f"not judged: {self.why_unjudged}" if self.why_unjudged else "not observed"
                 yield Check(name, "unknown", text)
+
+    def coverage_check(self, size: int) -> Check:
+        """How many steps were compared with those of the original."""
+        text = f"{self.compared} of {number_of_steps(self.steps)} on {size} ranks"
+        if self.one_rank is not None:
+            text += f", {self.one_rank.counts[UPDATE]} on 1 rank"
+        if self.why_unjudged:
+            text += f": {self.why_unjudged}"
+        return Check(name_check(size, COMPARED), "pass" if self.is_compared_enough else "unknown", text)
 
     def one_rank_check(self) -> Check:
         """The check of the other program on one rank."""
@@ -177,6 +207,11 @@ class Judgement:
 
 def number_of_steps(count: int) -> str:
     return number_of(count, "step", "steps")
+
+
+def of_steps(count: int, total: int) -> str:
+    """`3 steps`, or `3 of 21 steps`."""
+    return f"{count} of {number_of_steps(total)}" if count < total else number_of_steps(count)
 
 
 def judge_runs(
@@ -247,7 +282,9 @@ def judge_runs(
     one_rank = None if alone is None else compare_with_original(own, [alone], tolerance)
     own_fault = None if alone is None else find_own_fault(own, alone, one_rank, len(ranks))
     found = tuple(f for f in faults if f is not None)
-    return Judgement(paired, between, found, said, reason, one_rank, own_fault)
+    steps = max(own.record.steps, len(own.steps))
+    made = min((max(p.record.steps, len(p.steps)) for p in ranks), default=0)
+    return Judgement(paired, between, found, said, reason, one_rank, own_fault, steps, made, mode)
 
 
 @dataclass(frozen=True)

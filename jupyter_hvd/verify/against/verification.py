@@ -32,7 +32,7 @@ from ..exact.verification import (
 )
 from ..workspace import changed_files, check_room, state_beside
 from .faults import BROADCAST, COUNT, GRADIENTS, UPDATE, Fault, Mode, find_exit_fault, find_mode
-from .judgement import ONE_RANK, RANDOM_ORIGINAL, MoreRuns, find_step_fault, judge_with
+from .judgement import COMPARED, ONE_RANK, RANDOM_ORIGINAL, MoreRuns, find_step_fault, judge_with
 from .programs import (
     NOT_DISTRIBUTED,
     is_distributed_by_tensorflow,
@@ -81,9 +81,10 @@ class AgainstVerification:
 
     @property
     def holds(self) -> bool:
-        """Whether no check fails, and ranks were seen to average their gradients and to stay equal."""
+        """Whether no check fails, ranks were seen to average their gradients and to stay equal, and most steps were compared."""
         seen = {check.check for check in self.checks if check.status == "pass"}
-        return not self.fails and all(name_check(self.size, aspect) in seen for aspect in REQUIRED)
+        required = (*REQUIRED, *([COMPARED] if self.mode == "exact" else []))
+        return not self.fails and all(name_check(self.size, aspect) in seen for aspect in required)
 
     @property
     def verdict(self) -> str:
@@ -95,7 +96,7 @@ class AgainstVerification:
         if self.fails:
             return "The other program does not train as it should."
         if not self.holds:
-            return "This training cannot be judged: too little of it could be compared."
+            return f"This training cannot be judged: {self._little}."
         if self.design:
             return (
                 f"On {self.size} ranks the other program is right by Horovod's documentation, and differs from one process "
@@ -114,6 +115,14 @@ class AgainstVerification:
         if self.unjudged.startswith(RANDOM_ORIGINAL):
             return f"Whether it trains as the original does cannot be judged: {self.unjudged}. {between}"
         return f"{between} Losses and weights were not compared with the original: {self.unjudged}."
+
+    @property
+    def _little(self) -> str:
+        """Why a training without a fault is not called right."""
+        if self.mode != "exact" or not self.steps:
+            return "too little of it could be compared"
+        reason = f": {self.unjudged}" if self.unjudged else ""
+        return f"{self.compared} of {self.steps} steps could be compared with the original{reason}"
 
     def as_json(self) -> dict[str, Any]:
         return {
