@@ -33,7 +33,7 @@ def edit_around(
         factor = f"* {size}" if coercion.power == 1 else f"* {size} ** {_number(coercion.power)}"
         each = f"each {factor}"
         if coercion.power == -1:
-            each = f"max(1, each // {size})" if coercion.is_whole else f"each / {size}"
+            each = f"-(-each // {size})" if coercion.is_whole else f"each / {size}"
         return f"[{each} for each in ", "]"
     if coercion.kind == "rest":
         power = size if coercion.power == 1 else f"({size} ** {_number(coercion.power)})"

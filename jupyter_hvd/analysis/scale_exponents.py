@@ -126,6 +126,11 @@ class ScaleAnalysis:
     @cached_property
     def _solved(self) -> _Solved:
         found = self._inference.collect()
+        found.facts += [
+            Equation(exponent_of(each.unknown), ZERO, each.node)
+            for each in found.constants
+            if self._is_kept_key(each.node)
+        ]
         conflicted: frozenset[Unknown] = frozenset()
         while True:
             solved = _solve(found, conflicted)
@@ -135,7 +140,10 @@ class ScaleAnalysis:
 
     def exponent(self, node: cst.BaseExpression) -> Fraction | None:
         """The exponent of an expression; None where it is not known."""
-        exponent = self._solved.solution.resolve(self._inference.scale(node).value)
+        return self._resolved(self._inference.scale(node).value)
+
+    def _resolved(self, exponent: Exponent) -> Fraction | None:
+        exponent = self._solved.solution.resolve(exponent)
         return exponent.constant if exponent.is_known else None
 
     @cached_property
@@ -214,14 +222,24 @@ class ScaleAnalysis:
         """Whether an expression stands in the definition of a value that is kept, so that it is not edited."""
         return self._kept is not None and self._kept.is_in_definition(node)
 
+    def _is_kept_key(self, node: cst.CSTNode) -> bool:
+        """Whether a number is a key of a dictionary that is kept, or stands in a tuple of a list: what reads it is converted."""
+        entry = self.module.parent(node)
+        if isinstance(entry, cst.Element):
+            around = self.module.parent(self.module.parent(entry) or entry)
+            return isinstance(around, cst.Element) and self.is_kept(node)
+        return isinstance(entry, cst.DictElement) and entry.key is node and self.is_kept(node)
+
     def _of_reads(self) -> Iterator[Coercion]:
         for node in self._kept.reads if self._kept is not None else ():
-            exponent, edited = self.exponent(node), self._inference.edited.get(node)
+            numbers = self._inference.numbers(node)
+            is_list = numbers is not self._inference.scale(node)
+            exponent, edited = self._resolved(numbers.value), self._inference.edited.get(node)
             power = (exponent or Fraction()) - (edited.value if edited is not None else 0)
             if self._kept is not None and exponent is not None and power:
                 undefined = self._kept.is_undefined(node)
                 reason = f"`{self.module.text(node)}` is that of one process"
-                found = self._coercion(node, power, "read", reason)
+                found = self._coercion(node, power, "list" if is_list else "read", reason)
                 yield replace(found, is_whole=found.is_whole or undefined)
 
     def _coercion(

@@ -35,7 +35,63 @@ def changed(*cells: str) -> list[str]:
     return [a.strip() for a in after if a not in before and not a.startswith(ADDED)]
 
 
+DATA = "ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(16)"
+SCALED_DATA = "ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(16 * hvd.size())"
+
+
+def loop(*lines: str) -> str:
+    """A cell that trains, with lines after each step."""
+    return "\n".join(
+        ["for i, (a, b) in enumerate(ds):", STEP.rstrip(), *("    " + line for line in lines)]
+    )
+
+
 CASES = {
+    "milestones of a dictionary": (
+        (
+            "rates = {0: 0.1, 24: 0.02}",
+            MADE,
+            DATA,
+            loop("if i in rates:", "    opt.learning_rate = rates[i]"),
+        ),
+        [
+            SCALED,
+            SCALED_DATA,
+            "if i * hvd.size() in rates:",
+            "opt.learning_rate = rates[i * hvd.size()]",
+        ],
+    ),
+    "milestones of pairs": (
+        (
+            "pairs = [(0, 0.1), (24, 0.02)]",
+            MADE,
+            DATA,
+            loop(
+                "for start, rate in pairs:",
+                "    if i >= start:",
+                "        opt.learning_rate = rate",
+            ),
+        ),
+        [SCALED, SCALED_DATA, "if i >= start / hvd.size():"],
+    ),
+    "milestones of a list": (
+        ("starts = [24, 36]", MADE, DATA, loop("if i in starts:", "    opt.learning_rate = 0.01")),
+        [SCALED, SCALED_DATA, "if i in [-(-each // hvd.size()) for each in starts]:"],
+    ),
+    "numbers of steps of a list for a schedule": (
+        (
+            "STEPS = 16\nbounds = [2 * STEPS, 4 * STEPS]",
+            "opt = tf.keras.optimizers.SGD(tf.keras.optimizers.schedules.PiecewiseConstantDecay(bounds, [0.1, 0.2, 0.3]))",
+            DATA,
+            loop("late = i > STEPS"),
+        ),
+        [
+            "opt = jhvd.scale_rate(tf.keras.optimizers.SGD("
+            "tf.keras.optimizers.schedules.PiecewiseConstantDecay(bounds, [0.1, 0.2, 0.3])))",
+            SCALED_DATA,
+            "late = i > max(1, STEPS // hvd.size())",
+        ],
+    ),
     "a size of an earlier cell": (
         ("BATCH = 32", "model.fit(x, y, batch_size=BATCH)"),
         ["model.fit(x, y, batch_size=BATCH * hvd.size())"],
