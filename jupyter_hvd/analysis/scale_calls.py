@@ -40,7 +40,7 @@ def apply_signature(walk: Walk, call: cst.Call, signature: Signature) -> Scale:
             for element in value.elements:
                 walk.sink(element.value, expected, reason)
         else:
-            walk.sink(value, expected, reason)
+            walk.sink(value, expected, reason, term.is_epochs)
     return signature_result(walk, signature, letters, receiver or first, call)
 
 

@@ -473,6 +473,10 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
     clashing = set(conflicted)
     open_flows = _hand_on(solution, found, clashing)
     _fix_counts(solution, found, trains=False)
+    written = {constant.unknown for constant in found.constants}
+    for sink in found.sinks:
+        if sink.is_epochs and _only(solution.resolve(sink.actual)) in written:
+            solution.add(Equation(sink.actual, sink.expected, sink.node, sink.reason))
     _fix_loops(solution, found)
     for equation in found.ramps:
         solution.add(equation)

@@ -103,6 +103,7 @@ class Sink:
 
     Attributes:
         is_list: it takes a list of such numbers, which is written out elsewhere.
+        is_epochs: it counts epochs: a number that the program writes down for it is none of steps.
     """
 
     node: cst.BaseExpression
@@ -110,6 +111,7 @@ class Sink:
     expected: Exponent
     reason: str
     is_list: bool = False
+    is_epochs: bool = False
 
 
 #: What a factor `c` becomes where N steps are one: `c ** N`, `1 - (1 - c) ** N`, or what cannot be told.

@@ -862,10 +862,16 @@ class ScaleInference:
         length = next((a.length for a in rows if a.length is not None), None)
         return Scale(exponent_of(unknown), length)
 
-    def sink(self, node: cst.BaseExpression, expected: Exponent, reason: str) -> None:
+    def sink(
+        self,
+        node: cst.BaseExpression,
+        expected: Exponent,
+        reason: str,
+        is_epochs: bool = False,
+    ) -> None:
         is_list = bool(self.scale(node).items)
         actual = self.numbers(node).value if is_list else self.scale(node).value
-        self.found.sinks.append(Sink(node, actual, expected, reason, is_list))
+        self.found.sinks.append(Sink(node, actual, expected, reason, is_list, is_epochs))
 
     def _accumulate(self, call: cst.Call) -> None:
         """`step.assign_add(1)`, where the library knows the method."""

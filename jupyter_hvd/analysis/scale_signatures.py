@@ -24,6 +24,7 @@ class Term:
 
     constant: Fraction
     letters: tuple[tuple[str, Fraction], ...]
+    is_epochs: bool = False
 
     def at(self, letters: Mapping[str, Exponent]) -> Exponent:
         """Its value where letters stand for these exponents; others are 0."""
@@ -63,8 +64,9 @@ def signature(text: str) -> Signature:
     """The signature that is written `name: exponent, … -> [length][length of elements] exponent`, or `… -> #[length]` for
     elements with their numbers.
 
-    An exponent is a sum of numbers and letters; `_` is any. The letters `l` and `m` are the length of the receiver, else of
-    the first argument, and of its elements, `v` is its own exponent, and `u` one that nothing determines.
+    An exponent is a sum of numbers and letters; `_` is any, `epochs` that of a number of epochs. The letters `l` and `m` are the
+    length of the receiver, else of the first argument, and of its elements, `v` is its own exponent, and `u` one that nothing
+    determines.
 
     Raises:
         ValueError: the text is no signature.
@@ -92,6 +94,8 @@ def _term(text: str) -> Term:
         ValueError: the text is no sum of letters and numbers.
     """
     constant, letters, end = Fraction(0), [], 0
+    if text.strip() == "epochs":
+        return Term(constant, (), is_epochs=True)
     for match in _SUMMAND.finditer(text := text.strip()):
         sign, letter, number, divisor = match.groups()
         factor = Fraction(-1 if sign == "-" else 1, int(divisor or 1))

@@ -37,7 +37,13 @@ class Walk(Protocol):
     ) -> Exponent:
         """The exponent of the result of two operands that must have the same exponent."""
 
-    def sink(self, node: cst.BaseExpression, expected: Exponent, reason: str) -> None:
+    def sink(
+        self,
+        node: cst.BaseExpression,
+        expected: Exponent,
+        reason: str,
+        is_epochs: bool = False,
+    ) -> None:
         """A number that a library takes, or a list of numbers."""
 
     def count(self, iterable: cst.BaseExpression) -> Exponent:

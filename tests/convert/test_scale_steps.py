@@ -955,3 +955,26 @@ def test_a_class_of_constants(made: str, name: str):
     assert "warm = max(1, 40 // hvd.size())" in code
     assert "batch = 16 * hvd.size()" in code
     assert "i > c.warm\n" in code
+
+
+def test_epochs_are_those_that_fit_is_told():
+    """They were multiplied for a schedule of all steps, and a rate that falls by epochs fell N times too late."""
+    source = f"""{MODEL}
+EPOCHS, BATCH = 4, 16
+STEPS = len(x) // BATCH
+TOTAL = EPOCHS * STEPS
+WARM = int(0.1 * TOTAL)
+class Falling(tf.keras.optimizers.schedules.LearningRateSchedule):
+    def __init__(self, total, warm):
+        self.total, self.warm = total, warm
+    def __call__(self, step):
+        rate = 0.1 * (step - self.warm) / (self.total - self.warm)
+        return tf.where(step > self.total, 0.0, tf.where(step < self.warm, 0.1, rate))
+rate = tf.keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 * (1 - epoch / EPOCHS))
+m.compile(tf.keras.optimizers.SGD(Falling(TOTAL, WARM)), 'mse')
+ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH).repeat()
+m.fit(ds, steps_per_epoch=STEPS, epochs=EPOCHS, callbacks=[rate])
+"""
+    code = convert_source(source, options=OPTIONS).code
+    assert "EPOCHS, BATCH = 4, 16 * hvd.size()\n" in code
+    assert "epochs=EPOCHS," in code

@@ -69,10 +69,10 @@ _OF_DATASETS: dict[str, str] = {
 }
 _FOREVER = "-> [u]"
 _FIT = (
-    "x: _, y: _, batch_size: _, epochs: 0, verbose: _, callbacks: _, validation_split: _, validation_data: _, shuffle: _,"
-    " class_weight: _, sample_weight: _, initial_epoch: 0, steps_per_epoch: -1, validation_steps: _ -> _"
+    "x: _, y: _, batch_size: _, epochs: epochs, verbose: _, callbacks: _, validation_split: _, validation_data: _, shuffle: _,"
+    " class_weight: _, sample_weight: _, initial_epoch: epochs, steps_per_epoch: -1, validation_steps: _ -> _"
 )
-_FIT_GENERATOR = "generator: _, steps_per_epoch: -1, epochs: 0, verbose: _, callbacks: _ -> _"
+_FIT_GENERATOR = "generator: _, steps_per_epoch: -1, epochs: epochs, verbose: _, callbacks: _ -> _"
 #: Callbacks that count steps.
 _CALLBACKS = {
     "ModelCheckpoint": "filepath: _, save_freq: -1 -> _",
