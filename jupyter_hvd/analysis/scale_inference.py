@@ -51,6 +51,8 @@ ADDS = "adds to it"
 LEAST_FACTOR = 0.5
 #: The entry of a list that is one step before the last: one step is one in any unit.
 LAST_BUT_ONE = 2
+#: The label of the length of a list without elements, to which any may be added.
+EMPTY = "empty"
 #: How many definitions of one name are followed.
 MAX_DEFINITIONS = 40
 #: What scales by its operands.
@@ -192,7 +194,8 @@ class ScaleInference:
                 return self.scale(value)
             case cst.Tuple(elements=elements) | cst.List(elements=elements):
                 items = tuple(self.scale(e.value) for e in elements)
-                return Scale(exponent_of(Unknown(node)), ZERO, None, items)
+                length = ZERO if items else exponent_of(Unknown(node, EMPTY))
+                return Scale(exponent_of(Unknown(node)), length, None, items)
             case cst.Dict():
                 return self._of_dictionary(node)
             case cst.ListComp(elt=elt, for_in=loop) | cst.GeneratorExp(elt=elt, for_in=loop):
@@ -308,8 +311,10 @@ class ScaleInference:
         unknown = Unknown(node, "joined")
         for scale in scales:
             self._flow(exponent_of(unknown), scale.value, node)
-        sized = next((s for s in scales if s.length is not None), scales[0])
-        return replace(sized, value=exponent_of(unknown))
+        sized = [s for s in scales if s.length is not None]
+        filled = (s for s in sized if all(u.label != EMPTY for u in (s.length or ZERO).terms))
+        longest = next(filled, sized[0] if sized else scales[0])
+        return replace(longest, value=exponent_of(unknown))
 
     def _flow(
         self, target: Exponent, source: Exponent, node: cst.CSTNode, reason: str = ""
@@ -631,8 +636,11 @@ class ScaleInference:
             for place, source, operator in entries:
                 if operator:
                     self._recur(place, value, Recurrence(operator, source), starts)
-                else:
-                    self._flow(value, self.scale(source).value, place)
+                    continue
+                scale = self.scale(source)
+                self._flow(value, scale.value, place)
+                if scale.length is not None:
+                    self._entered[of, key] = replace(scale, value=value)
         return self._entered[of, key]
 
     def _entries(

@@ -978,3 +978,42 @@ m.fit(ds, steps_per_epoch=STEPS, epochs=EPOCHS, callbacks=[rate])
     code = convert_source(source, options=OPTIONS).code
     assert "EPOCHS, BATCH = 4, 16 * hvd.size()\n" in code
     assert "epochs=EPOCHS," in code
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "np.geomspace(0.1, 0.01, 900)",
+        "np.full(900, 0.1)",
+        "np.repeat([0.1, 0.01], 450)",
+        "np.concatenate([np.linspace(0, 0.1, 100), np.full(800, 0.1)])",
+        "np.concatenate((np.array([]), np.linspace(0.1, 0, 900)))",
+    ],
+)
+def test_tables_that_numpy_makes_have_a_length(table: str):
+    source = steps("o.learning_rate = rates[s]", "s += 1", before=f"s, rates = 0, {table}")
+    assert edits(source) == ["o.learning_rate = rates[min(s * hvd.size(), len(rates) - 1)]"]
+
+
+def test_a_table_with_an_entry_for_each_step_of_n_ranks_is_looked_up_by_these():
+    """As of self-supervised training: a warm-up, perhaps none, and a cosine."""
+    table = """def table(base, epochs, per_epoch, warm_epochs=0):
+    first, warm = np.array([]), warm_epochs * per_epoch
+    if warm_epochs > 0:
+        first = np.linspace(0, base, warm)
+    steps = np.arange(epochs * per_epoch - warm)
+    return np.concatenate((first, base * 0.5 * (1 + np.cos(np.pi * steps / len(steps)))))
+rates, weights = table(0.1, 9, len(ds), 1), table(0.9, 9, len(ds))"""
+    lines = ("s = epoch * len(ds) + i", "o.learning_rate = rates[s]", "weight = weights[s]")
+    assert edits(steps(*lines, before=table)) == []
+
+
+def test_a_list_in_a_dictionary_counts_steps():
+    lines = ("for each in C['drops']:", "    if s >= each:", "        rate *= 0.1", "s += 1")
+    source = steps(
+        "rate = 0.1", *lines, "o.learning_rate = rate", before="C = {'drops': [40, 80]}\ns = 0"
+    )
+    assert edits(source) == [
+        "C = {'drops': [max(1, 40 // hvd.size()), 80]}",
+        "C = {'drops': [40, max(1, 80 // hvd.size())]}",
+    ]
