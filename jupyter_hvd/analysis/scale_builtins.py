@@ -79,6 +79,19 @@ def _bounds(walk: Walk, call: cst.Call) -> Scale:
     return Scale(value)
 
 
+def _divmod(walk: Walk, call: cst.Call) -> Scale:
+    """Of a step and the steps of an epoch, the epoch and the step in it."""
+    args = positional(call)
+    if len(args) != 2:
+        return unknown_scale(call)
+    rest = walk.agree("modulus", call, *args)
+    return Scale(
+        ZERO,
+        ZERO,
+        items=(Scale(walk.scale(args[0]).value - walk.scale(args[1]).value), Scale(rest)),
+    )
+
+
 def _converted(walk: Walk, call: cst.Call) -> Scale:
     scale = _first(walk, call)
     if walk.is_external(call):
@@ -104,6 +117,7 @@ BUILTINS: dict[str, Callable[[Walk, cst.Call], Scale]] = {
     "builtins.zip": _zip,
     "builtins.len": _len,
     "builtins.sum": _sum,
+    "builtins.divmod": _divmod,
     **dict.fromkeys(BOUNDS, _bounds),
     **dict.fromkeys(CONVERTING, _converted),
     "builtins.next": _next,

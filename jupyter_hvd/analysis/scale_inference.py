@@ -11,7 +11,7 @@ import libcst as cst
 from .definitions import Definition
 from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
 from .flow import is_iteration, is_property
-from .index import ELEMENT, FILLING, Binding, Path
+from .index import ELEMENT, FILLING, Binding, Path, element_of
 from .library import Kind
 from .scale_averages import step_of_average
 from .scale_builtins import BUILTINS
@@ -346,8 +346,8 @@ class ScaleInference:
         source = self._part(self.scale(binding.value), binding.path)
         if source is None:
             return Scale(value)
-        is_list = isinstance(binding.value, cst.List) or self._limit(binding.value) is not None
-        if is_list and not binding.path:
+        written = element_of(binding)
+        if isinstance(written, cst.List) or (written and self._limit(written) is not None):
             source = self._filled(binding, place, source)
         self._flow(value, source.value, place)
         return replace(source, value=value)
@@ -364,7 +364,9 @@ class ScaleInference:
             assert isinstance(call.func, cst.Attribute)
             if method(call) == "append" and self._recurrences.is_same(call.func.value, place):
                 often = self.frequencies.since(call, self._starts(binding, place, itself=True))
-                if (limit := self._limit(binding.value)) is not None:
+                written = element_of(binding)
+                limit = self._limit(written) if written is not None else None
+                if limit is not None:
                     self.sink(limit, often, "holds so many of the last")
                 return Scale(scale.value, often, self.scale(call.args[0].value))
         return scale

@@ -403,7 +403,7 @@ def recorded(steps: tuple[Step, ...], made: int) -> Process:
 
 
 def status(judgement: Judgement, aspect: str) -> tuple[str, str]:
-    (check,) = (c for c in judgement.checks(2) if c.check == f"2 ranks: {aspect}")
+    (check,) = (c for c in judgement.list_checks(2) if c.check == f"2 ranks: {aspect}")
     return check.status, check.detail
 
 
@@ -411,7 +411,7 @@ def test_one_step_of_many_is_too_little() -> None:
     """The first step is as in one process, and later ones were not observed."""
     own, ranks = recorded((OWN,), 21), tuple(recorded((s,), 21) for s in RANKS)
     found = judge_runs(own, ranks, (), "exact", 1e-4)
-    assert found.first is None
+    assert found.first_fault is None
     assert found.needs_one_rank
     assert status(found, "averaged gradients")[0] == "unknown"
     assert status(found, "steps compared") == (

@@ -1017,3 +1017,34 @@ def test_a_list_in_a_dictionary_counts_steps():
         "C = {'drops': [max(1, 40 // hvd.size()), 80]}",
         "C = {'drops': [40, max(1, 80 // hvd.size())]}",
     ]
+
+
+def test_an_epoch_is_what_divmod_gives_of_a_step():
+    """The number of epochs was divided, so that rates by epochs never fell."""
+    source = f"""{MODEL}
+per_epoch, epochs = 20, 6
+o = tf.keras.optimizers.SGD(0.1)
+batches = iter(tf.data.Dataset.from_tensor_slices((x, y)).batch(16).repeat())
+for step in range(per_epoch * epochs):
+    epoch, i = divmod(step, per_epoch)
+    a, b = next(batches)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((m(a) - b) ** 2)
+    o.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+    o.learning_rate = 0.1 if epoch < 4 else 0.01
+"""
+    assert edits(source) == ["per_epoch, epochs = max(1, 20 // hvd.size()), 6"]
+
+
+def test_a_window_of_a_list_that_is_made_beside_another_value():
+    before = """class Meter:
+    def __init__(self, window=10):
+        self.window, self.losses = window, []
+    def add(self, loss):
+        self.losses.append(loss)
+        if len(self.losses) > self.window:
+            self.losses.pop(0)
+meter = Meter()"""
+    assert edits(steps("meter.add(float(loss))", before=before)) == [
+        "def __init__(self, window=max(1, 10 // hvd.size())):"
+    ]

@@ -128,7 +128,7 @@ class Judgement:
     def is_compared_enough(self) -> bool:
         """Whether most steps were compared with those of the original, on N ranks or on one, as far as the mode allows."""
         alone = 0 if self.one_rank is None else self.one_rank.counts[UPDATE]
-        return self.mode == "scaled" or max(self.compared, alone) >= ENOUGH * self.steps
+        return self.mode == "scaled" or max(self.compared_steps, alone) >= ENOUGH * self.steps
 
     @property
     def needs_noise(self) -> bool:
@@ -157,8 +157,8 @@ class Judgement:
         faults = {fault.aspect: fault for fault in reversed(self.all_faults)}
         if self.one_rank is not None:
             yield self.one_rank_check()
-        if self.first is None and self.mode == "exact":
-            yield self.coverage_check(size)
+        if self.first_fault is None and self.mode == "exact":
+            yield self.check_coverage(size)
         for aspect in (BEFORE, DATA, RATE, LOSS, GRADIENTS, UPDATE, BROADCAST, COUNT, METRICS):
             name, said = name_check(size, aspect), self.said.get(aspect, "")
             paired, between = self.paired.counts[aspect], self.between.counts[aspect]
@@ -179,14 +179,16 @@ class Judgement:
                 text = f"not judged: {self.why_unjudged}" if self.why_unjudged else "not observed"
                 yield Check(name, "unknown", text)
 
-    def coverage_check(self, size: int) -> Check:
+    def check_coverage(self, size: int) -> Check:
         """How many steps were compared with those of the original."""
-        text = f"{self.compared} of {number_of_steps(self.steps)} on {size} ranks"
+        text = f"{self.compared_steps} of {number_of_steps(self.steps)} on {size} ranks"
         if self.one_rank is not None:
             text += f", {self.one_rank.counts[UPDATE]} on 1 rank"
         if self.why_unjudged:
             text += f": {self.why_unjudged}"
-        return Check(name_check(size, COMPARED), "pass" if self.is_compared_enough else "unknown", text)
+        return Check(
+            name_check(size, COMPARED), "pass" if self.is_compared_enough else "unknown", text
+        )
 
     def one_rank_check(self) -> Check:
         """The check of the other program on one rank."""
