@@ -1048,3 +1048,15 @@ meter = Meter()"""
     assert edits(steps("meter.add(float(loss))", before=before)) == [
         "def __init__(self, window=max(1, 10 // hvd.size())):"
     ]
+
+
+def test_batches_that_are_joined_again_have_all_rows():
+    assert (
+        edits(
+            steps(
+                "pass",
+                after="labels = np.concatenate([b for _, b in ds])\nassert len(labels) == 900",
+            )
+        )
+        == []
+    )

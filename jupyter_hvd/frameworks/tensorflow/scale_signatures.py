@@ -45,7 +45,7 @@ _OF_NUMBERS: dict[str, str] = {
     **dict.fromkeys("linspace geomspace logspace".split(), "start: r, stop: r, num: n -> [n] r"),
     "full": "shape: n, fill_value: r -> [n] r",
     **dict.fromkeys("repeat tile".split(), "x: r, repeats: n -> [l+n] r"),
-    **dict.fromkeys("concatenate concat hstack".split(), "x: r -> [m] r"),
+    **dict.fromkeys("concatenate concat hstack".split(), "x: r -> [l+m] r"),
     "append": "x: r, values: r -> [l] r",
     **dict.fromkeys("zeros ones".split(), "shape: n -> [n] 0"),
     "permutation": "x: n -> [n] n",
