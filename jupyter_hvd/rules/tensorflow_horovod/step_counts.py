@@ -15,8 +15,9 @@ from .optimizers import RANKS
 class ScaleSteps(Rule):
     """Convert the numbers that count steps.
 
-    - A number of steps is divided by N: in `steps_per_epoch`, in the range of a loop, in `if step % 100 == 0`, as a warm-up or a patience counted in steps.
-    - What is divided by such a number is multiplied instead, `step * N / 500`, which needs no rounding.
+    - A number of steps is divided by N: in `steps_per_epoch`, in the range of a loop, in `if step % 100 == 0`, as a warm-up or a patience counted in steps,
+      as milestones in a list or a dictionary.
+    - What is divided by such a number, or compared with it, is multiplied instead, `step * N / 500`, which needs no rounding.
     - A factor that is applied once per step, `epsilon *= 0.99`, is raised to the power of N.
 
     Each number is converted once, where it is defined, or where a library takes it in another unit.
