@@ -110,6 +110,19 @@ def test_reading_is_indexing_with_zeros_outside(shape, indices, extents):
         assert found[point] == (array[place] if inside else 0)
 
 
+def test_index_tuples_are_not_stored():
+    def looked_up(table, i, j):
+        entries = {"i": (i, ("e",)), "j": (j, ("e",))}
+        return read(table, (I_, J_), Space({"e": len(i)}, entries))[0]
+
+    table = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+    i, j = np.array([0, 2, -1, 3, 1, 1]), np.array([1, 3, 0, 0, 4, -1])
+    np.testing.assert_array_equal(looked_up(table, i, j), [1, 11, 0, 0, 0, 0])
+    many = np.zeros(100_000, np.int32)
+    compiled = jax.jit(looked_up).lower(table, many, many).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes < many.nbytes
+
+
 def test_counts_follow_data():
     source = np.array([2, 0, 2, 1])
     data = {"src": Data(IndexArray((Affine.of(4),)), source)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from math import prod
 from typing import Any
 
@@ -248,17 +249,15 @@ def _by_index(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
         start_index_map=tuple(range(len(indices))),
     )
     window = (*[1] * len(indices), *rest)
+    places = jnp.stack(columns, count)
     if all(space.is_within(a, n) for a, n in zip(indices, array.shape, strict=False)):
-        places = jnp.stack(columns, count)
         mode = lax.GatherScatterMode.PROMISE_IN_BOUNDS
         return lax.gather(array, places, numbers, window, mode=mode), axes
-    n = array.shape[0]
-    if len(indices) == 1 and columns[0].size >= n:
-        # A zero at the end, to which indices outside are sent, costs less than asking twice.
-        padding = [(0, int(k == 0), 0) for k in range(array.ndim)]
-        array = lax.pad(array, jnp.zeros((), array.dtype), padding)
-        place = jnp.where(columns[0] < 0, n, columns[0])[..., None]
-        return lax.gather(array, place, numbers, window, mode=lax.GatherScatterMode.CLIP), axes
-    mode = lax.GatherScatterMode.FILL_OR_DROP
-    places = jnp.stack(columns, count)
-    return lax.gather(array, places, numbers, window, mode=mode, fill_value=0), axes
+    # Not `FILL_OR_DROP`, for which XLA on CPUs stores the indices, to read them twice.
+    found = lax.gather(array, places, numbers, window, mode=lax.GatherScatterMode.CLIP)
+    inside = reduce(
+        jnp.logical_and,
+        [(c >= 0) & (c < n) for c, n in zip(columns, array.shape, strict=False)],
+    )
+    inside = jnp.expand_dims(inside, range(count, count + len(rest)))
+    return jnp.where(inside, found, jnp.zeros((), array.dtype)), axes
