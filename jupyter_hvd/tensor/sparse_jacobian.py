@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -37,10 +36,13 @@ from .lowering.cells import Plan, batch_plan, values_as_cells
 from .lowering.composition import compose_plan
 from .lowering.entries import Stage, affine_column, box_positions, build_stages, upper_half
 from .lowering.jacobian_cost import JacobianCost, jacobian_cost
-from .lowering.point_values import Added, Node, Reading, Summed, sum_stages, value_nodes
+from .lowering.point_values import Added, Contents, Node, Reading, Summed, sum_stages, value_nodes
 from .ssa.convert import to_term
-from .ssa.program import Contraction, Factor, Input, Program, Statement, pair_tree, pointwise
+from .ssa.program import Contraction, Factor, Input, Program, Rhs, Statement, pair_tree, pointwise
 from .ssa.simplify import simplify
+
+if TYPE_CHECKING:
+    from .jax.backend import Ready
 
 SparseFormat = Literal["csr", "csc", "coo", "bcoo"]
 Format = SparseFormat | Literal["dense"]
@@ -106,13 +108,15 @@ def _read_only(array: Any, kind: Any) -> Any:
 @dataclass(frozen=True, eq=False)
 class _Reading:
     """The entries of a value at the points of an addend, as a part of the program of values: its position in what that
-    returns, the entry, and the parameters and the size that say where the points are.
+    returns, the entry, the parameters and the size that say where the points are, and sizes that are the extents of the
+    value: kernels ask which size is above all entries of an index array.
     """
 
     position: int
     entry: Factor
     indices: tuple[str, ...]
     size: str
+    extents: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +141,8 @@ class _Values:
 @dataclass(frozen=True, eq=False)
 class _Prepared:
     """A pattern, and how its values are computed; densely where there is no plan. `places` and `sizes` are what the program of
-    values takes beside the arguments; where the plan makes the values, `inputs` are the parameters that it takes.
+    values takes, which are the same in each call; where the plan makes the values, `inputs` are the parameters that it takes.
+    `ready` has the compiled programs of values by the types of numbers that they take.
     """
 
     pattern: Pattern
@@ -146,6 +151,7 @@ class _Prepared:
     places: Mapping[str, Any] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     inputs: tuple[str, ...] | None = None
+    ready: dict[Any, Ready] = field(default_factory=dict)
 
 
 def check_room(call: Call, entries: int, smaller: Callable[[int], str]) -> None:
@@ -248,12 +254,14 @@ class SparseJacobian:
     @deep_recursion()
     def _prepared(self, call: Call) -> _Prepared:
         data = _data_of(call)
-        key = call.instance, tuple(sorted(call.sizes.items())), _digest(data)
-        if key not in self._known:
+        at, contents = (call.instance, tuple(sorted(call.sizes.items()))), _contents(data)
+        found = self._known.get((*at, *contents))
+        if found is None:
             if len(self._known) >= PATTERNS:
                 self._known.clear()
-            self._known[key] = self._made(call, data)
-        return self._known[key]
+            kept = [c.copied() for c in contents]
+            found = self._known[(*at, *kept)] = self._made(call, data)
+        return found
 
     def _made(self, call: Call, data: Mapping[str, Data]) -> _Prepared:
         from .jax.entries import free_bytes, on_device
@@ -313,13 +321,15 @@ class SparseJacobian:
             of = {number[x]: written.of[x] for x in values.names}
             plan, arrays = batch_plan(steps, arrays, points, of.__getitem__, of, written.cells)
             return _Prepared(pattern, plan, on_device(arrays), inputs=written.inputs)
-        places, sizes = _places(values, made, call.sizes)
+        places, sizes = _places(values, linear.statements, made, call.sizes)
         shapes = _shapes(values, linear, call.sizes, sizes)
         plan, arrays = batch_plan(steps, arrays, points, shapes.__getitem__, aligned=aligned)
-        return _Prepared(pattern, plan, on_device(arrays), places, sizes)
+        places |= {x: d.array for x, d in data.items() if not isinstance(d.type, TupleSet)}
+        at = dict(zip(places, on_device([*places.values()]), strict=True))
+        return _Prepared(pattern, plan, on_device(arrays), at, sizes)
 
     def _computed(self, call: Call, prepared: _Prepared, args: Any, kwargs: Any) -> Any:
-        from .jax.entries import evaluated, floating, inputs
+        from .jax.entries import Values, evaluated, floating, inputs
 
         pattern = prepared.pattern
         if not prepared.plan:
@@ -327,21 +337,35 @@ class SparseJacobian:
             return whole[pattern.rows, pattern.columns]
         values = self._values(call.instance)
         double, dtype = floating(call.instance.parameters, call.arguments)
-        found: list[Any] = []
+        found = Values(())
         if prepared.inputs is not None:
-            found = inputs(call.instance.parameters, call.arguments, prepared.inputs, double)
-        elif values.instance is not None:
-            arguments = {**call.arguments, **prepared.places}
-            inner = Call(
-                values.instance, arguments, {**call.sizes, **prepared.sizes}, call.constants
+            found = Values(
+                inputs(call.instance.parameters, call.arguments, prepared.inputs, double)
             )
-            run, arrays = inner.prepared(())
-            rest = run.on(arrays)
-            for _ in range(values.count - 1):
-                first, rest = rest
-                found.append(first)
-            found.append(rest)
+        elif values.instance is not None:
+            run, given = _of_values(values.instance, call, prepared, (double, dtype))
+            found = Values(given, run, values.count)
         return evaluated(prepared.plan, prepared.arrays, found, dtype, double)
+
+
+def _of_values(
+    instance: Instance, call: Call, prepared: _Prepared, numbers: tuple[bool, Any]
+) -> tuple[Ready, tuple[Any, ...]]:
+    """The compiled program of values for a call with these types of numbers, and the arrays to run it on. What decides the
+    pattern is the same in each call, so it is looked at once.
+    """
+    from .jax.entries import is_traced
+
+    arguments = {**call.arguments, **prepared.places}
+    key = numbers, call.constants
+    if key in prepared.ready and not is_traced([*call.arguments.values()]):
+        ready = prepared.ready[key]
+        return ready, ready.operands([*arguments.values()])
+    inner = Call(instance, arguments, {**call.sizes, **prepared.sizes}, call.constants)
+    ready, arrays = inner.prepared(())
+    if not is_traced(arrays):
+        prepared.ready[key] = ready.with_tables_on_device()
+    return ready, arrays
 
 
 def _mirror(pattern: Pattern) -> Any:
@@ -357,24 +381,33 @@ def _mirror(pattern: Pattern) -> Any:
 
 
 def _places(
-    values: _Values, made: tuple[Stage, ...], sizes: Mapping[str, int]
+    values: _Values,
+    statements: Mapping[str, Rhs],
+    made: tuple[Stage, ...],
+    sizes: Mapping[str, int],
 ) -> tuple[dict[str, Any], dict[str, int]]:
-    """The arguments and sizes that say at which points the program of values reads."""
+    """The arguments and sizes that say at which points the program of values reads; equal arguments are one array."""
     at_size = {x: Affine.of(n) for x, n in sizes.items()}
     by_name = {stage.name: stage for stage in made}
     places: dict[str, Any] = {}
+    each: dict[Contents, Any] = {}
     counts: dict[str, int] = {}
     for (x, k, _), reading in values.readings.items():
         points = by_name[x].addends[k] if x in by_name else None
         n = points.count if points else 0
         counts[reading.size] = max(1, n)
+        for size, (_, extent) in zip(
+            reading.extents, statements[reading.entry.name].gens, strict=True
+        ):
+            counts[size] = extent.evaluate(sizes)
         for index, a in zip(reading.indices, reading.entry.indices, strict=True):
             at = (
                 affine_column(a.substitute(at_size), points.columns, n)
                 if points and n
                 else np.zeros(1)
             )
-            places[index] = at.astype(np.int32)
+            at = at.astype(np.int32)
+            places[index] = each.setdefault(Contents(at), at)
     return places, counts
 
 
@@ -428,8 +461,9 @@ def _values_of(instance: Instance, linear: Linearization) -> _Values:
         size = fresh(f"points_{n}", taken)
         taken.add(size)
         indices = tuple([fresh(f"at_{n}_{d}", taken) for d in range(len(rhs.gens))])
-        taken.update(indices)
-        readings[reading] = _Reading(len(outputs), entry, indices, size)
+        extents = tuple([fresh(f"below_{n}_{d}", taken) for d in range(len(rhs.gens))])
+        taken.update(indices, extents)
+        readings[reading] = _Reading(len(outputs), entry, indices, size, extents)
         extra.extend(Parameter(i, IndexArray((Affine.of(size),)), None) for i in indices)
         added.append(Statement(f"read{n}", _read(entry.name, rhs.gens, size, indices)))
         outputs.append(f"read{n}")
@@ -483,13 +517,8 @@ def _data(name: str, type_: Any, value: Any) -> Data:
     return Data.of(type_, value)
 
 
-def _digest(data: Mapping[str, Data]) -> bytes:
-    found = hashlib.sha256()
-    for x in sorted(data):
-        array = np.ascontiguousarray(data[x].array)
-        found.update(f"{x} {array.shape} {array.dtype}".encode())
-        found.update(array.data if array.size else b"")
-    return found.digest()
+def _contents(data: Mapping[str, Data]) -> tuple[Contents, ...]:
+    return tuple([Contents(data[x].array) for x in sorted(data)])
 
 
 def _enumerated(

@@ -17,7 +17,7 @@ from jupyter_hvd.tensor.cost.patterns import jacobian_sparsity
 from jupyter_hvd.tensor.derivative.tangents import dense_jacobian, linearize_by
 from jupyter_hvd.tensor.frontend.tracing.trace_result import Traced
 from jupyter_hvd.tensor.instance import Instance
-from jupyter_hvd.tensor.jax.entries import evaluated
+from jupyter_hvd.tensor.jax.entries import Values, evaluated
 from jupyter_hvd.tensor.language.terms import Lambda
 from jupyter_hvd.tensor.language.types import REAL, Array, Parameter
 from jupyter_hvd.tensor.lowering.cells import batch_plan, values_as_cells
@@ -163,7 +163,7 @@ def _values(instance, linear, made, data, env):
     together, and these together with the values.
     """
     values = _values_of(instance, linear)
-    places, sizes = _places(values, made, env.integers)
+    places, sizes = _places(values, linear.statements, made, env.integers)
     found = []
     if values.instance is not None:
         relations = {x: lambda point, at=at: at[point[0]] == point[1] for x, at in places.items()}
@@ -215,4 +215,4 @@ def _values(instance, linear, made, data, env):
 def _run(plan, arrays, values):
     with jax.disable_jit():
         values = [jax.numpy.asarray(x) for x in values]
-        return np.asarray(evaluated(plan, arrays, values, np.float64, True))
+        return np.asarray(evaluated(plan, arrays, Values(values), np.float64, True))

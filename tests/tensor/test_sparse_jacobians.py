@@ -119,6 +119,31 @@ def test_values_follow_the_data():
         np.testing.assert_allclose(compiled(x).todense(), expected, rtol=1e-12)
 
 
+def test_pattern_follows_index_arrays_that_change_in_place():
+    hessian, x = graph.hessian("x", format="csr"), np.arange(5.0) ** 2
+    src, dst = np.array([0, 1]), np.array([1, 2])
+    assert hessian(x, src, dst)[0, 1] != 0
+    src[0], dst[0] = 3, 4
+    found = hessian(x, src, dst)
+    assert found[0, 1] == 0
+    np.testing.assert_allclose(found.toarray(), jax.hessian(sparse_programs.graph_jax)(x, src, dst))
+
+
+def test_values_and_entries_are_one_kernel():
+    u = draw()["stencil_3d"][0]
+    hessian = sparse_programs.stencil_3d.hessian("u", "u", format="csr")
+    found, again = hessian(u), hessian(2 * u)
+    np.testing.assert_allclose(again.data, 4 * found.data, rtol=1e-12)
+    (prepared,) = hessian._known.values()
+    (ready,) = prepared.ready.values()
+    given = ready.operands([u, *prepared.places.values()])
+    assert len(given) == 28
+    assert len({*map(id, given)}) == 4  # all addends are read at the same points
+    traced = jax.make_jaxpr(hessian.values)(u)
+    assert not [e for e in traced.eqns if e.primitive.name != "jit"]
+    assert len(traced.eqns) == 1
+
+
 def test_repeated_entries_of_index_arrays_add_up():
     @tensor
     def picked(x, at):

@@ -65,6 +65,7 @@ class Ready:
     """
 
     made: Kernel
+    plan: Plan
     run: Callable[..., Any]
     rows: Mapping[int, Any]
     joins: Mapping[Join, Any]
@@ -75,15 +76,20 @@ class Ready:
         """The same for many calls: the compiled function itself where it takes arguments as they are; else with what it knows of
         relations on the device.
         """
-        if self.as_given and not self.double:
-            return self.run
-        rows, joins = jax.tree_util.tree_map(jnp.asarray, (self.rows, {**self.joins}))
+        return self.run if self.as_given and not self.double else self.with_tables_on_device()
+
+    def with_tables_on_device(self) -> Ready:
+        """The same, what it knows of relations on the device."""
+        with jax.ensure_compile_time_eval():
+            rows, joins = jax.tree_util.tree_map(jnp.asarray, (self.rows, {**self.joins}))
         return replace(self, rows=rows, joins=joins)
 
     def __call__(self, *arguments: Any) -> Any:
-        if self.as_given:
-            return self.on(arguments)
-        return self.on(with_joins(self.made.arrays(arguments, self.rows), self.joins))
+        return self.on(arguments if self.as_given else self.operands(arguments))
+
+    def operands(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        """Arguments with the relations that it was made for, as `Kernel.operands` gives them."""
+        return with_joins(self.made.arrays(arguments, self.rows), self.joins)
 
     def on_device(self, value: Any) -> Any:
         """An array of floats on the device, as this takes it; anything else as it is."""
@@ -97,10 +103,10 @@ class Ready:
         if not self.double:  # entering no context takes a microsecond too
             return self.run(*arrays)
         with keeping_float64(True):
-            return self.run(*map(_unseen, arrays))
+            return self.run(*map(unseen, arrays))
 
 
-def _unseen(array: Any) -> Any:
+def unseen(array: Any) -> Any:
     """An array of NumPy as JAX has not seen it: after `jax.grad(f)(x)` without 64-bit types JAX 0.10 takes the very object `x`
     for its float32, with them too.
     """
@@ -151,7 +157,7 @@ def _prepared(
     chosen: Callable[[Kernel, Sequence[Any]], Choices],
 ) -> Prepare:
     """`jitted`, once for each number of tuples and type of numbers."""
-    found: dict[tuple[Counts, np.dtype[Any], Choices], Callable[..., Any]] = {}
+    found: dict[tuple[Counts, np.dtype[Any], Choices], tuple[Plan, Callable[..., Any]]] = {}
 
     def prepare(arguments: Sequence[Any]) -> tuple[Ready, tuple[Any, ...]]:
         double = is_double(made.kinds, arguments)
@@ -159,10 +165,11 @@ def _prepared(
             arrays = operands(arguments)
             key = made.counts(arrays), made.dtype(arrays), chosen(made, arrays)
             if key not in found:
-                found[key] = jitted(made.compile(*key), arrays)
+                plan = made.compile(*key)
+                found[key] = plan, jitted(plan, arrays)
         as_given = len(arrays) == len(arguments) and all(map(operator.is_, arguments, arrays))
         rows, joins = made.rows(arrays), split_operands(arrays)[1]
-        return Ready(made, found[key], rows, joins, as_given, double), arrays
+        return Ready(made, *found[key], rows, joins, as_given, double), arrays
 
     return prepare
 

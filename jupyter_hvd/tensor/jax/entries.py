@@ -5,37 +5,87 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from ..language.function import Function
 from ..language.types import Array, Parameter, Product, Real
 from ..lowering.cells import Application, Batch, Entries, Indices, Known, Plan, Summation
 from ..lowering.composition import Group, group_stages
 from ..lowering.dataflow import FENCED
+from ..lowering.plan import Plan as Program
 from ..lowering.point_values import Added, Step, Summed
 from .arguments import as_array, floating_type, leaves
+from .backend import Ready, unseen
 from .elementwise import call
-from .memory import free_bytes
+from .memory import free_bytes, within_memory
 from .precision import is_double, is_traced, keeping_float64
 from .runtime import truth_of
 
-__all__ = ["bcoo", "evaluated", "floating", "free_bytes", "inputs", "is_traced", "on_device"]
+__all__ = [
+    "Values",
+    "bcoo",
+    "evaluated",
+    "floating",
+    "free_bytes",
+    "inputs",
+    "is_traced",
+    "on_device",
+]
 
 
-def evaluated(
-    plan: Plan, arrays: Sequence[Any], values: Sequence[Any], dtype: Any, double: bool
-) -> Any:
-    """The values of the last stage's entries. JAX compiles one function for each plan."""
+@dataclass(frozen=True)
+class Values:
+    """What entries are multiplied by: `given`, or where there is a `run` the `count` arrays that it makes of that."""
+
+    given: Sequence[Any]
+    run: Ready | None = None
+    count: int = 0
+
+
+def evaluated(plan: Plan, arrays: Sequence[Any], values: Values, dtype: Any, double: bool) -> Any:
+    """The values of the last stage's entries. JAX compiles one function for each plan and the program of values, so that no
+    array need be stored between them. Raises TensorError where there is not the memory for it.
+    """
     with keeping_float64(double):
-        return _run(plan, np.dtype(dtype), tuple(values), tuple(arrays))
+        place: dict[int, int] = {}
+        for array in values.given:
+            place.setdefault(id(array), len(place))
+        which = tuple([place[id(array)] for array in values.given])  # to XLA equal ones are one
+        once = [values.given[which.index(k)] for k in range(len(place))]
+        given = map(unseen, once) if double else once
+        made = None if values.run is None else (values.run.run, values.count)
+        run = _run if values.run is None else _within_memory(values.run.plan)
+        return run(plan, np.dtype(dtype), made, which, tuple(given), tuple(arrays))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _run(plan: Plan, dtype: Any, values: Sequence[Any], arrays: Sequence[Any]) -> Any:
+@functools.lru_cache
+def _within_memory(plan: Program) -> Callable[..., Any]:
+    return within_memory(plan, _run)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _run(
+    plan: Plan,
+    dtype: Any,
+    of_values: tuple[Callable[..., Any], int] | None,
+    which: Sequence[int],
+    once: Sequence[Any],
+    arrays: Sequence[Any],
+) -> Any:
+    values = [once[k] for k in which]
+    if of_values is not None:
+        run, count = of_values
+        rest, values = run(*values), []
+        for _ in range(count - 1):
+            first, rest = rest
+            values.append(first)
+        values.append(rest)
     made: list[Any] = []
     stages = [item for item in plan if not isinstance(item, Batch)]
     for item in plan:
@@ -87,13 +137,29 @@ def _stage(
     for source, position, steps, slot, inside in sorted(stage.addends, key=_has_slots):
         part: Any = jnp.ones((), dtype) if source is None else made[source]
         if position is not None:
-            part = part[arrays[position]]
+            part = _at(part, arrays[position])
         if steps:
             part = part * _value(steps, dtype, values, arrays)
         if inside is not None:
             part = jnp.where(arrays[inside], part, jnp.zeros((), dtype))
-        total = total + part if slot is None else total.at[arrays[slot]].add(part)
+        total = total + part if slot is None else _added(total, arrays[slot], part)
     return total
+
+
+def _at(array: Any, *places: Any) -> Any:
+    """The entries at places that lie in the array."""
+    count = len(places)
+    numbers = lax.GatherDimensionNumbers((), (*range(count),), (*range(count),))
+    mode = lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    return lax.gather(array, jnp.stack(places, 1), numbers, (1,) * count, mode=mode)
+
+
+def _added(total: Any, slots: Any, part: Any) -> Any:
+    """`total`, and a part added at slots in it, in order."""
+    numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+    mode = lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    part = jnp.broadcast_to(part, slots.shape)
+    return lax.scatter_add(total, slots[:, None], part, numbers, indices_are_sorted=True, mode=mode)
 
 
 def _has_slots(addend: Added) -> bool:
@@ -119,8 +185,8 @@ def _together(
     for operation in batch.operations:
         made = _operated(operation, cells, dtype, arrays)
         cells = jax.lax.dynamic_update_slice(cells, made, (operation.start,))
-    written = [cells[arrays[k]].reshape(shape) for k, shape in batch.values]
-    return written, [cells[arrays[k]] for k in batch.stages]
+    written = [_at(cells, arrays[k]).reshape(shape) for k, shape in batch.values]
+    return written, [_at(cells, arrays[k]) for k in batch.stages]
 
 
 def _operated(
@@ -128,12 +194,12 @@ def _operated(
 ) -> Any:
     """The new cells of one operation."""
     if isinstance(operation, Application):
-        given = [cells[arrays[k]] for k in operation.arguments]
+        given = [_at(cells, arrays[k]) for k in operation.arguments]
         return jnp.broadcast_to(call(operation.function, given, dtype), (operation.size,))
-    made = cells[arrays[operation.left]] * cells[arrays[operation.right]]
+    made = _at(cells, arrays[operation.left]) * _at(cells, arrays[operation.right])
     if operation.slots is None:
         return made
-    return jnp.zeros(operation.size, dtype).at[arrays[operation.slots]].add(made)
+    return _added(jnp.zeros(operation.size, dtype), arrays[operation.slots], made)
 
 
 def _value(steps: Sequence[Step], dtype: Any, values: Sequence[Any], arrays: Sequence[Any]) -> Any:
@@ -158,7 +224,7 @@ def _value(steps: Sequence[Step], dtype: Any, values: Sequence[Any], arrays: Seq
         elif operation == "*":
             made = functools.reduce(operator.mul, given)
         elif operation == "[]":
-            made = values[value][tuple([arrays[k] for k in places])] if places else values[value]
+            made = _at(values[value], *(arrays[k] for k in places)) if places else values[value]
         elif operation is None:
             made = arrays[places[0]].astype(dtype)
         else:
@@ -197,9 +263,10 @@ def inputs(
 
 
 def on_device(arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """Arrays as JAX's, also while it traces."""
+    """Arrays as JAX's, also while it traces; of one array twice one."""
     with jax.ensure_compile_time_eval():
-        return tuple(map(jnp.asarray, arrays))
+        made = {id(a): jnp.asarray(a) for a in arrays}
+    return tuple([made[id(a)] for a in arrays])
 
 
 def bcoo(rows: Any, columns: Any, values: Any, shape: tuple[int, int]) -> Any:

@@ -21,6 +21,8 @@ from ..language.terms import Number, index_names
 from ..ssa.program import Addition, Constant, Contraction, Factor, Input, Map, Rhs, support
 from .entries import Points, Stage, affine_column, holds_at_points
 
+SAMPLE = 64  # entries of an array that it is looked up by
+
 Operation = Factor | Function | Number | Affine | str  # of a string "+" or "*"
 
 
@@ -115,23 +117,44 @@ class Summed(NamedTuple):
     addends: tuple[Added, ...]
 
 
+class Contents:
+    """An array as a key: found by some of its entries, equal where all are."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def copied(self) -> Contents:
+        """A key that does not change with the array."""
+        return Contents(np.array(self.array))
+
+    def __hash__(self) -> int:
+        some = self.array.ravel()[:: max(1, self.array.size // SAMPLE)]
+        return hash((self.array.shape, self.array.dtype.str, some.tobytes()))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Contents) or self.array.dtype != other.array.dtype:
+            return False
+        return np.array_equal(self.array, other.array)
+
+
 @dataclass
 class Listed:
-    """Arrays by number, each once."""
+    """Arrays by number, equal ones by the same."""
 
     arrays: list[Any] = field(default_factory=list)
-    known: dict[int, int] = field(default_factory=dict)
+    known: dict[Contents, int] = field(default_factory=dict)
 
     @staticmethod
     def of(arrays: Sequence[Any]) -> Listed:
         """Arrays by their position."""
-        return Listed([*arrays], {id(a): k for k, a in enumerate(arrays)})
+        return Listed([*arrays], {Contents(a): k for k, a in enumerate(arrays)})
 
     def __call__(self, array: Any) -> int:
-        if id(array) not in self.known:
-            self.known[id(array)] = len(self.arrays)
+        key = Contents(array)
+        if key not in self.known:
+            self.known[key] = len(self.arrays)
             self.arrays.append(array)
-        return self.known[id(array)]
+        return self.known[key]
 
     def number_or_none(self, array: Any) -> int | None:
         """As `self(array)`; None for none."""
