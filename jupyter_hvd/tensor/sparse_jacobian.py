@@ -121,12 +121,14 @@ class _Reading:
 
 @dataclass(frozen=True, eq=False)
 class _Values:
-    """The program of the values that tangents are multiplied by: what it returns of whole arrays, by their names, of entries
-    at points, and how many arrays that is. `nodes` has the expression of each addend's value, by tangent and number.
+    """The program of the values that tangents are multiplied by: what it returns of whole arrays, by their names, which of
+    these are arguments, what it returns of entries at points, and how many arrays that is. `nodes` has the expression of each
+    addend's value, by tangent and number.
     """
 
     instance: Instance | None
     whole: Mapping[str, int]
+    passed_on: frozenset[int]
     readings: Mapping[Reading, _Reading]
     count: int
     nodes: Mapping[tuple[str, int], tuple[Node, ...]]
@@ -344,7 +346,7 @@ class SparseJacobian:
             )
         elif values.instance is not None:
             run, given = _of_values(values.instance, call, prepared, (double, dtype))
-            found = Values(given, run, values.count)
+            found = Values(given, run, values.count, values.passed_on)
         return evaluated(prepared.plan, prepared.arrays, found, dtype, double)
 
 
@@ -476,12 +478,13 @@ def _values_of(instance: Instance, linear: Linearization) -> _Values:
                     if isinstance(node.operation, Factor):
                         read((x, k, j), node.operation)
     if not outputs:
-        return _Values(None, {}, {}, 0, nodes)
+        return _Values(None, {}, frozenset(), {}, 0, nodes)
     program = simplify(Program((*kept, *added), pair_tree(outputs)))
     parameters = (*instance.parameters, *extra)
     function = Lambda("arg", tuple((p.name, p.type) for p in parameters), to_term(program))
     made = Instance(parameters, Traced(function, None, {}), instance.checked, program)
-    return _Values(made, whole, readings, len(outputs), nodes)
+    passed_on = frozenset([k for x, k in whole.items() if isinstance(statements[x], Input)])
+    return _Values(made, whole, passed_on, readings, len(outputs), nodes)
 
 
 def _read(name: str, gens: Any, size: str, indices: tuple[str, ...]) -> Contraction:

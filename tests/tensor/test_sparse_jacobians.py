@@ -3,6 +3,7 @@
 import inspect
 import math
 import pickle
+import re
 
 import jax
 import numpy as np
@@ -227,6 +228,16 @@ def test_large_stages_are_computed_once(name):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     traced = jax.make_jaxpr(lambda x: hessian.values(x, *index_arrays))(x)
     assert "cond[" in str(traced)
+
+
+def test_functions_are_called_once_for_each_of_their_entries():
+    u = np.linspace(0.0, 1.0, 5000)
+    jacobian = stencil_1d.jacobian("u")
+    compiled = jax.jit(jacobian.values).lower(u).compile().as_text()
+    (call,) = (line for line in compiled.splitlines() if " exponential(" in line)
+    assert f"f64[{len(u) - 2}]" in call
+    (gather,) = re.findall(r"(?m)^%fused[^{]*\{(?:(?!^}).)* gather\(.*?^}", compiled, re.S)
+    assert "exponential" not in gather
 
 
 def test_statements_between_are_read_through():

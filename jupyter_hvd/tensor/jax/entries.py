@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from ..language.function import Function
 from ..language.types import Array, Parameter, Product, Real
 from ..lowering.cells import Application, Batch, Entries, Indices, Known, Plan, Summation
 from ..lowering.composition import Group, group_stages
-from ..lowering.dataflow import FENCED
+from ..lowering.dataflow import COSTLY, FENCED
 from ..lowering.plan import Plan as Program
 from ..lowering.point_values import Added, Step, Summed
 from .arguments import as_array, floating_type, leaves
@@ -41,11 +42,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Values:
-    """What entries are multiplied by: `given`, or where there is a `run` the `count` arrays that it makes of that."""
+    """What entries are multiplied by: `given`, or where there is a `run` the `count` arrays that it makes of that, of which those
+    in `passed_on` are arguments.
+    """
 
     given: Sequence[Any]
     run: Ready | None = None
     count: int = 0
+    passed_on: frozenset[int] = frozenset()
 
 
 def evaluated(plan: Plan, arrays: Sequence[Any], values: Values, dtype: Any, double: bool) -> Any:
@@ -59,7 +63,7 @@ def evaluated(plan: Plan, arrays: Sequence[Any], values: Values, dtype: Any, dou
         which = tuple([place[id(array)] for array in values.given])  # to XLA equal ones are one
         once = [values.given[which.index(k)] for k in range(len(place))]
         given = map(unseen, once) if double else once
-        made = None if values.run is None else (values.run.run, values.count)
+        made = None if values.run is None else (values.run.run, values.count, values.passed_on)
         run = _run if values.run is None else _within_memory(values.run.plan)
         return run(plan, np.dtype(dtype), made, which, tuple(given), tuple(arrays))
 
@@ -73,19 +77,22 @@ def _within_memory(plan: Program) -> Callable[..., Any]:
 def _run(
     plan: Plan,
     dtype: Any,
-    of_values: tuple[Callable[..., Any], int] | None,
+    of_values: tuple[Callable[..., Any], int, frozenset[int]] | None,
     which: Sequence[int],
     once: Sequence[Any],
     arrays: Sequence[Any],
 ) -> Any:
     values = [once[k] for k in which]
     if of_values is not None:
-        run, count = of_values
-        rest, values = run(*values), []
+        run, count, passed_on = of_values
+        given, rest, values = values, run(*values), []
         for _ in range(count - 1):
             first, rest = rest
             values.append(first)
         values.append(rest)
+        for k, n in _gathered(plan, arrays).items():
+            if k not in passed_on and n > values[k].size >= COSTLY:
+                values[k] = _once(values[k], given)
     made: list[Any] = []
     stages = [item for item in plan if not isinstance(item, Batch)]
     for item in plan:
@@ -116,10 +123,34 @@ def _grouped(
     return here[group.stages[-1]]
 
 
+def _gathered(plan: Plan, arrays: Sequence[Any]) -> Counter[int]:
+    """How many entries are gathered of each value."""
+    found = Counter[int]()
+    for stage in plan:
+        for addend in () if isinstance(stage, Batch) else stage.addends:
+            for step in addend.steps:
+                if step.operation == "[]" and step.places:
+                    found[step.value] += arrays[step.places[0]].size
+    return found
+
+
+def _once(value: Any, given: Sequence[Any]) -> Any:
+    """A value, not computed anew by XLA for CPUs for each entry that is gathered of it."""
+    floats = _floats(given)
+    if not floats or jax.default_backend() != "cpu":
+        return value
+    return lax.cond(truth_of(floats[0]), lambda x: x, jnp.zeros_like, value)
+
+
+def _floats(values: Sequence[Any]) -> list[Any]:
+    leaves = jax.tree_util.tree_leaves(values)
+    return [x for x in leaves if jnp.size(x) and jnp.issubdtype(jnp.result_type(x), jnp.floating)]
+
+
 def _computed_once(run: Callable[[], Any], values: Sequence[Any]) -> Any:
     """What `run` makes, not computed anew by XLA for CPUs for each entry that is gathered of it."""
     shape = jax.eval_shape(run)
-    floats = [x for x in values if jnp.size(x) and jnp.issubdtype(x.dtype, jnp.floating)]
+    floats = _floats(values)
     if shape.size < FENCED or not floats or jax.default_backend() != "cpu":
         return run()
     return jax.lax.cond(truth_of(floats[0]), run, lambda: jnp.zeros(shape.shape, shape.dtype))
