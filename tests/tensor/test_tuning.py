@@ -226,6 +226,19 @@ def test_a_large_first_call_measures_jaxs_own_way_beside_the_models(monkeypatch,
     assert len(measured) == 1
 
 
+def test_a_first_call_plans_and_compiles_each_way_once(monkeypatch, caplog):
+    monkeypatch.setattr(tuning, "LARGE", 1)
+    monkeypatch.setattr(tuning, "SLOWER", np.inf)
+    lower, lowered = kernel_module.lower, []
+    monkeypatch.setattr(kernel_module, "lower", lambda *a: lowered.append(a) or lower(*a))
+    gradient, x = copy(entropies).grad("x"), jnp.linspace(0.5, 1.0, 5000)
+    with jax.log_compiles(True):
+        gradient(x)
+    compiled = [m for m in caplog.messages if m.startswith("Finished XLA compilation of jit(run)")]
+    assert len(lowered) == 1
+    assert len(compiled) == 2  # the model's and JAX's own
+
+
 @pytest.mark.parametrize(
     ("model", "dense", "taken"),
     [(0.7, 0.1, DENSE), (0.7, 0.4, MODEL), (0.1, 0.7, MODEL), (11, 1, MODEL)],

@@ -142,10 +142,7 @@ def compiled(
 def _compiled(made: Kernel) -> Prepare:
 
     def jitted(plan: Plan, _arrays: Sequence[Any]) -> Callable[..., Any]:
-        def run(*arrays: Any) -> Any:
-            return made.executed(plan, arrays)
-
-        return within_memory(plan, jax.jit(run))
+        return within_memory(plan, made.jitted(plan))
 
     return _prepared(made, made.operands, jitted, measured)
 

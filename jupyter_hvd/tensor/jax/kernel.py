@@ -30,7 +30,7 @@ from ..lowering.coo import (
 from ..lowering.device import Device
 from ..lowering.ir import Load, Step
 from ..lowering.liveness import restrict_to_live
-from ..lowering.lower import lower
+from ..lowering.lower import Lowered, lower
 from ..lowering.plan import Counts, Plan
 from ..lowering.relation_joins import Join, joins_within, power_of_two, tables_of
 from ..lowering.roofline import work_of
@@ -91,6 +91,8 @@ class Kernel:
         known = {name: Affine.of(value) for name, value in sizes.items()}
         self.parameters = tuple((x, types.at_sizes(t, known)) for x, t in kinds)
         self.plans: dict[tuple[Counts, np.dtype[Any], Choices], Plan] = {}
+        self.lowered: dict[tuple[Counts, np.dtype[Any]], Lowered] = {}
+        self.functions: dict[Plan, Any] = {}
         self.models: dict[tuple[Counts, np.dtype[Any]], Choices] = {}
         self.fitting: dict[tuple[Counts, np.dtype[Any]], DenseWork | TensorError] = {}
         self.wanted: dict[Counts, dict[Join, int]] = {}
@@ -192,7 +194,10 @@ class Kernel:
         for _ in range(ROUNDS):
             given = (*counts, *found.items())
             asked: dict[Join, int] = {}
-            plan = lower(self.restricted, self.parameters, given, dtype, self.device, asked=asked)
+            lowered = lower(
+                self.restricted, self.parameters, given, dtype, self.device, asked=asked
+            )
+            plan = lowered.plan(MODEL)
             if not asked:
                 self.plans[counts, dtype, MODEL] = plan
             if asked.keys() <= found.keys():
@@ -236,11 +241,26 @@ class Kernel:
         once for each of these, without any array.
         """
         key = counts, dtype, choices
-        if key not in self.plans:
-            self.plans[key] = lower(
-                self.restricted, self.parameters, counts, dtype, self.device, choices
-            )
+        if key not in self.plans and choices.dense:
+            self.plans[key] = replace(self.compile(counts, dtype), choices=choices)
+        elif key not in self.plans:
+            made = self.lowered.get((counts, dtype))
+            if made is None or not made.serves(choices):
+                given = counts, dtype, self.device, choices
+                made = lower(self.restricted, self.parameters, *given)
+                self.lowered.setdefault((counts, dtype), made)
+            self.plans[key] = made.plan(choices)
         return self.plans[key]
+
+    def jitted(self, plan: Plan) -> Any:
+        """The function of a plan: one, so that what measures it and what calls it share what JAX compiles."""
+
+        def run(*arrays: Any) -> Any:
+            return self.executed(plan, arrays)
+
+        if plan not in self.functions:
+            self.functions[plan] = jax.jit(run)
+        return self.functions[plan]
 
     def choices(self, arrays: Sequence[Any]) -> Choices:
         """The way to compute it that `tuning` has found the fastest, or else the model's."""

@@ -141,6 +141,9 @@ def tune(
     if progress is not None:
         progress(2 * len(plans), 2 * len(plans))
     fastest = _fastest(quartiles, turns)
+    for choices, plan in plans.items():
+        if choices != fastest:
+            made.functions.pop(plan, None)
     keep = remember if seconds == math.inf or is_settled(quartiles, fastest) else chosen.assume
     keep(made.digest(*key), fastest)
     rows = (Candidate(c, quartiles.get(c), reasons.get(c, ""), c in failed) for c in plans)
@@ -209,10 +212,7 @@ def _compiled(made: Kernel, plan: Plan, operands: Sequence[Any], lines: float) -
     if plan.choices.dense:
         made.require_fit(plan, operands)
 
-    def run(*arrays: Any) -> Any:
-        return made.executed(plan, arrays)
-
-    lowered = jax.jit(run).lower(*operands)
+    lowered = made.jitted(plan).lower(*operands)
     if plan.choices.dense and lowered.as_text().count("\n") > lines:
         raise TensorError("it would take long to compile")
     compiled = lowered.compile()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Any
@@ -37,6 +38,7 @@ from ..ssa.program import (
     Contraction,
     Input,
     Map,
+    Output,
     Part,
     Program,
     Recurrence,
@@ -108,6 +110,63 @@ LITTLE = 1 << 16  # entries that may be made whole rather than be sought
 Reading = tuple[Piece, tuple[Affine, ...]]
 
 
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """The steps of a program, before they are fused. `bounds` says what entries of index arrays are below, `choices` by which the
+    bodies of loops are planned.
+    """
+
+    parameters: tuple[tuple[str, ParameterType], ...]
+    counts: Counts
+    dtype: np.dtype[Any]
+    device: Device
+    steps: tuple[Step, ...]
+    output: Output
+    storages: Mapping[str, Storage]
+    bounds: Mapping[str, int]
+    choices: Choices
+
+    def serves(self, choices: Choices) -> bool:
+        """Whether other choices change no step."""
+        return choices == self.choices or not any(step.action.loops for step in self.steps)
+
+    @cached_property
+    def fused(self) -> Fused:
+        """The steps, those that only move entries read through."""
+        made = fuse_steps(self.steps, self.output, self.storages, self.bounds)
+        return replace(made, steps=by_value(made.steps)) if self.device.by_value else made
+
+    def plan(self, choices: Choices) -> Plan:
+        """How they run."""
+        run, device, output = self.fused, self.device, self.output
+        if not choices.fused:
+            run = Fused(by_value(self.steps) if device.by_value else self.steps, {})
+        if device.by_value:
+            run = replace(run, steps=by_columns(run.steps, output)) if choices.columns else run
+            run = replace(run, steps=part_by_part(run.steps)) if choices.apart else run
+        barriers = fusion_barriers(run.steps) if choices.apart else frozenset[str]()
+        order: tuple[Step | Blocks, ...] = run.steps
+        if choices.blocked:
+            loads = [s.name for s in run.steps if isinstance(s.action, Load)]
+            order = block_steps(
+                run.steps, output, {x: self.storages[x].extents for x in loads}, device
+            )
+            order = row_by_row(order, output, barriers, device) if device.by_value else order
+        return Plan(
+            self.parameters,
+            self.counts,
+            self.dtype,
+            device,
+            self.steps,
+            output,
+            barriers,
+            read_both_ways(run.steps),
+            order,
+            {x: run.fused_storage(x, storage) for x, storage in self.storages.items()},
+            choices,
+        )
+
+
 def lower(
     program: Program,
     parameters: Sequence[tuple[str, ParameterType]],
@@ -117,13 +176,13 @@ def lower(
     choices: Choices = MODEL,
     turns: Mapping[str, int] | None = None,
     asked: dict[Join, int] | None = None,
-) -> Plan:
-    """The plan of a program whose sizes are integers, for relations with so many tuples and index arrays with entries below that;
-    of an iteration, with how many there are of each loop that it is in, by the relation that holds its index.
+) -> Lowered:
+    """The steps of a program whose sizes are integers, for relations with so many tuples and index arrays with entries below
+    that; of an iteration, with how many there are of each loop that it is in, by the relation that holds its index.
 
     Relations are joined where `counts` has their join. With `asked`, which gets the joins that could be
     worth their while and how many tuples each may have, a join that `counts` does not have is taken to have
-    as many as is to be expected: such a plan only shows what to ask for.
+    as many as is to be expected: such steps only show what to ask for.
     """
     indices = {x for x, t in parameters if isinstance(t, IndexArray)}
     below = {x: n for x, n in counts if x in indices}
@@ -156,32 +215,15 @@ def lower(
     steps = needed_steps(lowering.steps, output)
     known = ((x, t.below) for x, t in lowering.types.items() if isinstance(t, IndexArray))
     bounds = {x: n for x, n in known if n is not None} | lowering.turns
-    run = (
-        fuse_steps(steps, output, lowering.storages, bounds) if choices.fused else Fused(steps, {})
-    )
-    if device.by_value:
-        run = replace(run, steps=by_value(run.steps))
-        run = replace(run, steps=by_columns(run.steps, output)) if choices.columns else run
-        run = replace(run, steps=part_by_part(run.steps)) if choices.apart else run
-    barriers = fusion_barriers(run.steps) if choices.apart else frozenset[str]()
-    order: tuple[Step | Blocks, ...] = run.steps
-    if choices.blocked:
-        loads = [s.name for s in run.steps if isinstance(s.action, Load)]
-        order = block_steps(
-            run.steps, output, {x: lowering.storages[x].extents for x in loads}, device
-        )
-        order = row_by_row(order, output, barriers, device) if device.by_value else order
-    return Plan(
+    return Lowered(
         tuple(parameters),
         counts,
         dtype,
         device,
         steps,
         output,
-        barriers,
-        read_both_ways(run.steps),
-        order,
-        {x: run.fused_storage(x, storage) for x, storage in lowering.storages.items()},
+        lowering.storages,
+        bounds,
         choices,
     )
 
@@ -307,7 +349,8 @@ class _Lowering(Pieces):
         counts, asked = tuple(self.counts.known.items()), self.counts.asked
         inside = [*parameters, *related.items()]
         turns = {**self.turns, relation_of(rhs.index): count}
-        plan = lower(body, inside, counts, self.dtype, self.device, self.choices, turns, asked)
+        made = lower(body, inside, counts, self.dtype, self.device, self.choices, turns, asked)
+        plan = made.plan(self.choices)
         consulted = frozenset[str]().union(*(step.action.relations for step in plan.steps))
         own = {relation_of(rhs.index), *(s.name for s in plan.steps)}
         known = frozenset(x for x in consulted if x not in own)
