@@ -256,7 +256,7 @@ class SparseJacobian:
     @deep_recursion()
     def _prepared(self, call: Call) -> _Prepared:
         data = _data_of(call)
-        at, contents = (call.instance, tuple(sorted(call.sizes.items()))), _contents(data)
+        at, contents = (call.instance, tuple(sorted(call.sizes.items()))), _data_key(data)
         found = self._known.get((*at, *contents))
         if found is None:
             if len(self._known) >= PATTERNS:
@@ -345,12 +345,12 @@ class SparseJacobian:
                 inputs(call.instance.parameters, call.arguments, prepared.inputs, double)
             )
         elif values.instance is not None:
-            run, given = _of_values(values.instance, call, prepared, (double, dtype))
+            run, given = _prepare_values(values.instance, call, prepared, (double, dtype))
             found = Values(given, run, values.count, values.passed_on)
         return evaluated(prepared.plan, prepared.arrays, found, dtype, double)
 
 
-def _of_values(
+def _prepare_values(
     instance: Instance, call: Call, prepared: _Prepared, numbers: tuple[bool, Any]
 ) -> tuple[Ready, tuple[Any, ...]]:
     """The compiled program of values for a call with these types of numbers, and the arrays to run it on. What decides the
@@ -520,7 +520,7 @@ def _data(name: str, type_: Any, value: Any) -> Data:
     return Data.of(type_, value)
 
 
-def _contents(data: Mapping[str, Data]) -> tuple[Contents, ...]:
+def _data_key(data: Mapping[str, Data]) -> tuple[Contents, ...]:
     return tuple([Contents(data[x].array) for x in sorted(data)])
 
 

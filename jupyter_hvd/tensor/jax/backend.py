@@ -103,10 +103,10 @@ class Ready:
         if not self.double:  # entering no context takes a microsecond too
             return self.run(*arrays)
         with keeping_float64(True):
-            return self.run(*map(unseen, arrays))
+            return self.run(*map(fresh_view, arrays))
 
 
-def unseen(array: Any) -> Any:
+def fresh_view(array: Any) -> Any:
     """An array of NumPy as JAX has not seen it: after `jax.grad(f)(x)` without 64-bit types JAX 0.10 takes the very object `x`
     for its float32, with them too.
     """
@@ -142,7 +142,7 @@ def compiled(
 def _compiled(made: Kernel) -> Prepare:
 
     def jitted(plan: Plan, _arrays: Sequence[Any]) -> Callable[..., Any]:
-        return within_memory(plan, made.jitted(plan))
+        return within_memory(plan, made.jit_plan(plan))
 
     return _prepared(made, made.operands, jitted, measured)
 

@@ -22,7 +22,7 @@ from ..lowering.dataflow import COSTLY, FENCED
 from ..lowering.plan import Plan as Program
 from ..lowering.point_values import Added, Step, Summed
 from .arguments import as_array, floating_type, leaves
-from .backend import Ready, unseen
+from .backend import Ready, fresh_view
 from .elementwise import call
 from .memory import free_bytes, within_memory
 from .precision import is_double, is_traced, keeping_float64
@@ -62,7 +62,7 @@ def evaluated(plan: Plan, arrays: Sequence[Any], values: Values, dtype: Any, dou
             place.setdefault(id(array), len(place))
         which = tuple([place[id(array)] for array in values.given])  # to XLA equal ones are one
         once = [values.given[which.index(k)] for k in range(len(place))]
-        given = map(unseen, once) if double else once
+        given = map(fresh_view, once) if double else once
         made = None if values.run is None else (values.run.run, values.count, values.passed_on)
         run = _run if values.run is None else _within_memory(values.run.plan)
         return run(plan, np.dtype(dtype), made, which, tuple(given), tuple(arrays))
@@ -90,9 +90,9 @@ def _run(
             first, rest = rest
             values.append(first)
         values.append(rest)
-        for k, n in _gathered(plan, arrays).items():
+        for k, n in _count_gathered(plan, arrays).items():
             if k not in passed_on and n > values[k].size >= COSTLY:
-                values[k] = _once(values[k], given)
+                values[k] = _fence(values[k], given)
     made: list[Any] = []
     stages = [item for item in plan if not isinstance(item, Batch)]
     for item in plan:
@@ -123,7 +123,7 @@ def _grouped(
     return here[group.stages[-1]]
 
 
-def _gathered(plan: Plan, arrays: Sequence[Any]) -> Counter[int]:
+def _count_gathered(plan: Plan, arrays: Sequence[Any]) -> Counter[int]:
     """How many entries are gathered of each value."""
     found = Counter[int]()
     for stage in plan:
@@ -134,15 +134,15 @@ def _gathered(plan: Plan, arrays: Sequence[Any]) -> Counter[int]:
     return found
 
 
-def _once(value: Any, given: Sequence[Any]) -> Any:
+def _fence(value: Any, given: Sequence[Any]) -> Any:
     """A value, not computed anew by XLA for CPUs for each entry that is gathered of it."""
-    floats = _floats(given)
+    floats = _float_arrays(given)
     if not floats or jax.default_backend() != "cpu":
         return value
     return lax.cond(truth_of(floats[0]), lambda x: x, jnp.zeros_like, value)
 
 
-def _floats(values: Sequence[Any]) -> list[Any]:
+def _float_arrays(values: Sequence[Any]) -> list[Any]:
     leaves = jax.tree_util.tree_leaves(values)
     return [x for x in leaves if jnp.size(x) and jnp.issubdtype(jnp.result_type(x), jnp.floating)]
 
@@ -150,7 +150,7 @@ def _floats(values: Sequence[Any]) -> list[Any]:
 def _computed_once(run: Callable[[], Any], values: Sequence[Any]) -> Any:
     """What `run` makes, not computed anew by XLA for CPUs for each entry that is gathered of it."""
     shape = jax.eval_shape(run)
-    floats = _floats(values)
+    floats = _float_arrays(values)
     if shape.size < FENCED or not floats or jax.default_backend() != "cpu":
         return run()
     return jax.lax.cond(truth_of(floats[0]), run, lambda: jnp.zeros(shape.shape, shape.dtype))
@@ -168,16 +168,16 @@ def _stage(
     for source, position, steps, slot, inside in sorted(stage.addends, key=_has_slots):
         part: Any = jnp.ones((), dtype) if source is None else made[source]
         if position is not None:
-            part = _at(part, arrays[position])
+            part = _gather(part, arrays[position])
         if steps:
             part = part * _value(steps, dtype, values, arrays)
         if inside is not None:
             part = jnp.where(arrays[inside], part, jnp.zeros((), dtype))
-        total = total + part if slot is None else _added(total, arrays[slot], part)
+        total = total + part if slot is None else _add_at(total, arrays[slot], part)
     return total
 
 
-def _at(array: Any, *places: Any) -> Any:
+def _gather(array: Any, *places: Any) -> Any:
     """The entries at places that lie in the array."""
     count = len(places)
     numbers = lax.GatherDimensionNumbers((), (*range(count),), (*range(count),))
@@ -185,7 +185,7 @@ def _at(array: Any, *places: Any) -> Any:
     return lax.gather(array, jnp.stack(places, 1), numbers, (1,) * count, mode=mode)
 
 
-def _added(total: Any, slots: Any, part: Any) -> Any:
+def _add_at(total: Any, slots: Any, part: Any) -> Any:
     """`total`, and a part added at slots in it, in order."""
     numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
     mode = lax.GatherScatterMode.PROMISE_IN_BOUNDS
@@ -216,8 +216,8 @@ def _together(
     for operation in batch.operations:
         made = _operated(operation, cells, dtype, arrays)
         cells = jax.lax.dynamic_update_slice(cells, made, (operation.start,))
-    written = [_at(cells, arrays[k]).reshape(shape) for k, shape in batch.values]
-    return written, [_at(cells, arrays[k]) for k in batch.stages]
+    written = [_gather(cells, arrays[k]).reshape(shape) for k, shape in batch.values]
+    return written, [_gather(cells, arrays[k]) for k in batch.stages]
 
 
 def _operated(
@@ -225,12 +225,12 @@ def _operated(
 ) -> Any:
     """The new cells of one operation."""
     if isinstance(operation, Application):
-        given = [_at(cells, arrays[k]) for k in operation.arguments]
+        given = [_gather(cells, arrays[k]) for k in operation.arguments]
         return jnp.broadcast_to(call(operation.function, given, dtype), (operation.size,))
-    made = _at(cells, arrays[operation.left]) * _at(cells, arrays[operation.right])
+    made = _gather(cells, arrays[operation.left]) * _gather(cells, arrays[operation.right])
     if operation.slots is None:
         return made
-    return _added(jnp.zeros(operation.size, dtype), arrays[operation.slots], made)
+    return _add_at(jnp.zeros(operation.size, dtype), arrays[operation.slots], made)
 
 
 def _value(steps: Sequence[Step], dtype: Any, values: Sequence[Any], arrays: Sequence[Any]) -> Any:
@@ -255,7 +255,7 @@ def _value(steps: Sequence[Step], dtype: Any, values: Sequence[Any], arrays: Seq
         elif operation == "*":
             made = functools.reduce(operator.mul, given)
         elif operation == "[]":
-            made = _at(values[value], *(arrays[k] for k in places)) if places else values[value]
+            made = _gather(values[value], *(arrays[k] for k in places)) if places else values[value]
         elif operation is None:
             made = arrays[places[0]].astype(dtype)
         else:

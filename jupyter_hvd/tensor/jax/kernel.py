@@ -252,7 +252,7 @@ class Kernel:
             self.plans[key] = made.plan(choices)
         return self.plans[key]
 
-    def jitted(self, plan: Plan) -> Any:
+    def jit_plan(self, plan: Plan) -> Any:
         """The function of a plan: one, so that what measures it and what calls it share what JAX compiles."""
 
         def run(*arrays: Any) -> Any:

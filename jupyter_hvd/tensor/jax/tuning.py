@@ -212,7 +212,7 @@ def _compiled(made: Kernel, plan: Plan, operands: Sequence[Any], lines: float) -
     if plan.choices.dense:
         made.require_fit(plan, operands)
 
-    lowered = made.jitted(plan).lower(*operands)
+    lowered = made.jit_plan(plan).lower(*operands)
     if plan.choices.dense and lowered.as_text().count("\n") > lines:
         raise TensorError("it would take long to compile")
     compiled = lowered.compile()
