@@ -18,7 +18,13 @@ from .called_function import CalledFunction, Captured
 from .debugging import runs_in_python
 from .frontend import signature
 from .frontend.bounds import counted_from_the_end
-from .frontend.captured_data import Reference, has_constants, is_data, with_outside
+from .frontend.captured_data import (
+    EndsDescendError,
+    Reference,
+    has_constants,
+    is_data,
+    with_outside,
+)
 from .frontend.helpers import Helper, helper_of
 from .frontend.lambdas import LAMBDA
 from .frontend.trace import Context, Undecided, tensors, trace, trace_named
@@ -92,6 +98,7 @@ class WrittenFunction(TensorFunction):
         self._given: Mapping[str, Any] = {}  # what is given now for parameters that are no tensors
         # Index arrays that count from the end now, beside those of negative arguments.
         self._from_end: frozenset[str] = frozenset()
+        self._ends_ascend = True  # of the segments that integers are the ends of, now
         self._seen: tuple[Captured, Captured] | None = None  # values from outside, and their keys
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -115,7 +122,7 @@ class WrittenFunction(TensorFunction):
         return self._python
 
     def at(self, types: Mapping[str, Parameter]) -> Instance:
-        shapes = tuple(getattr(r.value({}), "shape", ()) for r in self._outside if r.surroundings)
+        shapes = tuple(map(_shape_outside, self._outside))
         return self._traced(tuple(types.values()), (*self.captured(), shapes))
 
     def _trace(self, types: tuple[Parameter, ...], _captured: Captured) -> Instance:
@@ -129,7 +136,7 @@ class WrittenFunction(TensorFunction):
             x for x, value in self._given.items() if signature.may_count_from_the_end(value)
         )
         signed |= self._from_end
-        return Context(self._given, self._outside, lists, signed, self._methods)
+        return Context(self._given, self._outside, lists, signed, self._methods, self._ends_ascend)
 
     def _trace_named(self, types: tuple[Parameter, ...], _captured: Captured) -> Named | Undecided:
         found = trace_named(self.__name__, self._rewritten, types, self._context)
@@ -144,7 +151,7 @@ class WrittenFunction(TensorFunction):
             return self._resolved(arguments)
         finally:
             self._given = {}  # which keeps no array alive
-            self._from_end = frozenset()
+            self._from_end, self._ends_ascend = frozenset(), True
 
     def _resolved(self, arguments: Mapping[str, Any] | None) -> Instance:
         types = tuple(self._parameter(x, arguments) for x in self._annotated)
@@ -159,7 +166,13 @@ class WrittenFunction(TensorFunction):
             if arguments is not None:
                 own = tensors(found.parameters)
                 references = {name: reference for reference, name in self._outside.items()}
-                given = with_outside(own, arguments, references)
+                try:
+                    given = with_outside(own, arguments, references)
+                except EndsDescendError:
+                    self._ends_ascend = False
+                    captured = (*captured, "", "")
+                    found = self._first_named(types, captured, arguments)
+                    continue
                 sizes = signature.sizes_of(own, given)
             if isinstance(found, Named):
                 if sizes is None:
@@ -237,6 +250,15 @@ class WrittenFunction(TensorFunction):
     def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
         bound = inspect.BoundArguments(self.__signature__, OrderedDict(self._bind(args, kwargs)))
         return tracer.no_list(tracer.inline(self.__name__, self._rewritten, bound))
+
+
+def _shape_outside(reference: Reference) -> tuple[int, ...]:
+    """The shape of an array from outside; none of what a call's arguments say."""
+    if reference.surroundings is None:
+        return ()
+    with suppress(EndsDescendError):
+        return getattr(reference.value({}), "shape", ())
+    return ()
 
 
 def _restored(source: Source, given: dict[str, Any], shards: Along) -> TensorFunction:

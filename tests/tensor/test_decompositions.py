@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from differences import check
 
 from jupyter_hvd.tensor import TensorError, tensor
 from jupyter_hvd.tensor.jax.precision import keeping_float64
@@ -111,3 +112,13 @@ def test_what_to_write_instead():
         np.testing.assert_allclose(largest(A, np.ones(4)), values[-1], rtol=1e-9)
         gradient = largest.grad("A")(A, np.ones(4))
         np.testing.assert_allclose(gradient, np.outer(vectors[:, -1], vectors[:, -1]), atol=1e-9)
+
+
+def test_one_side_of_a_full_svd():
+    def smallest_direction(A):
+        _, _, Vt = np.linalg.svd(A)
+        return Vt[-1] / Vt[-1, 0]
+
+    check(smallest_direction, (S[:, :3],))
+    with pytest.raises(TensorError, match="no full U and V"):
+        tensor(smallest_direction)(S[:3])

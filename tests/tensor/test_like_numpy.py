@@ -47,6 +47,7 @@ MODULES = {
     "scipy.special": scipy.special,
     "jax.nn": jax.nn,
     "np.linalg": np.linalg,
+    "np.lib.stride_tricks": np.lib.stride_tricks,
 }
 NAMESPACE = {"np": np, "jax": jax, "scipy": scipy}
 

@@ -7,8 +7,10 @@ import jax.numpy as jnp
 import more_functions
 import numpy as np
 import of_jax
+import practice_functions
 import public_functions
 import pytest
+from differences import check
 
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.jax.precision import keeping_float64
@@ -73,3 +75,12 @@ def test_more(function, arguments):
     for one, k in zip(found if len(names) > 1 else [found], places, strict=True):
         expected = by_differences(function, arguments, k)
         np.testing.assert_allclose(np.asarray(one, dtype=float), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    practice_functions.CASES,
+    ids=[f.__name__ for f, _ in practice_functions.CASES],
+)
+def test_from_practice(function, arguments):
+    check(function, arguments)

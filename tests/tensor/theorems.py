@@ -25,6 +25,7 @@ from jupyter_hvd.tensor.ssa import simplify
 Pass = tuple[str, Callable[[Term], Term]]
 
 PASSES: tuple[Pass, ...] = (
+    ("sums of one term", normal.solve_sums),
     ("let-lifting", normal.lift_lets),
     ("pair elimination", normal.eliminate_pairs),
     ("gen push-out", normal.push_out_gens),

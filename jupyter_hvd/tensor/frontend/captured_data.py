@@ -33,7 +33,7 @@ AS_FLOATS = "as floats"  # a step from an array of integers to one of floats
 @dataclass(frozen=True)
 class OnHost:
     """A step from data to what a function of NumPy's makes of them, which is computed before each call: how many entries
-    it has is data. `getitem` is a part, and `sorted` a set of tuples as a table.
+    it has is data. `getitem` is a part, `sorted` a set of tuples as a table, `segments` the segment that each position lies in.
     """
 
     function: str
@@ -55,8 +55,23 @@ class OnHost:
             ]
         if self.function == "sorted":
             return np.array(sorted(value), int).reshape(len(value), -1)
+        if self.function == "segments":
+            return _segments(np.asarray(value))
         made = getattr(np, self.function)(np.asarray(value), *self.given, **dict(self.named))
         return int(made) if isinstance(made, np.integer) else made
+
+
+class EndsDescendError(Exception):
+    """The ends of segments, `indptr`, do not ascend: positions may lie in none or in several."""
+
+
+def _segments(ends: Any) -> Any:
+    """The segment of each position below the last end; positions before the first lie in none, which is beyond all."""
+    count = len(ends) - 1
+    lengths = np.diff(ends)
+    if count < 0 or ends[0] < 0 or (lengths < 0).any():
+        raise EndsDescendError
+    return np.repeat(np.arange(-1, count) % (count + 1), np.append(ends[:1], lengths))
 
 
 ARGUMENTS = ""  # the name of all arguments of a call

@@ -71,7 +71,7 @@ AT_MOST = re.compile(r"# at most (\w+)\b")
 _IN_PLACE = {
     "insert": "append, and reverse the list afterwards: `y[::-1]`",
     "pop": "read the entry, `y[-1]`, and go on with the rest, `y = y[:-1]`",
-    "at": "write `np.bincount(k, x, n)`, or a loop: `for e in range(len(k)): y[k[e]] += x[e]`",
+    "at": "write a loop: `for e in range(len(k)): y[k[e]] = np.maximum(y[k[e]], x[e])`; `np.add.at` works",
     "fill": "write `y = np.full(n, 0.5)`",
     "fill_diagonal": "write a loop: `for i in range(n): A[i, i] = 0.5`",
     "copyto": "write `y = np.where(mask, x, y)`",

@@ -75,7 +75,7 @@ def listed(stand_in_: Any, levels: int) -> None:
 class Context:
     """What tracing takes beside types: what is given for parameters that are no tensors, the names that arrays from outside
     have, which it adds to, the parameters that are given as lists, and those of which an integer may count from
-    the end of an axis, and the methods of arguments that are called, which it adds to.
+    the end of an axis, the methods of arguments that are called, which it adds to, and whether all ends of segments ascend.
     """
 
     given: Mapping[str, Any]
@@ -83,6 +83,7 @@ class Context:
     lists: frozenset[str] = frozenset()
     signed: frozenset[str] = frozenset()
     methods: dict[Callable[..., Any], None] = field(default_factory=dict)
+    ends_ascend: bool = True
 
 
 def trace(
@@ -229,6 +230,7 @@ def _sizes(parameters: Sequence[Parameter]) -> frozenset[str]:
     return frozenset[str]().union(*(size_names(p.type) for p in parameters))
 
 
+@deep_recursion()
 def _traced(
     name: str,
     rewritten: Rewritten,
@@ -246,7 +248,7 @@ def _traced(
     tracer.outside, tracer.argument_values = context.outside, context.given
     tracer.arguments = {p.name: stand_in(tracer, *p, None) for p in tensors(parameters)}
     tracer.parameters, tracer.signed = tensors(parameters), context.signed
-    tracer.methods = context.methods
+    tracer.methods, tracer.ends_ascend = context.methods, context.ends_ascend
     for x in context.lists & tracer.arguments.keys():
         listed(tracer.arguments[x], np.ndim(context.given[x]))
     arguments = {
@@ -277,7 +279,6 @@ def _traced(
     return _finished(tracer, parameters, names, term, layout)
 
 
-@deep_recursion()
 def _finished(
     tracer: Tracer,
     parameters: Sequence[Parameter],

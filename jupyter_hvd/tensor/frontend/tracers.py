@@ -168,8 +168,8 @@ class Sought:
 
     `compare` says by a predicate how it compares with an affine expression, None where only numbers can. `meet` says where it is
     one, over indices of its own of which exactly one tuple fits. `check` notes that it must be below a size. It lies between
-    `least` and `most`, and `move` adds to it. Where negative ones may count from the end, `from_end` makes it an index of an
-    axis of a size.
+    `least` and `most`. Where negative ones may count from the end, `from_end` makes it an index of an
+    axis of a size. `entry` says of an entry of an index array which it is, and what is added to it.
     """
 
     words: str
@@ -182,7 +182,7 @@ class Sought:
     most: Callable[[], Affine | None]
     from_end: Callable[[Affine], Any] | None = None
     within: tuple[Affine, Affine] | None = None
-    move: Callable[[Affine], Index] | None = None
+    entry: tuple[str, tuple[Affine, ...], Affine] | None = None
     division: tuple[str, Affine, Affine] | None = None
 
 

@@ -92,7 +92,7 @@ def is_entailed(known: Predicate, p: Predicate, binders: Binders) -> bool:
         case And(parts):
             return all(is_entailed(known, part, binders) for part in parts)
         case Exists():
-            bound, body = open_quantifier(p)
+            bound, body = open_quantifiers(p, stem="η")
             atoms = [q for q in conjuncts(body) if isinstance(q, Related)]
             facts = [q for q in conjuncts(known) if isinstance(q, Related)]
             for at in _find_instances(atoms, facts, [*index_names(bound)]):

@@ -1,4 +1,4 @@
-"""The first three normal-form passes: let-lifting, pair elimination and gen push-out (Figs. 7–9).
+"""The first normal-form passes: let-lifting, pair elimination and gen push-out (Figs. 7–9), and before them sums of one term.
 
 Each keeps the meaning of a term and does not raise its cost. `normalize` applies them in order. The
 body of a loop is a program of its own, which they bring to the same form.
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ..language.affine import Affine
 from ..language.pairs import to_pairs
-from ..language.predicates import Predicate, conj, fresh
+from ..language.predicates import Compare, Predicate, conj, conjuncts, fresh, in_range
 from ..language.provenance import came_from
 from ..language.terms import (
     Apply,
@@ -280,6 +280,31 @@ def _pushed_out(e: Term) -> Term:
     return e
 
 
+def solve_sums(e: Term) -> Term:
+    """`Σ i:n. [i=a ∧ p]·e ⇝ [0≤a<n ∧ p[i↦a]]·e[i↦a]`, before lets in it become arrays over i."""
+    if isinstance(e, Sum) and (a := _solution(e.body, e.index)) is not None:
+        body = substitute(e.body, indices={e.index: a})
+        return came_from(solve_sums(Guard(in_range(a, e.size), body)), e)
+    return rebuild(e, solve_sums)
+
+
+def _solution(e: Term, index: str) -> Affine | None:
+    """What an index is wherever a term is not zero, if an equality in a guard says it."""
+    match e:
+        case Guard(condition, body):
+            equalities = (
+                p.difference for p in conjuncts(condition) if isinstance(p, Compare) and p.op == "="
+            )
+            solutions = (a for one in equalities if (a := one.solve(index)) is not None)
+            return next(solutions, None) or _solution(body, index)
+        case Let(_, _, body):
+            return _solution(body, index)
+        case Sum(inner, _, body):
+            found = _solution(body, index)
+            return None if found is None or inner in found.names else found
+    return None
+
+
 def normalize(e: Term) -> Term:
-    """The three passes in order: a block of lets over pair-free, flat terms."""
-    return push_out_gens(eliminate_pairs(lift_lets(e)))
+    """The passes in order: a block of lets over pair-free, flat terms."""
+    return push_out_gens(eliminate_pairs(lift_lets(solve_sums(e))))

@@ -22,6 +22,7 @@ from ...derivative.linear_algebra import (
     SVD,
 )
 from ...language.affine import Affine
+from ..tracers import Barred
 from .table import applied, build, form
 
 
@@ -236,8 +237,6 @@ def svd(t: Any, a: Any, full_matrices: bool = True, compute_uv: bool = True) -> 
     rows, n = t.dims(a)[-2:]
     if rows != n:
         rows, n = map(Affine.of, _numbers(t, a))
-        if full_matrices and compute_uv:
-            raise t.error("`svd` gives no full U and V here", "`full_matrices=False`")
     packed = applied(t, SVD, a)
     k = t.dims(packed)[-1]
     values = _row(t, packed, rows)
@@ -245,7 +244,13 @@ def svd(t: Any, a: Any, full_matrices: bool = True, compute_uv: bool = True) -> 
         return values
     u = _part(t, packed, (0, rows), (0, k))
     v = _part(t, packed, (rows + 1, rows + n + 1), (0, k))
-    return u, values, _transposed(t, v)
+    full = rows != n and full_matrices  # of which the larger has columns beside those of the other
+    u = Barred(*NOT_FULL) if full and t.number(rows) > t.number(n) else u
+    v = Barred(*NOT_FULL) if full and t.number(rows) < t.number(n) else _transposed(t, v)
+    return u, values, v
+
+
+NOT_FULL = "`svd` gives no full U and V here", "`full_matrices=False`"
 
 
 @form("svdvals")

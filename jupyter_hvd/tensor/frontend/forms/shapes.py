@@ -445,6 +445,31 @@ def repeat(t: Any, x: Any, repeats: Any, axis: Any = None) -> Any:
     return t.build(dims, entry, x)
 
 
+@form("sliding_window_view")
+def sliding_window_view(t: Any, x: Any, window_shape: Any, axis: Any = None) -> Any:
+    """The windows at every place: `[[x[i + j] for j in range(w)] for i in range(n - w + 1)]`."""
+    x = t.once(t.whole(x))
+    dims, windows = list(t.dims(x)), t.listed(window_shape)
+    windows = [t.size_of(w) for w in (windows if isinstance(windows, tuple | list) else [windows])]
+    rank = len(dims)
+    axis = t.listed(axis)
+    several = axis if isinstance(axis, tuple | list) else range(rank) if axis is None else [axis]
+    axes = [axes_of(t, k, rank)[0] for k in several]
+    if len(axes) != len(windows):
+        raise t.error(f"windows of {len(windows)} dimensions along {len(axes)} axes")
+    for k, w in zip(axes, windows, strict=True):
+        t.looked("the window", "the array", w - 1, dims[k], k)
+        dims[k] = dims[k] - w + 1
+
+    def entry(*at: Affine) -> Any:
+        places = list(at[:rank])
+        for k, j in zip(axes, at[rank:], strict=True):
+            places[k] = places[k] + j
+        return t.read(x, *places)
+
+    return t.build([*dims, *windows], entry, x)
+
+
 @form("take", method=True)
 def take(t: Any, x: Any, indices: Any, axis: Any = None) -> Any:
     """`x[src]`, along an axis."""

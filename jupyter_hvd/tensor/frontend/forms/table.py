@@ -101,6 +101,7 @@ VIEWS = (
     *("transpose", "permute_dims", "swapaxes", "moveaxis", "reshape", "ravel", "squeeze"),
     *("expand_dims", "broadcast_to", "diagonal", "diag", "flip", "flipud", "fliplr", "asarray"),
     *("split", "hsplit", "vsplit", "array_split", "atleast_1d", "atleast_2d"),
+    "sliding_window_view",
 )
 #: What takes one array, and is no method; a tuple in its place is a list of arrays.
 OF_ARRAYS = (

@@ -237,8 +237,9 @@ class Arithmetic(Loops):
         if op == "+" and sought_of(right) is not None:
             left, right = right, left
         a, b, sought = affine_of(left), affine_of(right), sought_of(left)
-        if sought is not None and sought.move is not None and b is not None and op in ("+", "-"):
-            return sought.move(b if op == "+" else b * -1)
+        if sought is not None and sought.entry is not None and b is not None and op in ("+", "-"):
+            relation, at, offset = sought.entry
+            return self.looked_up(relation, at, offset + b if op == "+" else offset - b)
         if self.cases_of(left) is None or self.cases_of(right) is None:
             return None
         factor = next((x for x in (a, b) if x is not None and x.is_constant), None)

@@ -52,6 +52,7 @@ from ..captured_data import (
     ARGUMENTS,
     ArrayMet,
     Computed,
+    EndsDescendError,
     FromStart,
     OnHost,
     OutsideMethod,
@@ -732,6 +733,15 @@ class Tracer(Selections):
         ):
             return None
         return self._on_host(data, OnHost(function, given, tuple(named.items())))
+
+    def segment_ids(self, ends: Data) -> Data | None:
+        """The segment that each position lies in, by the ends of segments; None where these do not ascend."""
+        if not self.ends_ascend:
+            return None
+        try:
+            return cast("Data", self._on_host(ends, OnHost("segments")))
+        except EndsDescendError:
+            return None
 
     def table_of(self, tuples: Data) -> Data:
         return cast("Data", self._on_host(tuples, OnHost("sorted")))

@@ -59,6 +59,7 @@ class Integers(Conditions):
     on_host: Callable[..., Any]
     counting_from_start: Callable[[str, Affine, Affine], str | None]
     is_tested: Callable[[Data], bool]
+    segment_ids: Callable[[Data], Data | None]
 
     # Affine case by case
 
@@ -241,9 +242,31 @@ class Integers(Conditions):
             least,
             most,
             from_end=from_end if relation in self.signed else None,
-            move=lambda by: self.looked_up(relation, arguments, offset + by),
+            entry=(relation, arguments, offset),
         )
         return Index(self, sought=sought)
+
+    def segment(
+        self, first: Any, last: Any
+    ) -> tuple[Affine, Affine, Callable[[Affine], Predicate]] | None:
+        """Of `ptr[i], ptr[i + 1]`, the ends of a segment: where segments begin, where they end, and whether an integer lies in
+        this one. None for other ends, and where the entries of `ptr` do not ascend.
+        """
+        one, other = sought_of(first), sought_of(last)
+        if one is None or other is None or one.entry is None or other.entry is None:
+            return None
+        relation, at, offset = one.entry
+        ends = tuple(a + 1 for a in at)
+        ids = None
+        if other.entry == (relation, ends, offset) and len(at) == 1:
+            ids = self.segment_ids(self.arguments[relation])
+        if ids is None:
+            return None
+        for a in (*at, *ends):
+            (size,) = self.arguments[relation].dims
+            self.looked(f"{relation}[{a.renamed(self.spelt)}]", relation, a, size)
+        (count,) = ids.dims
+        return offset, count + offset, lambda k: Related(ids.name, (k - offset, *at))
 
     def divided(self, op: str, a: Affine, n: Affine) -> Index:
         """`a % n` or `a // n` of an index."""

@@ -364,6 +364,9 @@ class Loops(Integers):
         pace = affine_of(step)
         if pace is None or not pace.is_constant or pace.constant == 0:
             raise self.error("a step is a constant other than 0")
+        if pace.constant == 1 and (segment := self.segment(*pair)) is not None:
+            begin, end, holds = segment
+            return (Index(self, begin), Index(self, end)), holds
         up, stride = pace.constant > 0, abs(pace.constant)
         kinds = ("maximum", "minimum") if up else ("minimum", "maximum")
         starts, stops = (

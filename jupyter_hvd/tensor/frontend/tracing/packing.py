@@ -102,6 +102,7 @@ class Packing:
         self.signed: frozenset[str] = (
             frozenset()
         )  # index arrays of which an entry may count from an axis' end
+        self.ends_ascend = True  # of segments, where arrays of integers are such
         self.counting_up: set[str] = (
             set()
         )  # and such as are made of these, which count from its start

@@ -78,6 +78,15 @@ class Selections(Statements):
                 "a slice with a step whose ends data decide, or are a `max` or `min` of indices",
                 "loop over its entries: `for j in range(k[i], k[i + 1], 2): …`",
             )
+        segment = self.segment(place.start, place.stop)
+        if segment is not None and segment[0].is_constant and segment[0].constant >= 0:
+            begin, end, holds = segment
+
+            def lies_in(j: Affine) -> Predicate:
+                return conj(compare("≤", begin, j), compare("<", j, end), holds(j))
+
+            chosen: Value = as_truth(self.condition_array([size], lies_in))
+            return chosen
         by_data = [sought_of(end) is not None for end in (place.start, place.stop)]
         lows = () if place.start is None or by_data[0] else self._bound_of(place.start, "maximum")
         ends = () if place.stop is None or by_data[1] else self._bound_of(place.stop, "minimum")
