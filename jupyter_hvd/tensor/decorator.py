@@ -14,7 +14,10 @@ from pickle import PicklingError
 from types import FunctionType, MethodType, ModuleType, NoneType
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+
 from .called_function import CalledFunction, Captured
+from .calls import Before
 from .debugging import runs_in_python
 from .frontend import signature
 from .frontend.bounds import counted_from_the_end
@@ -30,7 +33,7 @@ from .frontend.lambdas import LAMBDA
 from .frontend.trace import Context, Undecided, tensors, trace, trace_named
 from .instance import Instance
 from .language.errors import Place, TensorError
-from .language.types import Parameter, Static
+from .language.types import Array, Parameter, Real, Static
 from .method import TensorMethod
 from .pickling import (
     Source,
@@ -90,7 +93,10 @@ class WrittenFunction(TensorFunction):
         super().__init__(function.__name__, inspect.signature(function))
         functools.update_wrapper(self, function)
         self._python = function
-        self._rewritten = rewritten
+        self._rewritten = self._body = rewritten
+        self._rule: Rewritten | None = None  # the partial derivatives that a user has written
+        self._checks_rule = False
+        self._checked_rule: set[Instance] = set()
         self._traced = functools.lru_cache(maxsize=256)(self._trace)
         self._named = functools.lru_cache(maxsize=256)(self._trace_named)
         self._outside: dict[Reference, str] = {}  # parameters that arrays from outside are
@@ -111,10 +117,64 @@ class WrittenFunction(TensorFunction):
             return self._python.__qualname__
         function = self._python
         assert isinstance(function, FunctionType)
+        if self._rule is not None:
+            raise PicklingError("a function with a derivative of its own is pickled by its module")
         if function.__code__.co_name == LAMBDA:
             raise PicklingError("a tensor function that is a lambda cannot be pickled: use `def`")
         given = source_of(function), values_in_signature(function), self._shards
         return _restored, given, values_in_body(function), None, None, _fill
+
+    def derivative(self, rule: Callable[..., Any], *, check: bool = True) -> Callable[..., Any]:
+        """A decorator: from now on the partial derivatives are what this function of the same parameters returns.
+
+        That is one array, or a tuple of one for each parameter that is a float or an array of floats. It has the result's
+        dimensions and then the parameter's; or, where each entry of the result depends on one entry, their common shape. Calls
+        of the function in it are those of its body. The first call of a derivative for its types compares both, and raises
+        TensorError where they differ; with `check=False` they may.
+        """
+        from .frontend.own_derivatives import with_own_derivative
+        from .frontend.rewrite import rewrite
+
+        self._rule, self._checks_rule = rewrite(rule), check
+        self._rewritten = with_own_derivative(
+            self.__name__, self._body, self._rule, self.__signature__, rule
+        )
+        self._traced.cache_clear()
+        self._named.cache_clear()
+        self._before, self._last, self._made, self._seen = Before(), None, {}, None
+        return rule
+
+    def check_rule(self, arguments: Mapping[str, Any]) -> None:
+        """Raise TensorError where the derivative that a user has written is another than the body's, along one direction."""
+        if self._rule is None or not self._checks_rule:
+            return
+        call = self.specialised(**arguments)
+        given = call.instance.parameters
+        if call.instance in self._checked_rule or any(
+            signature.is_abstract(arguments[x]) for x in arguments
+        ):
+            return
+        self._checked_rule.add(call.instance)  # before derivatives are called here
+        real = [p.name for p in given if isinstance(p.type, Real | Array) and p.name in arguments]
+        drawn = np.random.default_rng(0)
+        along = [drawn.normal(size=np.shape(arguments[x])) for x in real]
+        dtypes = [np.asarray(arguments[x]).dtype for x in real]
+        along = [d.astype(t) if t.kind == "f" else d for d, t in zip(along, dtypes, strict=True)]
+        values = [arguments[x] for x in self.__signature__.parameters]
+        body = WrittenFunction(self._python, self._body)
+        own, expected = (np.asarray(f.jvp(*real)(*values, *along)) for f in (self, body))
+        tolerance = float(np.finfo(expected.dtype).eps) ** 0.5
+        most = np.max(np.abs(expected), initial=0.0)
+        differs = ~np.isclose(own, expected, rtol=tolerance, atol=tolerance * most, equal_nan=True)
+        if differs.any():
+            self._checked_rule.discard(call.instance)
+            at = tuple(map(int, np.argwhere(differs)[0]))
+            where = f" at {list(at)}" if at else ""
+            raise TensorError(
+                f"the derivative that is written for `{self.__name__}` gives {own[at]:.6g}{where} along a random direction, "
+                f"and that of the function itself {expected[at]:.6g}",
+                f"correct it, or enter it by `{self.__name__}.derivative(…, check=False)`",
+            )
 
     @property
     def python(self) -> Callable[..., Any]:
@@ -249,7 +309,9 @@ class WrittenFunction(TensorFunction):
 
     def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
         bound = inspect.BoundArguments(self.__signature__, OrderedDict(self._bind(args, kwargs)))
-        return tracer.no_list(tracer.inline(self.__name__, self._rewritten, bound))
+        in_rule = any(self._rule is one for one in tracer.stack if one is not None)
+        rewritten = self._body if in_rule else self._rewritten
+        return tracer.no_list(tracer.inline(self.__name__, rewritten, bound))
 
 
 def _shape_outside(reference: Reference) -> tuple[int, ...]:

@@ -59,6 +59,16 @@ class TensorFunction(CalledFunction):
         """Itself, or what it is as a method of an object."""
         return self if instance is None else TensorMethod(self, instance)
 
+    def derivative(self, rule: Callable[..., Any], *, check: bool = True) -> Callable[..., Any]:
+        """A decorator that gives a function written in Python a derivative of its own. Raises TensorError for others."""
+        message = (
+            f"`{self.__name__}` is derived, and has its derivative from what it is derived from"
+        )
+        raise TensorError(message, "give that function one")
+
+    def check_rule(self, arguments: Mapping[str, Any]) -> None:
+        """Raise TensorError where a user has written another derivative than that of the function."""
+
     def grad(
         self, *names: Wrt, has_aux: bool = False, checkpoint: Checkpoint = False
     ) -> DerivedFunction:
@@ -328,6 +338,14 @@ class DerivedFunction(TensorFunction):
         if derived.pulled is not None:
             primal = Primal(base.traced.function, base.ssa, derived.pulled)
         return Instance(parameters, traced, base.checked, derived.program, primal)
+
+    def check_rule(self, arguments: Mapping[str, Any]) -> None:
+        self.base.check_rule(arguments)
+
+    def _checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        own = self.base.__signature__.parameters
+        self.base.check_rule({x: y for x, y in self._bind(args, kwargs).items() if x in own})
+        return super()._checked(args, kwargs)
 
     def at(self, types: Mapping[str, Parameter]) -> Instance:
         return self.derived_from(

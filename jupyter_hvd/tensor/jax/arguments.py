@@ -92,9 +92,13 @@ def _lasting(value: Any) -> Hashable:
         floats = value.dtype.kind in "fV"  # V: bfloat16 and its like
         return (value.shape, value.dtype, value.weak_type) if floats else id(value)
     if kind is tuple or kind is Laid:
-        parts = tuple([_lasting(part) for part in value])
-        changing = None in parts or int in [type(part) for part in parts]
-        return None if changing else (value.form if kind is Laid else None, parts)
+        found = [value.form if kind is Laid else None]
+        for part in value:
+            what = _lasting(part)
+            if what is None or type(what) is int:
+                return None
+            found.append(what)
+        return tuple(found)
     if value is None or kind is str or kind is bool:
         return kind, value
     if kind is int or kind is float:
