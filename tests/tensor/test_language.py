@@ -8,8 +8,9 @@ from random_programs import Draw
 
 from jupyter_hvd.tensor.derivative.reverse import adjoint
 from jupyter_hvd.tensor.language import printer
+from jupyter_hvd.tensor.language.affine import Affine
 from jupyter_hvd.tensor.language.parser import parse, parse_lambda
-from jupyter_hvd.tensor.language.terms import Add, Const, Pair, Var
+from jupyter_hvd.tensor.language.terms import Add, Const, Iterate, Pair, Var, substitute
 from jupyter_hvd.tensor.language.types import REAL
 from jupyter_hvd.tensor.ssa import convert as ssa
 from jupyter_hvd.tensor.ssa import normalize as normal
@@ -111,3 +112,11 @@ def test_adjoint_of_dead_code_adds_nothing():
 def test_simplification_solves_equalities():
     function = parse_lambda("λ(x:[n]ℝ). ⊞ k:n. Σ i:n. Σ j:n. [i=k+j ∧ j=0]·x[i]")
     assert str(simplify(ssa.to_ssa(normal.normalize(function.body)))) == "let X0 = x in\nX0"
+
+
+def test_names_of_a_loop_stay_apart_where_one_is_renamed():
+    """What is put in has the name of the first; renamed, that is not to meet the second, which the body does not read."""
+    start = Var("u", REAL)
+    loop = Iterate("k", Affine.of(2), ("s_1", "s_2"), (start, start), Pair(Var("v", REAL), start))
+    made = substitute(loop, {"v": Var("s_1", REAL)})
+    assert len({*made.names_bound, "s_1"}) == 3

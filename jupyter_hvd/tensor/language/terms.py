@@ -610,7 +610,7 @@ def _substituted_in_loop(
     names: list[str] = []
     starts = tuple([substitute(start, variables, indices) for start in e.starts])
     for name, before, after in zip(e.names_bound, e.starts, starts, strict=True):
-        avoided = taken | (e.body.variables - {name}) | {*names}
+        avoided = taken | e.body.variables | {*e.names_bound, *names}
         names.append(fresh(name, avoided) if name in taken else name)
         if names[-1] != name or before.type != after.type:
             kept[name] = Var(names[-1], after.type)

@@ -132,8 +132,12 @@ def indices(t: Any, dimensions: Any, sparse: bool = False) -> Any:
 
 @form("ix_")
 def ix_(t: Any, *places: Any) -> Any:
-    """Rows and columns that meet: `A[np.ix_(i, j)]` is `A[i][:, j]`."""
-    return tuple(map(t.crossed, places))
+    """Rows and columns that meet: `A[np.ix_(i, j)]` is `A[i[:, None], j]`, and of lists that are written out `A[i][:, j]`."""
+    if any(isinstance(t.listed(p), tuple | list) for p in places):
+        return tuple(map(t.crossed, places))
+    return tuple(
+        t.subscript(p, (slice(None), *[None] * behind)) for behind, p in enumerate(reversed(places))
+    )[::-1]
 
 
 @form("meshgrid")

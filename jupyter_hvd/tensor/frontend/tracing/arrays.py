@@ -276,12 +276,7 @@ class Wholes(Packing):
 
     def _aligned(self, value: Value, places: Sequence[Affine]) -> Value:
         """The entry of an operand that is broadcast to these places."""
-        own = self.dims(value)
-        here = places[len(places) - len(own) :]
-        return self.read(
-            value,
-            *(Affine.of(0) if n == Affine.of(1) else a for n, a in zip(own, here, strict=True)),
-        )
+        return self.read(value, *_broadcast(self.dims(value), places))
 
     def product(self, left: Value, right: Value) -> Value:
         """`[p]·a · [q]·b` is `[p∧q]·a·b`, so that a sum of it has only the terms that count."""
@@ -479,3 +474,14 @@ def _innermost(value: Value) -> Any:
     while isinstance(type_, Array):
         type_ = type_.element
     return type_
+
+
+def entry_aligned(array: Any, places: Sequence[Affine]) -> Any:
+    """The entry of an array of integers that is broadcast to these places."""
+    return array.entry(_broadcast(array.dims, places))
+
+
+def _broadcast(dims: Sequence[Affine], places: Sequence[Affine]) -> list[Affine]:
+    """The place in an operand of these sizes, of one that NumPy broadcasts."""
+    here = places[len(places) - len(dims) :]
+    return [Affine.of(0) if n == Affine.of(1) else a for n, a in zip(dims, here, strict=True)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from ...language.affine import Affine
@@ -31,7 +31,7 @@ from ...language.terms import (
 from ...language.types import Array, Product
 from ..tracers import Data, Index, Nature, Value, affine_of, sought_of
 from .arithmetic import Arithmetic
-from .arrays import Range, numbers_of, range_of
+from .arrays import Range, entry_aligned, numbers_of, range_of
 from .conditions import is_index_array
 
 
@@ -40,7 +40,7 @@ class Found:
     """An array of whole numbers that data decide, in brackets."""
 
     dims: tuple[Affine, ...]
-    entry: Callable[[Sequence[Affine]], Value]
+    entry: Callable[[Sequence[Affine]], Any]
 
 
 class Places(Arithmetic):
@@ -61,6 +61,13 @@ class Places(Arithmetic):
         self._bounds_of(place)
         named_place, nature = self.once(place, "place"), place.nature
         return Found(self.dims(place), lambda at: self.read(named_place, *at).of_nature(nature))
+
+    def side_by_side_places(self, places: Sequence[Any]) -> tuple[tuple[Affine, ...], list[Any]]:
+        """The sizes of arrays of integers that NumPy broadcasts, and these, each as an array of those sizes."""
+        dims = self.broadcast_dims([tuple(p.dims) for p in places])
+        return dims, [
+            p if tuple(p.dims) == dims else Found(dims, partial(entry_aligned, p)) for p in places
+        ]
 
     def _bounds_of(self, place: Value) -> tuple[Affine, Affine]:
         if place.nature.within is None:
@@ -200,12 +207,7 @@ class Places(Arithmetic):
         found = self.once(found, "place")
 
         def entry(*at: Affine) -> Value:
-            own = data.dims
-            here = at[len(at) - len(own) :]
-            places = [
-                Affine.of(0) if n == Affine.of(1) else a for n, a in zip(own, here, strict=True)
-            ]
-            label = data.entry(places)
+            label = entry_aligned(data, at)
             here_found = self._aligned(found, at)
 
             def term(j: Affine) -> Value:

@@ -52,7 +52,7 @@ from ..tracers import (
     kind,
     sought_of,
 )
-from .arrays import Wholes, lists_of, nature_of, numbers_of, range_of
+from .arrays import Wholes, entry_aligned, lists_of, nature_of, numbers_of, range_of
 from .packing import guarded, is_counting, is_numpy_scalar, is_truth
 
 
@@ -298,12 +298,7 @@ class Conditions(Wholes):
         dims = self.broadcast_dims([data.dims, self.dims(wanted)])
 
         def holds(*at: Affine) -> Predicate:
-            own = data.dims
-            here = at[len(at) - len(own) :]
-            places = [
-                Affine.of(0) if n == Affine.of(1) else a for n, a in zip(own, here, strict=True)
-            ]
-            entry = data.entry(places)
+            entry = entry_aligned(data, at)
             number = self._as_size(self._aligned(wanted, at))
             number = self.affine(number, "a comparison with an index array")
             return self.condition(self._compare(op, entry, Index(self, number)))

@@ -190,10 +190,13 @@ class Subscripts(Places):
         )
         places = tuple(map(self._found_many, places))
         spelt = self._spelt_out(places, len(own))
-        gathered: list[Affine] | None = None
+        for place, size in zip((p for p in spelt if p is not None), own, strict=True):
+            if isinstance(place, Axis):
+                self.in_range(place, size)
+        gathered, many = self.side_by_side_places([p for p in spelt if isinstance(p, _Many)])
+        arrays, first = iter(many), None
         if not _side_by_side(places):
-            first, gathered = 0, next(list(p.dims) for p in spelt if isinstance(p, _Many))
-            out += gathered
+            first, out = 0, [*gathered]
         at = 0
         for place in spelt:
             if place is None:
@@ -202,20 +205,10 @@ class Subscripts(Places):
             size = own[at]
             at += 1
             if isinstance(place, _Many):
-                dims = list(place.dims)
-                if isinstance(place, Axis):
-                    self.in_range(place, size)
-                if gathered is None:
-                    first, gathered = len(out), dims
-                    out += dims
-                if len(dims) != len(gathered):
-                    raise self.error(
-                        f"index arrays of {len(gathered)} and of {len(dims)} dimensions side by side",
-                        "write their entries: `[[A[i[p], j[q]] for q in range(len(j))] for p in range(len(i))]`",
-                    )
-                for mine, theirs in zip(dims, gathered, strict=True):
-                    self.same(mine, theirs)
-                axes.append((place, first))
+                if first is None:
+                    first = len(out)
+                    out += gathered
+                axes.append((next(arrays), first))
                 continue
             if isinstance(place, Value) or sought_of(place):
                 axes.append((One(place, partial(self.equals, place)), 0))
@@ -245,7 +238,7 @@ class Subscripts(Places):
             return self.whole(self.found(whole, *picked) if picked else whole)
 
         made = self.build(out, entry, value)
-        copied = gathered is not None or any(isinstance(axis, One) for axis, _ in axes)
+        copied = bool(many) or any(isinstance(axis, One) for axis, _ in axes)
         shares = frozenset[tuple[str, int]]() if copied else self.memory.of(value)
         return made.of_nature(
             replace(value.nature, shares=shares, lists=min(value.nature.lists, 1))
@@ -550,9 +543,10 @@ class Subscripts(Places):
                 "an array of places beside other indices than slices and numbers",
                 "store row by row: `for i in range(n): y[i, k] = v[i]`",
             )
-        turns = self._together([p for _, p in many])
         for k, p in many:
             self.in_range(p, own[k])
+        turns, arrays = self.side_by_side_places([p for _, p in many])
+        many = [(k, p) for (k, _), p in zip(many, arrays, strict=True)]
         axes = {
             k: self._axis(p, own[k], array, k)
             for k, p in enumerate(spelt)
@@ -612,16 +606,6 @@ class Subscripts(Places):
         made = self.build(own, entry, array, value, count)
         within = None if op else nature_of([array, value]).within
         return made.of_nature(replace(made.nature, within=within))
-
-    def _together(self, many: Sequence[Any]) -> list[Affine]:
-        """The sizes of index arrays side by side, which are the same."""
-        first, *others = [list(p.dims) for p in many]
-        for dims in others:
-            if len(dims) != len(first):
-                raise self.error("index arrays of several numbers of dimensions side by side")
-            for mine, theirs in zip(dims, first, strict=True):
-                self.same(mine, theirs)
-        return first
 
     def _fits_into(self, value: Value, out: Sequence[Affine]) -> None:
         dims = self.dims(value)
@@ -753,15 +737,16 @@ class Subscripts(Places):
                 "write `y[p] = v`, `y.at[p].add(v)`, or `np.bincount(p, v, minlength=n)`",
             )
         own, value = self.dims(array), self.once(value, "new")
-        count, dims = len(places), self._together(places)
+        count = len(places)
         if count > len(own):
             raise self.error(f"{count} indices for an array of {len(own)} dimensions")
         for place, size in zip(places, own, strict=False):
             self.in_range(place, size)
+        dims, arrays = self.side_by_side_places(places)
 
         def entry(*here: Affine) -> Value:
             def term(*e: Affine) -> Value:
-                pairs = zip(places, here, strict=False)
+                pairs = zip(arrays, here, strict=False)
                 named = reduce(self.product, (self.is_at(p.entry(e), a) for p, a in pairs))
                 return self._chosen(named, self._aligned(value, (*e, *here[count:])), self.whole(0))
 
