@@ -5,7 +5,7 @@ differences.
 import numpy as np
 import pytest
 from cases import entering
-from differences import check
+from differences import check, compiled
 
 from jupyter_hvd.tensor import TensorError, tensor
 
@@ -261,6 +261,36 @@ def test_a_while_loop_that_data_decide_says_what_to_write():
 
     with pytest.raises(TensorError, match=r"while p and k < 100"):
         grown(X)
+
+
+def lower_bound(a, v):
+    low, high, k = 0, len(a) - 1, 0
+    while low < high and k < 9:
+        middle = (low + high) // 2
+        if a[middle] < v:
+            low = middle + 1
+        else:
+            high = middle
+        k += 1
+    return a[low] * v
+
+
+def test_a_binary_search_has_a_bound_or_is_one_of_numpy():
+    source = """
+def f(a, v):
+    low, high = 0, len(a)
+    while low < high:
+        middle = (low + high) // 2
+        if a[middle] < v:
+            low = middle + 1
+        else:
+            high = middle
+    return a[low]
+"""
+    a = np.array([0.0, 1.0, 2.5, 3.0, 7.0])
+    with pytest.raises(TensorError, match=r"binary search write `np.searchsorted"):
+        tensor(compiled(source, "<binary search>"))(a, 2.7)
+    check(lower_bound, (a, np.array(2.7)))
 
 
 def test_a_while_loop_without_a_condition_says_what_to_write():

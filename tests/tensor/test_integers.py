@@ -461,6 +461,26 @@ def test_an_index_array_that_leaves_the_axis(k):
         f.debug(X, k)
 
 
+def test_within_jit_entries_beyond_the_axis_read_and_store_nothing():
+    """There they are not known, so that no call can refuse them."""
+
+    def stored(x, k):
+        y = np.zeros(len(x))
+        for i in range(len(k)):
+            y[k[i]] += x[i]
+        return y
+
+    k = np.array([0, 6, 1, -7, 1, -1])
+    inside = (k >= -6) & (k < 6)
+    read, sums = np.where(inside, X[np.where(inside, k, 0)], 0), np.zeros(6)
+    np.add.at(sums, k[inside], X[inside])
+    np.testing.assert_allclose(jax.jit(tensor(stored).jax)(X, k), sums)
+    f = tensor(lambda x, k: np.sum(x[k] * x))
+    np.testing.assert_allclose(jax.jit(f.jax)(X, k), np.sum(read * X))
+    for gradient in (jax.jit(f.grad("x").jax), jax.jit(jax.grad(f.jax))):
+        np.testing.assert_allclose(gradient(X, k), read + sums)
+
+
 def test_beyond_the_axis_nothing_is_stored_as_in_jax():
     def f(x, u):
         y = np.zeros(3)

@@ -80,7 +80,10 @@ from .recurrences import (
 )
 from .subscripts import STORED_IN_SLICE
 
-AT_MOST = "say how often it runs at most: `while p and k < 100:` with `k += 1`, or `while p:  # at most 100`"
+AT_MOST = (
+    "say how often it runs at most: `while p and k < 100:` with `k += 1`, or `while p:  # at most 100`; "
+    "instead of a binary search write `np.searchsorted(x, v)`"
+)
 ITERATIONS = 1000  # of a `while` loop, which are written out
 
 
@@ -481,10 +484,7 @@ class Statements(Recurrences):
         decides = not isinstance(test, Value) or self.predicate_of(test) is not None
         p = self.condition(test) if decides else None
         if p is None or p.relations or p.names & {i for i, _ in self.binders}:
-            raise self.error(
-                "data or indices decide how often this `while` loop runs",
-                AT_MOST,
-            )
+            raise self.error("data or indices decide how often this `while` loop runs", AT_MOST)
         for size in sorted(p.names):
             self.number(Affine.of(size))
         return p == TRUE
