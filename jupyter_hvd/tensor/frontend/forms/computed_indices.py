@@ -168,20 +168,8 @@ def take_along_axis(t: Any, arr: Any, indices: Any, axis: Any = -1) -> Any:
             "`take_along_axis` takes an index array with the same number of dimensions",
             "pass integers: `np.take_along_axis(x, labels[:, None], axis=1)`",
         )
-    if not data:
-        t.lies_within(indices, dims[k])
-        indices = t.once(indices, "place").of_nature(indices.nature)
-    out = [own[k] if j == k else t.meet(n, own[j]) for j, n in enumerate(dims)]
-
-    def entry(*at: Affine) -> Any:
-        there = [ZERO if n == ONE else a for n, a in zip(own, at, strict=True)]
-        mine = [ZERO if n == ONE else a for n, a in zip(dims, at, strict=True)]
-        row = t.build([dims[k]], lambda j: t.read(x, *mine[:k], j, *mine[k + 1 :]), x)
-        if data:
-            return t._gathered(row, indices.entry(there), dims[k])
-        return t.found(row, t.read(indices, *there).of_nature(indices.nature))
-
-    return t.build(out, entry, x) if data else t.build(out, entry, x, indices)
+    along = (t.each_index(j, n, len(dims)) for j, n in enumerate(dims))
+    return t.subscript(x, tuple(indices if j == k else place for j, place in enumerate(along)))
 
 
 @form("one_hot")

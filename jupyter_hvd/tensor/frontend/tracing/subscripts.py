@@ -302,6 +302,11 @@ class Subscripts(Places):
                 return Axis(self, a - Affine.of(index) * step, step, size)
         return None
 
+    def each_index(self, axis: int, size: Affine, rank: int) -> Found:
+        """Every index of an axis, as an array of so many dimensions, to stand beside others: `np.arange(n)[:, None]`."""
+        dims = [size if k == axis else Affine.of(1) for k in range(rank)]
+        return Found(tuple(dims), lambda at: Index(self, at[axis]))
+
     def _part_of_data(self, data: Data, places: tuple[Any, ...]) -> Any:
         """`src[:, 0]`, `labels[:, None]`; a boolean array's part is one of numbers."""
         if not isinstance(data.type, IndexArray):
