@@ -164,8 +164,9 @@ class WrittenFunction(TensorFunction):
         body = WrittenFunction(self._python, self._body)
         own, expected = (np.asarray(f.jvp(*real)(*values, *along)) for f in (self, body))
         tolerance = float(np.finfo(expected.dtype).eps) ** 0.5
-        most = np.max(np.abs(expected), initial=0.0)
-        differs = ~np.isclose(own, expected, rtol=tolerance, atol=tolerance * most, equal_nan=True)
+        known = np.isfinite(expected)  # elsewhere the body's formula loses its digits
+        most = np.max(np.abs(expected), initial=0.0, where=known)
+        differs = known & ~np.isclose(own, expected, rtol=tolerance, atol=tolerance * most)
         if differs.any():
             self._checked_rule.discard(call.instance)
             at = tuple(map(int, np.argwhere(differs)[0]))

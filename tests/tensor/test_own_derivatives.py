@@ -56,12 +56,8 @@ def slope_of_logistic(x):
 
 def test_entry_by_entry_and_beyond_what_the_body_can():
     x = np.array([-1.0, 0.0, 800.0])
-    np.testing.assert_allclose(softplus.vjp("x")(X, np.ones(3)), slope_of_softplus(X))
-    with np.errstate(over="ignore"):
-        np.testing.assert_allclose(softplus.jvp("x").interpret(X, X), slope_of_softplus(X) * X)
-    softplus.derivative(slope_of_softplus, check=False)
-    np.testing.assert_allclose(softplus.vjp("x")(x, np.ones(3)), slope_of_softplus(x))
-    softplus.derivative(slope_of_softplus)
+    for where in (X, x):
+        np.testing.assert_allclose(softplus.vjp("x")(where, X), slope_of_softplus(where) * X)
 
 
 def test_in_another_function_and_to_the_second_order():
