@@ -142,7 +142,7 @@ def test_fusing_a_product_that_is_read_twice_is_caught(monkeypatch):
     e = ssa.to_term(ssa.to_ssa(normal.normalize(f.body)))
     with pytest.raises(AssertionError, match="raised the cost"):
         theorems.passes_keep_value_and_cost(
-            Lambda("arg", f.parameter_type, e), env, theorems.PASSES[4:]
+            Lambda("arg", f.parameter_type, e), env, theorems.PASSES[5:]
         )
 
 

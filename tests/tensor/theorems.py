@@ -177,8 +177,8 @@ def check(random: Random, depth: int = 4) -> None:
     function = Draw(random).program(depth)
     env = environment(random, random.randrange(1, 4), random.randrange(1, 4))
     round_trips(function)
-    e = passes_keep_value_and_cost(function, env, PASSES[:4])
-    passes_keep_value_and_cost(Lambda("arg", function.parameter_type, e), env, PASSES[4:])
+    e = passes_keep_value_and_cost(function, env, PASSES[:5])
+    passes_keep_value_and_cost(Lambda("arg", function.parameter_type, e), env, PASSES[5:])
     derivatives_are_cheap_and_adjoint(e, env, random)
     RATIOS.programs += 1
 
