@@ -111,7 +111,7 @@ def _new_laying(kind: type) -> Callable[[Any], Any]:
 def _laid_parts(values: Iterable[Any]) -> list[Any]:
     made = []
     for value in values:  # without a call for each array
-        lay = _LAYING.get(type(value)) or _laying(type(value))
+        lay = _LAYING.get(type(value)) or _find_layout(type(value))
         made.append(value if lay is _as_it_is else lay(value))
     return made
 

@@ -264,7 +264,7 @@ class Integers(Conditions):
             return None
         for a in (*at, *ends):
             (size,) = self.arguments[relation].dims
-            self.looked(f"{relation}[{a.renamed(self.spelt)}]", relation, a, size)
+            self.looked(f"{relation}[{a.rename_names(self.spelt)}]", relation, a, size)
         (count,) = ids.dims
         return offset, count + offset, lambda k: Related(ids.name, (k - offset, *at))
 
