@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,27 +21,26 @@ PACE = 0.3
 
 
 class RankText:
-    """The last lines of a rank's output, as a terminal would show them."""
+    """The last lines of a rank's output, as a terminal would show them: each stream has a line that it has not ended."""
 
     def __init__(self) -> None:
-        self._lines = [""]
+        self._ended: deque[str] = deque(maxlen=KEPT)
+        self._open: dict[str, str] = {}
 
     @property
     def lines(self) -> list[str]:
-        """The lines that are not empty."""
-        return [line for line in self._lines.copy() if line]
+        """The lines that are not empty; the open ones come last."""
+        lines = [*self._ended.copy(), *self._open.copy().values()][-KEPT:]
+        return [line for line in lines if line]
 
-    def add_text(self, text: str) -> None:
-        lines = self._lines
+    def add_text(self, text: str, stream: str = "stdout") -> None:
         for piece in text.replace("\r\n", "\n").splitlines(keepends=True):
-            body = piece.rstrip("\r\n")
-            line = lines[-1] + body if not piece.startswith("\r") else body
-            lines[-1] = line if len(line) <= KEPT_CHARACTERS else line[:KEPT_CHARACTERS] + "…"
+            line = self._open.get(stream, "") + piece.rstrip("\r\n")
+            if len(line) > KEPT_CHARACTERS:
+                line = line[:KEPT_CHARACTERS] + "…"
             if piece.endswith("\n"):
-                lines.append("")
-            elif piece.endswith("\r"):
-                lines[-1] = ""
-        del lines[:-KEPT]
+                self._ended.append(line)
+            self._open[stream] = "" if piece.endswith(("\n", "\r")) else line
 
 
 class CellOutput:
@@ -126,7 +126,7 @@ class CellOutput:
         elif isinstance(output, Message) and output.kind == "clear_output":
             self.texts.pop(output.rank, None)
         elif output.rank is not None and (text := text_of(output)):
-            self.texts.setdefault(output.rank, RankText()).add_text(text)
+            self.texts.setdefault(output.rank, RankText()).add_text(text, stream_of(output))
             self._dirty |= output.rank != self._shown and self._shows_others
         if isinstance(output, (Output, Message)) and output.rank == self._shown:
             self._show_own(output)
@@ -198,6 +198,13 @@ class CellOutput:
         handle = handle or DisplayHandle()
         publish_display_data(data, transient={"display_id": handle.display_id}, update=update)
         return handle
+
+
+def stream_of(output: Output | Message) -> str:
+    """The stream that a folded rank's output comes by; what it displays comes by none."""
+    if isinstance(output, Output):
+        return output.stream
+    return str(output.content.get("name", "display"))
 
 
 def text_of(output: Output | Message) -> str:

@@ -77,6 +77,13 @@ def test_what_a_rank_prints_is_kept_as_a_terminal_shows_it() -> None:
     assert text.lines[-1] == "4999"
 
 
+def test_what_one_stream_prints_does_not_break_a_line_of_the_other() -> None:
+    text = RankText()
+    for piece, stream in (("line 1", "stdout"), ("warned\n", "stderr"), ("265\n", "stdout")):
+        text.add_text(piece, stream)
+    assert text.lines == ["warned", "line 1265"]
+
+
 REPORT = StallReport(
     "no progress for 9 s:",
     [("rank", "at"), ("0", "In[1], line 2"), ("1", "<stdin>")],

@@ -344,7 +344,8 @@ def test_what_a_rank_prints_is_told_while_it_runs(trained: Any) -> None:
         "for k in range(3000):\n    print('line', k)\nprint('last', flush=True)\ntime.sleep(600)"
     )
     try:
-        until(trained, lambda _: "last" in look(trained, 1, False).get("output", []))
+        for rank in (0, 1):
+            until(trained, lambda _, r=rank: "last" in look(trained, r, False).get("output", []))
         seen = [look(trained, rank, False)["output"] for rank in (0, 1)]
         assert "output" not in look(trained, None, False)
         assert look(trained, 7, False)["output"] == []
