@@ -327,7 +327,7 @@ def test_a_placement_ends_while_a_thread_of_it_writes() -> None:
         "import sys, threading, time\n"
         "from jupyter_hvd.launchers.placement_reports import exit_now\n"
         "def write():\n    while True:\n        sys.stdout.write('x' * 2**16)\n"
-        "threading.Thread(target=write, daemon=True).start()\ntime.sleep(1)\nleave(0)"
+        "threading.Thread(target=write, daemon=True).start()\ntime.sleep(1)\nexit_now(0)"
     )
     process = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE)
     assert process.wait(60) == 0  # nobody reads: the pipe is full, and its writer holds the lock

@@ -183,13 +183,13 @@ DETERMINANT = _of_gradient(
     "det",
     lambda a, f: operations_where((a[0],), sums=0),
     lambda a, f: np.linalg.det(a),
-    lambda m, x: m.apply(COFACTORS, *x),
+    lambda m, x: m.apply_definition(COFACTORS, *x),
 )
 LOG_OF_DET = _of_gradient(
     "log_of_det",
     lambda a, f: operations_where((a[0],), products=0, calls=1),
     lambda a, f: np.linalg.slogdet(a)[1],
-    lambda m, x: m.transposed(m.apply(INVERSE, *x)),
+    lambda m, x: m.transposed(m.apply_definition(INVERSE, *x)),
 )
 SIGN_OF_DET = enter_definition(
     Definition(
@@ -310,8 +310,10 @@ def _define_decomposition(
             dims,
             cost,
             compute,
-            lambda m, x, dx, y: None if dx[0] is None else m.apply(along, x[0], y, dx[0]),
-            lambda m, k, x, y, dy: m.apply(due, x[0], y, dy),
+            lambda m, x, dx, y: (
+                None if dx[0] is None else m.apply_definition(along, x[0], y, dx[0])
+            ),
+            lambda m, k, x, y, dy: m.apply_definition(due, x[0], y, dy),
         )
     )
 
@@ -562,8 +564,8 @@ EXPM = enter_definition(
         lambda a: a,
         lambda a: operations_where((*a, a[0]), products=13, sums=13),
         _expm,
-        lambda m, x, dx, y: None if dx[0] is None else m.apply(EXPM_ALONG, x[0], dx[0]),
-        lambda m, k, x, y, dy: m.apply(EXPM_ALONG, m.transposed(x[0]), dy),
+        lambda m, x, dx, y: None if dx[0] is None else m.apply_definition(EXPM_ALONG, x[0], dx[0]),
+        lambda m, k, x, y, dy: m.apply_definition(EXPM_ALONG, m.transposed(x[0]), dy),
     )
 )
 
