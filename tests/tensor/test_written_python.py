@@ -473,10 +473,6 @@ def _list_apart(M):
     return np.zeros((2, 3, 4))[0, :, [0, 1]] * M[0, 0]
 
 
-def _of_two_ranks(M, i):
-    return M[i[:, None], i]
-
-
 def _polynomial(x, y):
     return np.polynomial.polynomial.polyval(x, y)
 
@@ -493,7 +489,6 @@ def _columns_chosen(M, m):
         (_in_a_part, (M,), "a part of a part"),
         (_lists_beside, (M, np.array([0, 1])), "beside another index"),
         (_list_apart, (M,), "beside another index"),
-        (_of_two_ranks, (M, np.array([0, 1])), "side by side"),
         (_polynomial, (x, y), "not in the tensor language"),
     ],
 )
