@@ -98,13 +98,35 @@ class Solution:
 
     def resolve(self, exponent: Exponent) -> Exponent:
         """The exponent with all solved unknowns replaced."""
-        while any(unknown in self._solved for unknown in exponent.terms):
-            replaced = Exponent(exponent.constant)
-            for unknown, factor in exponent.terms.items():
-                known = self._solved.get(unknown)
-                replaced += (known[0] if known else exponent_of(unknown)) * factor
-            exponent = replaced
-        return exponent
+        for unknown in exponent.terms:
+            if unknown in self._solved:
+                self._shorten_path(unknown)
+        return self._substitute(exponent)
+
+    def _shorten_path(self, unknown: Unknown) -> None:
+        """Express a solved unknown, and those on the way, by unsolved ones, so that long chains are followed once."""
+        waiting = [unknown]
+        while waiting:
+            exponent, equation = self._solved[waiting[-1]]
+            solved = [u for u in exponent.terms if u in self._solved]
+            if further := [u for u in solved if self._has_solved(self._solved[u][0])]:
+                waiting += further
+                continue
+            at = waiting.pop()
+            if solved:
+                self._solved[at] = self._substitute(exponent), equation
+
+    def _has_solved(self, exponent: Exponent) -> bool:
+        return any(unknown in self._solved for unknown in exponent.terms)
+
+    def _substitute(self, exponent: Exponent) -> Exponent:
+        if not self._has_solved(exponent):
+            return exponent
+        replaced = Exponent(exponent.constant)
+        for unknown, factor in exponent.terms.items():
+            known = self._solved.get(unknown)
+            replaced += (known[0] if known else exponent_of(unknown)) * factor
+        return replaced
 
     def add(self, equation: Equation) -> bool:
         """Take an equation into account; False, and nothing changes, where it contradicts those before."""

@@ -683,8 +683,8 @@ def _judged(
     scaled = []
     for constant in found.constants:
         exponent = solution.resolve(exponent_of(constant.unknown))
-        causes = tuple(solution.causes(exponent_of(constant.unknown)))
         if exponent.is_known and exponent.constant:
+            causes = tuple(solution.causes(exponent_of(constant.unknown)))
             scaled.append((constant, exponent.constant, causes))
     repeated = []
     for each in found.repeated:
