@@ -880,7 +880,7 @@ class ScaleInference:
         is_epochs: bool = False,
     ) -> None:
         is_list = bool(self.scale(node).items)
-        actual = self.numbers(node).value if is_list else self.scale(node).value
+        actual = self.numbers(node).value
         self.found.sinks.append(Sink(node, actual, expected, reason, is_list, is_epochs))
 
     def _accumulate(self, call: cst.Call) -> None:
