@@ -23,6 +23,7 @@ from IPython.core.completer import (
 )
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from IPython.display import display
 
 from .launchers.arguments import add_place_options, where_of
 from .launchers.diagnosis import align_columns
@@ -83,24 +84,26 @@ def rank_parser() -> MagicParser:
         nargs="+",
         type=rank_numbers,
         metavar="RANKS",
-        help="numbers and ranges, as 0,2 or 1-3",
+        help="numbers and ranges, as 0,2 or 1-3; or all",
     )
     parser.add_argument("--timeout", type=float, metavar="S", help="stop the cell after S seconds")
     return parser
 
 
-def rank_numbers(text: str) -> set[int]:
-    """The ranks in a text such as `0,2` or `1-3`.
+def rank_numbers(text: str) -> set[int] | None:
+    """The ranks in a text such as `0,2`, `1-3` or, as other libraries write it, `[0,2]`; None for `all`.
 
     Raises:
         ArgumentTypeError: it is none.
     """
+    if text == "all":
+        return None
     found = set[int]()
-    for part in filter(None, text.split(",")):
+    for part in filter(None, text.removeprefix("[").removesuffix("]").split(",")):
         numbers = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part)
         if numbers is None:
             raise ArgumentTypeError(
-                f"{part!r} is neither the number of a rank nor a range such as 1-3"
+                f"{part!r} is neither the number of a rank, nor a range such as 1-3, nor all"
             )
         found |= {*range(int(numbers[1]), int(numbers[2] or numbers[1]) + 1)}
     return found
@@ -186,12 +189,15 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
     @cell_magic  # type: ignore[untyped-decorator]
     def rank(self, line: str, cell: str) -> None:
-        """Run this cell on some of the living ranks, as it is written: `%%rank 0,2`."""
+        """Run this cell on some of the living ranks, as it is written: `%%rank 0,2`, `%%rank all`."""
         arguments = rank_parser().parse_line(line)
-        ranks = sorted(set[int]().union(*arguments.ranks))
-        if not ranks:
+        everywhere = None in arguments.ranks
+        ranks = sorted(rank for each in arguments.ranks if each is not None for rank in each)
+        if not everywhere and not ranks:
             raise UsageError("%%rank: which ranks?")
-        self.session.run_on(ranks, line, cell, arguments.timeout)
+        self.session.run_on(
+            None if everywhere else [*dict.fromkeys(ranks)], line, cell, arguments.timeout
+        )
 
     @line_magic  # type: ignore[untyped-decorator]
     def hvd(self, line: str) -> None:
@@ -213,7 +219,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
         elif arguments.command == "network":
             show_network(self.session.measure_network())
         elif arguments.command == "vars":
-            print("\n".join(self.session.compare_variables(arguments.names)))
+            display(self.session.compare_variables(arguments.names))
         elif arguments.command == "restart":
             self.session.restart_ranks()
         else:

@@ -7,16 +7,17 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from .bounded_calls import BoundedCalls
 from .code import code_of
 from .paths import LIBRARIES, TRAINED, module_of
 from .serialization import is_plain, keras_kind, rate_of
 
 
-def settings_of(value: Any, beside: bool = False) -> Mapping[str, Any]:
+def settings_of(value: Any, calls: BoundedCalls | None = None) -> Mapping[str, Any]:
     """The learning rate of an optimizer, the settings of an object of Keras, the stages of a dataset; by names of attributes.
 
     Args:
-        beside: call no code of the user's own.
+        calls: for the user's own code; None to call none of it.
     """
     found: dict[str, Any] = {}
     with suppress(Exception):  # of the user's own code, or of a model that does not know its layers
@@ -26,8 +27,12 @@ def settings_of(value: Any, beside: bool = False) -> Mapping[str, Any]:
             return found
         if hasattr(type(value), "apply_gradients") and (rate := rate_of(value)) is not None:
             found["learning_rate"] = rate
-        if hasattr(type(value), "get_config") and not (beside and has_own_layers(value)):
+        if not hasattr(type(value), "get_config"):
+            return found
+        if not has_own_layers(value):
             found["get_config()"] = value.get_config()
+        elif calls is not None:
+            found["get_config()"] = calls.call(value.get_config)
     return found
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import reprlib
-import signal
 import types
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from . import process_state
+from .bounded_calls import BoundedCalls, UnansweredError
 from .code import is_code, packed_code, text_of_code
 from .paths import TRAINED, AccessPath, Step, module_of, objects_below, own_attributes
 from .serialization import (
@@ -28,14 +28,14 @@ from .serialization import (
 )
 from .settings import settings_of
 
-#: Seconds after which a `repr` is given up.
-REPR_LIMIT = 1.0
 #: How many characters of a value, and how many entries of an array, are shown.
 MOST_CHARACTERS, MOST_ENTRIES = 80, 3
 #: How many plain attributes of an object are compared.
 MOST_ATTRIBUTES = 50
 #: Beside a running cell no container with more elements is compared: pickling it would hold up the cell.
 MOST_ELEMENTS = 100_000
+#: How deep tensors are looked for in containers; as deep as `is_plain` looks.
+MOST_DEPTH = 8
 #: What no `%hvd vars` without names shows.
 NOT_SHOWN = (types.ModuleType, types.BuiltinFunctionType)
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -52,6 +52,7 @@ class VariableSummary:
         parts: for what has weights, their names.
         in_background: whether it is listed only where ranks differ, unless it is asked for.
         is_secret: whether its value is not to be shown.
+        is_unread: whether its `repr` took too long, so that the text says nothing about the value.
     """
 
     text: str
@@ -60,6 +61,7 @@ class VariableSummary:
     parts: tuple[str, ...] = ()
     in_background: bool = False
     is_secret: bool = False
+    is_unread: bool = False
 
 
 class Row(NamedTuple):
@@ -77,9 +79,10 @@ def summarize_variables(names: Sequence[str], beside: bool = False) -> dict[str,
         names: of variables, or of parts of them such as `trainer.net`; none for all.
         beside: whether the main thread may run a cell meanwhile. Then none of the user's own code is called.
     """
+    calls = None if beside else BoundedCalls()
     found = {
-        str(row.path): summarize_row(row, beside)
-        for row in list_variables(*_cell_namespaces(), names, beside)
+        str(row.path): summarize_row(row, calls)
+        for row in list_variables(*_cell_namespaces(), names, calls)
     }
     of_process = [
         (row.name, summarize_state(row, in_background=not names))
@@ -93,7 +96,7 @@ def values_of_variables(names: Sequence[str], beside: bool = False) -> dict[str,
     """The values of variables, by how they are written, as far as they can be sent; arguments as `summarize_variables`."""
     found = {
         str(row.path): pack_comparable(row.value)
-        for row in list_variables(*_cell_namespaces(), names, beside)
+        for row in list_variables(*_cell_namespaces(), names, None if beside else BoundedCalls())
         if str(row.path) in names
     }
     of_process = {row.name: row for row in process_state.state_rows() if row.name in names}
@@ -111,12 +114,13 @@ def list_variables(
     namespace: Mapping[str, Any],
     hidden: Mapping[str, Any],
     names: Sequence[str],
-    beside: bool = False,
+    calls: BoundedCalls | None = None,
 ) -> Iterator[Row]:
     """The variables to show, each object once, with the path that leads to it.
 
     Args:
         hidden: names that are not the user's.
+        calls: for the user's own code; None to call none of it.
     """
     roots = {re.split(r"[.\[({]", name, maxsplit=1)[0] for name in names}
     shown = sorted(roots & namespace.keys()) or [
@@ -126,7 +130,7 @@ def list_variables(
     ]
     seen = dict[int, Any]()  # kept, so that no other object gets an id
     for name in shown:
-        for row in rows_of(AccessPath(name), namespace, beside):
+        for row in rows_of(AccessPath(name), namespace, calls):
             asked = not names or any(str(row.path).startswith(each) for each in names)
             if asked and (not row.path.steps or id(row.value) not in seen):
                 seen[id(row.value)] = row.value
@@ -140,7 +144,9 @@ def is_imported(value: Any) -> bool:
     return isinstance(value, NOT_SHOWN)
 
 
-def rows_of(path: AccessPath, namespace: Mapping[str, Any], beside: bool) -> Iterator[Row]:
+def rows_of(
+    path: AccessPath, namespace: Mapping[str, Any], calls: BoundedCalls | None
+) -> Iterator[Row]:
     """A variable, and what of it is compared by itself: what has weights or a state, what that was made with, and plain
     attributes. Of code that cells have made all is in the background.
     """
@@ -156,7 +162,7 @@ def rows_of(path: AccessPath, namespace: Mapping[str, Any], beside: bool) -> Ite
     for each, part in objects_below(namespace, [path.name]):
         if each.steps and keras_kind(part) in TRAINED:
             yield Row(each, part, in_background)
-        for name, setting in settings_of(part, beside).items():
+        for name, setting in settings_of(part, calls).items():
             steps = (*each.steps, Step("attribute", name))
             yield Row(
                 AccessPath(each.name, steps), setting, in_background or name != "learning_rate"
@@ -164,35 +170,65 @@ def rows_of(path: AccessPath, namespace: Mapping[str, Any], beside: bool) -> Ite
 
 
 def pack_comparable(value: Any) -> SerializedValue:
-    """A value to be compared entry by entry."""
-    return packed_code(value) if is_code(value) else pack_value(value, limit=None)
+    """A value to be compared entry by entry; "none" where that cannot be."""
+    return packed_code(value) if is_code(value) else pack_value(with_arrays(value), limit=None)
 
 
-def summarize_row(row: Row, beside: bool) -> VariableSummary:
+def with_arrays(value: Any, depth: int = 0) -> Any:
+    """A container with arrays in the place of its tensors and variables; any other value as it is."""
+    if depth > MOST_DEPTH or type(value) not in CONTAINERS or is_plain(value):
+        return array_of(value) if depth else value
+    if isinstance(value, dict):
+        return {key: with_arrays(part, depth + 1) for key, part in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return value
+    return type(value)(with_arrays(part, depth + 1) for part in value)
+
+
+def array_of(value: Any) -> Any:
+    """The numbers of a tensor or a variable, a list of its texts; any other value as it is."""
+    is_variable = keras_kind(value) == "weights" and not hasattr(type(value), "weights")
+    if not is_variable and keras_kind(value) != "tensor":
+        return value
+    array = value.numpy()
+    is_text = hasattr(array, "dtype") and array.dtype.kind == "O"
+    return array.tolist() if is_text else array
+
+
+def summarize_row(row: Row, calls: BoundedCalls | None) -> VariableSummary:
     """A variable's summary; what a cell changes while it is read may be in any state."""
     try:
-        return summarize_value(row.value, beside, row.in_background)
+        return summarize_value(row.value, calls, row.in_background)
     except Exception as error:
         return VariableSummary(f"cannot be read: {type(error).__name__}")
 
 
 def summarize_value(
-    value: Any, beside: bool = False, in_background: bool = False
+    value: Any, calls: BoundedCalls | None, in_background: bool = False
 ) -> VariableSummary:
-    """Say what a value is, and digest it if it can be compared; arguments as for `summarize_variables`."""
+    """Say what a value is, and digest it if it can be compared.
+
+    Args:
+        calls: for the user's own code; None to call none of it, because the main thread may run a cell.
+    """
     if is_code(value):
         code = packed_code(value)
         return VariableSummary(
             text_of_code(value), digest_value(code), size_of(code), (), in_background
         )
     kind = keras_kind(value)
-    text = text_of(value, beside)
-    is_large = beside and isinstance(value, CONTAINERS) and len(value) > MOST_ELEMENTS
-    if is_large or (kind is None and not is_plain(value)):
-        return VariableSummary(text, in_background=in_background)
-    sent = pack_value(value, limit=None)
+    is_unread = False
+    try:
+        text = text_of(value, calls)
+    except UnansweredError as error:
+        text, is_unread = f"{type(value).__name__}: its repr {error}", True
+    is_large = calls is None and isinstance(value, CONTAINERS) and len(value) > MOST_ELEMENTS
+    uncompared = VariableSummary(text, in_background=in_background, is_unread=is_unread)
+    if is_large:
+        return uncompared
+    sent = pack_comparable(value)
     if sent.kind == "none" or (kind in TRAINED and not sent.data):
-        return VariableSummary(text, in_background=in_background)
+        return uncompared
     parts = weights_of(value) if kind in TRAINED and not is_random_generator(value) else []
     names = tuple(str(getattr(part, "path", part.name)) for part in parts)
     return VariableSummary(text, digest_value(sent), size_of(sent), names, in_background)
@@ -200,42 +236,43 @@ def summarize_value(
 
 def summarize_state(row: process_state.State, in_background: bool) -> VariableSummary:
     """A part of the state of the process; of what may be a secret no value."""
-    text = "set (its value is not shown)" if row.is_secret else row.text or text_of(row.value, True)
+    text = "set (its value is not shown)" if row.is_secret else row.text or text_of(row.value, None)
     sent = pack_value(row.value)
     return VariableSummary(
         text, digest_value(sent), size_of(sent), (), in_background, row.is_secret
     )
 
 
-def text_of(value: Any, beside: bool = False) -> str:
-    """A value in one line of at most `MOST_CHARACTERS`; what its own `repr` says, where that ends in time.
+def text_of(value: Any, calls: BoundedCalls | None) -> str:
+    """A value in one line of at most `MOST_CHARACTERS`.
 
     Args:
-        beside: call no `repr` of the user's own.
+        calls: for a `repr` of the user's own; None to call none.
+
+    Raises:
+        UnansweredError: its `repr` takes too long.
     """
     kind = keras_kind(value)
     name = type(value).__name__
     if kind == "tensor" or (kind == "weights" and not hasattr(type(value), "weights")):
-        return f"{name}: {text_of(value.numpy(), beside)}"
+        return f"{name}: {text_of(value.numpy(), calls)}"
     if kind in TRAINED and not is_random_generator(value):
         own = weights_of(value)
         numbers = sum(int(part.shape.num_elements()) for part in own)
         of_all = f"{plural_of(len(own), 'variable')}, {plural_of(numbers, 'number')}"
         return f"{name}: {of_all if own else 'not built'}"
     if kind == "history":
-        return f"{name}: {text_of(value.history, beside)}"
+        return f"{name}: {text_of(value.history, calls)}"
     if hasattr(value, "dtype") and hasattr(value, "shape") and hasattr(value, "flat"):
         return text_of_array(value)
     if hasattr(value, "shape") and is_plain(value):  # a table
         return f"{name} {tuple(value.shape)}"
     try:
-        if beside:
-            text = LIBRARIES_ONLY.repr(value)
-        else:
-            with time_limit(REPR_LIMIT):
-                text = SHORT.repr(value)
-    except TooSlow:
-        return f"{name}: its repr takes longer than {REPR_LIMIT:g} s"
+        text = (
+            LIBRARIES_ONLY.repr(value) if calls is None else calls.call(partial(SHORT.repr, value))
+        )
+    except UnansweredError:
+        raise
     except Exception as error:  # of the user's own, or of a number with too many digits
         return f"{name}: its repr raises {type(error).__name__}"
     return shorten_text(_ADDRESS.sub("", " ".join(text.split())))
@@ -285,26 +322,3 @@ SHORT, LIBRARIES_ONLY = reprlib.Repr(), LibrariesOnlyRepr()
 for _repr in (SHORT, LIBRARIES_ONLY):
     _repr.maxstring = _repr.maxother = _repr.maxlong = MOST_CHARACTERS
     _repr.fillvalue = "…"
-
-
-class TooSlow(BaseException):
-    """The running code takes longer than allowed. No Exception: `except Exception` in the user's code is not to catch it."""
-
-
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TooSlow in what takes longer, and again where that is caught.
-
-    Must be used in the main thread; a call that never comes back to Python goes on.
-    """
-
-    def stop_repr(*_: object) -> None:
-        raise TooSlow
-
-    before = signal.signal(signal.SIGALRM, stop_repr)
-    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

@@ -58,17 +58,20 @@ class CellOutput:
         shown: int = 0,
         opens_others: bool = False,
         cell: int = 0,
+        title: str = "",
     ) -> None:
         """
         Args:
             shows_others: show what other ranks print; those that share each batch print the same.
             shown: the rank whose output is shown as it is.
             opens_others: whether the output of others is unfolded.
+            title: a line above the shown rank's output, if it has any.
         """
         self._shell = shell
         self._shows_others = shows_others
         self._shown = shown
         self._open = " open" * opens_others
+        self._title = title
         self._stall_report = stall_report
         self._head: Any = None
         self._lines: list[str] = []
@@ -129,6 +132,9 @@ class CellOutput:
             self.texts.setdefault(output.rank, RankText()).add_text(text, stream_of(output))
             self._dirty |= output.rank != self._shown and self._shows_others
         if isinstance(output, (Output, Message)) and output.rank == self._shown:
+            if self._title:
+                self.add_line(self._title)
+                self._title = ""
             self._show_own(output)
         if self._dirty and time.monotonic() - self._shown_at > PACE:
             self._show_folded()

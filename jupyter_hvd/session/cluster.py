@@ -128,8 +128,8 @@ class Cluster:
         self._exits: dict[int, int] = {}
         self._client: Any = None
         self._informed: set[int] = set()
-        #: The last question of each kind to each rank, by the rank and the name of the function.
-        self._questions: dict[tuple[int, str], Future[Any]] = {}
+        #: The last question of each kind to each rank, by the rank and the name of the function, and its answer.
+        self._questions: dict[tuple[int, str], tuple[bytes, Future[Any]]] = {}
         #: Under which each rank registers with the controller.
         self._identities = tuple(secrets.token_hex(16) for _ in range(place.size))
         self._heard: dict[int, tuple[list[Any], float]] = {}
@@ -676,24 +676,29 @@ class Cluster:
     ) -> dict[int, Any]:
         """Call a function on ranks beside what they run; from any thread, while another call goes on.
 
-        The function changes nothing. A rank that has not answered it yet is not asked again.
+        The function changes nothing. A rank that has gone is not asked, nor one that still owes the answer to a call of it: that
+        answer counts where the arguments are the same.
 
         Returns:
             what those have answered that did within some seconds; a RuntimeError where the function failed.
         """
         if not self.ready:
             return {}
-        question, asked = pickle.dumps((function, args)), {}
-        for rank in range(self.size) if ranks is None else ranks:
+        question, asked = pickle.dumps((function, args)), dict[int, Future[Any]]()
+        for rank in self._living_ranks() if ranks is None else {*ranks} & {*self._living_ranks()}:
             key, engine = (rank, function.__name__), self._client._engines.get(rank)
-            if engine and (key not in self._questions or self._questions[key].done()):
-                self._questions[key] = asked[rank] = self._client._send(
+            owed, future = self._questions.get(key, (b"", None))
+            if future is not None and not future.done():
+                asked |= {rank: future} if owed == question else {}
+            elif engine:
+                asked[rank] = self._client._send(
                     self._client._control_stream,
                     QUESTION,
                     {},
                     ident=engine.encode(),
                     buffers=[question],
                 )
+                self._questions[key] = question, asked[rank]
         wait(asked.values(), within)
         return {
             rank: pickle.loads(future.result()["buffers"][0])  # noqa: S301 — from a rank, over a signed channel

@@ -19,7 +19,6 @@ from ..launchers.rank_placement import Where, place_ranks
 from ..rank import allreduce_times as rank_network
 from ..rank import remote
 from ..rank import training_state as states
-from ..rank import variables as rank_variables
 from ..rank.forks import KeptForks
 from ..rank.links import Link, unpack_linked
 from ..rank.paths import TRAINED, AccessPath, Reached, objects_below, weighted_objects
@@ -45,7 +44,7 @@ from .cell_output import CellOutput
 from .cluster import PRELOADED, Cluster, ControllerLostError
 from .dependencies import Cell
 from .errors import DistributeError, named_error
-from .inspection import Inspector, table_of_ranks
+from .inspection import Inspector, silent_line, table_of_ranks
 from .monitor import Run
 from .network import Network, fit_network
 from .planning import CellPlan, RanksState, find_recovery, plan_cell
@@ -62,7 +61,7 @@ from .program import (
 from .reports import failure_of, headed_failure, stall_report
 from .tracebacks import SentCell
 from .transfer import push_values
-from .variables import compare_summaries, ranks_to_fetch, shown_variables, table_of_variables
+from .variables import VariablesTable
 from .weights import (
     NO_ORDER,
     find_counterparts,
@@ -75,8 +74,6 @@ from .weights import (
 )
 
 DEFAULT_SIZE = 2
-#: Seconds for the ranks to say what their variables are.
-VARIABLES_TIMEOUT = 30.0
 #: This machine, or the allocation inside which the notebook runs.
 ANYWHERE = Where()
 
@@ -482,9 +479,12 @@ class Session:
         return {n: v for n, v in there.items() if has.get(n, digest_value(v)) != digest_value(v)}
 
     def run_on(
-        self, ranks: Sequence[int], line: str, body: str, timeout: float | None = None
+        self, ranks: Sequence[int] | None, line: str, body: str, timeout: float | None = None
     ) -> None:
         """Run a cell on some ranks as it is written; nothing comes from the notebook, and nothing goes there.
+
+        Args:
+            ranks: None for all.
 
         Raises:
             DistributeError: for the user.
@@ -494,11 +494,17 @@ class Session:
         text = below_magic(body)
         check_syntax(text)
         there = self.require_ranks()
+        ranks = range(there.size) if ranks is None else ranks
         if absent := [rank for rank in ranks if rank >= there.size]:
             last = f"0 to {there.size - 1}" if there.size > 1 else "0 only"
             raise DistributeError(f"there is no rank {absent[0]}: this notebook has {last}")
         screen = self.screen = CellOutput(
-            self.shell, self._stall_report, shown=ranks[0], opens_others=True, cell=number
+            self.shell,
+            self._stall_report,
+            shown=ranks[0],
+            opens_others=True,
+            cell=number,
+            title=f"rank {ranks[0]}:" if len(ranks) > 1 else "",
         )
         marker = f"\x1e{uuid.uuid4().hex}"
         file = self._name_file(SentCell(number, source, ()))
@@ -1016,8 +1022,8 @@ class Session:
             for r in range(ranks.size)
         ]
 
-    def compare_variables(self, names: Sequence[str]) -> list[str]:
-        """The ranks' variables, those first that differ: a line for each group of ranks that have the same value.
+    def compare_variables(self, names: Sequence[str]) -> VariablesTable:
+        """The ranks' variables, those first that differ; the ranks that do not answer are named.
 
         Args:
             names: of variables or parts of them; none for all.
@@ -1025,34 +1031,17 @@ class Session:
         Raises:
             DistributeError: there are no ranks, or no rank has such a variable.
         """
-        ranks = self.require_ranks()
-        told = ranks.run(rank_variables.summarize_variables, list(names), timeout=VARIABLES_TIMEOUT)
-        self._judge_run(
-            told,
-            CellOutput(self.shell, self._stall_report),
-            timeout=VARIABLES_TIMEOUT,
-            together=False,
-        )
-        found = compare_summaries(told.replies)
-        if missing := [n for n in names if not any(each.name.startswith(n) for each in found)]:
+        ranks = self.ranks
+        if ranks is None or not ranks.ready:
+            ranks = self.require_ranks()
+        try:
+            found, silent = self._inspector.compare_variables(ranks, self._files, names)
+        except KeyboardInterrupt:
+            raise named_error("KeyboardInterrupt", "interrupted", []) from None
+        missing = [n for n in names if not any(each.name.startswith(n) for each in found)]
+        if missing and len(silent) < ranks.size:
             raise DistributeError(f"no rank has {quote_names(missing)}")
-        differing = [each for each in found if each.is_fetched and not each.is_replicated]
-        values: Mapping[int, Any] = {}
-        if differing:
-            fetched = ranks.run(
-                rank_variables.values_of_variables,
-                [each.name for each in differing],
-                ranks=ranks_to_fetch(differing),
-                timeout=VARIABLES_TIMEOUT,
-            )
-            self._judge_run(
-                fetched,
-                CellOutput(self.shell, self._stall_report),
-                timeout=VARIABLES_TIMEOUT,
-                together=False,
-            )
-            values = fetched.replies
-        return table_of_variables(shown_variables(found, values))
+        return VariablesTable(found, [*map(silent_line, silent)])
 
     def measure_network(self) -> Network:
         """Measure bandwidth and latency between the ranks.

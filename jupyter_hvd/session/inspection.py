@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..launchers.diagnosis import activity_of, align_columns, explain_stall, line_name
@@ -23,8 +23,8 @@ from .variables import (
     within_limit,
 )
 
-#: Seconds for ranks to say what their variables are, and to send those that differ.
-VARIABLES_WITHIN = 10.0
+#: Seconds for ranks to say what their variables are, and to send those that differ: to a panel, which asks again, and to a user.
+PANEL_WITHIN, VARIABLES_WITHIN = 10.0, 30.0
 
 
 class Inspector:
@@ -55,16 +55,8 @@ class Inspector:
             wants_variables: whether variables are.
         """
         with self._lock:
-            if ranks is not self._ranks:
-                self._ranks, self._progress = ranks, Progress(range(ranks.size), time.monotonic())
             is_running = screen is not None and not screen.has_ended
-            looks = {
-                r: told
-                for r, told in ranks.ask_ranks(remote.panel_state).items()
-                if isinstance(told, dict)
-            }
-            stall, advice = self._find_stall(ranks, looks, is_running)
-            rows = [self._rank_row(r, ranks, cells, looks, stall) for r in range(ranks.size)]
+            rows, advice = self._rank_rows(ranks, cells, is_running)
             answer = {
                 "cell": screen.cell if screen is not None else 0,
                 "running": is_running,
@@ -77,10 +69,38 @@ class Inspector:
                 text = screen.texts.get(rank) if screen is not None else None
                 answer["output"] = text.lines if text is not None else []
             if wants_variables:
-                found, silent = _ask_variables(ranks)
+                found, silent = _ask_variables(ranks, range(ranks.size))
                 answer["variables"] = [_variable_as_json(each) for each in found]
                 answer["silent"] = silent
             return answer
+
+    def compare_variables(
+        self, ranks: Cluster, cells: Cells, names: Sequence[str]
+    ) -> tuple[list[ShownVariable], list[Mapping[str, Any]]]:
+        """The variables with these names, or all, of the ranks that answer; and the rows of those that do not.
+
+        Nothing is interrupted or restarted, whatever the ranks do: this only looks.
+        """
+        with self._lock:
+            rows, _ = self._rank_rows(ranks, cells, is_running=False)
+            answering = [row["rank"] for row in rows if row["answers"]]
+            found, silent = _ask_variables(ranks, answering, names, beside=False)
+            absent = {*range(ranks.size)} - {*answering} | {*silent}
+            return found, [row for row in rows if row["rank"] in absent]
+
+    def _rank_rows(
+        self, ranks: Cluster, cells: Cells, is_running: bool
+    ) -> tuple[list[dict[str, Any]], Stall | None]:
+        """A row for each rank, and where all ranks are if they hang."""
+        if ranks is not self._ranks:
+            self._ranks, self._progress = ranks, Progress(range(ranks.size), time.monotonic())
+        looks = {
+            r: told
+            for r, told in ranks.ask_ranks(remote.panel_state).items()
+            if isinstance(told, dict)
+        }
+        stall, hang = self._find_stall(ranks, looks, is_running)
+        return [self._rank_row(r, ranks, cells, looks, stall) for r in range(ranks.size)], hang
 
     def _find_stall(
         self, ranks: Cluster, looks: Mapping[int, Mapping[str, Any]], is_running: bool
@@ -130,6 +150,7 @@ class Inspector:
             "does": does,
             "seconds": stall.since.get(rank, 0.0),
             "lost": lost is not None,
+            "answers": rank in looks,
         }
 
 
@@ -146,22 +167,39 @@ def table_of_ranks(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     return align_columns([head, *body])
 
 
-def _ask_variables(ranks: Cluster) -> tuple[list[ShownVariable], list[int]]:
-    """The ranks' variables as they are now, and the ranks that do not say what theirs are."""
-    told = ranks.ask_ranks(rank_variables.summarize_variables, [], True, within=VARIABLES_WITHIN)
+def _ask_variables(
+    ranks: Cluster, among: Sequence[int], names: Sequence[str] = (), beside: bool = True
+) -> tuple[list[ShownVariable], list[int]]:
+    """The variables of some ranks as they are now, and those of the ranks that do not say what theirs are.
+
+    Args:
+        names: of variables or parts of them; none for all.
+        beside: as `summarize_variables` has it; then no more is fetched than a running cell can bear.
+    """
+    within = PANEL_WITHIN if beside else VARIABLES_WITHIN
+    asked = rank_variables.summarize_variables, [*names], beside
+    told = ranks.ask_ranks(*asked, ranks=among, within=within)
     told = {rank: found for rank, found in told.items() if isinstance(found, dict)}
     found = compare_summaries(told)
-    differing = within_limit([each for each in found if each.is_fetched and not each.is_replicated])
+    differing = [each for each in found if each.is_fetched and not each.is_replicated]
+    differing = within_limit(differing) if beside else differing
     values: Mapping[int, Any] = {}
     if differing:
         values = ranks.ask_ranks(
             rank_variables.values_of_variables,
-            *([each.name for each in differing], True),
+            *([each.name for each in differing], beside),
             ranks=ranks_to_fetch(differing),
-            within=VARIABLES_WITHIN,
+            within=within,
         )
     there = {rank: each for rank, each in values.items() if isinstance(each, dict)}
-    return shown_variables(found, there), [r for r in range(ranks.size) if r not in told]
+    return shown_variables(found, there), [rank for rank in among if rank not in told]
+
+
+def silent_line(row: Mapping[str, Any]) -> str:
+    """Why a rank's variables are not compared."""
+    at = f" at {row['line']}" if row["line"] else ""
+    why = row["does"].removeprefix("lost: ") if row["lost"] else f"it {row['does']}{at}"
+    return f"rank {row['rank']} is not compared: {why}"
 
 
 def _variable_as_json(variable: ShownVariable) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -92,11 +93,16 @@ def _group_ranks(
     name: str, told: Mapping[int, Mapping[str, VariableSummary]]
 ) -> Iterator[RankGroup]:
     of_value: dict[Any, list[int]] = {}
+    unread = []
     for rank in sorted(told):
         summary = told[rank].get(name)
+        if summary is not None and summary.digest is None and summary.is_unread:
+            unread.append(rank)  # which may have the value of any
+            continue
         same = None if summary is None else summary.digest or summary.text
         of_value.setdefault(same, []).append(rank)
-    for ranks in of_value.values():
+    first, *others = [*of_value.values()] or [[]]
+    for ranks in (sorted([*unread, *first]), *others):
         yield RankGroup(tuple(ranks), told[ranks[0]].get(name))
 
 
@@ -144,15 +150,62 @@ def shown_variables(
     return sorted(shown, key=lambda each: each.is_replicated)
 
 
+@dataclass(frozen=True, repr=False)
+class VariablesTable:
+    """What `%hvd vars` displays.
+
+    Attributes:
+        silent: a line for each rank that is not compared, and why.
+    """
+
+    shown: Sequence[ShownVariable]
+    silent: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        return "\n".join([*table_of_variables(self.shown), *self.silent])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(map(_rows_as_html, self.shown))
+        heads = "".join(f'<th style="text-align: left">{name}</th>' for name in HEAD)
+        silent = "".join(f"<p>{html.escape(line)}</p>" for line in self.silent)
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{silent}"
+
+
+def _rows_as_html(variable: ShownVariable) -> str:
+    """The rows of one variable: a rank's value in each, where it differs with a mark that needs no colour to be seen."""
+    rows = []
+    for place, group in enumerate(variable.groups):
+        name = "" if place else _marked_name(variable)
+        note = f"<br><small>{html.escape(group.note)}</small>" if group.note else ""
+        cells = (
+            html.escape(name),
+            _ranks_of_group(variable, group),
+            html.escape(group.text) + note,
+        )
+        strong = "" if variable.is_replicated else "; font-weight: bold"
+        styles = (f"text-align: left{strong}", "text-align: left", "text-align: left")
+        rows.append(
+            "".join(f'<td style="{style}">{c}</td>' for style, c in zip(styles, cells, strict=True))
+        )
+    return "".join(f"<tr>{row}</tr>" for row in rows)
+
+
+def _marked_name(variable: ShownVariable) -> str:
+    return variable.name if variable.is_replicated else f"≠ {variable.name}"
+
+
+def _ranks_of_group(variable: ShownVariable, group: ShownGroup) -> str:
+    return "all ranks" if variable.is_replicated else ranks_text(group.ranks)
+
+
 def table_of_variables(shown: Sequence[ShownVariable]) -> list[str]:
     """A line for each group of ranks; below one that differs, where it first does and by how much."""
     rows = []
     notes: dict[int, str] = {}
     for variable in shown:
         for place, group in enumerate(variable.groups):
-            on = "all ranks" if variable.is_replicated else ranks_text(group.ranks)
-            mark = "" if variable.is_replicated else "≠ "
-            rows.append((f"{mark}{variable.name}" if place == 0 else "", on, group.text))
+            name = "" if place else _marked_name(variable)
+            rows.append((name, _ranks_of_group(variable, group), group.text))
             if group.note:
                 notes[len(rows)] = group.note
     lines = align_columns([HEAD, *rows])

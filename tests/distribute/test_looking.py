@@ -15,6 +15,7 @@ import pytest
 from jupyter_hvd.launchers.base import Output
 from jupyter_hvd.launchers.diagnosis import StallReport
 from jupyter_hvd.launchers.progress import Stall
+from jupyter_hvd.rank.bounded_calls import BoundedCalls
 from jupyter_hvd.rank.code import is_code, packed_code, text_of_code
 from jupyter_hvd.rank.questions import QUESTION, answer_question
 from jupyter_hvd.rank.serialization import digest_value, is_plain
@@ -165,7 +166,9 @@ def test_what_a_cell_defines_is_listed_in_the_background() -> None:
     rows = {str(row.path): row.in_background for row in list_variables(namespace, {}, [])}
     assert rows == {"f": True, "x": False}
     assert [row.in_background for row in list_variables(namespace, {}, ["f"])] == [False]
-    told = {rank: {"f": summarize_value(namespace["f"], in_background=True)} for rank in (0, 1)}
+    told = {
+        rank: {"f": summarize_value(namespace["f"], None, in_background=True)} for rank in (0, 1)
+    }
     assert compare_summaries(told) == []
 
 
@@ -175,11 +178,11 @@ def test_no_code_of_the_users_runs_beside_a_cell() -> None:
             raise AssertionError
 
     loud = Loud()
-    assert text_of(loud, beside=True) == "Loud"
-    assert text_of([1, loud, {"a": loud}], beside=True) == "[1, Loud, {'a': Loud}]"
-    assert text_of(np.float32(1.5), beside=True) == "float32: 1.5"
-    assert summarize_value([0] * 200_000, beside=True).digest is None
-    assert summarize_value([0] * 200_000).digest is not None
+    assert text_of(loud, None) == "Loud"
+    assert text_of([1, loud, {"a": loud}], None) == "[1, Loud, {'a': Loud}]"
+    assert text_of(np.float32(1.5), None) == "float32: 1.5"
+    assert summarize_value([0] * 200_000, None).digest is None
+    assert summarize_value([0] * 200_000, BoundedCalls()).digest is not None
 
 
 def test_equal_values_with_other_digests_are_one_group() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from typing import Any
 
@@ -40,6 +42,7 @@ order = np.random.default_rng(1).permutation(64)
 batch = x[order[:16]]
 gradient = np.zeros((3, 4))
 losses = [0.5, 0.25, 0.125]
+steps = {'loss': [tf.constant([0.5, 0.25])], 'rates': (tf.Variable(0.1), tf.constant(['a', 'b']))}
 table = {'a': 1, 'b': [1, 2, 3]}
 metric.update_state([1.0, 2.0])
 text = open('words.txt').read()
@@ -99,6 +102,16 @@ FAULTS = {
         "losses.append(0.1)",
         ("≠ losses ", "4 elements instead of 3"),
         "losses.pop()",
+    ),
+    "tensor in a list": (
+        "steps['loss'][0] += [0, 1]",
+        ("≠ steps ", "['loss'][0][1]: 1.25 instead of 0.25, largest difference 1, 1 of 2 entries"),
+        "steps['loss'][0] -= [0, 1]",
+    ),
+    "text in a tensor": (
+        "kept = steps['rates']; steps['rates'] = (kept[0], tf.constant(['a', 'c']))",
+        ("≠ steps ", "['rates'][1][1]: other bytes"),
+        "steps['rates'] = kept; del kept",
     ),
     "entry of a table": (
         "table['b'][2] = 4",
@@ -200,7 +213,7 @@ def trained(open_notebook: Any) -> Any:
 
 
 def test_ranks_that_train_together_differ_in_nothing(trained: Any) -> None:
-    told = trained.good("%hvd vars").stdout
+    told = trained.good("%hvd vars").shown
     assert "≠" not in told
     assert [v for v in look(trained)["variables"] if len(v["groups"]) > 1] == []
 
@@ -211,7 +224,7 @@ def test_the_variable_is_named(trained: Any, fault: str) -> None:
     trained.good(f"%%rank 1\n{planted}")
     try:
         started = time.monotonic()
-        told = trained.good("%hvd vars").stdout
+        told = trained.good("%hvd vars").shown
         by_vars = time.monotonic() - started
         started = time.monotonic()
         seen = look(trained)["variables"]
@@ -227,7 +240,7 @@ def test_the_variable_is_named(trained: Any, fault: str) -> None:
     assert name in [v["name"] for v in differing]
     for each in words[1:]:
         assert any(each in text for text in texts), texts
-    assert "≠" not in trained.good("%hvd vars").stdout
+    assert "≠" not in trained.good("%hvd vars").shown
 
 
 # Ranks that do not come back: what the panel shows while the cell runs
@@ -358,6 +371,32 @@ def test_what_a_rank_prints_is_told_while_it_runs(trained: Any) -> None:
     assert all(len(lines) < 1100 for lines in seen)
 
 
+def test_a_rank_that_does_not_answer_holds_up_no_look(trained: Any) -> None:
+    """Looking ends nothing: the rank goes on with its state."""
+    trained.good("%%rank all\nstate = 5")
+    pids = trained.rank_pids()
+    os.kill(pids[1], signal.SIGSTOP)
+    try:
+        told = trained.good("%hvd vars state").shown
+    finally:
+        os.kill(pids[1], signal.SIGCONT)
+    assert told.splitlines()[1].split() == ["state", "all", "ranks", "5"]
+    assert "rank 1 is not compared: it does not answer" in told
+    assert "not compared" not in trained.good("%hvd vars state").shown
+    assert trained.rank_pids() == pids
+
+
+def test_many_reprs_that_hang_have_one_limit(trained: Any) -> None:
+    trained.good(
+        "%%rank all\nimport time\nclass Slow:\n    def __repr__(self):\n        time.sleep(600)\n"
+        "a, b, c, d, e = (Slow() for _ in range(5))"
+    )
+    told = trained.good("%hvd vars a b c d e").shown
+    assert "a         all ranks  Slow: its repr takes longer than 1 s (not compared)" in told
+    assert "its repr is not called, because others take too long" in told
+    assert "≠" not in told
+
+
 def test_a_rank_that_has_died_is_told(trained: Any) -> None:
     pids = trained.rank_pids()
     trained.good(f"import os, signal\nos.kill({pids[1]}, signal.SIGKILL)")
@@ -366,6 +405,9 @@ def test_a_rank_that_has_died_is_told(trained: Any) -> None:
     assert "killed (signal 9)" in seen["ranks"][1]["does"]
     seen = until(trained, lambda seen: seen["silent"] == [1], variables=True)
     assert seen["silent"] == [1]
+    told = trained.good("%hvd vars state").shown
+    assert "state" in told
+    assert "rank 1 is not compared: it was killed (signal 9)" in told
     trained.good("%hvd stop")
     assert look(trained)["ranks"] == []
     assert "there are no ranks" in look(trained)["message"]
