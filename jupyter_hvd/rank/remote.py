@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..launchers.heartbeat import HeartbeatClient
@@ -21,7 +21,7 @@ from ..runtime.sharing.start import work_on_a_copy
 from . import links, trained_weights, training_state
 from .magic_output import let_magics_be_quiet
 from .paths import TRAINED, AccessPath, Reached, weighted_objects
-from .reply import Changed, Reply, describe_error
+from .reply import Changed, LayerSeeds, Reply, describe_error
 from .serialization import (
     SerializedValue,
     digest_value,
@@ -97,10 +97,6 @@ def share_cells() -> None:
     program.share_program()
 
 
-#: The states from which layers draw, by paths that lead to these or their models.
-LayerSeeds = Mapping[AccessPath, Sequence[Any]]
-
-
 def layer_seeds(namespace: Mapping[str, Any], held: Sequence[str]) -> LayerSeeds:
     """Those of the layers that some names lead to."""
     layers = [e for e in weighted_objects(namespace, held) if hasattr(e.value, "_flatten_layers")]
@@ -144,12 +140,31 @@ class Beginning:
     data: str = "each"
 
 
-#: What the cells of the next call begin with.
+@dataclass(frozen=True)
+class Sync:
+    """What a rank takes from the notebook before it runs cells, in the same call.
+
+    Attributes:
+        values: what `set_values` sets, pickled. beginning: for ranks that share each batch.
+    """
+
+    values: bytes
+    beginning: Beginning | None = None
+
+    def take(self) -> dict[str, str]:
+        """Take it; what failed, by path."""
+        failed = set_values(self.values, None, [])
+        if self.beginning is not None:
+            begin_shared(self.beginning)
+        return failed
+
+
+#: With which random numbers the next cells begin.
 _drawn: deque[RandomState | None] = deque()
 
 
 def begin_shared(beginning: Beginning) -> None:
-    """Have the notebook's random numbers, learning rates and files for the cells of the next call.
+    """Have the notebook's random numbers, learning rates and files for the next cells.
 
     All ranks do before any runs a cell, so that none copies what another has written in it.
     """
@@ -169,38 +184,44 @@ def begin_shared(beginning: Beginning) -> None:
     set_layer_seeds(shell.user_ns, beginning.seeds)
     if _renew_files is not None:
         _renew_files()
-
-
-def drawn_random_state(held: Sequence[str]) -> tuple[RandomState, LayerSeeds]:
-    """The random numbers with which the notebook goes on; a seed that it has not set stays unset.
-
-    Args:
-        held: names that lead to layers.
-    """
-    from IPython.core.getipython import get_ipython
-
-    shell: Any = get_ipython()
-    return random_state(), layer_seeds(shell.user_ns, held)
+    count_agreeing_ranks()
 
 
 def run_alone(source: str, file: str, marker: str) -> Reply:
     """Run a cell that other ranks need not run: its magics print here, too; arguments as for `run_cell`."""
-    return run_cell(source, file, (), marker, quiet=False)
+    return run_cell(None, source, file, (), marker, quiet=False)
 
 
-def run_cells(
-    cells: Sequence[tuple[str, str]], added: Sequence[str], watch: Watch = "never"
+def prepare_cell(
+    sync: Sync,
+    cells: Sequence[tuple[str, str]],
+    added: Sequence[str],
+    watch: Watch,
+    plain: Sequence[AccessPath],
+    weights: Sequence[AccessPath],
 ) -> Reply:
-    """Run cells, each with its file, one after the other until one fails; `added` and `watch` as for `run_cell`."""
-    reply = Reply()
+    """Run the cells that another one needs, each with its file, one after the other until one fails.
+
+    Args:
+        added, watch: as for `run_cell`.
+        plain: paths to values of which rank 0 is to give digests afterwards.
+        weights: paths to what these cells may have made, of which all ranks are to.
+    """
+    reply, failed = Reply(), sync.take()
     for number, (source, file) in enumerate(cells):
-        reply = run_cell(source, file, added, watch=watch, goes_on=number > 0)
+        reply = run_cell(None, source, file, added, watch=watch, goes_on=number > 0)
         if reply.error is not None:
-            break
-    return reply
+            return replace(reply, failed=failed)
+    asked = [*(plain if is_first_rank() else ()), *(weights if cells else ())]
+    return replace(reply, failed=failed, digests=digest_paths(asked))
+
+
+def is_first_rank() -> bool:
+    return os.environ.get("HOROVOD_RANK") == "0"
 
 
 def run_cell(
+    sync: Sync | None,
     source: str,
     file: str,
     added: Sequence[str],
@@ -214,6 +235,7 @@ def run_cell(
     """Run one converted cell in this rank's namespace, as a kernel would.
 
     Args:
+        sync: what is to be taken first.
         file: what the cell's code is known by, as in `CELL_FILE`.
         added: names that the conversion binds, which are its own whatever other cells do with them.
         marker: written to stdout and stderr at the end, below Python, so that the kernel
@@ -227,11 +249,12 @@ def run_cell(
     from IPython.core.getipython import get_ipython
 
     shell: Any = get_ipython()
+    failed = None if sync is None else sync.take()
     started, printed_before = time.time(), printed
     reopen_outputs()
     if _drawn and (state := _drawn.popleft()) is not None:
         set_random_state(state)
-    first = os.environ.get("HOROVOD_RANK") == "0"
+    first = is_first_rank()
     held = held if first else ()
     before = digest_weights(shell.user_ns, held)
     known = links.note_objects(shell.user_ns, held, wanted if first else ())
@@ -255,6 +278,7 @@ def run_cell(
         os.write(stream, f"{marker}\n".encode())
     values: dict[str, SerializedValue] = {}
     changed, found = list[Changed](), list[links.Link]()
+    drawn = None
     if error is None and first:
         changed = changed_since(
             before, shell.user_ns, [*held, *(n for n in wanted if n not in held)]
@@ -265,6 +289,10 @@ def run_cell(
         values = {name: value for name, value in packed.items() if value.kind != "none"}
         others = {name: value for name, value in there.items() if name not in values}
         found = [*links.changed_links(known), *links.named_since(known, others)]
+        if (
+            sync is not None and sync.beginning is not None
+        ):  # a seed that it has not set stays unset
+            drawn = random_state(), layer_seeds(shell.user_ns, held)
     return Reply(
         describe_error(error) if error is not None else None,
         time.time(),
@@ -274,6 +302,8 @@ def run_cell(
         changed,
         found,
         trained_weights.training_digest() if watch != "never" else "",
+        failed,
+        drawn=drawn,
     )
 
 

@@ -6,11 +6,15 @@ import time
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ..runtime.sharing.random_state import RandomState
 from .links import Link
 from .paths import AccessPath
 from .serialization import SerializedValue
+
+#: The states from which layers draw, by paths that lead to these or their models.
+LayerSeeds = Mapping[AccessPath, Sequence[Any]]
 
 
 class Frame(NamedTuple):
@@ -61,6 +65,9 @@ class Reply:
         printed: how many characters it has printed. values: those that the notebook wants back.
         changed: what has other weights than before. links: what names and objects hold otherwise than before.
         trained: a digest of what it has trained, '' where it has updated nothing.
+        failed: which values that came with the call have not been set, by path, and why; None where none could come.
+        digests: of values that were asked for, by path.
+        drawn: what the notebook goes on drawing from: its random numbers, and the states of layers.
     """
 
     error: RemoteError | None = None
@@ -71,6 +78,9 @@ class Reply:
     changed: Sequence[Changed] = ()
     links: Sequence[Link] = ()
     trained: str = ""
+    failed: Mapping[str, str] | None = None
+    digests: Mapping[str, int] = field(default_factory=dict)
+    drawn: tuple[RandomState, LayerSeeds] | None = None
 
 
 def describe_error(error: BaseException) -> RemoteError:

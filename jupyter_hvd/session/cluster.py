@@ -24,7 +24,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +121,8 @@ class Cluster:
         self._forks = forks.server_variables() if forked else {}
         self.ready = False
         self.started = self._placing = time.monotonic()
-        self._calls = count(1)
+        #: How often the ranks have been called: each call is a round trip.
+        self.calls = 0
         self._events: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._log: deque[str] = deque(maxlen=60)
         self._exits: dict[int, int] = {}
@@ -465,7 +465,8 @@ class Cluster:
                 self._resting = False
                 if not self.rejoin_horovod():
                     return Run({}, lost=(0, "it could not join Horovod again after a rest"))
-            call = next(self._calls)
+            self.calls += 1
+            call = self.calls
             ranks = range(self.size) if ranks is None else ranks
             try:
                 return self._run_call(call, function, args, show, timeout, marker, ranks, aborts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import time
 import uuid
@@ -22,7 +23,7 @@ from ..rank import training_state as states
 from ..rank.forks import KeptForks
 from ..rank.links import Link, unpack_linked
 from ..rank.paths import TRAINED, AccessPath, Reached, objects_below, weighted_objects
-from ..rank.remote import Beginning
+from ..rank.remote import Beginning, Sync
 from ..rank.reply import Changed, Reply
 from ..rank.serialization import (
     SMALL,
@@ -60,14 +61,14 @@ from .program import (
 )
 from .reports import failure_of, headed_failure, stall_report
 from .tracebacks import SentCell
-from .transfer import push_values
+from .transfer import Push, needs_own_call, push_of_weights, push_values
 from .variables import VariablesTable
 from .weights import (
     NO_ORDER,
+    Owned,
     find_counterparts,
     into_set,
     make_owned,
-    outermost_objects,
     replicated_digests,
     same_models,
     shortest_path,
@@ -380,37 +381,33 @@ class Session:
     # Running
 
     def _run_plan(self, request: Request, plan: CellPlan, screen: CellOutput) -> None:
+        """Run a plan in two calls: one for what the cell needs, one for the cell itself."""
         assert self.ranks is not None
         program = plan.program
-        added = sorted(program.added_names)
-        self._push_changed(self._values_for(plan), screen)
-        if plan.needs.run:
-            self._begin_shared(request, plan.needs.run, (), screen)
-            cells = [self._sent_file(n, program) for n in plan.needs.run]
-            run = self.ranks.run(
-                remote.run_cells, cells, added, plan.watch, timeout=request.timeout
-            )
-            what = "a cell that this one needs failed on the ranks"
-            self._judge_run(run, screen, what, request.timeout, plan)
-            self._compare_weights(run, program, screen)
-            self._state = self._state.after_cells(plan.needs.run, program, run.has_trained)
-        changed = self._values_that_differ(plan, screen)
-        self._push_replaced(plan, screen)
-        self._push_changed(changed, screen)
-        held = [
+        used = [
             *sorted(plan.needs.held & plan.needs.names),
             *sorted(plan.needs.held - plan.needs.names),
         ]
-        held = [n for n in held if self._has_value(n) and not self._is_parted(n, plan, screen)]
-        self._push_weights(plan, held, screen)
-        shared = self._begin_shared(request, [0], held, screen)
+        held = [n for n in used if self._has_value(n) and not self._is_parted(n, plan, screen)]
+        owned, plain = self._owned_objects(plan, held), self._plain_values(plan)
+        found = self._prepare_cell(request, plan, owned, plain, screen)
+        zero = found[0].digests if found else {}
+        differing = {
+            n: v for n, v in plain.items() if zero.get(n, digest_value(v)) != digest_value(v)
+        }
+        made = plan.needs.run  # which may have made anew what any path leads to
+        known = replicated_digests([r.digests for r in found]) if made else self._state.pushed
+        push = self._push_of_replaced(plan) | self._push_of_changed(differing)
+        push |= push_of_weights(owned, known)
+        sync, push = self._sync_with(push, self._beginning(request, [0], held), screen)
         marker = f"\x1e{uuid.uuid4().hex}"
         text, file = self._sent_file(plan.number, program)
         run = self.ranks.run(
             remote.run_cell,
+            sync,
             text,
             file,
-            added,
+            sorted(program.added_names),
             marker,
             sorted(plan.needs.changed),
             plan.watch,
@@ -420,6 +417,7 @@ class Session:
             timeout=request.timeout,
             marker=marker,
         )
+        self._note_arrived(push, run, screen)
         self._judge_run(run, screen, None, request.timeout, plan)
         self._compare_weights(run, program, screen)
         if run.has_trained and not program.trains and self.ranks.batch == "per-rank":
@@ -427,26 +425,65 @@ class Session:
                 "the code that trains here is in no cell, so its batches and learning rate are not scaled"
             )
         self._state = self._state.after_cells([plan.number], program, run.has_trained)
-        self._take_objects(run.replies[0], plan, screen)
-        self._take_back(run.replies[0].values)
-        if shared:
-            drawn = self.ranks.run(remote.drawn_random_state, held, ranks=[0])
-            self._judge_run(drawn, screen)
-            state, seeds = drawn.replies[0]
+        reply: Reply = run.replies[0]
+        self._take_objects(reply, plan, screen)
+        self._take_back(reply.values)
+        if reply.drawn is not None:
+            state, seeds = reply.drawn
             set_random_state(state)
             remote.set_layer_seeds(self.shell.user_ns, seeds)
 
-    def _begin_shared(
-        self, request: Request, cells: Sequence[int], held: Sequence[str], screen: CellOutput
-    ) -> bool:
-        """Let ranks that share each batch begin some cells as the notebook did; whether they do share.
+    def _prepare_cell(
+        self,
+        request: Request,
+        plan: CellPlan,
+        owned: Sequence[Owned],
+        plain: Mapping[str, SerializedValue],
+        screen: CellOutput,
+    ) -> list[Reply]:
+        """Let the ranks have the values and run the cells that a cell needs.
+
+        Returns:
+            what each rank answers, with digests of what these objects and values are there then; nothing where nothing is to be
+            done or asked.
+        """
+        assert self.ranks is not None
+        push, needed = self._push_of_changed(self._values_for(plan)), plan.needs.run
+        if not (push.values or needed or plain):
+            return []
+        beginning = self._beginning(request, needed, ()) if needed else None
+        sync, push = self._sync_with(push, beginning, screen)
+        run = self.ranks.run(
+            remote.prepare_cell,
+            sync,
+            [self._sent_file(n, plan.program) for n in needed],
+            sorted(plan.program.added_names),
+            plan.watch,
+            [AccessPath(name) for name in plain],
+            [path for each in owned for path in each.paths],
+            timeout=request.timeout,
+        )
+        self._note_arrived(push, run, screen)
+        if needed:
+            what = "a cell that this one needs failed on the ranks"
+            self._judge_run(run, screen, what, request.timeout, plan)
+            self._compare_weights(run, plan.program, screen)
+            self._state = self._state.after_cells(needed, plan.program, run.has_trained)
+        else:
+            self._judge_run(run, screen, "values could not be pushed", request.timeout)
+        return [run.replies[rank] for rank in sorted(run.replies)]
+
+    def _beginning(
+        self, request: Request, cells: Sequence[int], held: Sequence[str]
+    ) -> Beginning | None:
+        """How ranks that share each batch begin some cells as the notebook did; None where they do not share.
 
         Args:
             held: names that lead to models and optimizers.
         """
         assert self.ranks is not None
         if not self.ranks.shares_batches:
-            return False
+            return None
         rates = {
             path: rate
             for each in weighted_objects(self.shell.user_ns, held, TRAINED)
@@ -456,27 +493,18 @@ class Session:
         states = tuple(map(self.drawn.get, cells))
         options = self._conversion_options(request)
         seeds = remote.layer_seeds(self.shell.user_ns, held)
-        beginning = Beginning(states, rates, seeds, options.guard, options.data)
-        self._judge_run(self.ranks.run(remote.begin_shared, beginning), screen)
-        return True
+        return Beginning(states, rates, seeds, options.guard, options.data)
 
-    def _values_that_differ(self, plan: CellPlan, screen: CellOutput) -> dict[str, SerializedValue]:
-        """The plain values that the cell uses and that cells have made otherwise on the ranks than in the notebook.
+    def _plain_values(self, plan: CellPlan) -> dict[str, SerializedValue]:
+        """The plain values that a cell uses, which other cells may have made otherwise on the ranks.
 
-        What is meant to be otherwise there is left as it is.
+        What is meant to be otherwise there is left out.
         """
-        assert self.ranks is not None
         namespace = self.shell.user_ns
         used = filter(self._has_value, plan.needs.names - plan.program.differing_names)
-        there = {
+        return {
             n: pack_value(namespace[n], limit=None) for n in sorted(used) if is_plain(namespace[n])
         }
-        if not there:
-            return {}
-        run = self.ranks.run(remote.digest_paths, [AccessPath(name) for name in there], ranks=[0])
-        self._judge_run(run, screen)
-        has: dict[str, int] = run.replies[0]
-        return {n: v for n, v in there.items() if has.get(n, digest_value(v)) != digest_value(v)}
 
     def run_on(
         self, ranks: Sequence[int] | None, line: str, body: str, timeout: float | None = None
@@ -551,8 +579,8 @@ class Session:
             values[name] = packed
         return values
 
-    def _push_replaced(self, plan: CellPlan, screen: CellOutput) -> None:
-        """Push again what is the notebook's, or the user's, where cells have just made something else of it."""
+    def _push_of_replaced(self, plan: CellPlan) -> Push:
+        """What is the notebook's, or the user's, where cells have just made something else of it."""
         run = [names_of(masked(plan.program.sources[n])) for n in plan.needs.run]
         bound = {name for names in run for name in names.binds}
         changed = {name for names in run for name in names.changes}
@@ -560,51 +588,66 @@ class Session:
         names &= self.shell.user_ns.keys()
         self._state = self._state.without_cells((), names)
         values = {name: pack_value(self.shell.user_ns[name], limit=None) for name in sorted(names)}
-        self._push_changed({n: v for n, v in values.items() if v.kind not in TRAINED}, screen)
         self._state = self._state.with_given(sorted(names & plan.needs.given), plan.number - 1)
+        return self._push_of_changed({n: v for n, v in values.items() if v.kind not in TRAINED})
 
-    def _push_weights(self, plan: CellPlan, held: Sequence[str], screen: CellOutput) -> None:
-        """Push the weights that the notebook has and the ranks have not, whoever has changed them under whatever name."""
-        assert self.ranks is not None
+    def _push_of_changed(self, values: Mapping[str, SerializedValue]) -> Push:
+        """The plain values that the ranks do not have as they are."""
+        digests = {n: digest_value(v) for n, v in values.items()}
+        fresh = [n for n in values if digests[n] != self._state.pushed.get(n)]
+        return Push({AccessPath(n): values[n] for n in fresh}, {n: digests[n] for n in fresh})
+
+    def _owned_objects(self, plan: CellPlan, held: Sequence[str]) -> list[Owned]:
+        """What has weights or a state in the notebook, with those that the ranks are to have."""
         every = weighted_objects(self.shell.user_ns, held, TRAINED)
         ways = [tuple(path for path in each.paths if not path.is_unordered) for each in every]
         there = [Reached(e.value, paths) for e, paths in zip(every, ways, strict=True) if paths]
-        found = [
+        return [
             make_owned(each.value, each.paths, plan.needs.names, weights)
             for each in there
             if (weights := self._initial_weights(each, there)).data
         ]
-        known: Mapping[str, int] = self._state.pushed
-        if plan.needs.run and found:  # the cells may have made anew what any of these lead to
-            run = self.ranks.run(
-                remote.digest_paths, [path for each in found for path in each.paths]
-            )
-            self._judge_run(run, screen)
-            known = replicated_digests(run.replies.values())
-        differ = outermost_objects([each for each in found if not each.is_known(known)])
-        failed = self._push_values(
-            {path: each.weights for each in differ for path in each.paths}, screen
-        )
-        arrived = {str(path): each.digest for each in found for path in each.paths}
-        self._state = self._state.with_pushed({p: d for p, d in arrived.items() if p not in failed})
 
-    def _push_changed(self, values: Mapping[str, SerializedValue], screen: CellOutput) -> None:
-        """Push the plain values that the ranks do not have as they are."""
-        digests = {n: digest_value(v) for n, v in values.items()}
-        fresh = {n: v for n, v in values.items() if digests[n] != self._state.pushed.get(n)}
-        self._push_values({AccessPath(n): v for n, v in fresh.items()}, screen)
-        self._state = self._state.with_pushed({n: digests[n] for n in fresh})
+    def _sync_with(
+        self, push: Push, beginning: Beginning | None, screen: CellOutput
+    ) -> tuple[Sync, Push]:
+        """What ranks take before they run cells, and of that what they have not yet: large values go before."""
+        assert self.ranks is not None
+        if needs_own_call(self.ranks, push.values):
+            failed = self._push_values(push.values, screen)
+            self._note_pushed(push, failed)
+            push = Push()
+        return Sync(pickle.dumps(dict(push.values), protocol=5), beginning), push
+
+    def _note_arrived(self, push: Push, run: Run, screen: CellOutput) -> None:
+        """Tell of the values that went with a call, and remember that the ranks have them."""
+        reply = run.replies.get(0)
+        if isinstance(reply, Reply) and reply.failed is not None:
+            self._report_pushed(push.values, reply.failed, screen)
+            self._note_pushed(push, reply.failed)
+
+    def _note_pushed(self, push: Push, failed: Collection[str]) -> None:
+        arrived = {name: digest for name, digest in push.digests.items() if name not in failed}
+        self._state = self._state.with_pushed(arrived)
 
     def _push_values(
         self, values: Mapping[AccessPath, SerializedValue], screen: CellOutput
     ) -> Mapping[str, str]:
-        """Push values, and say so; which have not arrived, by path, and why."""
+        """Push values in a call of their own, and say so; which have not arrived, by path, and why."""
         assert self.ranks is not None
-        if not values:
-            return {}
         run = push_values(self.ranks, values)
         self._judge_run(run, screen, "values could not be pushed")
         failed: dict[str, str] = run.replies[0]
+        self._report_pushed(values, failed, screen)
+        return failed
+
+    def _report_pushed(
+        self,
+        values: Mapping[AccessPath, SerializedValue],
+        failed: Mapping[str, str],
+        screen: CellOutput,
+    ) -> None:
+        """Say which values have come to the ranks."""
         if plain := [str(path) for path, value in values.items() if value.kind not in TRAINED]:
             screen.add_line(f"pushed: {', '.join(plain)}")
         of_weights: dict[int, list[AccessPath]] = {}
@@ -626,7 +669,6 @@ class Session:
             screen.add_line(f"with the weights that the ranks before had: {', '.join(rescued)}")
         for kind, names in own.items():
             screen.add_line(f"with the notebook's {kind}: {', '.join(names)}")
-        return failed
 
     def _take_back(self, values: Mapping[str, SerializedValue]) -> None:
         namespace = self.shell.user_ns

@@ -1,4 +1,4 @@
-"""Pushing values to the ranks: small ones in the message, large arrays through shared memory on this host.
+"""Pushing values to the ranks: small ones in the message of a cell, large arrays through shared memory on this host.
 
 A large array would pass twice through sockets for each rank, by the controller. On
 this host it is written once, to memory that all ranks map: they share it until one
@@ -9,19 +9,50 @@ from __future__ import annotations
 
 import pickle
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ..launchers.reaper import make_shared_folder
 from ..rank import remote
 from ..rank.paths import AccessPath
-from ..rank.serialization import SerializedValue
+from ..rank.serialization import SerializedValue, size_of
 from .cluster import Cluster
 from .monitor import Run
+from .weights import Owned, outermost_objects
 
 #: From this size on, a value goes through shared memory.
 LARGE = 2**20
 #: Where arrays begin in shared memory; vector instructions like it, and none needs more.
 ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class Push:
+    """Values for the ranks by path, and the digests of what these have then."""
+
+    values: Mapping[AccessPath, SerializedValue] = field(default_factory=dict)
+    digests: Mapping[str, int] = field(default_factory=dict)
+
+    def __or__(self, other: Push) -> Push:
+        return Push({**self.values, **other.values}, {**self.digests, **other.digests})
+
+
+def push_of_weights(owned: Sequence[Owned], known: Mapping[str, int]) -> Push:
+    """The weights that the notebook has and the ranks have not, whoever has changed them under whatever name.
+
+    Args:
+        known: digests of what the ranks have, by path.
+    """
+    differ = outermost_objects([each for each in owned if not each.is_known(known)])
+    return Push(
+        {path: each.weights for each in differ for path in each.paths},
+        {str(path): each.digest for each in owned for path in each.paths},
+    )
+
+
+def needs_own_call(ranks: Cluster, values: Mapping[AccessPath, SerializedValue]) -> bool:
+    """Whether values are large enough to go through shared memory, before the cell that needs them."""
+    return ranks.is_local and sum(map(size_of, values.values())) >= LARGE
 
 
 def push_values(ranks: Cluster, values: Mapping[AccessPath, SerializedValue]) -> Run:
