@@ -18,10 +18,10 @@ from ..launchers.rank_location import list_threads
 from ..runtime.sharing import program
 from ..runtime.sharing.random_state import RandomState, random_state, set_random_state
 from ..runtime.sharing.start import work_on_a_copy
-from . import links, trained_weights, training_state
+from . import trained_weights, training_state
 from .magic_output import let_magics_be_quiet
-from .paths import TRAINED, AccessPath, Reached, weighted_objects
-from .reply import Changed, LayerSeeds, Reply, describe_error
+from .paths import TRAINED, AccessPath, weighted_objects
+from .reply import LayerSeeds, Reply, describe_error
 from .serialization import (
     SerializedValue,
     digest_value,
@@ -33,8 +33,8 @@ from .serialization import (
     read_pushed,
     size_of,
     unpack_value,
-    weights_of,
 )
+from .snapshot import Assignment, find_delta, take_snapshot
 
 #: The file of a cell's code on the ranks, `<In[3]#7>`: the notebook's number and a serial one.
 CELL_FILE = "<In[{number}]#{serial}>"
@@ -255,9 +255,8 @@ def run_cell(
     if _drawn and (state := _drawn.popleft()) is not None:
         set_random_state(state)
     first = is_first_rank()
-    held = held if first else ()
-    before = digest_weights(shell.user_ns, held)
-    known = links.note_objects(shell.user_ns, held, wanted if first else ())
+    held, wanted = (held, wanted) if first else ((), ())
+    before = take_snapshot(shell.user_ns, held, wanted)
     with own_names(shell.user_ns, added), quiet_shell(shell, file, quiet and not first):
         try:
             with allow_interrupt():
@@ -276,63 +275,22 @@ def run_cell(
     sys.stderr.flush()
     for stream in (1, 2) if marker else ():
         os.write(stream, f"{marker}\n".encode())
-    values: dict[str, SerializedValue] = {}
-    changed, found = list[Changed](), list[links.Link]()
-    drawn = None
+    delta, drawn = list[Assignment](), None
     if error is None and first:
-        changed = changed_since(
-            before, shell.user_ns, [*held, *(n for n in wanted if n not in held)]
-        )
-        there = {name: shell.user_ns[name] for name in wanted if name in shell.user_ns}
-        simple = [n for n, v in there.items() if keras_kind(v) not in TRAINED and v not in known]
-        packed = {name: pack_value(there[name]) for name in simple}
-        values = {name: value for name, value in packed.items() if value.kind != "none"}
-        others = {name: value for name, value in there.items() if name not in values}
-        found = [*links.changed_links(known), *links.named_since(known, others)]
-        if (
-            sync is not None and sync.beginning is not None
-        ):  # a seed that it has not set stays unset
+        delta = find_delta(before, shell.user_ns, held, wanted)
+        # A seed that the notebook has not set stays unset.
+        if sync is not None and sync.beginning is not None:
             drawn = random_state(), layer_seeds(shell.user_ns, held)
     return Reply(
         describe_error(error) if error is not None else None,
         time.time(),
         time.time() - started,
         printed - printed_before,
-        values,
-        changed,
-        found,
+        delta,
         trained_weights.training_digest() if watch != "never" else "",
         failed,
         drawn=drawn,
     )
-
-
-#: What has weights or a state, by its id, with a digest of these; it is kept, so that nothing else gets its id.
-Weighed = Mapping[int, tuple[Reached, int]]
-
-
-def digest_weights(namespace: Mapping[str, Any], held: Sequence[str]) -> Weighed:
-    found = weighted_objects(namespace, held, TRAINED)
-    return {id(each.value): (each, digest_value(pack_value(each.value))) for each in found}
-
-
-def changed_since(
-    before: Weighed, namespace: Mapping[str, Any], held: Sequence[str]
-) -> list[Changed]:
-    """What is reached from some names and has other weights than before, or was not there and is no part of what was; of what
-    has a state only what was there.
-    """
-    parts = {id(part) for each, _ in before.values() for part in weights_of(each.value)}
-    there = [each for each, _ in before.values()]
-    changed = []
-    for key, (each, now) in digest_weights(namespace, held).items():
-        known, was = before.get(key, (None, None))
-        own = weights_of(each.value)
-        is_new = keras_kind(each.value) == "weights" and not parts.issuperset(map(id, own))
-        if own and was != now and (known or is_new):
-            found = training_state.pack_state(each, there)
-            changed.append(Changed(each.paths, known.paths if known else (), found))
-    return changed
 
 
 def compare_weights() -> str:

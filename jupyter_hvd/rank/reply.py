@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..runtime.sharing.random_state import RandomState
-from .links import Link
 from .paths import AccessPath
-from .serialization import SerializedValue
+from .snapshot import Assignment
 
 #: The states from which layers draw, by paths that lead to these or their models.
 LayerSeeds = Mapping[AccessPath, Sequence[Any]]
@@ -43,27 +42,13 @@ class RemoteError:
     syntax: tuple[str, int, str] | None = None
 
 
-class Changed(NamedTuple):
-    """An object whose weights a cell has changed on a rank.
-
-    Attributes:
-        paths: that lead to it there now. before: that led to it before the cell, and so lead to its counterpart in the
-            notebook; none, where it was not there.
-    """
-
-    paths: tuple[AccessPath, ...]
-    before: tuple[AccessPath, ...]
-    weights: SerializedValue
-
-
 @dataclass(frozen=True)
 class Reply:
     """How a cell ended on a rank.
 
     Attributes:
         error: None if it ended well. time: by the rank's clock. seconds: that it took.
-        printed: how many characters it has printed. values: those that the notebook wants back.
-        changed: what has other weights than before. links: what names and objects hold otherwise than before.
+        printed: how many characters it has printed. delta: what the notebook is to assign.
         trained: a digest of what it has trained, '' where it has updated nothing.
         failed: which values that came with the call have not been set, by path, and why; None where none could come.
         digests: of values that were asked for, by path.
@@ -74,9 +59,7 @@ class Reply:
     time: float = field(default_factory=time.time)
     seconds: float = 0.0
     printed: int = 0
-    values: Mapping[str, SerializedValue] = field(default_factory=dict)
-    changed: Sequence[Changed] = ()
-    links: Sequence[Link] = ()
+    delta: Sequence[Assignment] = ()
     trained: str = ""
     failed: Mapping[str, str] | None = None
     digests: Mapping[str, int] = field(default_factory=dict)

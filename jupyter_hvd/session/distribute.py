@@ -7,7 +7,7 @@ import pickle
 import re
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -21,10 +21,9 @@ from ..rank import allreduce_times as rank_network
 from ..rank import remote
 from ..rank import training_state as states
 from ..rank.forks import KeptForks
-from ..rank.links import Link, unpack_linked
-from ..rank.paths import TRAINED, AccessPath, Reached, objects_below, weighted_objects
+from ..rank.paths import TRAINED, AccessPath, Reached, weighted_objects
 from ..rank.remote import Beginning, Sync
-from ..rank.reply import Changed, Reply
+from ..rank.reply import Reply
 from ..rank.serialization import (
     SMALL,
     SerializedValue,
@@ -43,6 +42,7 @@ from ..source.magics import ANY_NAME
 from .cell_names import names_of
 from .cell_output import CellOutput
 from .cluster import PRELOADED, Cluster, ControllerLostError
+from .delta import apply_delta
 from .dependencies import Cell
 from .errors import DistributeError, named_error
 from .inspection import Inspector, silent_line, table_of_ranks
@@ -64,10 +64,7 @@ from .tracebacks import SentCell
 from .transfer import Push, needs_own_call, push_of_weights, push_values
 from .variables import VariablesTable
 from .weights import (
-    NO_ORDER,
     Owned,
-    find_counterparts,
-    into_set,
     make_owned,
     replicated_digests,
     same_models,
@@ -426,8 +423,7 @@ class Session:
             )
         self._state = self._state.after_cells([plan.number], program, run.has_trained)
         reply: Reply = run.replies[0]
-        self._take_objects(reply, plan, screen)
-        self._take_back(reply.values)
+        self._apply_delta(reply, plan, screen)
         if reply.drawn is not None:
             state, seeds = reply.drawn
             set_random_state(state)
@@ -670,11 +666,6 @@ class Session:
         for kind, names in own.items():
             screen.add_line(f"with the notebook's {kind}: {', '.join(names)}")
 
-    def _take_back(self, values: Mapping[str, SerializedValue]) -> None:
-        namespace = self.shell.user_ns
-        for name, packed in values.items():
-            namespace[name] = unpack_value(packed, namespace.get(name))
-
     def _is_parted(self, name: str, plan: CellPlan, screen: CellOutput) -> bool:
         """Whether a name refers to another object on the ranks than in the notebook.
 
@@ -695,93 +686,15 @@ class Session:
         )
         return True
 
-    def _names_leading_to(self, owner: Any) -> set[str]:
+    def _apply_delta(self, reply: Reply, plan: CellPlan, screen: CellOutput) -> None:
+        """Let the notebook's objects have what the ranks' do, and tell of what they cannot have."""
         namespace = self.shell.user_ns
-        found = objects_below(namespace, sorted(filter(self._has_value, namespace)))
-        return {path.name for path, value in found if value is owner}
-
-    def _take_objects(self, reply: Reply, plan: CellPlan, screen: CellOutput) -> None:
-        """Let the notebook's objects have what the ranks' do, and tell of what they cannot have.
-
-        Paths led to the notebook's objects before the cell, so all are followed before any object is changed.
-        """
-        namespace = self.shell.user_ns
-        found = [self._find_counterparts(each, plan.needs.names) for each in reply.changed]
-        for each, there in zip(reply.changed, found, strict=True):
-            if not there:  # what the notebook has at its paths is other things
-                ways = [path for path in each.paths if path.follow_path(namespace) is not None]
-                self._parted |= {path.name: plan.number for path in ways}
-        for put in [self._resolve_link(link, plan, screen) for link in reply.links]:
-            put()
-        for each, there in zip(reply.changed, found, strict=True):
-            self._take_weights(each, there, screen)
-
-    def _find_counterparts(
-        self, changed: Changed, used: Collection[str]
-    ) -> list[tuple[Any, list[AccessPath]]]:
-        """What in the notebook is to have the weights of something on the ranks; for what the cell has made, what it has
-        replaced, if nothing else leads there.
-        """
-        namespace = self.shell.user_ns
-        found = find_counterparts(changed.before or changed.paths, namespace, used)
-        if changed.before:
-            return found
-        everything = weighted_objects(namespace, sorted(filter(self._has_value, namespace)))
-        ways = {id(each.value): {*each.paths} for each in everything}
-        return [(value, own) for value, own in found if ways[id(value)] <= {*changed.paths}]
-
-    def _resolve_link(self, link: Link, plan: CellPlan, screen: CellOutput) -> Callable[[], None]:
-        """What lets a name or an object of the notebook's hold what the ranks' does."""
-        namespace = self.shell.user_ns
-
-        def report_kept(why: object) -> None:
-            if link.place is not None or self._has_value(link.path.name):  # else Python tells
-                screen.add_line(f"`{link}` in the notebook is not that of the ranks: {why}")
-
-        def set_value() -> None:
-            try:
-                link.set_value(namespace, owner, value)
-            except Exception as error:  # a property of the user's own may raise anything
-                report_kept(error)
-
-        owner = link.path.follow_path(namespace)
-        if link.value is not None and link.value.kind == "none":
-            report_kept(link.value.why)
-            if link.place is not None and link.place.kind == "all":
-                self._parted |= dict.fromkeys(self._names_leading_to(owner), plan.number)
-        else:
-            try:
-                value = unpack_linked(link.value, namespace) if link.value is not None else None
-                return set_value
-            except Exception as error:
-                report_kept(error)
-        return lambda: None
-
-    def _take_weights(
-        self, changed: Changed, found: Sequence[tuple[Any, list[AccessPath]]], screen: CellOutput
-    ) -> None:
-        """Set weights in what the notebook has for what the ranks have trained."""
-        namespace = self.shell.user_ns
-        lost = [
-            path for path in changed.paths if path.steps and path.follow_path(namespace) is None
-        ]
-        if not found or (lost and not changed.before):
-            none = "the notebook has no model or variable there"
-            why = NO_ORDER if into_set(changed.paths) else none
-            stay = "stay" if changed.weights.kind == "weights" else "stays"
-            known = f"the {changed.weights.kind} of `{shortest_path(lost or changed.paths)}`"
-            screen.add_line(f"{known} {stay} on the ranks: {why}")
-        for value, own in found:
-            try:
-                states.set_state(value, changed.weights, namespace)
-            except Exception as error:
-                screen.add_line(
-                    f"`{shortest_path(own)}` in the notebook is not that of the ranks: {error}"
-                )
-                continue
-            now = digest_value(pack_value(value))
-            same = [path for path in changed.paths if path.follow_path(namespace) is value]
-            self._state = self._state.with_pushed({str(path): now for path in same})
+        names = sorted(filter(self._has_value, namespace))
+        done = apply_delta(reply.delta, namespace, names, plan.needs.names)
+        for line in done.lines:
+            screen.add_line(line)
+        self._parted |= dict.fromkeys(done.parted, plan.number)
+        self._state = self._state.with_pushed(done.digests)
 
     # What went wrong
 

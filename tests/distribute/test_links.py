@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -11,8 +12,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from jupyter_hvd.rank import links
+from jupyter_hvd.rank.snapshot import find_delta, take_snapshot
+from jupyter_hvd.session.delta import apply_delta
 
+#: Names that cells bind.
+BOUND = ["new", "empty"]
 MODULES = {"np": np, "tf": tf, "deque": deque, "SimpleNamespace": SimpleNamespace}
 
 
@@ -58,20 +62,12 @@ def make() -> dict[str, Any]:
 def carried(change: Callable[[dict[str, Any]], object]) -> tuple[dict[str, Any], list[str]]:
     """What the notebook has when a cell has made a change on a rank, and what of that stays there."""
     rank, notebook = make(), make()
-    known = links.note_objects(rank, [*rank], [*rank, "new"])
+    names = [*rank]
+    before = take_snapshot(rank, names, BOUND)
     change(rank)
-    found = [*links.changed_links(known)]
-    found += links.named_since(known, {n: v for n, v in rank.items() if n in ("new", "empty")})
-    ready, stays = [], []
-    for link in found:
-        if link.value is not None and link.value.kind == "none":
-            stays.append(f"{link}: {link.value.why}")
-            continue
-        value = links.unpack_linked(link.value, notebook) if link.value is not None else None
-        ready.append((link, link.path.follow_path(notebook), value))
-    for link, owner, value in ready:
-        link.set_value(notebook, owner, value)
-    return notebook, stays
+    delta = pickle.loads(pickle.dumps(find_delta(before, rank, names, BOUND)))
+    done = apply_delta(delta, notebook, [*notebook, *BOUND], names)
+    return notebook, [*done.lines]
 
 
 @pytest.mark.parametrize(
@@ -132,13 +128,70 @@ def test_what_is_held_comes_back(change: str, holds: str) -> None:
     ],
 )
 def test_what_stays_is_told(change: str, told: str) -> None:
-    found, (stays,) = carried(lambda rank: exec(change, MODULES, rank))
-    assert stays.startswith(told)
+    found, (stays, *_) = carried(lambda rank: exec(change, MODULES, rank))
+    where, why = told.split(": ")
+    assert stays.startswith(f"`{where}` in the notebook is not that of the ranks: {why}")
     assert found.keys() == make().keys()
 
 
 def test_what_is_as_it_was_is_not_sent() -> None:
     rank = make()
-    known = links.note_objects(rank, [*rank], [*rank])
-    rank["a"].build((2,))
-    assert [*links.changed_links(known)] == []
+    before = take_snapshot(rank, [*rank], [*rank])
+    assert [each for each in find_delta(before, rank, [*rank], ["held"]) if each.place] == []
+
+
+def sums(layer: Any) -> list[float]:
+    return [float(weights.sum()) for weights in layer.get_weights()]
+
+
+@pytest.mark.parametrize(
+    ("change", "layer"),
+    [
+        ("a.build((2,)); a.set_weights([np.ones((2, 1)), np.ones(1)])", "a"),
+        ("held['b'].build((2,)); b.set_weights([np.ones((2, 2)), np.ones(2)])", "b"),
+        ("by[b] = 1; b.build((2,)); a.build((2,)); a.bias.assign([3.0])", "a"),
+        ("pair['a'], pair['b'] = b, a; a.build((2,)); a.bias.assign([3.0])", "a"),
+    ],
+)
+def test_weights_come_back_to_their_counterpart(change: str, layer: str) -> None:
+    rank: dict[str, Any] = {}
+
+    def run(namespace: dict[str, Any]) -> None:
+        exec(change, MODULES, namespace)
+        rank.update(namespace)
+
+    found, stays = carried(run)
+    assert stays == []
+    assert sums(found[layer]) == sums(rank[layer])
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            "held['c'] = tf.keras.layers.Dense(3); held['c'].build((2,))",
+            [
+                "`held['c']` in the notebook is not that of the ranks: a Dense cannot be copied between processes; "
+                "make it in an ordinary cell",
+                "the weights of `held['c']` stay on the ranks: the notebook has no model or variable there",
+            ],
+        ),
+        (
+            "few.add(tf.keras.layers.Dense(3)); [n.build((2,)) for n in few]",
+            ["the weights of `few{no. ", "members of a set have no order"],
+        ),
+    ],
+)
+def test_weights_that_stay_are_told(change: str, told: list[str]) -> None:
+    _, stays = carried(lambda rank: exec(change, MODULES, rank))
+    assert all(any(each in line for line in stays) for each in told), stays
+
+
+def test_names_of_other_things_are_parted() -> None:
+    """What a list holds on the ranks alone, the notebook's list has not: it is another list from then on."""
+    rank, notebook = make(), make()
+    before = take_snapshot(rank, [*rank])
+    rank["listed"].append(tf.keras.layers.Dense(3))
+    done = apply_delta(find_delta(before, rank, [*rank]), notebook, [*notebook], [*notebook])
+    assert done.parted == {"listed"}
+    assert len(notebook["listed"]) == 2
