@@ -375,7 +375,7 @@ def _renumber_stage(
         return None if k is None else listed(arrays[k])
 
     addends = []
-    by_entry = (composer.at_entries(a, stage.size) for a in stage.addends)
+    by_entry = (part for a in stage.addends for part in composer.at_entries(a, stage.size))
     for source, position, steps, slot, inside in by_entry:
         moved = [
             step._replace(

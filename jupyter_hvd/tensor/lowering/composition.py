@@ -19,6 +19,7 @@ from .point_values import Added, Listed, Step, Summed
 
 #: Entries for each point up to which an addend is computed by entry: of a number, of what is gathered, of a function.
 OF_NUMBER, OF_GATHERED, OF_FUNCTION = 32, 4, 1
+PARTS = 4  # of an addend, by entry
 
 
 @dataclass
@@ -68,21 +69,38 @@ class Composer:
         slots = self.listed.arrays[slot]
         return share * len(slots) >= size and bool(np.all(slots[1:] > slots[:-1]))
 
-    def at_entries(self, addend: Added, size: int) -> Added:
-        """An addend whose points have entries of their own, by entry, where they are not far fewer than these. XLA gathers
-        in one loop over the entries, but adds to slots one by one.
+    def at_entries(self, addend: Added, size: int) -> Iterator[Added]:
+        """An addend in parts by entry, and a rest with slots: XLA gathers in one loop over the entries, but adds to slots one by
+        one. The first part has the first point of each entry, the second the second, as long as these are not far fewer than
+        the entries.
         """
         if addend.slot is None:
-            return addend
-        if not self.has_entries(addend.slot, size, _most_entries(addend)):
-            return addend
-        slots = self.listed.arrays[addend.slot]
+            yield addend
+            return
+        slots, share = self.listed.arrays[addend.slot], _most_entries(addend)
+        points = np.arange(len(slots))
+        for _ in range(PARTS):
+            is_first = np.append(True, slots[points[1:]] != slots[points[:-1]])[: len(points)]
+            if not len(points) or share * np.count_nonzero(is_first) < size:
+                break
+            yield self._at_entries_of(addend, size, points[is_first])
+            points = points[~is_first]
+        if len(points) == len(slots):
+            yield addend
+        elif len(points):
+            index, slot = self.listed(points.astype(np.int32)), self.listed(slots[points])
+            yield self.move_addend(addend._replace(slot=None), index)._replace(slot=slot)
+
+    def _at_entries_of(self, addend: Added, size: int, points: Any) -> Added:
+        """The part of an addend at some points, of which each entry has one at most."""
+        assert addend.slot is not None
+        slots = self.listed.arrays[addend.slot][points]
         inside = np.zeros(size, bool)
-        inside[slots if addend.inside is None else slots[self.listed.arrays[addend.inside]]] = True
-        has_point = np.zeros(size, bool)
-        has_point[slots] = True
-        point = self.listed(np.maximum(np.cumsum(has_point, dtype=np.int32) - 1, 0))
-        return self.move_addend(addend, point)._replace(slot=None, inside=self.listed(inside))
+        inside[slots] = True if addend.inside is None else self.listed.arrays[addend.inside][points]
+        point = np.zeros(size, np.int32)
+        point[slots] = points
+        moved = self.move_addend(addend, self.listed(np.maximum.accumulate(point)))
+        return moved._replace(slot=None, inside=None if inside.all() else self.listed(inside))
 
     def move_addend(self, addend: Added, index: int | None) -> Added:
         """An addend without slots at some of its points, None for all of them in order."""
@@ -164,7 +182,7 @@ def _expand_addend(
 
 def _by_entry(stage: Summed, points: int, composer: Composer) -> list[Added]:
     """The addends of a stage by entry; none where gathering so many of each takes more than gathering of their sum."""
-    found = [composer.at_entries(a, stage.size) for a in stage.addends]
+    found = [part for a in stage.addends for part in composer.at_entries(a, stage.size)]
     after = sum(_count_gathers(a, a.source is not None) for a in found)
     before = sum(_count_gathers(a, a.position is not None) for a in found)
     calls = any(map(_has_functions, found)) and points > stage.size
