@@ -12,26 +12,27 @@ becomes
 
 where each number is a place in the source, and `range` comes along because it may mean something
 else there. What the language does not have is refused here, with what to write instead.
+
+The syntax tree is Python's own: LibCST, which the converter uses to keep a program's layout, takes as long to import as JAX
+takes to compile a small function.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import dis
 import inspect
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, cast
-
-import libcst as cst
-from libcst.metadata import MetadataWrapper, PositionProvider
 
 from ..language.depth import deep_recursion
 from ..language.errors import Place, TensorError
@@ -41,22 +42,53 @@ from .lambdas import LAMBDA, NAME, as_definition
 OURS = str(Path(__file__).parents[1])  # the folder of the package's own frames
 TRACER = "__tensor__"
 OUTSIDE = "__outside__"  # where the function's names from outside are looked up
-MARK = "#@"  # before the number of the source line that a rewritten statement ends on
 LONG = 32  # operands of one sum or product above which it is built as a balanced tree
 
-_REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
-    cst.With: ("a `with` statement is not an expression", "move it to the caller"),
-    cst.Try: ("a `try` statement is not an expression", "move it to the caller"),
-    cst.Del: ("`del` is a mutation", "let the name go out of use"),
-    cst.Global: ("`global` is a mutation", "return the value"),
-    cst.Nonlocal: ("`nonlocal` is a mutation", "return the value"),
-    cst.ClassDef: ("a class is not a tensor", "return a tuple"),
-    cst.NamedExpr: ("`:=` inside an expression", "assign it in a statement of its own"),
-    cst.SetComp: ("a set is not a tensor", "use arrays, indexed by `range`"),
-    cst.Yield: ("a generator function has no size", "return an array: `[… for i in range(n)]`"),
-    cst.Await: ("`await` inside a tensor function", "await in the caller and pass the array"),
-    cst.FormattedString: ("a string is not a tensor", "take it out"),
+_REFUSED: dict[type[ast.AST], tuple[str, str]] = {
+    ast.With: ("a `with` statement is not an expression", "move it to the caller"),
+    ast.Try: ("a `try` statement is not an expression", "move it to the caller"),
+    ast.Delete: ("`del` is a mutation", "let the name go out of use"),
+    ast.Global: ("`global` is a mutation", "return the value"),
+    ast.Nonlocal: ("`nonlocal` is a mutation", "return the value"),
+    ast.ClassDef: ("a class is not a tensor", "return a tuple"),
+    ast.NamedExpr: ("`:=` inside an expression", "assign it in a statement of its own"),
+    ast.SetComp: ("a set is not a tensor", "use arrays, indexed by `range`"),
+    ast.Yield: ("a generator function has no size", "return an array: `[… for i in range(n)]`"),
+    ast.Await: ("`await` inside a tensor function", "await in the caller and pass the array"),
+    ast.JoinedStr: ("a string is not a tensor", "take it out"),
 }
+_REFUSED |= {ast.TryStar: _REFUSED[ast.Try], ast.YieldFrom: _REFUSED[ast.Yield]}
+
+#: How operators are written.
+_SIGNS: dict[type[ast.AST], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.MatMult: "@",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Is: "is",
+    ast.IsNot: "is not",
+    ast.In: "in",
+    ast.NotIn: "not in",
+}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+#: What has names of its own: statements around it do not change them.
+INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 #: Calls that show what a function computes; `f.debug(…)` makes them.
@@ -64,8 +96,8 @@ DEBUGGING = frozenset(
     "print breakpoint pprint pprint.pprint pdb.set_trace jax.debug.print jax.debug.breakpoint".split()
 )
 
-#: The comment that bounds a `while` loop: a number, or a name that is one.
-AT_MOST = re.compile(r"# at most (\w+)\b")
+#: The comment behind a `while` that bounds the loop, from the end of its condition on: a number, or a name that is one.
+AT_MOST = re.compile(r"[\s)]*:[ \t]*# at most (\w+)\b")
 
 #: What changes a list, and what to write instead.
 _IN_PLACE = {
@@ -91,9 +123,14 @@ class Rewritten:
     places: tuple[Place, ...]
     filename: str
     lines: dict[int, str]
-    text: str
+    tree: ast.Module
     captured: Callable[[], tuple[Any, ...]]
     debugging: tuple[Place, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The rewritten function, as Python writes it."""
+        return ast.unparse(self.tree)
 
     def raised(self, error: BaseException) -> bool:
         """Whether the program itself raised an exception: its own lines, or a function of Python's or NumPy's that it called."""
@@ -123,18 +160,23 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
     not have.
     """
     source, first, filename = _source(function)
-    rewriter = _Rewriter(source.splitlines(), first, filename)
     try:
-        with deep_recursion():  # the parser goes as deep as a sum has terms
-            module = cst.parse_module(source).visit(_Unexplained())
-            text = MetadataWrapper(module).visit(rewriter).code
-        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-        outside = _looked_up(function, cells) - rewriter.assigned.keys()
-        code = _compiled(text, first, filename, rewriter.marks, outside)
-    except cst.ParserSyntaxError as error:
+        with deep_recursion():  # the tree is as deep as a sum has terms
+            read = ast.parse(source)
+            ast.increment_lineno(read, first - 1)
+            rewriter = _Rewriter(source.splitlines(), first, filename)
+            tree = rewriter.module(read)
+            cells = dict(
+                zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+            )
+            outside = _looked_up(function, cells) - rewriter.assigned.keys()
+            if outside:
+                tree = _Outside(outside).visit(tree)
+            code = compile(ast.fix_missing_locations(tree), filename, "exec")
+    except SyntaxError as error:
         message = f"`{function.__name__}` is not written as one function"
         raise TensorError(message, "define it with `def`") from error
-    except (RecursionError, MemoryError, SyntaxError) as error:
+    except (RecursionError, MemoryError) as error:
         message = f"an expression of `{function.__name__}` is nested too deeply"
         raise TensorError(message, "give its parts names") from error
 
@@ -165,7 +207,7 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
 
     lines = dict(enumerate(source.splitlines(), first))
     debugging = tuple(rewriter.debugging)
-    return Rewritten(build, tuple(rewriter.places), filename, lines, text, captured, debugging)
+    return Rewritten(build, tuple(rewriter.places), filename, lines, tree, captured, debugging)
 
 
 def _looked_up(function: Callable[..., Any], cells: Mapping[str, CellType]) -> set[str]:
@@ -185,43 +227,22 @@ def _is_built_in(name: str) -> bool:
 
 
 class _Outside(ast.NodeTransformer):
-    """Names from outside as `__tensor__.named_outside(__outside__, "X", X)`."""
+    """Names from outside as `__tensor__.named_outside(__outside__, "X", X)`; statements that stand twice in the tree once."""
 
     def __init__(self, names: set[str]) -> None:
         self.names = names
+        self.made: set[ast.AST] = set()
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        return node if node in self.made else self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if node.id not in self.names or not isinstance(node.ctx, ast.Load):
             return node
-        look = ast.Attribute(ast.Name(TRACER, ast.Load()), "named_outside", ast.Load())
-        given: list[ast.expr] = [ast.Name(OUTSIDE, ast.Load()), ast.Constant(node.id), node]
-        made = ast.copy_location(ast.Call(look, given, []), node)
-        return ast.fix_missing_locations(made)
-
-
-def _compiled(text: str, first: int, filename: str, marked: bool, outside: set[str]) -> CodeType:
-    """The code, with the line numbers of the source, where errors are to be shown."""
-    if not marked:
-        # Blank lines keep the line numbers of tracebacks those of the source.
-        plain = "\n" * (first - 1) + text
-        read = _Outside(outside).visit(ast.parse(plain)) if outside else plain
-        return compile(read, filename, "exec")
-    lines = text.splitlines()
-    source = [1] * (len(lines) + 1)
-    after = 1
-    for k in range(len(lines), 0, -1):
-        found = re.search(MARK + r"(\d+)$", lines[k - 1])
-        after = int(found[1]) if found else max(1, after - 1)
-        source[k] = after + first - 1
-    tree = ast.parse(text)
-    if outside:
-        tree = _Outside(outside).visit(tree)
-    for node in ast.walk(tree):
-        if hasattr(node, "lineno"):
-            place: Any = node
-            place.lineno = place.end_lineno = source[place.lineno]
-            place.col_offset = place.end_col_offset = 0
-    return compile(tree, filename, "exec")
+        given = [_name(OUTSIDE), ast.Constant(node.id), node]
+        made = ast.copy_location(ast.Call(_method("named_outside"), given, []), node)
+        self.made.add(made)
+        return made
 
 
 def _globals(code: CodeType) -> Iterator[str]:
@@ -234,12 +255,12 @@ def _globals(code: CodeType) -> Iterator[str]:
             yield from _globals(constant)
 
 
-def _dotted(node: cst.BaseExpression) -> str | None:
+def _dotted(node: ast.AST) -> str | None:
     """`a.b.c` of names alone."""
-    if isinstance(node, cst.Attribute):
+    if isinstance(node, ast.Attribute):
         before = _dotted(node.value)
-        return before and f"{before}.{node.attr.value}"
-    return node.value if isinstance(node, cst.Name) else None
+        return before and f"{before}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else None
 
 
 def _captured(
@@ -269,151 +290,183 @@ def _source(function: Callable[..., Any]) -> tuple[str, int, str]:
     return textwrap.dedent("".join(lines)), first, function.__code__.co_filename
 
 
-def is_debugging(node: cst.BaseExpression) -> bool:
+def is_debugging(node: ast.expr) -> bool:
     """Whether an expression prints or stops in a debugger, which compiled calls leave out."""
-    return isinstance(node, cst.Call) and _dotted(node.func) in DEBUGGING
+    return isinstance(node, ast.Call) and _dotted(node.func) in DEBUGGING
 
 
-class _Unexplained(cst.CSTTransformer):
-    """Takes the messages of assertions away, which need not be expressions of the language."""
-
-    def leave_Assert(self, original_node: cst.Assert, updated_node: cst.Assert) -> cst.Assert:
-        return updated_node.with_changes(msg=None, comma=cst.MaybeSentinel.DEFAULT)
-
-
-class _Rewriter(cst.CSTTransformer):
-    METADATA_DEPENDENCIES = (PositionProvider,)
+class _Rewriter:
+    """Makes a new tree. Of each kind of node, `visit_…` sees it first, and returns False where what is in it stays; `leave_…`
+    gets it and what has been made of it, and returns what stands in its place, of a statement also a list of some.
+    """
 
     def __init__(self, lines: list[str], first: int, filename: str) -> None:
-        super().__init__()
         self.lines = lines
         self.first = first
         self.filename = filename
         self.places: list[Place] = []
         self.depth = 0
-        self.consumed: set[cst.CSTNode] = set()
-        self.chained: dict[cst.BinaryOperation, cst.BinaryOperation] = {}  # each to the innermost
-        self.ranges: set[cst.CSTNode] = set()
+        self.consumed: set[ast.AST] = set()
+        self.chained: dict[ast.AST, ast.AST] = {}  # each operation to the innermost
+        self.ranges: set[ast.AST] = set()
         self.lambdas = 0
         self.loops = 0
         self.around = 0  # `for` and `while` statements around, in the same function
         self.outer: list[int] = []  # those around each function around
-        self.marks = False  # whether lines are marked with those of the source
         self.made = 0  # functions made of a statement's parts
-        self.elifs: set[cst.If] = set()
-        self.branches: set[cst.CSTNode] = set()  # blocks of `if` statements
-        self.jumping: list[tuple[cst.If, cst.If]] = []
-        self.returning: list[tuple[cst.If, cst.If]] = []
+        self.elifs: set[ast.AST] = set()
+        self.jumping: list[tuple[ast.If, ast.If]] = []
+        self.returning: list[tuple[ast.If, ast.If]] = []
         self.assigned: dict[str, bool] = {}  # names that the function assigns to
         self.names: dict[str, None] = {}  # that the function uses, with their attributes dotted
-        self.dotted: set[cst.CSTNode] = set()  # what is part of a dotted name
-        self.sides: dict[cst.CSTNode, list[cst.BaseExpression]] = {}  # of comparisons, rewritten
+        self.dotted: set[ast.AST] = set()  # what is part of a dotted name
+        self.sides: dict[ast.AST, list[ast.expr]] = {}  # of comparisons, rewritten
         self.in_comments: set[str] = set()  # names that only comments have
         self.occurring: Counter[str] = Counter()  # names, and how often the function has them
         self.debugging: list[Place] = []  # statements that only the Python function runs
 
-    # Places and errors
+    # Walking
 
-    def place(self, node: cst.CSTNode) -> Place:
-        at = self.get_metadata(PositionProvider, node)
-        text = self.lines[at.start.line - 1]
-        end = at.end.column if at.end.line == at.start.line else len(text)
-        line = self.first + at.start.line - 1
-        return Place(self.filename, line, at.start.column, end, text)
+    def module(self, node: ast.Module) -> ast.Module:
+        return ast.Module(self._statements(node.body), [])
 
-    def refuse(self, node: cst.CSTNode, message: str, help_: str) -> TensorError:
-        return TensorError(message, help_, self.place(node))
-
-    def call(self, node: cst.CSTNode, method: str, *arguments: cst.BaseExpression) -> cst.Call:
-        """`__tensor__.method(place, …)`."""
-        self.places.append(self.place(node))
-        number = cst.Integer(str(len(self.places) - 1))
-        return cst.Call(
-            cst.Attribute(cst.Name(TRACER), cst.Name(method)),
-            [cst.Arg(number), *(cst.Arg(_bracketed(a)) for a in arguments)],
-        )
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
+    def visit(self, node: ast.AST) -> Any:
+        """What stands in the place of a node."""
         refused = _REFUSED.get(type(node))
         if refused is not None:
             raise self.refuse(node, *refused)
-        return super().on_visit(node)
+        kind = type(node).__name__
+        before = getattr(self, f"visit_{kind}", None)
+        inside = before is None or before(node) is not False
+        made = self._rebuilt(node) if inside else node
+        after = getattr(self, f"leave_{kind}", None)
+        return made if after is None else after(node, made)
+
+    def _rebuilt(self, node: ast.AST) -> ast.AST:
+        """The same node of what has been made of its parts."""
+        kept = self._kept(node)
+        fields = {
+            name: value if name in kept else self._part(node, value)
+            for name, value in ast.iter_fields(node)
+        }
+        return ast.copy_location(type(node)(**fields), node)
+
+    def _part(self, node: ast.AST, value: Any) -> Any:
+        if isinstance(value, list):
+            if not value or not isinstance(value[0], ast.stmt):
+                return [x if x is None else self.visit(x) for x in value]
+            statements = self._statements(value)
+            return statements if isinstance(node, ast.If) else self._closed(statements)
+        return self.visit(value) if isinstance(value, ast.expr | ast.arguments) else value
+
+    def _statements(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
+        found: list[ast.stmt] = []
+        for statement in statements:
+            made = self.visit(statement)
+            found += made if isinstance(made, list) else [made]
+        return found
+
+    def _kept(self, node: ast.AST) -> tuple[str, ...]:
+        """The parts of a node that are left as they are."""
+        match node:
+            case ast.FunctionDef():
+                own = ("args", "decorator_list") if self.depth == 1 else ()
+                return ("returns", "type_params", *own)
+            case ast.Assign(targets=targets):
+                plain = not any(isinstance(x, ast.Subscript) or _has_entries(x) for x in targets)
+                return ("targets",) if plain else ()
+            case ast.AnnAssign() | ast.arg():
+                return ("annotation",)
+            case ast.For() | ast.AsyncFor() | ast.comprehension():
+                return ("target",)
+            case ast.Assert():  # whose message need not be an expression of the language
+                return ("msg",)
+        return ()
+
+    # Places and errors
+
+    def place(self, node: ast.AST) -> Place:
+        """Where a node is; of a function its name."""
+        at: Any = node
+        text = self.lines[at.lineno - self.first]
+        start = _characters(text, at.col_offset)
+        end = _characters(text, at.end_col_offset) if at.end_lineno == at.lineno else len(text)
+        if isinstance(node, Function):
+            start = text.index(node.name, text.index("def", start) + len("def"))
+            end = start + len(node.name)
+        elif isinstance(node, ast.GeneratorExp | ast.Tuple) and text[start] == "(":
+            start, end = start + 1, end - (text[end - 1] == ")")
+        return Place(self.filename, at.lineno, start, end, text)
+
+    def refuse(self, node: ast.AST, message: str, help_: str) -> TensorError:
+        return TensorError(message, help_, self.place(node))
+
+    def call(self, node: ast.AST, method: str, *arguments: ast.expr) -> ast.Call:
+        """`__tensor__.method(place, …)`."""
+        self.places.append(self.place(node))
+        number = ast.Constant(len(self.places) - 1)
+        return ast.copy_location(ast.Call(_method(method), [number, *arguments], []), node)
 
     # The function itself
 
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        if self.depth:
-            self.marks = True
-        else:
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        if not self.depth:
             self.occurring = _occurrences(node.body)
-            kinds = (cst.For, cst.While, cst.If, cst.FunctionDef)
-            self.marks = any(isinstance(inner, kinds) for inner in _nodes(node.body))
         self.outer.append(self.around)
         self.around = 0
         self.assigned |= changed_names(node.body)
-        if node.asynchronous:
-            raise self.refuse(node.name, "an `async` function returns no tensor", "use plain `def`")
         self.depth += 1
 
-    def visit_Decorator(self, _node: cst.Decorator) -> bool:
-        return self.depth > 1
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        raise self.refuse(node, "an `async` function returns no tensor", "use plain `def`")
 
-    def visit_Annotation(self, _node: cst.Annotation) -> bool:
-        return False
-
-    def visit_Param(self, _node: cst.Param) -> bool:
-        return self.depth > 1 or self.lambdas > 0
-
-    def visit_Lambda(self, _node: cst.Lambda) -> None:
+    def visit_Lambda(self, _node: ast.Lambda) -> None:
         self.lambdas += 1
 
-    def leave_Lambda(self, _node: cst.Lambda, updated: cst.Lambda) -> cst.BaseExpression:
+    def leave_Lambda(self, _node: ast.Lambda, made: ast.Lambda) -> ast.expr:
         self.lambdas -= 1
-        return updated.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        return made
 
-    def leave_Param(self, _node: cst.Param, updated: cst.Param) -> cst.Param:
-        if self.depth > 1 or self.lambdas:
-            return updated.with_changes(annotation=None)
-        return updated.with_changes(annotation=None, default=None, equal=cst.MaybeSentinel.DEFAULT)
+    def leave_arg(self, node: ast.arg, _made: ast.arg) -> ast.arg:
+        return ast.copy_location(ast.arg(node.arg), node)
 
     def leave_FunctionDef(
-        self, node: cst.FunctionDef, updated: cst.FunctionDef
-    ) -> cst.FunctionDef | cst.FlattenSentinel[cst.BaseStatement]:
+        self, node: ast.FunctionDef, made: ast.FunctionDef
+    ) -> ast.FunctionDef | list[ast.stmt]:
         self.depth -= 1
         self.around = self.outer.pop()
         if not returns(node.body):
-            raise self.refuse(
-                node.name, f"`{node.name.value}` returns nothing", "end it with `return …`"
-            )
-        if self.depth:
-            made = self.marked_header(node, updated.with_changes(returns=None, decorators=[]))
-            name = node.name.value
-            value: cst.BaseExpression = cst.Name(name)
-            for decorator in reversed(updated.decorators):
-                value = self.call(node.name, "call", decorator.decorator, value)
-            again = self._line(node, _assigned([name], value)) if updated.decorators else None
-            return cst.FlattenSentinel([made, again]) if again else made
-        above = self.get_metadata(PositionProvider, node.name).start.line - 1
-        blank = [cst.EmptyLine()] * above
-        return updated.with_changes(decorators=[], returns=None, leading_lines=blank)
+            raise self.refuse(node, f"`{node.name}` returns nothing", "end it with `return …`")
+        decorators = made.decorator_list
+        made.decorator_list, made.returns = [], None
+        if not self.depth:
+            made.args = _without_defaults(node.args)
+            return made
+        value: ast.expr = _name(node.name)
+        for decorator in reversed(decorators):
+            value = self.call(node, "call", decorator, value)
+        return [made, _assigned(node, [node.name], value)] if decorators else made
 
     # Statements
 
-    def visit_Expr(self, node: cst.Expr) -> bool:
-        if isinstance(node.value, cst.SimpleString | cst.ConcatenatedString):
-            return False
-        if is_debugging(node.value):
-            return False
-        if _changed_by(node.value) or isinstance(node.value, cst.Ellipsis):
-            return True
+    def visit_Expr(self, node: ast.Expr) -> bool:
         match node.value:
-            case cst.Yield():
+            case ast.Constant(value=str()):
+                return False
+            case ast.Constant(value=value) if value is ...:
+                return True
+            case ast.Yield() | ast.YieldFrom():
                 raise self.refuse(
                     node,
                     "a tensor function is not a generator",
                     "return an array, or a list, of all values",
                 )
-            case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))) if name in _IN_PLACE:
+        if is_debugging(node.value):
+            return False
+        if _changed_by(node.value):
+            return True
+        match node.value:
+            case ast.Call(func=ast.Attribute(attr=name)) if name in _IN_PLACE:
                 raise self.refuse(
                     node, f"`{name}` changes in place what it is given", _IN_PLACE[name]
                 )
@@ -421,251 +474,212 @@ class _Rewriter(cst.CSTTransformer):
             node, "this statement's value goes nowhere", "give it a name, or take it out"
         )
 
-    def leave_Expr(self, node: cst.Expr, updated: cst.Expr) -> cst.BaseSmallStatement:
+    def leave_Expr(self, node: ast.Expr, made: ast.Expr) -> ast.stmt:
         if is_debugging(node.value):
             self.debugging.append(self.place(node))
-            return cst.Pass()
+            return ast.copy_location(ast.Pass(), node)
         change = _changed_by(node.value)
         if change is None:
-            return updated
-        assert isinstance(updated.value, cst.Call)
+            return made
+        assert isinstance(made.value, ast.Call)
         how, target = change
-        assert isinstance(node.value, cst.Call)
-        given = [
-            arg.value
-            for arg in updated.value.args[len(updated.value.args) - len(node.value.args) :]
-        ]
+        assert isinstance(node.value, ast.Call)
+        positional = made.value.args[len(made.value.args) - len(node.value.args) :]
+        given = [*positional, *(x.value for x in made.value.keywords)]
         if how == "append":
-            return _assigned([target.value], self.call(node, how, target, given[-1]))
-        name, values = cst.SimpleString(repr(target.value)), given[how not in METHODS :]
-        kind = cst.SimpleString(repr(how))
-        return _assigned([target.value], self.call(node, "changed", kind, name, target, *values))
+            return _assigned(node, [target.id], self.call(node, how, target, given[-1]))
+        name, values = ast.Constant(target.id), given[how not in METHODS :]
+        kind = ast.Constant(how)
+        value = self.call(node, "changed", kind, name, target, *values)
+        return _assigned(node, [target.id], value)
 
-    def visit_Return(self, node: cst.Return) -> None:
+    def visit_Return(self, node: ast.Return) -> None:
         if node.value is None:
             raise self.refuse(node, "this returns nothing", "end the function with `return …`")
 
-    def visit_Raise(self, _node: cst.Raise) -> bool:
+    def visit_Raise(self, _node: ast.Raise) -> bool:
         return False
 
-    def leave_Raise(self, node: cst.Raise, _updated: cst.Raise) -> cst.Return | cst.Expr:
-        error = cst.SimpleString(repr(_code(node.exc) if node.exc else "raise"))
-        call = self.call(node, "raised", error)
-        return cst.Expr(call) if self.around else cst.Return(call, cst.SimpleWhitespace(" "))
+    def leave_Raise(self, node: ast.Raise, _made: ast.Raise) -> ast.stmt:
+        call = self.call(node, "raised", ast.Constant(self._source_of(node.exc) or "raise"))
+        return ast.copy_location(ast.Expr(call) if self.around else ast.Return(call), node)
 
-    def leave_Assert(self, node: cst.Assert, updated: cst.Assert) -> cst.Expr:
-        return cst.Expr(self.call(node, "asserted", updated.test))
+    def _source_of(self, node: ast.expr | None) -> str | None:
+        """An expression as it is written, or as Python writes it where that takes several lines."""
+        if node is None:
+            return None
+        if node.end_lineno != node.lineno:
+            return ast.unparse(node)
+        at = self.place(node)
+        return at.text[at.column : at.end_column]
 
-    def leave_Return(self, node: cst.Return, updated: cst.Return) -> cst.Return:
-        assert updated.value is not None
-        value = self.call(node, "result", updated.value)
-        return updated.with_changes(value=value, whitespace_after_return=cst.SimpleWhitespace(" "))
+    def leave_Assert(self, node: ast.Assert, made: ast.Assert) -> ast.stmt:
+        return ast.copy_location(ast.Expr(self.call(node, "asserted", made.test)), node)
 
-    def visit_Assign(self, node: cst.Assign) -> None:
+    def leave_Return(self, node: ast.Return, made: ast.Return) -> ast.Return:
+        assert made.value is not None
+        made.value = self.call(node, "result", made.value)
+        return made
+
+    def visit_Assign(self, node: ast.Assign) -> None:
         for target in node.targets:
-            self._check_target(target.target)
+            self._check_target(target)
 
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:
-        return isinstance(node.target, cst.Subscript) or _has_entries(node.target)
-
-    def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         self._check_target(node.target)
 
-    def visit_AugAssign(self, node: cst.AugAssign) -> None:
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
         self._check_target(node.target)
 
-    def _check_target(self, target: cst.BaseExpression) -> None:
-        if isinstance(target, cst.Tuple | cst.List):
-            for element in target.elements:
-                if _has_entries(element.value):
+    def _check_target(self, target: ast.expr) -> None:
+        if isinstance(target, ast.Tuple | ast.List):
+            for one in map(_unstarred, target.elts):
+                if _has_entries(one):
                     raise self.refuse(
-                        element.value,
+                        one,
                         "an entry in a tuple of targets that is in another",
                         "assign in statements of their own",
                     )
-                self._check_target(element.value)
+                self._check_target(one)
             return
-        if isinstance(target, cst.Name) or isinstance(_root(target), cst.Name):
+        if isinstance(_root(target), ast.Name):
             return
         raise self.refuse(
             target, "this target changes something outside", "assign to names and to entries"
         )
 
-    def leave_Assign(
-        self, node: cst.Assign, updated: cst.Assign
-    ) -> cst.Assign | cst.FlattenSentinel[cst.Assign]:
-        target = node.targets[0].target
+    def leave_Assign(self, node: ast.Assign, made: ast.Assign) -> ast.stmt | list[ast.stmt]:
+        target = node.targets[0]
         if len(node.targets) > 1:
-            return cst.FlattenSentinel(self._assigned_to_all(node, updated))
-        if isinstance(target, cst.Subscript):
-            return self._stored(node, target, updated.targets[0].target, "", updated.value)
+            return [*self._assigned_to_all(node, made)]
+        if isinstance(target, ast.Subscript):
+            return self._stored(node, target, made.targets[0], "", made.value)
         if _has_entries(target):
-            return cst.FlattenSentinel(self._assigned_to_entries(node, updated))
+            return [*self._assigned_to_entries(node, made)]
         added = self_added(node)
         if added is not None and self.loops:
             name, operator = added
-            assert isinstance(updated.value, cst.Call)
-            return self._augmented(node, name, operator, updated.value.args[-1].value, "anew")
-        if isinstance(target, cst.Tuple | cst.List):
-            names = _flat(target)
-            return _assigned(names, self._bound(node, target, updated.value), always=True)
-        return updated.with_changes(value=self._bound(node, target, updated.value))
+            assert isinstance(made.value, ast.Call)
+            return self._augmented(node, name, operator, made.value.args[-1], "anew")
+        names = _flat(target)
+        value = self._bound(node, target, made.value)
+        return _assigned(node, names, value, always=not isinstance(target, ast.Name))
 
-    def _assigned_to_all(self, node: cst.Assign, updated: cst.Assign) -> Iterator[cst.Assign]:
+    def _assigned_to_all(self, node: ast.Assign, made: ast.Assign) -> Iterator[ast.stmt]:
         """`a = b[0] = e`, one target after the other as in Python."""
-        same = cst.Name("__same__")
-        yield _assigned([same.value], self._bound(node, same, updated.value))
-        for one, made in zip(node.targets, updated.targets, strict=True):
-            match one.target:
-                case cst.Subscript():
-                    yield self._stored(node, one.target, made.target, "", same)
-                case cst.Tuple() | cst.List():
-                    names = _flat(one.target)
-                    yield _assigned(names, self._bound(node, one.target, same), always=True)
-                case target:
-                    yield cst.Assign([cst.AssignTarget(target)], same)
+        same = "__same__"
+        yield _assigned(node, [same], self._bound(node, _name(same), made.value))
+        for one, read in zip(node.targets, made.targets, strict=True):
+            match one:
+                case ast.Subscript():
+                    yield self._stored(node, one, read, "", _name(same))
+                case ast.Tuple() | ast.List():
+                    value = self._bound(node, one, _name(same))
+                    yield _assigned(node, _flat(one), value, always=True)
+                case _:
+                    yield _assigned(node, _flat(one), _name(same))
 
-    def _assigned_to_entries(self, node: cst.Assign, updated: cst.Assign) -> Iterator[cst.Assign]:
+    def _assigned_to_entries(self, node: ast.Assign, made: ast.Assign) -> Iterator[ast.stmt]:
         """`y[i], y[j] = a, b`: both values first, and then one target after the other."""
-        target = _several(node.targets[0].target)
-        made = _several(updated.targets[0].target)
+        target, read = _several(node.targets[0]), _several(made.targets[0])
         self.made += 1
-        pairs = [
-            (one.value, read.value)
-            for one, read in zip(target.elements, made.elements, strict=True)
+        plain = [
+            _name(f"__entry_{self.made}_{j}") if isinstance(one, ast.Subscript) else one
+            for j, one in enumerate(target.elts)
         ]
-        names: list[cst.BaseExpression] = [
-            cst.Name(f"__entry_{self.made}_{j}") if isinstance(one, cst.Subscript) else one
-            for j, (one, _) in enumerate(pairs)
-        ]
-        plain = target.with_changes(
-            elements=[
-                element.with_changes(value=name)
-                for element, name in zip(target.elements, names, strict=True)
-            ]
-        )
-        yield _assigned(_flat(plain), self._bound(node, plain, updated.value), always=True)
-        for (one, read), name in zip(pairs, names, strict=True):
-            if isinstance(one, cst.Subscript):
-                yield self._stored(node, one, read, "", name)
+        listed = ast.Tuple(plain, ast.Store())
+        yield _assigned(node, _flat(listed), self._bound(node, listed, made.value), always=True)
+        for one, entry, name in zip(target.elts, read.elts, plain, strict=True):
+            if isinstance(one, ast.Subscript):
+                yield self._stored(node, one, entry, "", name)
 
-    def leave_AnnAssign(
-        self, node: cst.AnnAssign, updated: cst.AnnAssign
-    ) -> cst.Assign | cst.AnnAssign:
-        if updated.value is None:
-            return updated
-        value = self._bound(node, node.target, updated.value)
-        return cst.Assign([cst.AssignTarget(updated.target)], value)
+    def leave_AnnAssign(self, node: ast.AnnAssign, made: ast.AnnAssign) -> ast.stmt:
+        if made.value is None:
+            return made
+        return _assigned(node, _flat(node.target), self._bound(node, node.target, made.value))
 
-    def leave_AugAssign(self, node: cst.AugAssign, updated: cst.AugAssign) -> cst.Assign:
-        operator = _code(node.operator).removesuffix("=")
-        if isinstance(node.target, cst.Subscript):
-            return self._stored(node, node.target, updated.target, operator, updated.value)
-        assert isinstance(node.target, cst.Name)
-        return self._augmented(node, node.target.value, operator, updated.value)
+    def leave_AugAssign(self, node: ast.AugAssign, made: ast.AugAssign) -> ast.stmt:
+        operator = _SIGNS[type(node.op)]
+        if isinstance(node.target, ast.Subscript):
+            return self._stored(node, node.target, made.target, operator, made.value)
+        assert isinstance(node.target, ast.Name)
+        return self._augmented(node, node.target.id, operator, made.value)
 
     def _augmented(
         self,
-        node: cst.CSTNode,
+        node: ast.AST,
         name: str,
         operator: str,
-        value: cst.BaseExpression,
+        value: ast.expr,
         method: str = "augment",
-    ) -> cst.Assign:
-        parts = cst.SimpleString(repr(operator)), cst.SimpleString(repr(name)), self.current(name)
-        return _assigned([name], self.call(node, method, *parts, value))
+    ) -> ast.stmt:
+        parts = ast.Constant(operator), ast.Constant(name), self.current(name)
+        return _assigned(node, [name], self.call(node, method, *parts, value))
 
     def _stored(
         self,
-        node: cst.CSTNode,
-        target: cst.Subscript,
-        updated: cst.BaseExpression,
+        node: ast.AST,
+        target: ast.Subscript,
+        made: ast.expr,
         operator: str,
-        value: cst.BaseExpression,
-    ) -> cst.Assign:
+        value: ast.expr,
+    ) -> ast.stmt:
         """`y[i] = e` as `y = __tensor__.store(…)`. The target has been rewritten as a read, whose
         arguments are the places.
         """
-        name = cst.ensure_type(_root(target), cst.Name).value
-        places: list[cst.BaseExpression] = []
-        while isinstance(updated, cst.Call):
-            array, *rest = [a.value for a in updated.args[1:]]
+        (name,) = _flat(target)
+        places: list[ast.expr] = []
+        while isinstance(made, ast.Call):
+            array, *rest = made.args[1:]
             if places:  # `y[i][j]`: a row, and no part that NumPy may have copied
                 rest = [self.call(node, "one_place", place) for place in rest]
             places = [*rest, *places]
-            updated = array
-        listed = cst.Tuple([cst.Element(place) for place in places])
-        parts = cst.SimpleString(repr(operator)), cst.SimpleString(repr(name)), self.current(name)
-        return _assigned([name], self.call(node, "store", *parts, listed, value))
+            made = array
+        parts = ast.Constant(operator), ast.Constant(name), self.current(name)
+        return _assigned(node, [name], self.call(node, "store", *parts, _tuple(places), value))
 
-    def _bound(
-        self, node: cst.CSTNode, target: cst.BaseExpression, value: cst.BaseExpression
-    ) -> cst.Call:
-        if isinstance(target, cst.Tuple | cst.List):
+    def _bound(self, node: ast.AST, target: ast.expr, value: ast.expr) -> ast.Call:
+        if isinstance(target, ast.Tuple | ast.List):
             return self.call(node, "unpack", _pattern(target), value)
-        assert isinstance(target, cst.Name)
-        return self.call(node, "bind", cst.SimpleString(repr(target.value)), value)
+        assert isinstance(target, ast.Name)
+        return self.call(node, "bind", ast.Constant(target.id), value)
 
-    def current(self, name: str, local: bool = False) -> cst.Call:
+    def current(self, name: str, local: bool = False) -> ast.Call:
         """What a name means now, or that it means nothing yet."""
-        get = cst.Attribute(cst.Name(TRACER), cst.Name("current"))
-        given = [_lambda(None, cst.Name(name)), *([cst.Name("True")] if local else [])]
-        return cst.Call(get, [cst.Arg(e) for e in given])
+        given = [_lambda([], _name(name)), *([ast.Constant(value=True)] if local else [])]
+        return ast.Call(_method("current"), given, [])
 
-    def _begun(self, node: cst.For | cst.While, names: Sequence[str]) -> cst.Tuple:
+    def _begun(self, node: ast.stmt, names: Sequence[str]) -> ast.Tuple:
         """What the names that a loop changes mean before it, and which of them occur in it only."""
-        inside = _occurrences(node)
+        inside = _occurrences([node])
         local = {x for x in names if inside[x] == self.occurring[x] > 0}
-        return cst.Tuple([cst.Element(self.current(x, x in local)) for x in names])
+        return _tuple(self.current(x, x in local) for x in names)
 
     # Statements of several lines: their parts become functions
 
-    def leave_SimpleStatementLine(
-        self, node: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
-    ) -> cst.SimpleStatementLine:
-        if not self.marks:
-            return updated
-        return updated.with_changes(trailing_whitespace=self._mark(node, end=True))
-
-    def _mark(self, node: cst.CSTNode, end: bool = False) -> cst.TrailingWhitespace:
-        at = self.get_metadata(PositionProvider, node)
-        line = at.end.line if end else at.start.line
-        return cst.TrailingWhitespace(cst.SimpleWhitespace("  "), cst.Comment(f"{MARK}{line}"))
-
-    def _line(
-        self, node: cst.CSTNode, statement: cst.BaseSmallStatement
-    ) -> cst.SimpleStatementLine:
-        return cst.SimpleStatementLine([statement], trailing_whitespace=self._mark(node))
-
-    def marked_header(self, node: cst.CSTNode, made: cst.FunctionDef) -> cst.FunctionDef:
-        body = _block(made.body)
-        return made.with_changes(body=body.with_changes(header=self._mark(node)))
-
     def _function(
         self,
-        node: cst.CSTNode,
+        node: ast.AST,
         name: str,
-        parameters: list[cst.Param],
-        statements: list[cst.BaseStatement],
-        result: cst.BaseExpression | None,
-    ) -> cst.FunctionDef:
+        arguments: ast.arguments,
+        statements: list[ast.stmt],
+        result: ast.expr | None,
+    ) -> ast.FunctionDef:
         if result is not None:
-            statements = [*statements, self._line(node, cst.Return(result))]
-        return cst.FunctionDef(
-            cst.Name(name),
-            cst.Parameters(parameters),
-            cst.IndentedBlock(statements, header=self._mark(node)),
-        )
+            statements = [*statements, ast.copy_location(ast.Return(result), node)]
+        more: dict[str, Any] = {"type_params": []} if _HAVE_TYPE_PARAMETERS else {}
+        made = ast.FunctionDef(name, arguments, statements, [], None, **more)
+        return ast.copy_location(made, node)
 
-    def visit_For(self, node: cst.For) -> None:
-        for found in _within(node.body, cst.Return):
+    def visit_For(self, node: ast.For) -> None:
+        for found in _within(node.body, ast.Return):
             message = "`return` inside a `for` makes its count depend on what it finds"
             raise self.refuse(found, message, "set a name, and `break`: `found = x[i]`")
         self._check_range(node.iter, node.target)
         self.loops += 1
         self.around += 1
 
-    def leave_For(self, node: cst.For, updated: cst.For) -> cst.FlattenSentinel[cst.BaseStatement]:
+    def leave_For(self, node: ast.For, made: ast.For) -> list[ast.stmt]:
         self.loops -= 1
         self.around -= 1
         changed = changed_names(node.body)
@@ -675,74 +689,60 @@ class _Rewriter(cst.CSTTransformer):
         items = _flat(node.target)
         if set(items) & set(names):
             raise self.refuse(node.target, "the loop changes its own index", "use another name")
-        statements = list(_block(updated.body).body)
-        lines = list(updated.leading_lines)
-        begun: list[cst.BaseStatement] = []
+        statements = made.body
+        begun: list[ast.stmt] = []
         flag = f"ended_{self.made}"
-        if any(map(self._may_jump, node.body.body)):
-            if next(_jumps(node.body, cst.Break), None) is not None:
+        if self._may_jump(*node.body):
+            if next(_jumps(node.body, ast.Break), None) is not None:
                 changed[flag] = True
                 names = list(changed)
                 begun, statements = self._ended_by_flag(node, node.target, statements, flag)
             else:
                 statements = self._without_jumps(node, statements, flag)
-        parameters = [cst.Param(cst.Name(x)) for x in (*items, *names)]
-        made = self._function(node, name, parameters, statements, _tuple(names))
+        turn = self._function(node, name, _arguments([*items, *names]), statements, _names(names))
         call = self.call(
             node.target,
             "repeat",
             _pattern(node.target),
-            updated.iter
-            if node.iter in self.ranges
-            else self.call(node.iter, "each", updated.iter),
+            made.iter if node.iter in self.ranges else self.call(node.iter, "each", made.iter),
             _strings(names),
-            cst.Tuple([cst.Element(cst.Name(str(plain))) for plain in changed.values()]),
+            _tuple(map(ast.Constant, changed.values())),
             self._begun(node, names),
-            cst.Name(name),
+            _name(name),
         )
-        return cst.FlattenSentinel(
-            [
-                *begun,
-                made.with_changes(leading_lines=lines),
-                self._line(node, _assigned(names, call, always=True)),
-                *self._otherwise(node, updated, flag if begun else ""),
-            ]
-        )
+        result = _assigned(node, names, call, always=True)
+        return [*begun, turn, result, *self._otherwise(node, made, flag if begun else "")]
 
     def _otherwise(
-        self, node: cst.For | cst.While, updated: cst.For | cst.While, flag: str
-    ) -> list[cst.BaseStatement]:
+        self, node: ast.For | ast.While, made: ast.For | ast.While, flag: str
+    ) -> list[ast.stmt]:
         """The `else` of a loop, where no `break` has set the flag; an empty flag says that there is none."""
-        if node.orelse is None or updated.orelse is None:
-            return []
-        statements = list(_block(updated.orelse.body).body)
-        if not flag:
-            return statements
-        return self._choice(node, self._unset(_target(node), flag), statements, [])
+        if not made.orelse or not flag:
+            return made.orelse
+        return self._choice(node, self._unset(_target(node), flag), made.orelse, [])
 
     def _ended_by_flag(
         self,
-        node: cst.For | cst.While,
-        shown: cst.CSTNode,
-        statements: list[cst.BaseStatement],
+        node: ast.For | ast.While,
+        shown: ast.AST,
+        statements: list[ast.stmt],
         flag: str,
-    ) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
+    ) -> tuple[list[ast.stmt], list[ast.stmt]]:
         """A loop's body with a flag in the place of its `break`s; and what is to stand before the loop."""
-        begun: list[cst.BaseStatement] = [self._line(node, _assigned([flag], cst.Float("0.0")))]
+        begun: list[ast.stmt] = [_assigned(node, [flag], ast.Constant(0.0))]
         going = self._unset(shown, flag)
         return begun, self._choice(node, going, self._without_jumps(node, statements, flag), [])
 
-    def _unset(self, shown: cst.CSTNode, flag: str) -> cst.Call:
+    def _unset(self, shown: ast.AST, flag: str) -> ast.Call:
         """Whether no `break` has set a flag."""
-        ops = cst.Tuple([cst.Element(cst.SimpleString("'=='"))])
-        return self.call(shown, "compare", ops, cst.Name(flag), cst.Integer("0"))
+        return self.call(shown, "compare", _strings(["=="]), _name(flag), ast.Constant(0))
 
-    def visit_While(self, node: cst.While) -> None:
-        for found in _within(node.body, cst.Return):
+    def visit_While(self, node: ast.While) -> None:
+        for found in _within(node.body, ast.Return):
             message = "`return` inside a `while` makes its count depend on what it finds"
             raise self.refuse(found, message, "set a name, and `break`: `found = x[i]`")
-        endless = _code(node.test) in ("True", "1")
-        if endless and _at_most(node) is None and not any(map(_counted(node), _limits(node))):
+        endless = isinstance(node.test, ast.Constant) and node.test.value in (True, 1)
+        if endless and self._at_most(node) is None and not any(map(_counted(node), _limits(node))):
             message = "nothing says how often this `while` loop runs at most"
             advice = (
                 "say so: `while True:  # at most 100`; or count, `if k >= 100: break` with `k += 1`"
@@ -750,42 +750,37 @@ class _Rewriter(cst.CSTTransformer):
             raise self.refuse(node.test, message, advice)
         self.around += 1
 
-    def leave_While(
-        self, node: cst.While, updated: cst.While
-    ) -> cst.FlattenSentinel[cst.BaseStatement]:
+    def leave_While(self, node: ast.While, made: ast.While) -> list[ast.stmt]:
         self.around -= 1
         changed = changed_names(node.body)
         self.made += 1
         name = f"__turn_{self.made}"
-        body = list(_block(updated.body).body)
-        lines: list[cst.BaseStatement] = []
-        ends = next(_jumps(node.body, cst.Break), None) is not None
+        body = made.body
+        before: list[ast.stmt] = []
+        ends = next(_jumps(node.body, ast.Break), None) is not None
         flag = f"ended_{self.made}"
         if ends:
             changed[flag] = True
-            lines, body = self._ended_by_flag(node, node.test, body, flag)
-        elif any(map(self._may_jump, node.body.body)):
+            before, body = self._ended_by_flag(node, node.test, body, flag)
+        elif self._may_jump(*node.body):
             body = self._without_jumps(node, body, flag)
         names = list(changed)
-        parameters = [cst.Param(cst.Name(x)) for x in names]
-        made = self._function(node, name, parameters, body, _tuple(names))
+        turn = self._function(node, name, _arguments(names), body, _names(names))
         call = self.call(
             node.test,
             "repeat_while",
             _strings(names),
-            cst.Tuple([cst.Element(cst.Name(str(plain))) for plain in changed.values()]),
-            _lambda(names, updated.test),
+            _tuple(map(ast.Constant, changed.values())),
+            _lambda(names, made.test),
             self._begun(node, names),
-            cst.Name(name),
+            _name(name),
             self._bound_of(node),
-            cst.Name(str(ends)),
+            ast.Constant(ends),
         )
-        made = made.with_changes(leading_lines=updated.leading_lines)
-        result = self._line(node, _assigned(names, call, always=True))
-        otherwise = self._otherwise(node, updated, flag if ends else "")
-        return cst.FlattenSentinel([*lines, made, result, *otherwise])
+        result = _assigned(node, names, call, always=True)
+        return [*before, turn, result, *self._otherwise(node, made, flag if ends else "")]
 
-    def _bound_of(self, node: cst.While) -> cst.BaseExpression:
+    def _bound_of(self, node: ast.While) -> ast.expr:
         """How often a `while` runs at most: `("k", limit, 1)` of `while p and k <= limit:` with `k += 1`, or of
         `if p or k >= limit: break`; `("", most, 0)` of `while p:  # at most`; None where nothing says so.
         """
@@ -793,54 +788,56 @@ class _Rewriter(cst.CSTTransformer):
             if counter := _counted(node)(limit):
                 left, right = self.sides[limit.test]
                 name, is_left, more = counter
-                bound = right if is_left else left
-                parts = cst.SimpleString(repr(name)), bound, cst.Integer(str(more + limit.ends))
-                return cst.Tuple([cst.Element(part) for part in parts])
-        most = _at_most(node)
+                bound = copy.deepcopy(right if is_left else left)
+                return _tuple([ast.Constant(name), bound, ast.Constant(more + limit.ends)])
+        most = self._at_most(node)
         if most is None:
-            return cst.Name("None")
+            return ast.Constant(None)
         if not most.isdigit():
             self.names[most] = None
             self.in_comments.add(most)
-        parts = cst.SimpleString("''"), cst.parse_expression(most), cst.Integer("0")
-        return cst.Tuple([cst.Element(part) for part in parts])
+        limiting = ast.Constant(int(most)) if most.isdigit() else _name(most)
+        return _tuple([ast.Constant(""), limiting, ast.Constant(0)])
 
-    def visit_If(self, node: cst.If) -> None:
-        self.branches.add(node.body)
-        if isinstance(node.orelse, cst.If):
-            self.elifs.add(node.orelse)
-        elif node.orelse is not None:
-            self.branches.add(node.orelse.body)
+    def _at_most(self, node: ast.While) -> str | None:
+        """What the comment of a `while` says how often it runs at most."""
+        assert node.test.end_lineno is not None
+        assert node.test.end_col_offset is not None
+        first, *others = self.lines[
+            node.test.end_lineno - self.first : node.body[0].lineno - self.first
+        ] or [""]
+        behind = first[_characters(first, node.test.end_col_offset) :]
+        found = AT_MOST.match("\n".join([behind, *others]))
+        return found[1] if found is not None else None
 
-    def leave_If(
-        self, node: cst.If, updated: cst.If
-    ) -> cst.If | cst.FlattenSentinel[cst.BaseStatement]:
+    def visit_If(self, node: ast.If) -> None:
+        if (other := _elif(node)) is not None:
+            self.elifs.add(other)
+
+    def leave_If(self, node: ast.If, made: ast.If) -> ast.If | list[ast.stmt]:
         if node in self.elifs:
-            return updated
+            return made
         if has_return(node) and not self.around:
-            self.returning.append((node, updated))
-            return updated
+            self.returning.append((node, made))
+            return made
         if self._may_jump(node):
-            self.jumping.append((node, updated))
-            return updated
-        return cst.FlattenSentinel(self._branches(node, updated))
+            self.jumping.append((node, made))
+            return made
+        return self._branches(node, made)
 
-    def _may_jump(self, node: cst.CSTNode) -> bool:
-        """Whether a statement may end the iteration, or the loop, that it is in."""
-        return any(next(_jumps(node, kind), None) for kind in (cst.Continue, cst.Break))
+    def _may_jump(self, *nodes: ast.AST) -> bool:
+        """Whether statements may end the iteration, or the loop, that they are in."""
+        return any(next(_jumps(nodes, kind), None) for kind in (ast.Continue, ast.Break))
 
     def _without_jumps(
-        self, node: cst.CSTNode, statements: list[cst.BaseStatement], flag: str
-    ) -> list[cst.BaseStatement]:
+        self, node: ast.AST, statements: list[ast.stmt], flag: str
+    ) -> list[ast.stmt]:
         """Statements of a loop's body with `continue` as the end of what follows, and `break` as that and a flag."""
         for k, statement in enumerate(statements):
-            jump = statement.body[-1] if isinstance(statement, cst.SimpleStatementLine) else None
-            if isinstance(jump, cst.Continue | cst.Break):
-                assert isinstance(statement, cst.SimpleStatementLine)
-                before = statement.with_changes(body=statement.body[:-1])
-                kept = [before] if before.body else []
-                ended = [self._line(node, _assigned([flag], cst.Float("1.0")))]
-                return [*statements[:k], *kept, *(ended if isinstance(jump, cst.Break) else [])]
+            if isinstance(statement, ast.Continue):
+                return statements[:k]
+            if isinstance(statement, ast.Break):
+                return [*statements[:k], _assigned(node, [flag], ast.Constant(1.0))]
             found = next((pair for pair in self.jumping if pair[1] is statement), None)
             if found is not None:
                 test, rest = found[0], statements[k + 1 :]
@@ -851,31 +848,26 @@ class _Rewriter(cst.CSTTransformer):
                 return [*statements[:k], *choice]
         return statements
 
-    def _ways(
-        self, node: cst.If, updated: cst.If
-    ) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
+    def _ways(self, node: ast.If, made: ast.If) -> tuple[list[ast.stmt], list[ast.stmt]]:
         """The statements of both branches of an `if`."""
-        first = list(_block(updated.body).body)
-        if isinstance(node.orelse, cst.If) and isinstance(updated.orelse, cst.If):
-            if self._may_jump(node.orelse):
-                self.jumping.append((node.orelse, updated.orelse))
-                return first, [updated.orelse]
-            return first, self._branches(node.orelse, updated.orelse)
-        if updated.orelse is None:
-            return first, []
-        return first, list(_block(cst.ensure_type(updated.orelse, cst.Else).body).body)
+        other, made_other = _elif(node), _elif(made)
+        if other is not None and made_other is not None:
+            if self._may_jump(other):
+                self.jumping.append((other, made_other))
+                return made.body, [made_other]
+            return made.body, self._branches(other, made_other)
+        return made.body, made.orelse
 
     def _choice(
         self,
-        node: cst.If | cst.For | cst.While,
-        test: cst.BaseExpression,
-        first: list[cst.BaseStatement],
-        second: list[cst.BaseStatement],
-    ) -> list[cst.BaseStatement]:
+        node: ast.If | ast.For | ast.While,
+        test: ast.expr,
+        first: list[ast.stmt],
+        second: list[ast.stmt],
+    ) -> list[ast.stmt]:
         """Two functions of rewritten statements, and a choice between them."""
-        changed = {x: None for s in (*first, *second) for x in changed_names(s)}
+        changed = changed_names([*first, *second])
         names = [x for x in changed if not x.startswith("__")]
-        parameters = [cst.Param(cst.Name(x)) for x in names]
         self.made += 1
         then, other = f"__then_{self.made}", f"__else_{self.made}"
         call = self.call(
@@ -883,627 +875,587 @@ class _Rewriter(cst.CSTTransformer):
             "branch",
             test,
             _strings(names),
-            cst.Tuple([cst.Element(self.current(x)) for x in names]),
-            cst.Name(then),
-            cst.Name(other),
+            _tuple(map(self.current, names)),
+            _name(then),
+            _name(other),
         )
         return [
-            self._function(node, then, parameters, first, _tuple(names)),
-            self._function(node, other, parameters, second, _tuple(names)),
-            self._line(node, _assigned(names, call, always=True)),
+            self._function(node, then, _arguments(names), first, _names(names)),
+            self._function(node, other, _arguments(names), second, _names(names)),
+            _assigned(node, names, call, always=True),
         ]
 
-    def _branches(self, node: cst.If, updated: cst.If) -> list[cst.BaseStatement]:
+    def _branches(self, node: ast.If, made: ast.If) -> list[ast.stmt]:
         """An `if` as two functions and a choice between them."""
-        first, *rest = self._choice(node, updated.test, *self._ways(node, updated))
-        return [first.with_changes(leading_lines=updated.leading_lines), *rest]
+        return self._choice(node, made.test, *self._ways(node, made))
 
-    def leave_IndentedBlock(
-        self, node: cst.IndentedBlock, updated: cst.IndentedBlock
-    ) -> cst.IndentedBlock:
-        """Where an `if` returns, what follows it is its other branch; what that is in a branch of an `if`,
+    def _closed(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        """Statements of which each `if` that returns is a choice between the ways to go on; what that is in a branch of an `if`,
         the block around it says.
         """
-        if node in self.branches:
-            return updated
-        return updated.with_changes(body=self._closed(list(updated.body)))
-
-    def _closed(self, statements: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
-        """Statements of which each `if` that returns is a choice between the ways to go on."""
         for k, statement in enumerate(statements):
             found = next((pair for pair in self.returning if pair[1] is statement), None)
             if found is not None:
                 return [*statements[:k], *self._returned(*found, statements[k + 1 :])]
         return statements
 
-    def _returned(
-        self, node: cst.If, updated: cst.If, rest: list[cst.BaseStatement]
-    ) -> list[cst.BaseStatement]:
+    def _returned(self, node: ast.If, made: ast.If, rest: list[ast.stmt]) -> list[ast.stmt]:
         self.made += 1
         then, other = f"__then_{self.made}", f"__else_{self.made}"
-        first = list(_block(updated.body).body)
-        if not returns(node.body):
-            first += rest
-        if isinstance(node.orelse, cst.If) and isinstance(updated.orelse, cst.If):
-            second = self._returned(node.orelse, updated.orelse, rest)
+        first = made.body if returns(node.body) else [*made.body, *rest]
+        otherwise, made_otherwise = _elif(node), _elif(made)
+        if otherwise is not None and made_otherwise is not None:
+            second = self._returned(otherwise, made_otherwise, rest)
         else:
-            second = list(rest)
-            if node.orelse is not None and updated.orelse is not None:
-                block = cst.ensure_type(updated.orelse, cst.Else).body
-                ends = returns(cst.ensure_type(node.orelse, cst.Else).body)
-                second = [*_block(block).body, *([] if ends else rest)]
+            ends = bool(node.orelse) and returns(node.orelse)
+            second = [*made.orelse, *([] if ends else rest)]
         if not second:
             raise self.refuse(
                 node.test, "where this does not hold nothing is returned", "add `else: return …`"
             )
-        names = list(self.assigned)
-        parameters = [
-            cst.Param(cst.Name(x), default=self.current(x), equal=cst.AssignEqual()) for x in names
-        ]
-        call = self.call(node.test, "returned", updated.test, cst.Name(then), cst.Name(other))
+
+        def arguments() -> ast.arguments:
+            return _arguments([*self.assigned], [self.current(x) for x in self.assigned])
+
+        call = self.call(node.test, "returned", made.test, _name(then), _name(other))
         return [
-            self._function(node, then, parameters, self._closed(first), None).with_changes(
-                leading_lines=updated.leading_lines
-            ),
-            self._function(node, other, parameters, self._closed(second), None),
-            self._line(node, cst.Return(call)),
+            self._function(node, then, arguments(), self._closed(first), None),
+            self._function(node, other, arguments(), self._closed(second), None),
+            ast.copy_location(ast.Return(call), node),
         ]
 
     # Names
 
-    def visit_Name(self, node: cst.Name) -> None:
+    def visit_Name(self, node: ast.Name) -> None:
         if node not in self.dotted:
-            self.names[node.value] = None
+            self.names[node.id] = None
 
-    def visit_Attribute(self, node: cst.Attribute) -> None:
+    def visit_Attribute(self, node: ast.Attribute) -> None:
         if node not in self.dotted and (dotted := _dotted(node)):
             self.names[dotted] = None
             self.dotted.add(node)
-        self.dotted.add(node.attr)
         if node in self.dotted:
             self.dotted.add(node.value)
 
     # Comprehensions
 
-    def visit_Call(self, node: cst.Call) -> None:
-        if isinstance(node.func, cst.Name) and node.func.value in ("sum", "any", "all"):
-            for argument in node.args[:1]:
-                if isinstance(argument.value, cst.GeneratorExp | cst.ListComp):
-                    self.consumed.add(argument.value)
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name) and node.func.id in ("sum", "any", "all"):
+            self.consumed.update(
+                x for x in node.args[:1] if isinstance(x, ast.GeneratorExp | ast.ListComp)
+            )
 
-    def visit_ListComp(self, node: cst.ListComp) -> None:
+    def visit_ListComp(self, node: ast.ListComp) -> None:
         self._check_loops(node)
 
-    def visit_DictComp(self, node: cst.DictComp) -> None:
-        if node.for_in.inner_for_in is not None:
+    def visit_DictComp(self, node: ast.DictComp) -> None:
+        if len(node.generators) > 1:
             raise self.refuse(node, "two `for`s in one dictionary", "write loops")
         self._check_loops(node)
 
-    def leave_DictComp(self, node: cst.DictComp, updated: cst.DictComp) -> cst.BaseExpression:
-        body: cst.BaseExpression = cst.Tuple([cst.Element(updated.key), cst.Element(updated.value)])
-        for condition in reversed(updated.for_in.ifs):
-            ways = _lambda(None, _bracketed(body)), _lambda(None, cst.Name("None"))
-            body = self.call(node, "choose", condition.test, *ways)
-        target = updated.for_in.target
-        part = _lambda(_flat(target), _bracketed(body))
-        return self.call(node, "dictionary", _pattern(target), updated.for_in.iter, part)
+    def leave_DictComp(self, node: ast.DictComp, made: ast.DictComp) -> ast.expr:
+        (loop,) = made.generators
+        body: ast.expr = _tuple([made.key, made.value])
+        for condition in reversed(loop.ifs):
+            ways = _lambda([], body), _lambda([], ast.Constant(None))
+            body = self.call(node, "choose", condition, *ways)
+        part = _lambda(_flat(loop.target), body)
+        return self.call(node, "dictionary", _pattern(loop.target), loop.iter, part)
 
-    def visit_GeneratorExp(self, node: cst.GeneratorExp) -> None:
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
         self._check_loops(node)
 
-    def _check_loops(self, node: cst.ListComp | cst.GeneratorExp | cst.DictComp) -> None:
-        for_in: cst.CompFor | None = node.for_in
-        while for_in is not None:
-            self._check_range(for_in.iter, for_in.target)
-            for_in = for_in.inner_for_in
+    def _check_loops(self, node: ast.ListComp | ast.GeneratorExp | ast.DictComp) -> None:
+        for loop in node.generators:
+            self._check_range(loop.iter, loop.target)
 
-    def _check_range(self, iterable: cst.BaseExpression, target: cst.BaseExpression) -> None:
+    def _check_range(self, iterable: ast.expr, target: ast.expr) -> None:
         match iterable, target:
-            case cst.Call(func=cst.Name(value="range")), cst.Name():
+            case ast.Call(func=ast.Name(id="range")), ast.Name():
                 self.ranges.add(iterable)
-        if not isinstance(target, cst.Name | cst.Tuple | cst.List):
+        if not isinstance(target, ast.Name | ast.Tuple | ast.List):
             raise self.refuse(target, "a loop's target is a name", "write `for i in range(n)`")
 
-    def leave_CompFor(self, node: cst.CompFor, updated: cst.CompFor) -> cst.CompFor:
-        if node.iter in self.ranges:
-            return updated
-        return updated.with_changes(iter=self.call(node.iter, "each", updated.iter))
+    def leave_comprehension(
+        self, node: ast.comprehension, made: ast.comprehension
+    ) -> ast.comprehension:
+        if node.iter not in self.ranges:
+            made.iter = self.call(node.iter, "each", made.iter)
+        return made
 
-    def leave_ListComp(self, node: cst.ListComp, updated: cst.ListComp) -> cst.BaseExpression:
-        return updated if node in self.consumed else self._list(node, updated)
+    def leave_ListComp(self, node: ast.ListComp, made: ast.ListComp) -> ast.expr:
+        return made if node in self.consumed else self._list(node, made)
 
-    def leave_GeneratorExp(
-        self, node: cst.GeneratorExp, updated: cst.GeneratorExp
-    ) -> cst.BaseExpression:
-        return updated if node in self.consumed else self._list(node, updated)
+    def leave_GeneratorExp(self, node: ast.GeneratorExp, made: ast.GeneratorExp) -> ast.expr:
+        return made if node in self.consumed else self._list(node, made)
 
-    def _list(
-        self, node: cst.CSTNode, updated: cst.ListComp | cst.GeneratorExp
-    ) -> cst.BaseExpression:
+    def _list(self, node: ast.AST, made: ast.ListComp | ast.GeneratorExp) -> ast.expr:
         """A list: of one loop without a condition an entry for each index; of any other what its loops append."""
-        for_in = updated.for_in
-        if for_in.inner_for_in is None and not for_in.ifs:
-            return self._loop("generate", node, for_in, updated.elt)
-        return self._appending(node, for_in, updated.elt, cst.List([]))
+        if len(made.generators) == 1 and not made.generators[0].ifs:
+            return self._loop("generate", node, made.generators, made.elt)
+        return self._appending(node, made.generators, made.elt, ast.List([], ast.Load()))
 
     def _appending(
         self,
-        node: cst.CSTNode,
-        for_in: cst.CompFor,
-        entry: cst.BaseExpression,
-        begun: cst.BaseExpression,
-    ) -> cst.Call:
+        node: ast.AST,
+        loops: Sequence[ast.comprehension],
+        entry: ast.expr,
+        begun: ast.expr,
+    ) -> ast.Call:
         """`__tensor__.append_all(place, "i", bounds, lambda i, list: …, begun)`: what the loops of a comprehension append to
         a list.
         """
-        list_ = cst.Name("__list__")
-        if for_in.inner_for_in is None:
-            body = self.call(node, "append", list_, entry)
-        else:
-            body = self._appending(node, for_in.inner_for_in, entry, list_)
-        for condition in reversed(for_in.ifs):
-            one = _lambda([list_.value], body)
-            body = self.call(node, "append_if", condition.test, one, list_)
-        turn = _lambda([*_flat(for_in.target), list_.value], body)
-        return self.call(node, "append_all", _pattern(for_in.target), for_in.iter, turn, begun)
+        list_ = "__list__"
+        loop, *inner = loops
+        body = (
+            self._appending(node, inner, entry, _name(list_))
+            if inner
+            else self.call(node, "append", _name(list_), entry)
+        )
+        for condition in reversed(loop.ifs):
+            one = _lambda([list_], body)
+            body = self.call(node, "append_if", condition, one, _name(list_))
+        turn = _lambda([*_flat(loop.target), list_], body)
+        return self.call(node, "append_all", _pattern(loop.target), loop.iter, turn, begun)
 
     def _loop(
         self,
         method: str,
-        node: cst.CSTNode,
-        for_in: cst.CompFor,
-        body: cst.BaseExpression,
-    ) -> cst.Call:
+        node: ast.AST,
+        loops: Sequence[ast.comprehension],
+        body: ast.expr,
+    ) -> ast.Call:
         """`__tensor__.method(place, "i", bounds, lambda i: body)`, inner loops and conditions
         within.
         """
-        if for_in.inner_for_in is not None:
-            body = self._loop(method, node, for_in.inner_for_in, body)
-        for condition in reversed(for_in.ifs):
+        loop, *inner = loops
+        if inner:
+            body = self._loop(method, node, inner, body)
+        for condition in reversed(loop.ifs):
             given = "given" if method == "sum" else f"given_{method}"
-            body = self.call(node, given, condition.test, _lambda(None, body))
-        names = _flat(for_in.target)
-        return self.call(node, method, _pattern(for_in.target), for_in.iter, _lambda(names, body))
+            body = self.call(node, given, condition, _lambda([], body))
+        turn = _lambda(_flat(loop.target), body)
+        return self.call(node, method, _pattern(loop.target), loop.iter, turn)
 
     # Expressions
 
-    def leave_Call(self, node: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+    def leave_Call(self, node: ast.Call, made: ast.Call) -> ast.expr:
         if node in self.ranges:
-            return self.call(node, "range", node.func, *(a.value for a in updated.args))
-        first = node.args[0].value if node.args else None
-        if first is not None and first in self.consumed:
-            loop = updated.args[0].value
-            assert isinstance(loop, cst.GeneratorExp | cst.ListComp)
-            assert isinstance(node.func, cst.Name)
-            name = node.func.value
-            value = self._loop(name, node, loop.for_in, loop.elt)
-            made = self.call(node, "builtin", cst.SimpleString(repr(name)), node.func, value)
-            for start in updated.args[1:]:
-                made = self.call(node, "binary", cst.SimpleString("'+'"), start.value, made)
-            return made
-        call = self.call(node, "call", updated.func)
-        return call.with_changes(args=[*call.args, *updated.args])
+            return self.call(node, "range", node.func, *made.args)
+        if node.args and node.args[0] in self.consumed:
+            loop, *starts = made.args
+            assert isinstance(loop, ast.GeneratorExp | ast.ListComp)
+            assert isinstance(node.func, ast.Name)
+            name = node.func.id
+            value = self._loop(name, node, loop.generators, loop.elt)
+            found = self.call(node, "builtin", ast.Constant(name), node.func, value)
+            for start in (*starts, *(x.value for x in made.keywords)):
+                found = self.call(node, "binary", ast.Constant("+"), start, found)
+            return found
+        call = self.call(node, "call", made.func, *made.args)
+        call.keywords = made.keywords
+        return call
 
-    def leave_IfExp(self, node: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:
-        branches = (_lambda(None, updated.body), _lambda(None, updated.orelse))
-        return self.call(node, "choose", updated.test, *branches)
+    def leave_IfExp(self, node: ast.IfExp, made: ast.IfExp) -> ast.expr:
+        branches = _lambda([], made.body), _lambda([], made.orelse)
+        return self.call(node, "choose", made.test, *branches)
 
-    def leave_BooleanOperation(
-        self, node: cst.BooleanOperation, updated: cst.BooleanOperation
-    ) -> cst.BaseExpression:
-        method = "and_then" if isinstance(node.operator, cst.And) else "or_else"
-        return self.call(node, method, updated.left, _lambda(None, updated.right))
+    def leave_BoolOp(self, node: ast.BoolOp, made: ast.BoolOp) -> ast.expr:
+        method = "and_then" if isinstance(node.op, ast.And) else "or_else"
+        found, *others = made.values
+        for value, other in zip(node.values[1:], others, strict=True):
+            so_far = ast.copy_location(ast.Constant(None), node)
+            so_far.end_lineno, so_far.end_col_offset = value.end_lineno, value.end_col_offset
+            found = self.call(so_far, method, found, _lambda([], other))
+        return found
 
-    def leave_UnaryOperation(
-        self, node: cst.UnaryOperation, updated: cst.UnaryOperation
-    ) -> cst.BaseExpression:
-        method = {cst.Not: "negated", cst.BitInvert: "negated", cst.Minus: "minus"}.get(
-            type(node.operator), "plus"
-        )
-        return self.call(node, method, updated.expression)
+    def leave_UnaryOp(self, node: ast.UnaryOp, made: ast.UnaryOp) -> ast.expr:
+        methods = {ast.Not: "negated", ast.Invert: "negated", ast.USub: "minus", ast.UAdd: "plus"}
+        return self.call(node, methods[type(node.op)], made.operand)
 
-    def leave_Comparison(self, node: cst.Comparison, updated: cst.Comparison) -> cst.BaseExpression:
-        ops = [_code(target.operator) for target in node.comparisons]
-        listed = cst.Tuple([cst.Element(cst.SimpleString(repr(op))) for op in ops])
-        sides = [updated.left, *(target.comparator for target in updated.comparisons)]
+    def leave_Compare(self, node: ast.Compare, made: ast.Compare) -> ast.expr:
+        sides = [made.left, *made.comparators]
         self.sides[node] = sides
-        return self.call(node, "compare", listed, *sides)
+        return self.call(node, "compare", _strings(_SIGNS[type(op)] for op in node.ops), *sides)
 
-    def visit_BinaryOperation(self, node: cst.BinaryOperation) -> None:
+    def visit_BinOp(self, node: ast.BinOp) -> None:
         if node not in self.chained:
             chain = list(_chain(node))
             if len(chain) > LONG:
                 self.chained.update(dict.fromkeys(chain, chain[-1]))
 
-    def leave_BinaryOperation(
-        self, node: cst.BinaryOperation, updated: cst.BinaryOperation
-    ) -> cst.BaseExpression:
-        op = cst.SimpleString(repr(_code(node.operator)))
-        if node in self.chained:
-            # The calls for the operations of a chain would be nested as deep as it is long.
-            place = self.call(node, "at").args[0]
-            step = cst.Arg(cst.Tuple([cst.Element(place.value), cst.Element(op)]))
-            right = cst.Arg(_bracketed(updated.right))
-            if node is self.chained[node]:
-                return cst.Call(
-                    cst.Attribute(cst.Name(TRACER), cst.Name("chain")),
-                    [cst.Arg(_bracketed(updated.left)), step, right],
-                )
-            assert isinstance(updated.left, cst.Call)
-            return updated.left.with_changes(args=[*updated.left.args, step, right])
-        return self.call(node, "binary", op, updated.left, updated.right)
+    def leave_BinOp(self, node: ast.BinOp, made: ast.BinOp) -> ast.expr:
+        op = ast.Constant(_SIGNS[type(node.op)])
+        if node not in self.chained:
+            return self.call(node, "binary", op, made.left, made.right)
+        # The calls for the operations of a chain would be nested as deep as it is long.
+        step = _tuple([self.call(node, "at").args[0], op])
+        if node is self.chained[node]:
+            call = ast.Call(_method("chain"), [made.left, step, made.right], [])
+            return ast.copy_location(call, node)
+        assert isinstance(made.left, ast.Call)
+        made.left.args += [step, made.right]
+        return made.left
 
-    def leave_Subscript(self, node: cst.Subscript, updated: cst.Subscript) -> cst.BaseExpression:
-        places = [_place(e.slice) for e in updated.slice]
-        return self.call(node, "entry", updated.value, *places)
+    def leave_Subscript(self, node: ast.Subscript, made: ast.Subscript) -> ast.expr:
+        places = made.slice.elts if isinstance(made.slice, ast.Tuple) else [made.slice]
+        return self.call(node, "entry", made.value, *map(_place, places))
 
-    def leave_List(self, node: cst.List, updated: cst.List) -> cst.BaseExpression:
-        return self.call(node, "array", updated)
+    def leave_List(self, node: ast.List, made: ast.List) -> ast.expr:
+        return self.call(node, "array", made)
 
 
-def _place(e: cst.BaseSlice) -> cst.BaseExpression:
+_HAVE_TYPE_PARAMETERS = "type_params" in ast.FunctionDef._fields
+
+
+def _characters(text: str, column: int) -> int:
+    """The number of characters before a column, which Python counts in bytes."""
+    return column if text.isascii() else len(text.encode()[:column].decode(errors="replace"))
+
+
+def _place(e: ast.expr) -> ast.expr:
     """What stands between brackets, a slice as `__tensor__.cut(…)`."""
-    if isinstance(e, cst.Index):
-        return e.value
-    assert isinstance(e, cst.Slice)
-    parts = [part or cst.Name("None") for part in (e.lower, e.upper, e.step)]
-    made = cst.Attribute(cst.Name(TRACER), cst.Name("cut"))
-    return cst.Call(made, [cst.Arg(_bracketed(part)) for part in parts])
+    if not isinstance(e, ast.Slice):
+        return e
+    parts = [part or ast.Constant(None) for part in (e.lower, e.upper, e.step)]
+    return ast.copy_location(ast.Call(_method("cut"), parts, []), e)
 
 
-def _target(node: cst.If | cst.For | cst.While) -> cst.CSTNode:
+def _target(node: ast.If | ast.For | ast.While) -> ast.AST:
     """What of a statement of several lines errors point at."""
-    return node.target if isinstance(node, cst.For) else node.test
+    return node.target if isinstance(node, ast.For) else node.test
 
 
-def _root(e: cst.BaseExpression) -> cst.BaseExpression:
+def _root(e: ast.expr) -> ast.expr:
     """The array of `y[i][j]`."""
-    while isinstance(e, cst.Subscript):
+    while isinstance(e, ast.Subscript):
         e = e.value
     return e
 
 
-def _several(target: cst.BaseExpression) -> cst.Tuple | cst.List:
-    assert isinstance(target, cst.Tuple | cst.List)
+def _unstarred(e: ast.expr) -> ast.expr:
+    return e.value if isinstance(e, ast.Starred) else e
+
+
+def _several(target: ast.expr) -> ast.Tuple | ast.List:
+    assert isinstance(target, ast.Tuple | ast.List)
     return target
 
 
-def _has_entries(target: cst.BaseExpression) -> bool:
+def _has_entries(target: ast.expr) -> bool:
     """Whether some of several targets are entries of arrays."""
-    if not isinstance(target, cst.Tuple | cst.List):
+    if not isinstance(target, ast.Tuple | ast.List):
         return False
-    return any(isinstance(e.value, cst.Subscript) for e in target.elements)
+    return any(isinstance(_unstarred(e), ast.Subscript) for e in target.elts)
 
 
-def _flat(target: cst.BaseExpression) -> list[str]:
-    """The names of a target, in order; of an entry that of its array."""
-    if isinstance(target, cst.Tuple | cst.List):
-        return [name for element in target.elements for name in _flat(element.value)]
-    return [cst.ensure_type(_root(target), cst.Name).value]
-
-
-def _pattern(target: cst.BaseExpression) -> cst.BaseExpression:
-    """A target as the tracer takes it: `("i", ("a", "*b"))`."""
-    if isinstance(target, cst.Tuple | cst.List):
-        parts = []
-        for element in target.elements:
-            made = _pattern(element.value)
-            if isinstance(element, cst.StarredElement):
-                made = cst.SimpleString(repr("*" + cst.ensure_type(element.value, cst.Name).value))
-            parts.append(cst.Element(made))
-        return cst.Tuple(parts)
-    return cst.SimpleString(repr(cst.ensure_type(target, cst.Name).value))
-
-
-def _strings(names: list[str]) -> cst.Tuple:
-    return cst.Tuple([cst.Element(cst.SimpleString(repr(name))) for name in names])
-
-
-def _tuple(names: list[str]) -> cst.Tuple:
-    return cst.Tuple([cst.Element(cst.Name(name)) for name in names])
-
-
-def _assigned(names: list[str], value: cst.BaseExpression, always: bool = False) -> cst.Assign:
-    """`a, b = value`; of one name, `a = value`, unless the value is a tuple `always`."""
-    if always:
-        target: cst.BaseAssignTargetExpression = (
-            cst.List([cst.Element(cst.Name(name)) for name in names]) if names else cst.Name("_")
-        )
+def _leaves(target: ast.expr) -> Iterator[ast.expr]:
+    """The names, entries and attributes of a target, in order."""
+    if isinstance(target, ast.Tuple | ast.List):
+        for e in target.elts:
+            yield from _leaves(_unstarred(e))
     else:
-        target = cst.Name(names[0])
-    return cst.Assign([cst.AssignTarget(target)], value)
+        yield target
 
 
-def _block(body: cst.BaseSuite) -> cst.IndentedBlock:
-    """A suite on lines of its own."""
-    if isinstance(body, cst.IndentedBlock):
-        return body
-    suite = cst.ensure_type(body, cst.SimpleStatementSuite)
-    return cst.IndentedBlock([cst.SimpleStatementLine([small]) for small in suite.body])
+def _flat(target: ast.expr) -> list[str]:
+    """The names of a target, in order; of an entry that of its array."""
+    roots = map(_root, _leaves(target))
+    return [root.id for root in roots if isinstance(root, ast.Name)]
 
 
-def _within(node: cst.CSTNode, kind: type[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+def _pattern(target: ast.expr) -> ast.expr:
+    """A target as the tracer takes it: `("i", ("a", "*b"))`."""
+    match target:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return _tuple(map(_pattern, parts))
+        case ast.Starred(value=ast.Name(id=name)):
+            return ast.Constant(f"*{name}")
+        case ast.Name(id=name):
+            return ast.Constant(name)
+    raise TypeError(target)
+
+
+def _name(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _method(name: str) -> ast.Attribute:
+    """One of the tracer's."""
+    return ast.Attribute(_name(TRACER), name, ast.Load())
+
+
+def _tuple(parts: Iterable[ast.expr]) -> ast.Tuple:
+    return ast.Tuple([*parts], ast.Load())
+
+
+def _strings(names: Iterable[str]) -> ast.Tuple:
+    return _tuple(map(ast.Constant, names))
+
+
+def _names(names: Iterable[str]) -> ast.Tuple:
+    return _tuple(map(_name, names))
+
+
+def _assigned(
+    node: ast.AST, names: Sequence[str], value: ast.expr, always: bool = False
+) -> ast.stmt:
+    """`a, b = value` in the place of a node; of one name, `a = value`, unless the value is a tuple `always`."""
+    stored: list[ast.expr] = [ast.Name(name, ast.Store()) for name in names or ("_",)]
+    target = ast.List(stored, ast.Store()) if always and names else stored[0]
+    return ast.copy_location(ast.Assign([target], value), node)
+
+
+def _arguments(names: Iterable[str], defaults: Sequence[ast.expr] = ()) -> ast.arguments:
+    return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [*defaults])
+
+
+def _without_defaults(given: ast.arguments) -> ast.arguments:
+    """The same parameters, neither annotated nor with what they mean where nothing is passed."""
+
+    def plain(parameters: Iterable[ast.arg]) -> list[ast.arg]:
+        return [ast.arg(x.arg) for x in parameters]
+
+    more = [x and ast.arg(x.arg) for x in (given.vararg, given.kwarg)]
+    only = plain(given.kwonlyargs)
+    return ast.arguments(
+        plain(given.posonlyargs), plain(given.args), more[0], only, [None] * len(only), more[1], []
+    )
+
+
+def _lambda(names: Iterable[str], body: ast.expr) -> ast.Lambda:
+    return ast.Lambda(_arguments(names), body)
+
+
+def _elif(node: ast.If) -> ast.If | None:
+    """The `if` that is all of the other branch of one."""
+    return node.orelse[0] if len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If) else None
+
+
+def _within(nodes: Iterable[ast.AST], kind: type[ast.AST]) -> Iterator[ast.AST]:
     """Nodes of a kind, those of inner functions apart."""
-    if isinstance(node, kind):
-        yield node
-    for child in node.children:
-        if not isinstance(child, cst.FunctionDef | cst.Lambda):
-            yield from _within(child, kind)
+    for node in nodes:
+        if isinstance(node, kind):
+            yield node
+        children = ast.iter_child_nodes(node)
+        yield from _within((x for x in children if not isinstance(x, INNER)), kind)
 
 
-def _nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """A node and all nodes in it. (`libcst.matchers` has more to say, but takes longer to import than LibCST.)"""
-    yield node
-    for child in node.children:
-        yield from _nodes(child)
-
-
-def _occurrences(node: cst.CSTNode) -> Counter[str]:
-    """The names in a node, and how often it has each; those that a function, a lambda or a comprehension in it has for itself,
+def _occurrences(nodes: Iterable[ast.AST]) -> Counter[str]:
+    """The names in nodes, and how often they have each; those that a function, a lambda or a comprehension in it has for itself,
     as its parameters or targets, apart.
     """
-    if isinstance(node, cst.Name):
-        return Counter([node.value])
-    if isinstance(node, cst.Attribute):
-        return _occurrences(node.value)
     found = Counter[str]()
-    for child in node.children:
-        found += _occurrences(child)
-    own: Sequence[str] = ()
-    match node:
-        case cst.FunctionDef(params=params) | cst.Lambda(params=params):
-            own = [p.name.value for p in (*params.params, *params.kwonly_params)]
-        case cst.ListComp(for_in=for_in) | cst.GeneratorExp(for_in=for_in):
-            own = _flat(for_in.target)
-    for name in own:
-        del found[name]
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            found[node.id] += 1
+            continue
+        inside = _occurrences(ast.iter_child_nodes(node))
+        own: Sequence[str] = ()
+        match node:
+            case ast.FunctionDef(args=args) | ast.Lambda(args=args):
+                own = [x.arg for x in (*args.args, *args.kwonlyargs)]
+            case ast.ListComp(generators=[loop, *_]) | ast.GeneratorExp(generators=[loop, *_]):
+                own = _flat(loop.target)
+        for name in own:
+            del inside[name]
+        if isinstance(node, ast.FunctionDef):
+            inside[node.name] += 1
+        found += inside
     return found
 
 
-def _jumps(node: cst.CSTNode, kind: type[cst.CSTNode]) -> Iterator[cst.CSTNode]:
-    """The `continue`s or `break`s of the loop that a statement is in."""
-    if isinstance(node, kind):
-        yield node
-    for child in node.children:
-        if not isinstance(child, cst.FunctionDef | cst.Lambda | cst.For | cst.While):
-            yield from _jumps(child, kind)
+def _jumps(nodes: Iterable[ast.AST], kind: type[ast.AST]) -> Iterator[ast.AST]:
+    """The `continue`s or `break`s of the loop that statements are in."""
+    for node in nodes:
+        if isinstance(node, kind):
+            yield node
+        children = ast.iter_child_nodes(node)
+        yield from _jumps((x for x in children if not isinstance(x, (*INNER, *_LOOPS))), kind)
 
 
-def has_return(node: cst.CSTNode) -> bool:
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+def has_return(node: ast.AST) -> bool:
     """Whether a function may end in a statement, by `return` or by `raise`."""
-    return any(next(_within(node, kind), None) is not None for kind in (cst.Return, cst.Raise))
+    return any(next(_within([node], kind), None) is not None for kind in (ast.Return, ast.Raise))
 
 
-def returns(body: cst.BaseSuite) -> bool:
+def returns(body: Sequence[ast.stmt]) -> bool:
     """Whether a block's end is a `return` or a `raise`, on every way to it."""
-    last: cst.CSTNode = body.body[-1]
-    if isinstance(last, cst.SimpleStatementLine):
-        last = last.body[-1]
-    if isinstance(last, cst.If):
-        return returns_all(last)
-    return isinstance(last, cst.Return | cst.Raise)
+    last = body[-1]
+    if isinstance(last, ast.If):
+        return bool(last.orelse) and returns(last.body) and returns(last.orelse)
+    return isinstance(last, ast.Return | ast.Raise)
 
 
-def returns_all(node: cst.If) -> bool:
-    if node.orelse is None or not returns(node.body):
-        return False
-    if isinstance(node.orelse, cst.If):
-        return returns_all(node.orelse)
-    return returns(node.orelse.body)
-
-
-def self_added(node: cst.CSTNode) -> tuple[str, str] | None:
+def self_added(node: ast.AST) -> tuple[str, str] | None:
     """The name and the sign of `s = s + e`, where e does not read s."""
     match node:
-        case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Name(value=name))],
-            value=cst.BinaryOperation(
-                left=cst.Name(value=left), operator=cst.Add() | cst.Subtract() as sign, right=right
-            ),
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.BinOp(left=ast.Name(id=left), op=ast.Add() | ast.Sub() as sign, right=right),
         ) if name == left:
-            read = (inner.value for inner in _nodes(right) if isinstance(inner, cst.Name))
-            return None if name in read else (name, _code(sign))
+            return None if name in _read_names(right) else (name, _SIGNS[type(sign)])
     return None
+
+
+def _read_names(node: ast.AST) -> set[str]:
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
 # `s -= e` is one more term, and `s /= e` one more factor; what another operator makes is a value of its own.
-_ADDED_UP = cst.AddAssign | cst.SubtractAssign | cst.MultiplyAssign | cst.DivideAssign
+_ADDED_UP = ast.Add | ast.Sub | ast.Mult | ast.Div
 METHODS = ("append", "fill", "extend", "reverse", "sort")
 
 
-def _changed_by(e: cst.BaseExpression) -> tuple[str, cst.Name] | None:
+def _changed_by(e: ast.expr) -> tuple[str, ast.Name] | None:
     """How a call changes what it is given, and y: `y.append(e)`, `y.fill(e)`, `np.fill_diagonal(y, e)`, `np.add.at(y, k, e)`."""
     match e:
-        case cst.Call(
-            func=cst.Attribute(value=cst.Name() as target, attr=cst.Name(value=how)),
-            args=[cst.Arg(keyword=None)],
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name() as target, attr=how), args=[_], keywords=[]
         ) if how in METHODS[:3]:
             return how, target
-        case cst.Call(
-            func=cst.Attribute(value=cst.Name() as target, attr=cst.Name(value=how)),
-            args=[] | [cst.Arg(keyword=cst.Name(value="reverse"))],
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name() as target, attr=how),
+            args=[],
+            keywords=[] | [ast.keyword(arg="reverse")],
         ) if how in METHODS[3:]:
             return how, target
-        case cst.Call(
-            func=cst.Attribute(attr=cst.Name(value="fill_diagonal" | "copyto" as how)),
-            args=[cst.Arg(value=cst.Name() as target), cst.Arg(keyword=None)],
+        case ast.Call(
+            func=ast.Attribute(attr="fill_diagonal" | "copyto" as how),
+            args=[ast.Name() as target, _],
+            keywords=[],
         ):
             return how, target
-        case cst.Call(
-            func=cst.Attribute(
-                value=cst.Attribute(attr=cst.Name(value="add" | "subtract" as how)),
-                attr=cst.Name(value="at"),
-            ),
-            args=[cst.Arg(value=cst.Name() as target), cst.Arg(), cst.Arg(keyword=None)],
+        case ast.Call(
+            func=ast.Attribute(value=ast.Attribute(attr="add" | "subtract" as how), attr="at"),
+            args=[ast.Name() as target, _, _],
+            keywords=[],
         ):
             return how, target
     return None
-
-
-def _at_most(node: cst.While) -> str | None:
-    """What the comment of a `while` says how often it runs at most."""
-    header = node.body.header if isinstance(node.body, cst.IndentedBlock) else None
-    comment = header.comment if header is not None else None
-    found = AT_MOST.match(comment.value) if comment is not None else None
-    return found[1] if found is not None else None
 
 
 @dataclass(frozen=True)
 class Limit:
     """A comparison by which a `while` loop goes on, or, where `ends`, by which it breaks."""
 
-    test: cst.Comparison
+    test: ast.Compare
     ends: bool
 
 
-def _limits(node: cst.While) -> Iterator[Limit]:
+def _limits(node: ast.While) -> Iterator[Limit]:
     """The comparisons of which each alone ends a loop: `while p and k < n:`, `if p or k >= n: break`."""
-    for part in _parts(node.test, cst.And):
-        if isinstance(part, cst.Comparison):
+    for part in _parts(node.test, ast.And):
+        if isinstance(part, ast.Compare):
             yield Limit(part, False)
     for statement in _always_run(node.body):
-        if isinstance(statement, cst.If) and next(_jumps(statement.body, cst.Break), None):
-            last = _block(statement.body).body[-1]
-            if isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Break):
-                for part in _parts(statement.test, cst.Or):
-                    if isinstance(part, cst.Comparison):
-                        yield Limit(part, True)
+        if isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Break):
+            for part in _parts(statement.test, ast.Or):
+                if isinstance(part, ast.Compare):
+                    yield Limit(part, True)
 
 
-def _always_run(body: cst.BaseSuite) -> list[cst.BaseStatement]:
+def _always_run(body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
     """The statements of a loop's body that run in every iteration that no `break` ends: those before a `continue`."""
-    statements = list(_block(body).body)
-    jumping = (k for k, s in enumerate(statements) if next(_jumps(s, cst.Continue), None))
-    return statements[: next(jumping, len(statements))]
+    jumping = (k for k, s in enumerate(body) if next(_jumps([s], ast.Continue), None))
+    return body[: next(jumping, len(body))]
 
 
-def _parts(
-    e: cst.BaseExpression, operator: type[cst.BaseBooleanOp]
-) -> Iterator[cst.BaseExpression]:
+def _parts(e: ast.expr, operator: type[ast.boolop]) -> Iterator[ast.expr]:
     """The parts of `p and q and …`, or of `p or q or …`."""
-    if isinstance(e, cst.BooleanOperation) and isinstance(e.operator, operator):
-        yield from _parts(e.left, operator)
-        yield from _parts(e.right, operator)
+    if isinstance(e, ast.BoolOp) and isinstance(e.op, operator):
+        for part in e.values:
+            yield from _parts(part, operator)
     else:
         yield e
 
 
-def _counted(node: cst.While) -> Callable[[Limit], tuple[str, bool, int] | None]:
+def _counted(node: ast.While) -> Callable[[Limit], tuple[str, bool, int] | None]:
     """Of a limit the name that the loop's body counts up by one each time, and that is compared with what the body does not
     change: the name, whether it stands on the left, and 1 where the limit itself is reached, else 0.
     """
 
     def found(limit: Limit) -> tuple[str, bool, int] | None:
         test = limit.test
-        if len(test.comparisons) != 1:
+        if len(test.ops) != 1:
             return None
-        operator, right = _code(test.comparisons[0].operator), test.comparisons[0].comparator
+        operator, right = _SIGNS[type(test.ops[0])], test.comparators[0]
         for is_left, side, bound in ((True, test.left, right), (False, right, test.left)):
             goes_on = {"<": 0, "<=": 1} if is_left else {">": 0, ">=": 1}
             breaks = {">=": 0, ">": 1, "==": 0} if is_left else {"<=": 0, "<": 1, "==": 0}
             reached = (breaks if limit.ends else goes_on).get(operator)
-            named = {node.value for node in _nodes(bound) if isinstance(node, cst.Name)}
-            if reached is None or not isinstance(side, cst.Name):
+            if reached is None or not isinstance(side, ast.Name):
                 continue
-            if not named & changed_names(node.body).keys() and _counts_up(side.value, node.body):
-                return side.value, is_left, reached
+            changed = changed_names(node.body).keys()
+            if not _read_names(bound) & changed and _counts_up(side.id, node.body):
+                return side.id, is_left, reached
         return None
 
     return found
 
 
-def _counts_up(name: str, body: cst.BaseSuite) -> bool:
+def _counts_up(name: str, body: Sequence[ast.stmt]) -> bool:
     """Whether statements add 1 to a name, once, and change it nowhere else."""
-    parts = [
-        part
-        for s in _always_run(body)
-        for part in (s.body if isinstance(s, cst.SimpleStatementLine) else [s])
-    ]
-    changing = [part for part in parts if name in changed_names(part)]
-    elsewhere = [s for s in _block(body).body if name in changed_names(s)]
+    changing = [s for s in _always_run(body) if name in changed_names([s])]
+    elsewhere = [s for s in body if name in changed_names([s])]
     if len(changing) != 1 or len(elsewhere) != 1:
         return False
-    if not isinstance(changing[0], cst.BaseSmallStatement):
-        return False
-    written = _code(changing[0]).strip(" ;").replace(" ", "")
-    return written in (f"{name}+=1", f"{name}={name}+1")
+    match changing[0]:
+        case ast.AugAssign(target=ast.Name(), op=ast.Add(), value=ast.Constant(value=1)):
+            return True
+        case ast.Assign(
+            targets=[ast.Name()],
+            value=ast.BinOp(left=ast.Name(id=left), op=ast.Add(), right=ast.Constant(value=1)),
+        ):
+            return left == name
+    return False
 
 
-def changed_names(node: cst.CSTNode) -> dict[str, bool]:
+def changed_names(nodes: Iterable[ast.AST]) -> dict[str, bool]:
     """The names that statements change, and whether they assign them anew."""
     found: dict[str, bool] = {}
 
     def add(name: str, plain: bool) -> None:
         found[name] = found.get(name, False) or plain
 
-    def see(node: cst.CSTNode) -> None:
+    def see(node: ast.AST) -> None:
         match node:
-            case cst.FunctionDef():
-                add(node.name.value, True)
-                return
-            case cst.Lambda() | cst.ListComp() | cst.GeneratorExp():
-                return
-            case cst.Assign():
-                for one in node.targets:
-                    if isinstance(one.target, cst.Subscript):
-                        root = _root(one.target)
-                        if isinstance(root, cst.Name):
-                            add(root.value, False)
-                    elif _has_entries(one.target):
-                        parts = _several(one.target).elements
-                        for part in parts:
-                            for name in _flat(part.value):
-                                add(name, not isinstance(part.value, cst.Subscript))
-                    elif isinstance(one.target, cst.Name | cst.Tuple | cst.List):
-                        for name in _flat(one.target):
-                            add(name, self_added(node) is None)
-            case cst.AnnAssign(target=cst.Name(value=name)):
+            case ast.FunctionDef(name=name):
                 add(name, True)
-            case cst.AugAssign():
-                root = _root(node.target)
-                if isinstance(root, cst.Name):
-                    add(
-                        root.value, root is node.target and not isinstance(node.operator, _ADDED_UP)
-                    )
-            case cst.Expr(value=value) if change := _changed_by(value):
-                add(change[1].value, False)
-        for child in node.children:
+                return
+            case ast.Lambda() | ast.ListComp() | ast.GeneratorExp():
+                return
+            case ast.Assign(targets=targets):
+                for leaf in (leaf for target in targets for leaf in _leaves(target)):
+                    plain = not isinstance(leaf, ast.Subscript) and self_added(node) is None
+                    for name in _flat(leaf):
+                        add(name, plain)
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                add(name, True)
+            case ast.AugAssign(target=target, op=op):
+                root = _root(target)
+                if isinstance(root, ast.Name):
+                    add(root.id, root is target and not isinstance(op, _ADDED_UP))
+            case ast.Expr(value=value) if change := _changed_by(value):
+                add(change[1].id, False)
+        for child in ast.iter_child_nodes(node):
             see(child)
 
-    see(node)
+    for node in nodes:
+        see(node)
     return found
 
 
-def _bracketed(e: cst.BaseExpression) -> cst.BaseExpression:
-    """A bare tuple, as in `return a, b`, needs brackets to be one argument."""
-    if isinstance(e, cst.Tuple) and not e.lpar:
-        return e.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-    return e
-
-
-def _chain(node: cst.BaseExpression) -> Iterator[cst.BinaryOperation]:
+def _chain(node: ast.expr) -> Iterator[ast.BinOp]:
     """The operations of `a + b - c + …`, or of `a * b * c * …`, the last first."""
-    operator = node.operator if isinstance(node, cst.BinaryOperation) else None
+    operator = node.op if isinstance(node, ast.BinOp) else None
     kinds = next((k for k in _CHAINS if isinstance(operator, k)), ())
-    while isinstance(node, cst.BinaryOperation) and isinstance(node.operator, kinds):
+    while isinstance(node, ast.BinOp) and isinstance(node.op, kinds):
         yield node
         node = node.left
 
 
-_CHAINS = ((cst.Add, cst.Subtract), (cst.Multiply,))
-
-
-def _code(operator: cst.CSTNode) -> str:
-    return cst.Module([]).code_for_node(operator).strip()
-
-
-def _lambda(parameters: Sequence[str] | None, body: cst.BaseExpression) -> cst.Lambda:
-    return cst.Lambda(
-        cst.Parameters([cst.Param(cst.Name(name)) for name in parameters or ()]),
-        body,
-        lpar=[cst.LeftParen()],
-        rpar=[cst.RightParen()],
-        whitespace_after_lambda=cst.SimpleWhitespace(" ")
-        if parameters
-        else cst.MaybeSentinel.DEFAULT,
-    )
+_CHAINS = ((ast.Add, ast.Sub), (ast.Mult,))
