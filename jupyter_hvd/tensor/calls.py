@@ -172,7 +172,8 @@ class Before:
 
     Like is one with arrays of floats of the same types, the same JAX arrays of integers and
     booleans, which no one can change, NumPy arrays of these with the same entries, the same sets with the same tuples, and
-    the same values from outside. No array and no set is kept alive.
+    the same values from outside. No array and no set of the caller's is kept alive; of NumPy's small arrays of integers and
+    booleans there are copies on the device.
     """
 
     def __init__(self) -> None:
@@ -216,7 +217,7 @@ class Before:
         made = tuple(
             (k, run.on_device(call.arguments[names[k]]))
             for k in order
-            if arguments[k] is None and call.arguments[names[k]] is not None
+            if others[k] is None and call.arguments[names[k]] is not None
         )
         in_order = order == tuple(range(len(arguments))) and not made
         known = Known(call.instance, call.sizes, run.kept(), None if in_order else order, made)

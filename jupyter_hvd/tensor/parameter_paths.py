@@ -12,7 +12,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import cast
 
 from .derivative.transforms import Derivative, Differentiable
@@ -41,6 +41,7 @@ class ParameterPath:
         return "_".join(re.sub(r"\W+", "_", str(part)) for part in (self.root, *self.keys))
 
 
+@lru_cache(maxsize=1024)  # `f.grad("x")(…)` asks in each call
 def parse_path(text: str) -> ParameterPath | None:
     """What `params.w`, `params["w"]`, `params[0].b` say; None for anything else."""
     try:

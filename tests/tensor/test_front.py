@@ -207,6 +207,18 @@ def test_importing_needs_neither_jax_nor_the_parsers():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_indices_that_were_changed_in_place_are_those_of_the_call():
+    @tensor
+    def picked(x, k):
+        return sum(x[k[e]] for e in range(len(k)))
+
+    k = np.arange(2, dtype=np.int32)
+    np.testing.assert_allclose(picked(X, k), 3)
+    k[:] = 2
+    np.testing.assert_allclose(picked(X, k), 6)
+    np.testing.assert_allclose(picked(X, np.arange(2, dtype=np.int32)), 3)
+
+
 def test_a_call_does_not_import_the_converter_s_parser(tmp_path):
     file = tmp_path / "total.py"
     file.write_text(

@@ -22,6 +22,7 @@ from ..lowering.relation_joins import Join
 from ..lowering.sharding import Along, Axis, Division, divided_axes
 from ..ssa.program import Program, Recurrence
 from . import device_shards
+from .arguments import conversion_to
 from .kernel import Kernel, with_joins
 from .memory import within_memory
 from .precision import is_double, is_traced, keeping_float64
@@ -73,10 +74,15 @@ class Ready:
     double: bool
 
     def kept(self) -> Callable[..., Any]:
-        """The same for many calls: the compiled function itself where it takes arguments as they are; else with what it knows of
-        relations on the device.
+        """The same for many calls, in as little time as can be: the compiled function itself where it takes arguments as they
+        are, that of converted arguments where no relation is known, else this with what it knows of relations on the device.
         """
-        return self.run if self.as_given and not self.double else self.with_tables_on_device()
+        if self.double or self.rows or self.joins:
+            return self.with_tables_on_device()
+        if self.as_given:
+            return self.run
+        run, converted = self.run, [conversion_to(type_) for _, type_ in self.made.kinds]
+        return lambda *arguments: run(*[f(x) for f, x in zip(converted, arguments, strict=True)])
 
     def with_tables_on_device(self) -> Ready:
         """The same, what it knows of relations on the device."""
@@ -92,11 +98,11 @@ class Ready:
         return with_joins(self.made.arrays(arguments, self.rows), self.joins)
 
     def on_device(self, value: Any) -> Any:
-        """An array of floats on the device, as this takes it; anything else as it is."""
-        if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+        """A copy of NumPy's array on the device, as this takes it; anything else as it is."""
+        if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub":
             return value
-        with keeping_float64(self.double):
-            return jnp.asarray(value)
+        with keeping_float64(self.double), jax.ensure_compile_time_eval():
+            return jnp.array(value)
 
     def on(self, arrays: Sequence[Any]) -> Any:
         """The result for arguments as `Kernel.operands` gives them."""
