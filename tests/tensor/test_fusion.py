@@ -426,6 +426,26 @@ def down(x):
     return np.sum(np.sum(x, axis=0) ** 2)
 
 
+@tensor
+def down_weighted(x, g):
+    return np.sum((g @ x) ** 2)
+
+
+@tensor
+def down_made(x, g):
+    return np.sum((g @ np.tanh(x)) ** 2)
+
+
+def test_a_product_of_a_stored_matrix_and_a_vector_is_left_to_xla(monkeypatch):
+    monkeypatch.setattr(tiling, "LONG", 8)
+    monkeypatch.setattr(tiling, "MANY", 3)
+    g, x = normal(4), normal(4, 15)
+    assert "times" not in str(plan(down_weighted, x, g))
+    assert "4 times" in str(plan(down_made, x, g))
+    agrees(down_weighted.grad("g"), x, g)
+    agrees(down_made.grad("g"), x, g)
+
+
 def test_long_rows_are_added_one_after_the_other(monkeypatch):
     monkeypatch.setattr(tiling, "LONG", 8)
     monkeypatch.setattr(tiling, "MANY", 3)

@@ -5,7 +5,7 @@ The steps that make and read them run once for each block of their first axis: r
 over it are added up, results along it are laid side by side.
 
 A sum over the first axis of what has long rows runs row by row, with what is fused into it: XLA for CPUs goes down the
-columns, which takes up to a hundred times as long.
+columns, which takes up to a hundred times as long. A product of a matrix that is stored and a vector is left to XLA.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..language.predicates import (
 )
 from ..language.terms import Binder, Binders
 from ..ssa.program import Output, flatten_output
-from .dataflow import fused_producers, read_once
+from .dataflow import fused_producers, names_of, read_once
 from .device import Device
 from .ir import OFFSET, Access, Contract, Entrywise, IndexLookup, Reduce, Rewriting, Step
 from .strategy import is_running
@@ -256,6 +256,8 @@ def _block_row_sums(
             break
         region -= wrong
         inside = [s for s in inside if s.name in region]
+    if not region and _is_matrix_vector(action, axis):
+        return None
     names = {x: f"{x}′" for x in region}
 
     def block_access(r: Access) -> Access:
@@ -269,6 +271,11 @@ def _block_row_sums(
         renamed = mined.action.rewritten(Rewriting(block_access, lambda p: p, lambda x: x))
         made.append(replace(s, name=names.get(s.name, s.name), action=renamed))
     return Blocks(tuple(made), extent, 1, (step.name,), ())
+
+
+def _is_matrix_vector(action: Contract, axis: str) -> bool:
+    """Whether a sum is a product of a matrix and a vector, for which XLA has a routine that reads the matrix row by row."""
+    return any(names_of(read.indices) == {axis} for read in action.reads)
 
 
 def _is_down(read: Access, axis: str, action: Contract) -> bool:
