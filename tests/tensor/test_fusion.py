@@ -463,6 +463,22 @@ def test_long_rows_are_added_one_after_the_other(monkeypatch):
 
 
 @tensor
+def nearest(c, x):
+    return np.sum(np.min(np.sum((x[:, None, :] - c[None, :, :]) ** 2, axis=2), axis=1))
+
+
+def test_sums_of_long_rows_are_preferred_to_jax_s_own_derivative(monkeypatch):
+    """XLA goes down the columns in JAX's own derivative, too."""
+    c, x = normal(4, 3), normal(5, 3, seed=1)
+    assert plan(nearest.grad("c"), c, x).choices.dense
+    monkeypatch.setattr(tiling, "LONG", 8)
+    monkeypatch.setattr(tiling, "MANY", 3)
+    again = tensor(nearest.python)
+    assert not plan(again.grad("c"), c, x).choices.dense
+    agrees(again.grad("c"), c, x)
+
+
+@tensor
 def spread_of_columns(x):
     spread = np.var(x, axis=0)
     return sum(spread[j] ** 2 for j in range(x.shape[1]))

@@ -86,6 +86,12 @@ class Plan:
         """The device, with or without its way to read windows (`strategy.choose_kernel`)."""
         return self.device if self.choices.windows else self.device.without_windows
 
+    @property
+    def sums_row_by_row(self) -> bool:
+        """Whether a sum down long rows is in blocks of one row."""
+        blocks = (part for part in self.order if isinstance(part, Blocks))
+        return any(one.rows == 1 and not one.joined for one in blocks)
+
     @cached_property
     def quotients(self) -> frozenset[str]:
         """The reciprocals that are read once, by a product."""
