@@ -18,6 +18,7 @@ from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.jax import kernel as kernel_module
 from jupyter_hvd.tensor.jax import stored_choices, tuning
 from jupyter_hvd.tensor.jax.backend import kernel
+from jupyter_hvd.tensor.jax.dense_candidate import Plain
 from jupyter_hvd.tensor.jax.kernel import Kernel
 from jupyter_hvd.tensor.language.errors import TensorError
 from jupyter_hvd.tensor.lowering import dataflow
@@ -42,6 +43,24 @@ def blur(x):
 
 def normal(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape)
+
+
+def test_a_call_traces_jax_s_own_derivative_once(monkeypatch):
+    """The trace that says whether it fits is the one that is compiled."""
+    traced = []
+
+    def run(self, plan, arrays, before=Plain.run):
+        traced.append(plan)
+        return before(self, plan, arrays)
+
+    @tensor
+    def nearest(c, x):
+        return np.sum(np.min((x[:, None] - c) ** 2, axis=1))
+
+    monkeypatch.setattr(Plain, "run", run)
+    gradient, c, x = nearest.grad("c"), normal(4), normal(5, seed=1)
+    np.testing.assert_allclose(gradient(c, x), gradient.interpret(c, x))
+    assert len(traced) == 1
 
 
 def some(case):

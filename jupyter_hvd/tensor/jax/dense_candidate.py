@@ -8,8 +8,8 @@ lets in is in all of the product, as where a relation is a matrix (`strategy`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -75,10 +75,11 @@ class DenseWork:
 
 @dataclass(frozen=True, eq=False)
 class Plain:
-    """The program of a kernel at given sizes, in dense arrays."""
+    """The program of a kernel at given sizes, in dense arrays. `runs` has the functions that JAX has traced, by plan."""
 
     primal: Primal
     sizes: Mapping[str, int]
+    runs: dict[Plan, Callable[..., Any]] = field(default_factory=dict)
 
     @cached_property
     def body(self) -> Term:
@@ -141,6 +142,12 @@ class Plain:
         found = to_pairs([slopes[x] for x in pulled.wrt], lambda a, b: (a, b))
         return (result, found) if pulled.with_value else found
 
+    def traced_once(self, plan: Plan) -> Callable[..., Any]:
+        """`run` of a plan: JAX traces it once for arrays of the same types, whether they are measured or computed with."""
+        if plan not in self.runs:
+            self.runs[plan] = jax.jit(lambda *arrays: self.run(plan, arrays), inline=True)
+        return self.runs[plan]
+
     def require_fit(self, plan: Plan, arrays: Sequence[Any]) -> DenseWork:
         """What it does; TensorError where it is no way to compute these, or an array of it is
         much larger than the data and what the plan makes.
@@ -148,7 +155,7 @@ class Plain:
         if self.reason:
             raise TensorError(self.reason)
         try:
-            jaxpr = jax.make_jaxpr(lambda *xs: self.run(plan, xs))(*arrays).jaxpr
+            jaxpr = jax.make_jaxpr(self.traced_once(plan))(*arrays).jaxpr
         except Exception as error:  # what of a program JAX cannot do, nobody has listed
             raise TensorError(f"JAX has none of its own: {error}") from error
         equations = [*equations_of(jaxpr)]

@@ -338,7 +338,7 @@ class Kernel:
             with suppress(TensorError):
                 self.require_fit(plan, arrays)
                 assert self.plain is not None
-                return self.plain.run(plan, arrays)
+                return self.plain.traced_once(plan)(*arrays)
             plan = self.compile(plan.counts, plan.dtype, MODEL)
         return execute(plan, arrays)
 
