@@ -177,6 +177,31 @@ def test_a_stencil_of_a_stencil_is_stored_with_the_zeros_around_it(monkeypatch):
 
 
 @tensor
+def neighbours_of_picked(x, k):
+    n, m = x.shape
+    y = [[np.tanh(x[k[i], j]) for j in range(m)] for i in range(n)]
+    z = [
+        [
+            y[i][j] + (y[i][j - 1] if j > 0 else 0) + (y[i][j + 1] if j < m - 1 else 0)
+            for j in range(m)
+        ]
+        for i in range(n)
+    ]
+    return sum(z[i][j] ** 2 for i in range(n) for j in range(m))
+
+
+def test_what_takes_long_has_no_zeros_around_it(monkeypatch):
+    """XLA would compute it behind a branch for each entry, one after the other."""
+    monkeypatch.setattr(dataflow, "FENCED", 1)
+    x, k = normal(6, 5), np.array([0, 2, 1, 5, 5, 3])
+    found = plan(neighbours_of_picked, x, k)
+    assert found.barriers
+    assert not found.margins
+    agrees(neighbours_of_picked, x, k)
+    agrees(neighbours_of_picked.grad("x"), x, k)
+
+
+@tensor
 def springs_in_rows(x, y, length):
     n, m = x.shape
     return sum(

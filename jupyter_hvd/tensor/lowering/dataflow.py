@@ -91,7 +91,7 @@ def fusion_barriers(steps: Sequence[Step]) -> frozenset[str]:
     )
     found |= _looked_up(steps, found) & large
     large = {s.name for s in steps if COSTLY <= _count_entries(s) < CACHED}
-    costly = _costly_arrays(steps, found)
+    costly = costly_arrays(steps, found)
     beyond = _behind_branches(steps, frozenset(costly & large))
     behind = Counter(
         s.name
@@ -208,7 +208,7 @@ def part_by_part(steps: Sequence[Step]) -> tuple[Step, ...]:
     """The steps, with those sums parted in which a branch for each entry would cost: where an addend is an end of the axis alone,
     so that XLA's loop has no vectors, or reads what functions make that take long.
     """
-    costly = _costly_arrays(steps, frozenset(), CHEAP | {"sqrt"})
+    costly = costly_arrays(steps, frozenset(), CHEAP | {"sqrt"})
     shapes = _array_shapes(steps)
     found = []
     for step in steps:
@@ -221,7 +221,7 @@ def part_by_part(steps: Sequence[Step]) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def _costly_arrays(
+def costly_arrays(
     steps: Sequence[Step], barriers: frozenset[str], cheap: frozenset[str] = CHEAP
 ) -> set[str]:
     """The arrays for which XLA calls functions that take long, entry by entry."""

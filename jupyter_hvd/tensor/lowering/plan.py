@@ -19,7 +19,7 @@ from ..language.types import IndexArray, ParameterType
 from ..language.units import in_bytes
 from ..ssa.program import Output, flatten_output
 from .choices import Choices
-from .dataflow import Remade, find_recomputed, fused_producers, read_margins
+from .dataflow import Remade, costly_arrays, find_recomputed, fused_producers, read_margins
 from .device import Device
 from .ir import (
     Access,
@@ -120,10 +120,12 @@ class Plan:
 
     @cached_property
     def margins(self) -> Mapping[str, tuple[tuple[int, int], ...]]:
-        """The zeros around an array in `barriers` that are read with it, where they are few."""
+        """The zeros around an array in `barriers` that are read with it, where they are few. XLA writes them in the loop of the
+        entries, behind a branch for each: not around functions that take long, which that would keep from being vectorized.
+        """
         run = [part for part in self.order if isinstance(part, Step)]
         shapes = self.shapes()
-        found = read_margins(run, self.barriers)
+        found = read_margins(run, self.barriers - costly_arrays(run, self.barriers))
         return {
             x: ends
             for x, ends in found.items()
