@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from jupyter_hvd.launchers.base import rank_environment
 from jupyter_hvd.rank.forks import FORKS_VARIABLE, WITHOUT_HOROVOD, start_forkservers
 
-from . import needs
+from . import needs, selection
 from .mlir_contexts import share_contexts
 
 # How long an example takes says more of the machine than of the code.
@@ -58,6 +58,7 @@ def kernels_kept() -> None:
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.register(needs)
+    pluginmanager.register(selection)
     parser.addoption(
         "--unless-passed", metavar="FILE", help="leave out what passed and has not changed"
     )
@@ -229,8 +230,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In a pool the longest tests are begun first: then none is left over at the end."""
     if getattr(config.option, "loadgroup", False):
-        ranks = ("long", "slow")
-        items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ranks])
+        items.sort(key=begins_late)
+
+
+def begins_late(item: pytest.Item) -> tuple[bool, bool, bool]:
+    is_shared = item.nodeid.startswith(SHARED_BY_FILE)
+    is_long, is_slow = (bool(item.get_closest_marker(name)) for name in ("long", "slow"))
+    return not is_long, not is_shared, not is_slow
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

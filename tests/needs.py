@@ -1,7 +1,6 @@
 """Tests that need a program of the system or root say so (`@pytest.mark.needs("sshd")`), and are skipped without it.
 
 A line at the end says how many were, and what to install; `make test` prints these lines once more, for all its parts.
-Also here: `--tenth=N`, every tenth test of each file from the Nth on, for Pythons on which not all of them run in CI.
 """
 
 from __future__ import annotations
@@ -25,15 +24,6 @@ _spec.loader.exec_module(needs)
 BY_FIXTURE = {"two_hosts": ("sshd", "root"), "slurm": ("slurm", "root")}
 #: In the reason of a skip that the closing lines tell of.
 TOLD = " tests skipped: "
-TENTH = 10
-#: What a tenth leaves out: longer than its share, or about other environments than this one.
-LEFT_OUT = ("long", "thorough")
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--tenth", type=int, metavar="N", help="every tenth test of each file, from the Nth on"
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,17 +39,7 @@ def needs_of(item: pytest.Item) -> list[str]:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    first = config.getoption("tenth")
-    if first is not None:
-        kept = set(
-            tenth(
-                [item.nodeid for item in items if not any(map(item.get_closest_marker, LEFT_OUT))],
-                first,
-            )
-        )
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
-        items[:] = [item for item in items if item.nodeid in kept]
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reasons: dict[str, str | None] = {}
     for item in items:
         for name in needs_of(item):
@@ -68,14 +48,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if reason := reasons[name]:
                 item.add_marker(pytest.mark.skip(reason=reason))
                 break
-
-
-def tenth(tests: list[str], first: int) -> list[str]:
-    """Every tenth test of each file, from a place on; of a small file one."""
-    files: dict[str, list[str]] = {}
-    for test in tests:
-        files.setdefault(test.partition("::")[0], []).append(test)
-    return [t for held in files.values() for t in held[min(first, len(held) - 1) :: TENTH]]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from .needs import needs, tenth
+from .needs import needs
+from .selection import find_later_cases, select_tenth
 
 ROOT = Path(__file__).parents[1]
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -190,4 +191,9 @@ def test_tests_without_their_program_are_skipped_with_a_line(tmp_path: Path) -> 
 
 def test_a_tenth_has_a_test_of_each_file() -> None:
     tests = [f"a::{n}" for n in range(30)] + ["b::0", "b::1"]
-    assert tenth(tests, 3) == ["a::3", "a::13", "a::23", "b::1"]
+    assert select_tenth(tests, 3) == ["a::3", "a::13", "a::23", "b::1"]
+
+
+def test_a_brief_run_has_one_case_of_each_test() -> None:
+    tests = ["a::x[1]", "a::x[2]", "a::y", "b::x[1]", "b::x[3]"]
+    assert find_later_cases(tests) == {"a::x[2]", "b::x[3]"}

@@ -301,7 +301,8 @@ class Unchanged:
 
     def pytest_configure(self, config: pytest.Config) -> None:
         chosen = [x for x in config.args if "::" in x]
-        self.selection = repr((config.option.markexpr, config.option.keyword, *chosen))
+        how = config.option
+        self.selection = repr((how.markexpr, how.keyword, how.brief, *chosen))
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         if not collection_path.is_relative_to(TESTS) or collection_path.suffix != ".py":

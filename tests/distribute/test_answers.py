@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_hvd.launchers.addresses import PORTS_NEEDED, ports_to_keep
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 
 #: Rank 0 answers while the thread that sends and receives is held up before it asks rank 1.
 HELD_UP = """

@@ -22,7 +22,7 @@ import pytest
 
 from jupyter_hvd.launchers.addresses import PORTS_VARIABLE
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 
 HOROVOD = "import horovod.tensorflow as hvd, tensorflow as tf, time, os, sys\n"
 SUM = f"%%distribute\n{HOROVOD}print('sum', int(hvd.allreduce(tf.constant(1), op=hvd.Sum)))"

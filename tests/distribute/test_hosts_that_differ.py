@@ -15,7 +15,7 @@ import pytest
 
 from .hosts import GATEWAY, HOSTS, another_keras, change, printed, sh
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 
 PROGRAM = "import os\nprint('ran on', os.uname().nodename, flush=True)\n"
 HVD = (sys.executable, "-m", "jupyter_hvd")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 # The ranks' servers are the notebook's own here, as a user's are.
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.own_forks]
+pytestmark = [pytest.mark.slow, pytest.mark.own_forks]
 
 IMPORTS = "import numpy as np\nimport tensorflow as tf"
 DATA = "x = np.linspace(0, 1, 64, dtype='float32')[:, None]\ny = 3 * x + 1"

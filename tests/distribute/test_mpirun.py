@@ -22,7 +22,7 @@ from jupyter_hvd.launchers.mpi import ANY_MPI
 from .hosts import HOSTS, change, command_lines
 from .slurm import slurm_of_two_nodes
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 
 SECRET = "secret-that-nobody-else-may-read"
 PYTHON = Path(__file__).parents[2] / ".venv-mpi" / "bin" / "python"

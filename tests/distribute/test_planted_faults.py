@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 
 IMPORTS = "import numpy as np\nimport os\nimport random\nimport tensorflow as tf"
 CELLS = (

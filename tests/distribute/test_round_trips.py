@@ -8,7 +8,7 @@ import pytest
 
 from .conftest import Notebook
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 
 MAKE = """\
 import numpy as np

@@ -18,7 +18,7 @@ import pytest
 from .hosts import HOSTS, another_keras, change, printed
 from .slurm import Slurm, slurm_of_two_nodes, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 
 SECRET = "secret-that-nobody-else-may-read"
 #: One rank a node. A program without training runs as it is, and starts in no time.

@@ -16,7 +16,7 @@ import pytest
 
 from .hosts import HOSTS, cable, command_lines, printed, sh
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 
 SECRET = "secret-that-nobody-else-may-read"
 TRAIN = """%%distribute
