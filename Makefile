@@ -1,6 +1,7 @@
 # make demo    sets everything up, converts an example notebook and trains it on two ranks
 # make check   the inner loop: lint, types, contracts, the site, and every test that starts no rank and no browser
-# make test    everything that this machine has the programs for; the last lines say what was left out
+# make test    what this machine has the programs for, one case of each slow test; the last lines say what was left out
+# make test-all  the same with all cases and the long tests, as CI runs it
 # make system  installs those programs: a browser, sshd, Slurm, Node
 SHELL := /bin/bash
 PYTHON ?= python3
@@ -19,6 +20,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # What `verify` found is kept here, by all that it depends on, and which tests passed, by what they depend on; LEDGER= runs all again.
 LEDGER ?= $(CURDIR)/.ledger
 export JUPYTER_HVD_LEDGER = $(LEDGER)
+# `make test` leaves out long tests and further cases of slow ones (tests/selection.py, `@long` in ui-tests); BRIEF= runs them.
+BRIEF ?= --brief
 # CPU seconds for the tests of `make check`: of more that have changed, it runs a selection from every file; CHECK_SECONDS= runs all.
 CHECK_SECONDS ?= 140
 
@@ -32,7 +35,7 @@ export JUPYTER_HVD_SKIPPED = $(CURDIR)/build/skipped
 # What uses one core each is done at once.
 TOGETHER = --jobs=2 --output-sync=target
 
-.PHONY: system needs locks wheels env env-tf215 env-tf218 env-mpi env-mcp demo check test test-python test-pythons test-thorough test-distribute accept lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench gradbench corpus coverage labextension format docs site binder clean
+.PHONY: system needs locks wheels env env-tf215 env-tf218 env-mpi env-mcp demo check test test-all test-python test-pythons test-thorough test-distribute accept lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench gradbench corpus coverage labextension format docs site binder clean
 
 env: $(VENV)/.ready
 
@@ -97,7 +100,7 @@ check: needs
 	$(BIN)/pytest -q --numprocesses=2 -m "not slow and not thorough" $(if $(LEDGER),--unless-passed=$(LEDGER)/tests.json $(if $(CHECK_SECONDS),--cpu-limit=$(CHECK_SECONDS)))
 
 test: needs
-	@echo "make test: lint, types and the site, then about 29 minutes of Python tests and 8 to 10 of the browser's on two cores; tests that passed and have not changed are skipped. make check takes minutes."
+	@echo "make test: lint, types and the site, then Python tests and those of the browser; tests that passed and have not changed are skipped."
 	@rm -f $(JUPYTER_HVD_SKIPPED)
 	$(MAKE) env
 	$(MAKE) $(TOGETHER) lint test-ts site env-tf215 $(if $(WHEELS),,env-mcp) binder
@@ -105,15 +108,19 @@ test: needs
 	$(MAKE) test-ui
 	@$(NEEDS) closing $(if $(STRICT),--strict)
 
+# With nothing left out but what `make test-thorough` runs.
+test-all:
+	$(MAKE) test BRIEF=
+
 # The demo and a tenth of the tests, another tenth for each, on the other Pythons that are found.
 test-pythons: env
 	@scripts/other_pythons
 
 # Three workers on two cores: what starts processes waits for them now and then.
 test-python: env env-tf215
-	scripts/run_tests $(BIN)/pytest -q --numprocesses=3 --dist=loadgroup --no-loadscope-reorder $(if $(LEDGER),--unless-passed=$(LEDGER)/tests.json)
+	scripts/run_tests $(BIN)/pytest -q --numprocesses=3 --dist=loadgroup --no-loadscope-reorder $(BRIEF) $(if $(LEDGER),--unless-passed=$(LEDGER)/tests.json)
 
-# What `make test` leaves out for its length, and every program on every Keras.
+# What `make test-all` leaves out for its length, and every program on every Keras.
 test-thorough: env env-tf215 env-tf218
 	$(BIN)/pytest -q -m thorough
 	$(VENV)-tf215/bin/pytest -q -o addopts=--import-mode=importlib tests/test_programs.py
@@ -174,7 +181,7 @@ endif
 
 ifdef HAS_BROWSER
 test-ui: labextension
-	jlpm test:ui
+	jlpm test:ui $(if $(BRIEF),--grep-invert @long)
 else
 test-ui:
 	@$(NEEDS) skip browser $@
