@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -379,9 +380,9 @@ def test_an_optimizer_of_all_rows_beside_one_that_is_scaled() -> None:
 def test_reasons_say_what_becomes_of_the_training() -> None:
     conversion = convert_source(f"{HEAD}{MODEL}model.fit(x, y, batch_size=32)\n", options=SCALED)
     reasons = {change.rule: change.why for change in conversion.changes}
-    assert reasons["HVD801"].startswith("batch 32 → 32 × ranks: 4 ranks train on 128 rows a step")
+    assert reasons["HVD801"].startswith("batch 32 → 32 × ranks: N ranks train on N × 32 rows")
     assert reasons["HVD803"].startswith("rate 0.1 → 0.1 × ranks")
-    assert "4 ranks: rate 0.4" in reasons["HVD803"]
+    assert not any(re.search(r"\d ranks|1/\d", reason) for reason in reasons.values())
 
 
 @pytest.mark.parametrize("left", ["HVD801", "HVD803"])

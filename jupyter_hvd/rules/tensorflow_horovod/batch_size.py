@@ -10,7 +10,6 @@ from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import Context, Rule
 from .optimizers import (
-    RANKS,
     optimizer_makers,
     rate_given,
 )
@@ -175,8 +174,7 @@ def hidden_trainings(context: Context) -> Iterator[Problem]:
 
 def explain_larger_batch(size: str) -> str:
     """The reason for a size that is multiplied."""
-    rows = str(int(size) * RANKS) if size.isdecimal() else f"{RANKS} × {size}"
-    return f"batch {size} → {size} × ranks: {RANKS} ranks train on {rows} rows a step, and take 1/{RANKS} of the steps"
+    return f"batch {size} → {size} × ranks: N ranks train on N × {size} rows a step, and take 1/N of the steps"
 
 
 def divide_rounding_up(context: Context, count: cst.BaseExpression) -> tuple[Edit, ...]:

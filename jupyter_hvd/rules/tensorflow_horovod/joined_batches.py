@@ -6,9 +6,6 @@ from collections.abc import Iterator
 
 from ..base import Example, Finding, Fix, program
 from .context import RUNTIME, Context, Rule
-from .optimizers import (
-    RANKS,
-)
 
 
 class JoinBatches(Rule):
@@ -30,8 +27,8 @@ class JoinBatches(Rule):
     code = "HVD802"
     name = "joined batches"
     rationale = (
-        f"No batch size is written here, so N batches become one: {RANKS} ranks train on the rows of {RANKS} batches "
-        f"a step, and take 1/{RANKS} of the steps."
+        "The batch size was not found, so N batches become one: N ranks train on the rows of N batches "
+        "a step, and take 1/N of the steps."
     )
     batches = ("per-rank",)
     examples = (

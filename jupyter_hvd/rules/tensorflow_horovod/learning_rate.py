@@ -22,7 +22,6 @@ from .optimizer_rates import (
     makers_with_kept_rates,
 )
 from .optimizers import (
-    RANKS,
     called,
     default_optimizer_call,
     optimizer_makers,
@@ -60,7 +59,7 @@ class ScaleRate(Rule):
 
     code = "HVD803"
     name = "learning rate"
-    rationale = f"rate → rate × ranks: a step averages over N times the rows ({RANKS} ranks: rate × {RANKS}), so it may be N times as long."
+    rationale = "rate → rate × ranks: a step averages over N times the rows, so it may be N times as long."
     batches = ("per-rank",)
     examples = (
         Example(
@@ -223,11 +222,7 @@ class ScaleRate(Rule):
 def explain_larger_rate(context: Context, rate: cst.BaseExpression) -> str:
     """Why a rate is multiplied."""
     text = context.module.text(rate)
-    try:
-        shown = f"{float(text) * RANKS:g}"
-    except ValueError:
-        shown = f"{RANKS} × {text}"
-    return f"rate {text} → {text} × ranks: a step averages over N times the rows ({RANKS} ranks: rate {shown})"
+    return f"rate {text} → {text} × ranks: a step averages over N times the rows, so it may be N times as long"
 
 
 def scale_where_it_updates(context: Context, optimizer: cst.BaseExpression) -> Fix:
@@ -267,7 +262,7 @@ def has_plain_rate(context: Context, call: cst.Call, rate: cst.Arg | None) -> bo
 def raise_decay(context: Context, decay: cst.BaseExpression) -> Fix:
     """A decay of weights at each step, raised to the power of the number of ranks."""
     text = context.module.text(decay)
-    why = f"{text} → {text} ** ranks: weights decay by it at each step, and a step of {RANKS} ranks stands for {RANKS} steps"
+    why = f"{text} → {text} ** ranks: weights decay by it at each step, and a step of N ranks stands for N steps"
     coercion = Coercion(decay, Fraction(1), "repeated", False, why)
     before, after = edit_around(decay, context.module.parent(decay), coercion, context.backend.size)
     return Fix(decay, context.wrap(decay, before, after), why)

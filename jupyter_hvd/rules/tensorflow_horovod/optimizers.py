@@ -10,8 +10,6 @@ from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.roles import Role
 from .context import Context
 
-#: The number of ranks by which reasons give an example.
-RANKS = 4
 #: What an optimizer has its rate under.
 RATES = ("learning_rate", "lr")
 

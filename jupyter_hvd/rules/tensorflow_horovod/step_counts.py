@@ -9,7 +9,6 @@ from ...analysis.scale_exponents import Coercion
 from ...source.edits import Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import Context, Rule
-from .optimizers import RANKS
 
 
 class ScaleSteps(Rule):
@@ -102,21 +101,15 @@ class ScaleSteps(Rule):
 def explain_converted_number(text: str, coercion: Coercion) -> str:
     """Why a number is converted."""
     if coercion.kind == "repeated":
-        return f"{text} → {text} ** ranks: {coercion.reason}, and a step of {RANKS} ranks stands for {RANKS} steps"
+        return f"{text} → {text} ** ranks: {coercion.reason}, and a step of N ranks stands for N steps"
     if coercion.kind == "rest":
         return (
             f"{text} → 1 - (1 - {text}) ** ranks: {coercion.reason}, "
-            f"and a step of {RANKS} ranks stands for {RANKS} steps of the average"
+            "and a step of N ranks stands for N steps of the average"
         )
     if coercion.power == -1:
-        steps = f"{text} → {text} / ranks"
-        if text.isdecimal() and int(text) < RANKS:
-            steps += ", at least 1"
-        elif text.isdecimal() and int(text) % RANKS:
-            steps += f", rounded down ({RANKS} ranks: {int(text) // RANKS})"
-        return (
-            f"{steps}: it counts steps ({coercion.reason}), of which {RANKS} ranks take 1/{RANKS}"
-        )
+        rounded = ", rounded down to at least 1" if coercion.is_whole else ""
+        return f"{text} → {text} / ranks{rounded}: it counts steps ({coercion.reason}), of which N ranks take 1/N"
     if coercion.power == 1:
         return f"{text} → {text} × ranks: {coercion.reason}, in the unit of one process"
     return f"{text} → {text} × ranks ** {coercion.power}: {coercion.reason}"
