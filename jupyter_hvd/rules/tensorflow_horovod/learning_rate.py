@@ -59,7 +59,9 @@ class ScaleRate(Rule):
 
     code = "HVD803"
     name = "learning rate"
-    rationale = "rate → rate × ranks: a step averages over N times the rows, so it may be N times as long."
+    rationale = (
+        "rate → rate × ranks: a step averages over N times the rows, so it may be N times as long."
+    )
     batches = ("per-rank",)
     examples = (
         Example(

@@ -101,7 +101,9 @@ class ScaleSteps(Rule):
 def explain_converted_number(text: str, coercion: Coercion) -> str:
     """Why a number is converted."""
     if coercion.kind == "repeated":
-        return f"{text} → {text} ** ranks: {coercion.reason}, and a step of N ranks stands for N steps"
+        return (
+            f"{text} → {text} ** ranks: {coercion.reason}, and a step of N ranks stands for N steps"
+        )
     if coercion.kind == "rest":
         return (
             f"{text} → 1 - (1 - {text}) ** ranks: {coercion.reason}, "
