@@ -18,6 +18,7 @@ from .definitions import Definitions
 from .index import ELEMENT, Binding, Index, Path
 from .library import Kind, Library, Resolver
 from .module import Module
+from .records import Records
 from .tree import children_of
 
 #: The part `path` of an expression.
@@ -45,6 +46,7 @@ class ValueFlow:
         calls: CallGraph,
         library: Library,
         resolver: Resolver,
+        records: Records,
     ) -> None:
         self._module = module
         self._index = index
@@ -53,6 +55,7 @@ class ValueFlow:
         self._calls = calls
         self._library = library
         self._resolver = resolver
+        self._records = records
         self._steps: dict[cst.CSTNode, list[cst.CSTNode]] = {}
         self._steps_by_part: dict[Part, list[Part]] = {}
 
@@ -151,12 +154,13 @@ class ValueFlow:
                 yield from ((value, path) for value in self._index.returns[member])
 
     def bindings_of(self, used: cst.Attribute) -> list[Binding]:
-        """The bindings of an attribute of that name whose receiver may be the one used here.
+        """The bindings of an attribute of that name whose receiver may be the one used here, and what made that gives it.
 
         Of a receiver of which nothing is known, all of the name; an object of a library is none of this module's.
         """
         named = self._index.attribute_bindings.get(used.attr.value, ())
-        return self._of_receiver(used.value, [(b.receiver, b) for b in named])
+        set_ = self._of_receiver(used.value, [(b.receiver, b) for b in named])
+        return [*set_, *self._records.attributes(used)]
 
     def _of_receiver(
         self, used: cst.BaseExpression, named: Sequence[tuple[cst.BaseExpression | None, T]]
@@ -193,8 +197,7 @@ class ValueFlow:
     # Calls
 
     def _of_call(self, call: cst.Call, path: Path) -> Iterator[Source]:
-        handed_on = self._library.handed_on(self._resolver, call)
-        if handed_on is not None:
+        if (handed_on := self.handed_on(call)) is not None:
             yield handed_on, path
             return
         call = self._calls.direct(call)
@@ -205,6 +208,14 @@ class ValueFlow:
                 yield from ((value, path) for value in self._index.returns[callee.node])
             elif callee.kind is Kind.LIBRARY:
                 yield from self._through_library(call, callee.name, path)
+
+    def handed_on(self, call: cst.Call) -> cst.BaseExpression | None:
+        """The argument that a library's call gives back, as `replace(config, rate=1)` and `field(default=32)` do."""
+        if (default := self._records.field_default(call)) is not None:
+            return default
+        if call.args and self._resolver.qualified(call.func) == "dataclasses.replace":
+            return call.args[0].value
+        return self._library.handed_on(self._resolver, call)
 
     def held(self, node: cst.CSTNode, path: Path) -> Iterator[Source]:
         """The further values of an expression at this part.

@@ -16,11 +16,14 @@ from .library import Kind
 from .tree import names_in, nodes_in
 from .values import ValueAnalysis
 
+#: What has attributes as a dictionary has entries.
+NAMESPACE = "types.SimpleNamespace"
 #: Functions that compute numbers of numbers, or hold them.
 _COMPUTING = frozenset(
     {
         *(f"builtins.{n}" for n in "abs bool dict float int len list max min round tuple".split()),
         *(f"{module}.{name}" for module in ("math", "numpy") for name in ("ceil", "floor")),
+        NAMESPACE,
     }
 )
 
@@ -70,9 +73,11 @@ class KeptValues:
         )
 
     def _entry_of(self, name: cst.Name) -> cst.BaseExpression:
-        """The entry of a dictionary that is read by a name: `settings["data"]["batch"]`."""
+        """The entry of a dictionary that is read by a name, `settings["data"]["batch"]`, or the attribute of a namespace."""
         node: cst.BaseExpression = name
-        while isinstance(around := self._module.parent(node), cst.Subscript):
+        is_namespace = any(value.name == NAMESPACE for value in self._values.of(name))
+        kinds = (cst.Subscript, cst.Attribute) if is_namespace else (cst.Subscript,)
+        while isinstance(around := self._module.parent(node), kinds):
             if around.value is not node:
                 break
             node = around

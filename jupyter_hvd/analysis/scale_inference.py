@@ -13,6 +13,7 @@ from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
 from .flow import is_iteration, is_property
 from .index import ELEMENT, FILLING, Binding, Path, element_of
 from .library import Kind
+from .records import is_text
 from .scale_averages import step_of_average
 from .scale_builtins import BUILTINS
 from .scale_calls import apply_signature, signature_result
@@ -70,6 +71,7 @@ class ScaleInference:
         self._kept: list[object] = []  # bindings and items whose identity is remembered
         self._any: dict[int, Scale] = {}
         self._options: dict[str, Unknown] = {}
+        self._decays: set[str] = set()  # of moments of gradients, which stay
         self._joined: dict[frozenset[int], Scale] = {}
         self.edited = library.edited(values)
         self._repeated_sizes = library.repeated_sizes(values)
@@ -96,6 +98,7 @@ class ScaleInference:
         for step in self.frequencies.demands:
             found.loops.append((step, self.frequencies.loops_around(step)))
         self._visit()
+        found.sinks = [sink for sink in found.sinks if not self._corrects_moment(sink)]
         found.flows[:0] = self.frequencies.facts
         found.calls += self.frequencies.calls
         found.constants.sort(key=lambda constant: self._module.span(constant.node).start)
@@ -431,6 +434,7 @@ class ScaleInference:
     ) -> None:
         """`x += c` at a statement of frequency D gives x the exponent of c plus D; `x *= c` raises c to the number of times."""
         if self._is_step(place):
+            self._decays |= {self._module.text(weight) for weight, _ in recurrence.weights}
             return
         frequency = self.frequencies.since(self._statement(place), starts)
         operator, operand = recurrence.operator, recurrence.operand
@@ -447,6 +451,16 @@ class ScaleInference:
             value = self.scale(weight).value
             self.found.repeated.append(Repeated(weight, frequency, value, kind))
             self.found.weights.append(Equation(value, ZERO, weight, "weights an average by it"))
+
+    def _corrects_moment(self, sink: Sink) -> bool:
+        """Whether a number is the `t` of `1 - beta ** t`, which corrects a moment of gradients: both stay as they are."""
+        power = self._module.parent(sink.node)
+        return (
+            isinstance(power, cst.BinaryOperation)
+            and isinstance(power.operator, cst.Power)
+            and power.right is sink.node
+            and self._module.text(power.left) in self._decays
+        )
 
     def _is_event(self, place: cst.CSTNode, factor: cst.BaseExpression) -> bool:
         """Whether a number is halved or doubled where something has happened, as a loss scale is, and not step by step."""
@@ -515,10 +529,11 @@ class ScaleInference:
     def outside(self, node: cst.BaseExpression) -> Scale:
         """A number that comes from outside the program; of an expression of which nothing is known, an unknown."""
         unknown = self._option(node) or Unknown(node)
-        if name := self._values.qualified(node):  # a constant, such as `math.pi`
+        is_external = self.is_external(node)
+        if not is_external and (name := self._values.qualified(node)):  # such as `math.pi`
             is_infinite = name.rpartition(".")[2] in ("inf", "nan", "Inf", "infty")
             return Scale(exponent_of(unknown) if is_infinite else ZERO)
-        if self.is_external(node):
+        if is_external:
             self.found.constants.append(Constant(node, unknown, Rank.NAMED))
             return Scale(exponent_of(unknown))
         key = self._attribute_of(node)
@@ -532,9 +547,17 @@ class ScaleInference:
 
     def _option(self, node: cst.BaseExpression) -> Unknown | None:
         """The exponent of an option of the program, which is the same wherever it is read: `args.steps`, `self.args.steps`."""
-        if not isinstance(node, cst.Attribute) or not self.is_external(node):
+        match node:
+            case cst.Attribute(attr=cst.Name(value=name)):
+                pass
+            case cst.Subscript(
+                slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]
+            ):
+                name = str(key.evaluated_value)
+            case _:
+                return None
+        if not self.is_external(node):
             return None
-        name = node.attr.value
         return self._options.setdefault(name, Unknown(node, "option"))
 
     def _attribute_of(self, node: cst.BaseExpression) -> tuple[object, str] | None:
@@ -649,29 +672,18 @@ class ScaleInference:
         self, container: cst.BaseExpression, key: str
     ) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, str]]:
         """Where an entry is set, to what, and the operator of an assignment such as `+=`."""
-        for source in self._sources(container):
-            match source:
-                case cst.Dict(elements=elements):
-                    for element in elements:
-                        if isinstance(element, cst.DictElement) and _is_string(element.key, key):
-                            yield element.value, element.value, ""
-                case cst.Call(func=cst.Name("dict"), args=args):
-                    yield from (
-                        (a.value, a.value, "") for a in args if a.keyword and a.keyword.value == key
-                    )
+        for entry in self._values.records.entries(container, key):
+            yield entry.place, entry.value, ""
         if isinstance(container, cst.Name):
             for there, value, part in self._index.stored.get(container.value, ()):
-                entry = self._module.parent(there)
-                if isinstance(entry, cst.Subscript) and not part and _has_key(entry, key):
-                    statement = self._module.parent(entry)
+                target = self._module.parent(there)
+                if isinstance(target, cst.Subscript) and not part and _has_key(target, key):
+                    statement = self._module.parent(target)
                     if self._recurrences.is_same(there, container):
                         operator = ""
                         if isinstance(statement, cst.AugAssign):
                             operator = AUGMENTED.get(type(statement.operator), "?")
-                        yield entry, value, operator
-
-    def _sources(self, node: cst.BaseExpression) -> list[cst.CSTNode]:
-        return [v.node for v in self._values.of(node) if v.node is not None]
+                        yield target, value, operator
 
     # Operators
 
@@ -799,6 +811,8 @@ class ScaleInference:
             return special(self, call)
         if is_iteration(name) and call.args:
             return self.scale(call.args[0].value)
+        if (handed_on := self._values.flow.handed_on(call)) is not None:
+            return self.scale(handed_on)
         known = self._library.called(self._values, call)
         if known is not None:
             return apply_signature(self, call, known)
@@ -862,7 +876,7 @@ class ScaleInference:
         if self.is_external(call):
             return self.outside(call)
         args = [self.scale(arg.value) for arg in call.args]
-        if method(call) in FILLING:
+        if method(call) in FILLING or self._values.records.is_record(call):
             return unknown_scale(call)
         if isinstance(call.func, cst.Attribute):
             args.append(self.scale(call.func.value))
@@ -966,11 +980,5 @@ def _is_string_literal(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.SimpleString | cst.FormattedString | cst.ConcatenatedString)
 
 
-def _is_string(node: cst.BaseExpression, text: str) -> bool:
-    return isinstance(node, cst.SimpleString) and node.evaluated_value == text
-
-
 def _has_key(entry: cst.Subscript, key: str) -> bool:
-    return any(
-        isinstance(e.slice, cst.Index) and _is_string(e.slice.value, key) for e in entry.slice
-    )
+    return any(isinstance(e.slice, cst.Index) and is_text(e.slice.value, key) for e in entry.slice)

@@ -24,6 +24,7 @@ from .flow import Source, ValueFlow, is_iteration, is_property, positional
 from .index import Binding, Index, Path
 from .library import UNKNOWN, Kind, Library, Value
 from .module import Module
+from .records import Records
 from .syntax import is_decorated, parameters
 
 #: How many expressions may be looked at for one question before cut answers are kept.
@@ -52,8 +53,16 @@ class ValueAnalysis:
         self.definitions = Definitions(module, self.index)
         self.classes = ClassHierarchy(self.index, self)
         self.calls = CallGraph(module, self.index, self.classes, library, self, self._afresh)
+        self.records = Records(self.index, self.classes, self.calls, self)
         self.flow = ValueFlow(
-            module, self.index, self.definitions, self.classes, self.calls, library, self
+            module,
+            self.index,
+            self.definitions,
+            self.classes,
+            self.calls,
+            library,
+            self,
+            self.records,
         )
         self._known: dict[tuple[Identity, Path], frozenset[Value]] = {}
         self._names: dict[cst.CSTNode, str] = {}

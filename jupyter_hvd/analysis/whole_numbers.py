@@ -105,6 +105,8 @@ class WholeNumbers:
             return all(self.is_whole(arg.value) for arg in call.args)
         if self._library.is_whole(self._values, call):
             return True
+        if (handed_on := self._values.flow.handed_on(call)) is not None:
+            return self.is_whole(handed_on)
         functions = [v.node for v in self._values.of(call.func) if v.kind is Kind.FUNCTION]
         returned = [r for f in functions if f is not None for r in self._values.index.returns[f]]
         if returned:

@@ -1060,3 +1060,19 @@ def test_batches_that_are_joined_again_have_all_rows():
         )
         == []
     )
+
+
+def test_a_corrected_moment_of_gradients_counts_updates() -> None:
+    source = f"""{MODEL}
+w = tf.Variable(tf.zeros((4, 1)))
+moment, updates = tf.Variable(tf.zeros((4, 1))), 0
+for step in range(600):
+    rows = np.random.choice(len(x), 8)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((x[rows] @ w - y[rows]) ** 2)
+    gradient = tape.gradient(loss, w)
+    updates += 1
+    moment.assign(0.9 * moment + (1 - 0.9) * gradient)
+    w.assign_sub(0.01 * moment / (1 - 0.9 ** updates))
+"""
+    assert edits(source) == ["for step in range(max(1, 600 // hvd.size())):"]

@@ -98,10 +98,22 @@ class Draft:
         return self.rng.choice(choices)
 
     def number(self, name: str, value: float) -> str:
-        """A constant, in place or under a name."""
-        if self.rng.random() < 0.5:
+        """A constant, in place, under a name, or in a record."""
+        kind = self.rng.random()
+        if kind < 0.5:
             self.before.append(f"{name} = {value}")
             return name
+        if kind < 0.7:
+            made = self.one_of(
+                [
+                    f"import types\nin_{name} = types.SimpleNamespace({name}={value})",
+                    f"import types\nall_{name} = dict({name}={value})\nin_{name} = types.SimpleNamespace(**all_{name})",
+                    f"import collections\nOf_{name} = collections.namedtuple('Of_{name}', '{name}')\n"
+                    f"in_{name} = Of_{name}({value})",
+                ]
+            )
+            self.before += made.split("\n")
+            return f"in_{name}.{name}"
         return str(value)
 
     def callback(self, name: str, *methods: str, fields: str = "", given: str = "") -> None:

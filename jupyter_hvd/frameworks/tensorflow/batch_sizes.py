@@ -133,26 +133,52 @@ class BatchSizes:
         return self.module.enclosing(number, (cst.Slice, cst.BaseStatement)).__class__ is cst.Slice
 
     def _reads_of(self, size: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-        """All reads of a size that comes from outside the program, `args.batch_size`, but for what is evaluated or printed."""
-        text, owner = self.module.text(size), next(names_in(size), None)
-        if owner is None:
+        """All reads of a size that comes from outside the program, `args.batch_size`, but for what is evaluated or printed.
+
+        The object may have several names: `args`, and `self.args` or `config` where it is passed on.
+        """
+        if not isinstance(size, (cst.Attribute, cst.Subscript)):
             return
-        identity = self.values.definitions.identity(owner)
-        for name in self._names.get(owner.value, ()):
-            read = self._whole_read(name, type(size))
-            if read is None or self.module.text(read) != text:
+        held = self._held(size.value)
+        for read in self._reads.get(self._member(size), ()):
+            same = read.value.deep_equals(size.value) and self._is_same_name(read, size)
+            if not same and held.isdisjoint(self._held(read.value)):
                 continue
-            same = self.values.definitions.identity(name) == identity
-            if same and not self._is_of_evaluation(read) and not self._is_shown(read):
+            if not self._is_of_evaluation(read) and not self._is_shown(read):
                 yield read
 
-    def _whole_read(self, name: cst.Name, kind: type[cst.CSTNode]) -> cst.BaseExpression | None:
-        """The `args.batch_size` that a name `args` begins, where it is read."""
-        node, parent = name, self.module.parent(name)
-        while isinstance(parent, (cst.Attribute, cst.Subscript)) and parent.value is node:
-            node, parent = parent, self.module.parent(parent)  # type: ignore[assignment]
-        is_target = isinstance(parent, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign))
-        return node if isinstance(node, kind) and not is_target else None
+    def _held(self, owner: cst.BaseExpression) -> frozenset[cst.CSTNode]:
+        """The calls and classes that may make an object."""
+        return frozenset(
+            value.node
+            for value in self.values.of(owner)
+            if isinstance(value.node, (cst.Call, cst.ClassDef))
+        )
+
+    def _is_same_name(self, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+        names = [next(names_in(each), None) for each in (one, other)]
+        identity = self.values.definitions.identity
+        return None not in names and len({identity(name) for name in names if name}) == 1
+
+    @cached_property
+    def _reads(self) -> dict[str, list[cst.Attribute | cst.Subscript]]:
+        """Where attributes and entries are read, by their names."""
+        found: dict[str, list[cst.Attribute | cst.Subscript]] = {}
+        for node in self.module.nodes():
+            if isinstance(node, (cst.Attribute, cst.Subscript)) and (name := self._member(node)):
+                parent = self.module.parent(node)
+                if not isinstance(parent, (cst.AssignTarget, cst.AnnAssign, cst.AugAssign)):
+                    found.setdefault(name, []).append(node)
+        return found
+
+    def _member(self, node: cst.Attribute | cst.Subscript) -> str:
+        """What is read of an object: `.batch_size`, `["batch_size"]`."""
+        if isinstance(node, cst.Attribute):
+            return f".{node.attr.value}"
+        match node.slice:
+            case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]:
+                return f"[{key.evaluated_value!r}]"
+        return ""
 
     def _is_shown(self, number: cst.BaseExpression) -> bool:
         """Whether a number stands in a text or a call of `print`."""

@@ -8,7 +8,6 @@ import libcst as cst
 
 from ...analysis.index import part_of
 from ...analysis.scale_findings import number_of
-from ...analysis.syntax import argument
 from ...analysis.values import ValueAnalysis
 
 #: What computes a number that is no number of rows any more.
@@ -40,8 +39,8 @@ class NumberSources:
                     pending += [arg.value for arg in node.args]
                 case cst.List(elements=elements) | cst.Tuple(elements=elements):
                     pending += [element.value for element in elements]
-                case cst.Subscript() if (entry := self.entry_of(node)) is not None:
-                    pending.append(entry)  # and nothing else that the dictionary has
+                case cst.Subscript() if entries := self.entries_of(node):
+                    pending += entries  # and nothing else that the dictionary has
                     continue
                 case _:
                     pass
@@ -56,27 +55,15 @@ class NumberSources:
         )
         return [number for number in found if number is not None]
 
-    def entry_of(self, size: cst.Subscript) -> cst.BaseExpression | None:
-        """What a dictionary that is written out has under a key: `config["batch_size"]`."""
+    def entries_of(self, size: cst.Subscript) -> list[cst.BaseExpression]:
+        """What a dictionary that is written out has under a key: `config["batch_size"]`; nothing of several dictionaries."""
         match size.slice:
             case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]:
-                pass
-            case _:
-                return None
-        held = {value.node for value in self.values.of(size.value)}
-        if len(held) != 1:
-            return None
-        (made,) = held
-        if isinstance(made, cst.Dict):
-            for item in made.elements:
-                match item:
-                    case cst.DictElement(key=cst.SimpleString(evaluated_value=name), value=value):
-                        if name == key.evaluated_value:
-                            return value
-        if isinstance(made, cst.Call) and isinstance(made.func, cst.Name):
-            given = argument(made, str(key.evaluated_value))
-            return given.value if made.func.value == "dict" and given is not None else None
-        return None
+                if len({value.node for value in self.values.of(size.value)}) != 1:
+                    return []
+                name = str(key.evaluated_value)
+                return [each.value for each in self.values.records.entries(size.value, name)]
+        return []
 
 
 def is_number_of_rows(values: ValueAnalysis, size: cst.BaseExpression) -> bool:

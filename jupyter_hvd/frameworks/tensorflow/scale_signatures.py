@@ -279,10 +279,13 @@ class TensorFlowScale:
         if isinstance(node, cst.Call):
             name = values.qualified(node.func)
             return name in _EXTERNAL_FUNCTIONS
-        if isinstance(node, cst.Attribute):
-            return any(method(call) in _PARSING for call in _made_by(values, node.value))
-        if isinstance(node, cst.Subscript):
-            return values.qualified(node.value) in ("sys.argv", "os.environ")
+        if isinstance(node, cst.Subscript) and values.qualified(node.value) in _EXTERNAL_VARIABLES:
+            return True
+        if isinstance(node, (cst.Attribute, cst.Subscript)):
+            return values.qualified(node).startswith(_EXTERNAL_OPTIONS) or any(
+                method(call) in _PARSING or values.qualified(call.func) in _READING_SETTINGS
+                for call in _made_by(values, _root(node))
+            )
         return False
 
     def is_whole(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
@@ -328,11 +331,28 @@ _TENSORS = {
 }
 _WHOLE_TYPE = re.compile(r"\bu?int(8|16|32|64)?\b")
 _PARSING = frozenset({"parse_args", "parse_known_args"})
+#: Functions that read settings from files. What `json.load` reads may be the state that the program itself has saved.
+_READING_SETTINGS = frozenset(
+    "yaml.safe_load yaml.load yaml.full_load tomllib.load tomllib.loads toml.load toml.loads tomli.load tomli.loads"
+    " omegaconf.OmegaConf.load omegaconf.OmegaConf.from_cli hydra.compose".split()
+)
+_EXTERNAL_VARIABLES = ("sys.argv", "os.environ")
+#: Options of libraries that have them in a module.
+_EXTERNAL_OPTIONS = ("absl.flags.FLAGS.", "wandb.config.")
 _EXTERNAL_FUNCTIONS = frozenset({"os.environ.get", "os.getenv", "builtins.input"})
 
 
 def _made_by(values: ValueAnalysis, node: cst.BaseExpression) -> Collection[cst.Call]:
     return [value.node for value in values.of(node) if isinstance(value.node, cst.Call)]
+
+
+def _root(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The `settings` of `settings["train"]["steps"]`."""
+    while isinstance(node, (cst.Attribute, cst.Subscript)) and isinstance(
+        node.value, (cst.Attribute, cst.Subscript)
+    ):
+        node = node.value
+    return node.value if isinstance(node, (cst.Attribute, cst.Subscript)) else node
 
 
 def _is_optimizer(values: ValueAnalysis, node: cst.BaseExpression) -> bool:

@@ -47,12 +47,17 @@ class SizeDefinitions:
                             return []
                 return found
             case cst.Attribute():
-                bindings = self.values.flow.bindings_of(size) or self._of_class(size)
+                bindings = self.values.flow.bindings_of(size)
+                if all(
+                    binding.receiver is None for binding in bindings
+                ):  # objects may have the class' own
+                    bindings += self._of_class(size)
                 found = [value for b in bindings if (value := element_of(b)) is not None]
                 return found if len(found) == len(bindings) else []
             case cst.Subscript():
-                entry = self.numbers.entry_of(size)
-                return [] if entry is None else [entry]
+                return self.numbers.entries_of(size)
+            case cst.Call() if (given := self.values.flow.handed_on(size)) is not None:
+                return [given]
         return []
 
     def _of_class(self, size: cst.Attribute) -> list[Binding]:

@@ -1,0 +1,250 @@
+"""What calls and literals give to records: attributes of namespaces, named tuples and data classes, entries of dictionaries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from .calls import CallGraph
+from .classes import ClassHierarchy
+from .index import Binding, Index
+from .library import Kind, Resolver
+from .syntax import argument, method
+from .tree import nodes_in
+
+#: Classes of libraries whose objects have the attributes that they are given, by keywords or in a dictionary.
+_RECORDS = re.compile(
+    r"types\.SimpleNamespace|argparse\.Namespace"
+    r"|(.*\.)?(ConfigDict|FrozenConfigDict|EasyDict|AttrDict|DotMap|Box|Munch|Bunch)"
+    r"|addict\.Dict|omegaconf\.(OmegaConf\.create|OmegaConf\.structured|DictConfig)"
+)
+#: Functions that give a field of a data class its default, with the position of that.
+_FIELDS = {
+    "dataclasses.field": None,
+    "pydantic.Field": 0,
+    "attr.ib": 0,
+    "attrs.field": None,
+}
+#: How deep dictionaries may be unpacked into one another.
+MAX_UNPACKED = 8
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What an entry of a dictionary is set to."""
+
+    place: cst.CSTNode
+    value: cst.BaseExpression
+
+
+class Records:
+    """The records of one module."""
+
+    def __init__(
+        self, index: Index, classes: ClassHierarchy, calls: CallGraph, resolver: Resolver
+    ) -> None:
+        self._index, self._classes, self._calls, self._resolver = index, classes, calls, resolver
+        self._bindings: dict[cst.BaseExpression, Binding] = {}
+
+    # Attributes
+
+    def attributes(self, used: cst.Attribute) -> list[Binding]:
+        """What an attribute is given by the calls that make the objects that may have it."""
+        name = used.attr.value
+        if name not in self._names:
+            return []
+        found: dict[cst.BaseExpression, None] = {}
+        for value in self._resolver.of(used.value):
+            if isinstance(value.node, cst.ClassDef) and value.kind is Kind.INSTANCE:
+                found.update(dict.fromkeys(self._of_class(value.node, name)))
+            elif isinstance(value.node, cst.Call) and value.kind in (Kind.UNKNOWN, Kind.OTHER):
+                found.update(dict.fromkeys(self._of_call(value.node, name)))
+        return [self._binding(value) for value in found]
+
+    def is_record(self, call: cst.Call) -> bool:
+        """Whether a call makes a record of a library's class, which computes nothing of what it is given."""
+        return any(
+            callee.name == "collections.namedtuple" and isinstance(callee.node, cst.Call)
+            if callee.kind is not Kind.LIBRARY
+            else _RECORDS.fullmatch(callee.name) is not None
+            for callee in self._resolver.of(call.func)
+        )
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """The names that records may be given."""
+        keywords = (a.keyword.value for c in self._index.calls for a in c.args if a.keyword)
+        texts = (text for call in self._index.calls for text in _texts_in(call))
+        fields = (name for owner in self._index.classes for name in _fields_of(owner))
+        return frozenset((*keywords, *texts, *fields))
+
+    def _binding(self, value: cst.BaseExpression) -> Binding:
+        if value not in self._bindings:
+            self._bindings[value] = Binding(value, place=value)
+        return self._bindings[value]
+
+    def _of_call(self, call: cst.Call, name: str) -> Iterator[cst.BaseExpression]:
+        for callee in self._resolver.of(call.func):
+            if callee.name == "collections.namedtuple" and isinstance(callee.node, cst.Call):
+                fields = _fields_of_tuple(callee.node)
+                if name in fields:
+                    yield from self._passed(call, name, fields.index(name))
+            elif callee.kind is Kind.LIBRARY and _RECORDS.fullmatch(callee.name):
+                yield from self._passed(call, name)
+                if call.args and call.args[0].keyword is None and not call.args[0].star:
+                    yield from (e.value for e in self.entries(call.args[0].value, name))
+
+    def _of_class(self, owner: cst.ClassDef, name: str) -> Iterator[cst.BaseExpression]:
+        initial = next(self._classes.methods(owner, "__init__"), None)
+        if initial is None:
+            fields = [
+                f for each in reversed(self._classes.lineage(owner)) for f in _fields_of(each)
+            ]
+            position = fields.index(name) if name in fields else None
+            for site in self._calls.sites(owner):
+                yield from self._passed(site, name, position)
+        elif initial.params.star_kwarg is not None and _stores_all(initial):
+            for site in self._calls.sites(owner):
+                yield from self._passed(site, name)
+        for call in self._replacements:
+            if any(value.node is owner for value in self._resolver.of(call.args[0].value)):
+                yield from self._passed(call, name)
+
+    @cached_property
+    def _replacements(self) -> list[cst.Call]:
+        """The calls of `dataclasses.replace`."""
+        return [
+            call
+            for call in self._index.calls
+            if call.args and self._resolver.qualified(call.func) == "dataclasses.replace"
+        ]
+
+    def _passed(
+        self, call: cst.Call, name: str, position: int | None = None
+    ) -> Iterator[cst.BaseExpression]:
+        """What a call passes under a name, at a position, or in a dictionary that it unpacks."""
+        given = argument(call, name, position)
+        if given is not None:
+            yield given.value
+            return
+        for arg in call.args:
+            if arg.star == "**":
+                yield from (entry.value for entry in self.entries(arg.value, name))
+
+    # Entries
+
+    def entries(self, container: cst.BaseExpression, key: str, depth: int = 0) -> Iterator[Entry]:
+        """What an entry is set to by the dictionaries, as they are written, that an expression may be, and by `update`."""
+        if depth > MAX_UNPACKED:
+            return
+        made = {value.node for value in self._resolver.of(container)} - {None}
+        for node in made:
+            yield from self._written(node, key, depth + 1)
+        for call in self._updates:
+            assert isinstance(call.func, cst.Attribute)
+            if not made.isdisjoint(value.node for value in self._resolver.of(call.func.value)):
+                yield from self._given(call.args, key, depth + 1)
+
+    def _written(self, made: cst.CSTNode | None, key: str, depth: int) -> Iterator[Entry]:
+        match made:
+            case cst.Dict(elements=elements):
+                for element in reversed(elements):  # the last one holds
+                    if isinstance(element, cst.DictElement):
+                        is_it = is_text(element.key, key)
+                        found = [Entry(element.value, element.value)] if is_it else []
+                    else:
+                        found = list(self.entries(element.value, key, depth))
+                    if found:
+                        yield from found
+                        return
+            case cst.Call(func=cst.Name("dict"), args=args):
+                yield from self._given(args, key, depth)
+
+    def _given(self, args: Sequence[cst.Arg], key: str, depth: int) -> Iterator[Entry]:
+        """What `dict` or `update` is given for an entry: a keyword holds rather than what a dictionary has."""
+        for arg in reversed(args):
+            if arg.keyword is not None:
+                is_it = arg.keyword.value == key
+                found = [Entry(arg.value, arg.value)] if is_it else []
+            elif arg.star == "*":
+                found = []
+            else:
+                found = list(self.entries(arg.value, key, depth))
+            if found:
+                yield from found
+                return
+
+    @cached_property
+    def _updates(self) -> list[cst.Call]:
+        """The calls of a method `update` of a name."""
+        return [
+            call
+            for call in self._index.calls
+            if method(call) == "update"
+            and isinstance(call.func, cst.Attribute)
+            and isinstance(call.func.value, cst.Name)
+        ]
+
+    # Defaults
+
+    def field_default(self, call: cst.Call) -> cst.BaseExpression | None:
+        """The 32 of `field(default=32)`, which is the default of a data class' field."""
+        name = self._resolver.qualified(call.func)
+        given = argument(call, "default", _FIELDS[name]) if name in _FIELDS else None
+        return given.value if given is not None else None
+
+
+def is_text(node: cst.BaseExpression, text: str) -> bool:
+    return isinstance(node, cst.SimpleString) and node.evaluated_value == text
+
+
+def _name_of(node: cst.BaseExpression) -> str:
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def _texts_in(call: cst.Call) -> Iterator[str]:
+    """The words in the texts, and the keys of the dictionaries, that a call is given."""
+    for arg in call.args:
+        match arg.value:
+            case cst.SimpleString():
+                yield from _words(arg.value)
+            case cst.List(elements=elements) | cst.Tuple(elements=elements):
+                texts = (e.value for e in elements if isinstance(e.value, cst.SimpleString))
+                yield from (word for text in texts for word in _words(text))
+            case cst.Dict(elements=entries):
+                keys = (e.key for e in entries if isinstance(e, cst.DictElement))
+                texts = (key for key in keys if isinstance(key, cst.SimpleString))
+                yield from (word for text in texts for word in _words(text))
+
+
+def _words(text: cst.SimpleString) -> list[str]:
+    value = text.evaluated_value
+    return re.split(r"[\s,]+", value.strip()) if isinstance(value, str) and len(value) < 500 else []
+
+
+def _fields_of_tuple(made: cst.Call) -> list[str]:
+    """The names that `namedtuple("Config", "batch rate")` has."""
+    given = argument(made, "field_names", 1)
+    return list(_texts_in(cst.Call(made.func, [cst.Arg(given.value)]))) if given is not None else []
+
+
+def _fields_of(owner: cst.ClassDef) -> Iterator[str]:
+    """The names that the body of a class annotates, in their order."""
+    for line in owner.body.body:
+        for statement in line.body if isinstance(line, cst.SimpleStatementLine) else [line]:
+            match statement:
+                case cst.AnnAssign(target=cst.Name(value=name)):
+                    yield name
+
+
+def _stores_all(initial: cst.FunctionDef) -> bool:
+    """Whether an `__init__` makes attributes of all that it is given: by `self.__dict__` or `setattr`."""
+    return any(
+        (isinstance(node, cst.Attribute) and node.attr.value == "__dict__")
+        or (isinstance(node, cst.Call) and _name_of(node.func) == "setattr")
+        for node in nodes_in(initial.body)
+    )
