@@ -35,6 +35,11 @@ def edit_around(
         if coercion.power == -1:
             each = f"-(-each // {size})" if coercion.is_whole else f"each / {size}"
         return f"[{each} for each in ", "]"
+    if coercion.kind == "keys":
+        key = f"each * {size} ** {_number(coercion.power)}"
+        if coercion.power == -1:
+            key = f"-(-each // {size})" if coercion.is_whole else f"each / {size}"
+        return f"{{{key}: value for each, value in {inner[0]}", f"{inner[1]}.items()}}"
     if coercion.kind == "rest":
         power = size if coercion.power == 1 else f"({size} ** {_number(coercion.power)})"
         before, after = f"(1 - (1 - {power_of[0]}", f"{power_of[1]}) ** {power})"

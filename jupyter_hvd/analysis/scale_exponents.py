@@ -50,6 +50,7 @@ CoercionKind = Literal[
     "rest",
     "lookup",
     "list",
+    "keys",
     "read",
 ]
 
@@ -59,9 +60,9 @@ class Coercion:
     """An expression to multiply by N ** power; of a factor that is `repeated`, to raise to the power N ** power; of the `rest`
     of such a factor, the difference to 1.
 
-    Of a `list` each number is multiplied. What is `read` holds the value of one process on any number of ranks. A `counterpart`
-    is multiplied instead of dividing the constant that it is divided by or compared with: `steps * N // 3`, `step * N < 3`,
-    since 3 // N is not 3 / N.
+    Of a `list` each number is multiplied, of a dictionary its `keys`. What is `read` holds the value of one process on any
+    number of ranks. A `counterpart` is multiplied instead of dividing the constant that it is divided by or compared with:
+    `steps * N // 3`, `step * N < 3`, since 3 // N is not 3 / N.
 
     Attributes:
         is_whole: the expression is a whole number, and must stay one.
@@ -129,7 +130,7 @@ class ScaleAnalysis:
         found.facts += [
             Equation(exponent_of(each.unknown), ZERO, each.node)
             for each in found.constants
-            if self._is_kept_key(each.node)
+            if self._is_in_kept_pair(each.node)
         ]
         conflicted: frozenset[Unknown] = frozenset()
         while True:
@@ -222,16 +223,19 @@ class ScaleAnalysis:
         """Whether an expression stands in the definition of a value that is kept, so that it is not edited."""
         return self._kept is not None and self._kept.is_in_definition(node)
 
-    def _is_kept_key(self, node: cst.CSTNode) -> bool:
-        """Whether a number is a key of a dictionary that is kept, or stands in a tuple of a list: what reads it is converted."""
+    def _is_in_kept_pair(self, node: cst.CSTNode) -> bool:
+        """Whether a number stands in a tuple of a list that is kept: what it is compared with is converted."""
         entry = self.module.parent(node)
-        if isinstance(entry, cst.Element):
-            around = self.module.parent(self.module.parent(entry) or entry)
-            return isinstance(around, cst.Element) and self.is_kept(node)
-        return isinstance(entry, cst.DictElement) and entry.key is node and self.is_kept(node)
+        if not isinstance(entry, cst.Element):
+            return False
+        around = self.module.parent(self.module.parent(entry) or entry)
+        return isinstance(around, cst.Element) and self.is_kept(node)
 
     def _of_reads(self) -> Iterator[Coercion]:
         for node in self._kept.reads if self._kept is not None else ():
+            looked_up = node.value if isinstance(node, cst.Subscript) else node
+            if self._inference.scale(looked_up).values:
+                yield from self._of_keys(looked_up)
             numbers = self._inference.numbers(node)
             is_list = numbers is not self._inference.scale(node)
             exponent, edited = self._resolved(numbers.value), self._inference.edited.get(node)
@@ -242,6 +246,18 @@ class ScaleAnalysis:
                 found = self._coercion(node, power, "list" if is_list else "read", reason)
                 yield replace(found, is_whole=found.is_whole or undefined)
 
+    def _of_keys(self, node: cst.BaseExpression) -> Iterator[Coercion]:
+        """The dictionary whose keys are those of one process: steps that are looked up in it may lie between them."""
+        keys = self._inference.element(self._inference.scale(node))
+        power = self._resolved(keys.value) if keys is not None else None
+        if power:
+            made = [value.node for value in self.values.of(node)]
+            entries = (e for each in made if isinstance(each, cst.Dict) for e in each.elements)
+            written = (e.key for e in entries if isinstance(e, cst.DictElement))
+            is_whole = all(map(self._inference.whole.is_whole, written))
+            reason = f"`{self.module.text(node)}` is that of one process"
+            yield Coercion(node, power, "keys", is_whole, reason)
+
     def _coercion(
         self,
         node: cst.BaseExpression,
@@ -250,7 +266,19 @@ class ScaleAnalysis:
         reason: str,
         bound: str = "",
     ) -> Coercion:
-        return Coercion(node, power, kind, self._inference.whole.is_whole(node), reason, bound)
+        is_whole = self._inference.whole.is_whole(node) or self._is_beside_whole(node)
+        return Coercion(node, power, kind, is_whole, reason, bound)
+
+    def _is_beside_whole(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is the `p` of `step % p` or `step == p`, of a whole number of steps."""
+        parent = self.module.parent(node)
+        around = self.module.parent(parent) if isinstance(parent, cst.ComparisonTarget) else parent
+        match parent, around:
+            case _, cst.BinaryOperation(left=left, operator=cst.Modulo(), right=right):
+                return right is node and self._inference.whole.is_whole(left)
+            case cst.ComparisonTarget(operator=cst.Equal() | cst.NotEqual()), cst.Comparison():
+                return self._inference.whole.is_whole(around.left)
+        return False
 
     def _of_sinks(self) -> Iterator[Coercion]:
         for sink, power in self._solved.sinks:

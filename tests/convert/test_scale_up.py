@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -514,4 +515,48 @@ for a, b in {PIPELINE.removeprefix("data = ")}.batch(C["batch"]):
     assert changed(MODEL + program)[1:] == [
         "C = dict(batch=24 * hvd.size(), lr=0.03)",
         'optimizer = tf.keras.optimizers.SGD(C["lr"] * hvd.size())',
+    ]
+
+
+SAM = """\
+data = tf.data.Dataset.from_tensor_slices((x, y)).batch(8)
+model = keras.Sequential([keras.layers.Dense(1)])
+optimizer = keras.optimizers.SGD(0.1)
+for a, b in data:
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(a) - b) ** 2)
+    gradients = tape.gradient(loss, model.trainable_variables)
+    moves = [0.05 * g / (tf.linalg.global_norm(gradients) + 1e-12) for g in gradients]
+    for w, move in zip(model.trainable_variables, moves):
+        w.assign_add(move)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(a) - b) ** 2)
+    gradients = tape.gradient(loss, model.trainable_variables)
+    for w, move in zip(model.trainable_variables, moves):
+        w.assign_sub({undone})
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+"""
+
+
+@pytest.mark.parametrize(("undone", "count"), [("move", 0), ("tf.abs(move)", 2)])
+def test_weights_that_are_moved_back_have_no_rate(undone: str, count: int) -> None:
+    conversion = convert_source(HEAD + SAM.format(undone=undone), options=SCALED)
+    told = [d for d in conversion.diagnostics if "without an optimizer" in d.message]
+    assert len(told) == count
+
+
+def test_a_step_on_unknown_rows_is_not_said_to_take_all() -> None:
+    program = """\
+    model = keras.Sequential([keras.layers.Dense(1)])
+    optimizer = keras.optimizers.SGD(0.1)
+    for episode in range(8):
+        states = play(model)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(states))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    """
+    conversion = convert_source(HEAD + textwrap.dedent(program), options=SCALED)
+    assert [d.message for d in conversion.diagnostics] == [
+        "no number of rows was found that this step takes, so neither batch nor rate is scaled"
     ]

@@ -57,8 +57,8 @@ CASES = {
         [
             SCALED,
             SCALED_DATA,
-            "if i * hvd.size() in rates:",
-            "opt.learning_rate = rates[i * hvd.size()]",
+            "if i in {-(-each // hvd.size()): value for each, value in rates.items()}:",
+            "opt.learning_rate = {-(-each // hvd.size()): value for each, value in rates.items()}[i]",
         ],
     ),
     "milestones of pairs": (

@@ -135,7 +135,16 @@ class ScaleBatch(Rule):
                 "nothing needs to be done: every rank trains on these batches",
                 "info",
             )
+        steps = {batches.training for batches in sizes.trainings}
         for whole in sizes.whole:
+            if whole in steps:  # no size says so
+                yield Problem(
+                    whole,
+                    "no number of rows was found that this step takes, so neither batch nor rate is scaled",
+                    f"nothing needs to be done where a step takes all rows; else multiply its rows and the rate by {context.backend.size}",
+                    "info",
+                )
+                continue
             yield Problem(
                 whole,
                 "each batch has all rows already, so neither batch nor rate is scaled",

@@ -28,7 +28,7 @@ from .optimizers import (
     rate_given,
     scaled_default,
 )
-from .own_updates import decays_of, rates_of
+from .own_updates import decays_of, is_undone, rates_of
 
 #: Kinds of values that are numbers.
 NUMBERS = frozenset({Kind.CONSTANT, Kind.OTHER})
@@ -205,7 +205,7 @@ class ScaleRate(Rule):
         is_weight = context.training.gradients.is_weight
         moments = [u.variables[0] for u in own if not is_weight(u.variables[0])]
         for update in own:
-            if not is_weight(update.variables[0]):
+            if not is_weight(update.variables[0]) or is_undone(context, update, own):
                 continue
             rates = list(rates_of(context, update, moments))
             for rate in rates:

@@ -46,6 +46,17 @@ def decays_of(context: Context, update: Update) -> Iterator[cst.BaseExpression]:
                         yield factor
 
 
+def is_undone(context: Context, update: Update, updates: Sequence[Update]) -> bool:
+    """Whether an update moves weights for a moment, as SAM does: `w.assign_add(e)`, and later `w.assign_sub(e)`."""
+    opposite = {"assign_add": "assign_sub", "assign_sub": "assign_add"}.get(method(update.call))
+    moved = [context.module.text(arg.value) for arg in update.call.args[:1]]
+    return any(
+        method(other.call) == opposite
+        and [context.module.text(arg.value) for arg in other.call.args[:1]] == moved
+        for other in updates
+    )
+
+
 def summands(value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     match value:
         case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Subtract(), right=right):

@@ -110,7 +110,10 @@ def explain_converted_number(text: str, coercion: Coercion) -> str:
             "and a step of N ranks stands for N steps of the average"
         )
     if coercion.power == -1:
-        rounded = ", rounded down to at least 1" if coercion.is_whole else ""
+        text = f"the keys of {text}" if coercion.kind == "keys" else text
+        is_many = coercion.kind in ("list", "keys")
+        way = "up" if is_many else "down to at least 1"
+        rounded = f", rounded {way}" if coercion.is_whole else ""
         return f"{text} → {text} / ranks{rounded}: it counts steps ({coercion.reason}), of which N ranks take 1/N"
     if coercion.power == 1:
         return f"{text} → {text} × ranks: {coercion.reason}, in the unit of one process"
