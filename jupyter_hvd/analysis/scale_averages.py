@@ -22,14 +22,8 @@ def weights_of_average(
         kept = weight_of(term, is_itself)
         if kept is None:
             continue
-        for factor in factors_of(other):
-            if (inner := one_minus(factor)) is not None and same_number(inner, kept):
-                return (kept, "factor"), (inner, "factor")
-            if (inner := one_minus(kept)) is not None and same_number(inner, factor):
-                return (kept, "factor"), (factor, "rest")
-            numbers = number_of(kept), number_of(factor)
-            if None not in numbers and abs(sum(n for n in numbers if n is not None) - 1) < ROUNDING:
-                return (kept, "factor"), (factor, "rest")
+        if rest := weight_of_rest(kept, other):
+            return (kept, "factor"), *rest
         return ((kept, "open"),)
     return ()
 
@@ -48,6 +42,19 @@ def step_of_average(added: cst.BaseExpression, sign: str, is_itself: IsItself) -
                             return (
                                 ((inner, "factor"),) if inner is not None else ((weight, "rest"),)
                             )
+    return ()
+
+
+def weight_of_rest(kept: cst.BaseExpression, added: cst.BaseExpression) -> Weights:
+    """The weight of what is added to `d` times a variable: that of `(1 - d) * y`; else none."""
+    for factor in factors_of(added):
+        if (inner := one_minus(factor)) is not None and same_number(inner, kept):
+            return ((inner, "factor"),)
+        if (inner := one_minus(kept)) is not None and same_number(inner, factor):
+            return ((factor, "rest"),)
+        numbers = [number for each in (kept, factor) if (number := number_of(each)) is not None]
+        if len(numbers) > 1 and abs(sum(numbers) - 1) < ROUNDING:
+            return ((factor, "rest"),)
     return ()
 
 

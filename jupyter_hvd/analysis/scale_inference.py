@@ -14,10 +14,11 @@ from .flow import is_iteration, is_property
 from .index import ELEMENT, FILLING, Binding, Path, element_of
 from .library import Kind
 from .records import is_text
-from .scale_averages import step_of_average
+from .scale_averages import Weights, step_of_average
 from .scale_builtins import BUILTINS
 from .scale_calls import apply_signature, signature_result
 from .scale_constants import UNITS, Constants
+from .scale_feedback import Feedback
 from .scale_findings import (
     Agreeing,
     Agreement,
@@ -79,6 +80,8 @@ class ScaleInference:
         self._entered: dict[tuple[object, str], Scale] = {}
         self.whole = WholeNumbers(values, library, self._reaching)
         self._recurrences = Recurrences(values, self._reaching)
+        self._feedback = Feedback(values, self._recurrences)
+        self._weighted: set[cst.CSTNode] = set()  # weights of moving averages
         self._constants = Constants(values)
         self.found = Found()
         self.frequencies = Frequencies(
@@ -117,6 +120,9 @@ class ScaleInference:
                 self.scale(node)
             if (binding := bound.get(node)) is not None and isinstance(node, cst.BaseExpression):
                 self._note(node, binding)
+        for node in places:
+            if isinstance(node, cst.BinaryOperation):
+                self._feed_back(node)
 
     def _note(self, place: cst.BaseExpression, binding: Binding) -> None:
         """An assignment, and what a library's attribute expects that is set."""
@@ -447,8 +453,22 @@ class ScaleInference:
                 self.found.ramps.append(Equation(value, ZERO, place, reason))
         elif operator in "*/" and not self._is_event(place, operand):
             self.found.repeated.append(Repeated(operand, frequency, self.scale(operand).value))
-        for weight, kind in recurrence.weights:
+        self._weight(recurrence.weights, frequency)
+
+    def _feed_back(self, node: cst.BinaryOperation) -> None:
+        """A moving average that comes back through lists, functions or a model's weights."""
+        found = self._feedback.average(node)
+        if found is None or any(weight in self._weighted for weight, _ in found.weights):
+            return
+        if self._is_step(node) or self._library.is_gradient(self._values, node):
+            return
+        starts = [self._statement(each) for each in self._feedback.starts(found.place, node)]
+        self._weight(found.weights, self.frequencies.since(self._statement(node), starts))
+
+    def _weight(self, weights: Weights, frequency: Exponent) -> None:
+        for weight, kind in weights:
             value = self.scale(weight).value
+            self._weighted.add(weight)
             self.found.repeated.append(Repeated(weight, frequency, value, kind))
             self.found.weights.append(Equation(value, ZERO, weight, "weights an average by it"))
 

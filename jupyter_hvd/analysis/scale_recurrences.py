@@ -8,7 +8,7 @@ import libcst as cst
 
 from .flow import positional
 from .index import Binding
-from .scale_averages import step_of_average, weights_of_average
+from .scale_averages import step_of_average, weight_of_rest, weights_of_average
 from .scale_findings import Reaching, Recurrence
 from .tree import children_of
 from .values import ValueAnalysis
@@ -46,11 +46,28 @@ class Recurrences:
             sign = AUGMENTED.get(type(statement.operator), "?")
             itself = lambda node: self.is_same(node, place)  # noqa: E731
             weights = step_of_average(binding.value, sign, itself)
+            if sign == "+" and (kept := self._multiplied_before(statement, itself)) is not None:
+                weights = weight_of_rest(kept, binding.value)
             return Recurrence("~" if weights else sign, binding.value, weights)
         if binding.path:
             return None
         value = self.within_bounds(binding.value, place)
         return self.made_of(value, lambda node: self._is_itself(node, place, binding))
+
+    def _multiplied_before(
+        self, statement: cst.AugAssign, is_itself: Callable[[cst.BaseExpression], bool]
+    ) -> cst.BaseExpression | None:
+        """The `d` of `x *= d` directly before `x += (1 - d) * y`: both make a moving average."""
+        line = self._values.module.parent(statement)
+        block = self._values.module.parent(line) if line is not None else None
+        lines = list(getattr(block, "body", ()))
+        place = lines.index(line) if line in lines else 0
+        match lines[place - 1] if place else None:
+            case cst.SimpleStatementLine(
+                body=[cst.AugAssign(target=target, operator=cst.MultiplyAssign(), value=factor)]
+            ) if is_itself(target):
+                return factor
+        return None
 
     def made_of(
         self, value: cst.BaseExpression, is_itself: Callable[[cst.BaseExpression], bool]

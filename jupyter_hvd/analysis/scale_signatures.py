@@ -166,6 +166,9 @@ class ScaleLibrary(Protocol):
     ) -> tuple[str, cst.BaseExpression] | None:
         """`+`, `-` or `=` and what a method adds to its receiver, subtracts from it or sets it to."""
 
+    def is_gradient(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+        """Whether an expression is made of gradients: their moments, as momentum, are not scaled."""
+
     def is_range(self, name: str) -> bool:
         """Whether calling this canonical name counts as `range` does, with its arguments."""
 

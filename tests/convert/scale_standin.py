@@ -53,6 +53,9 @@ class StandInScale:
             return EntryPoint(Fraction(-1), (Fraction(-1),), "runs once a step")
         return None
 
+    def is_gradient(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+        return False
+
     def is_range(self, name: str) -> bool:
         return name == "builtins.range"
 

@@ -956,6 +956,34 @@ def _averages(draft: Draft) -> None:
     ]
 
 
+def _fed_back_average(draft: Draft) -> None:
+    """An average that comes back through a list, an entry, a function or another name."""
+    now = "float(m.trainable_variables[0][0, 0])"
+    draft.made += [f"mean, held, past = {now}, [{now}], {{'w': {now}}}"]
+    draft.before += [
+        "def mixed(old, new, weight=0.03):",
+        "    return (1 - weight) * old + weight * new",
+    ]
+    lines, name = draft.one_of(
+        [
+            ([f"held = [0.98 * e + 0.02 * v for e, v in zip(held, [{now}])]"], "held[0]"),
+            (
+                ["for k in range(1):", f"    held[k] = 0.98 * held[k] + (1 - 0.98) * {now}"],
+                "held[0]",
+            ),
+            ([f"held[0] += 0.02 * ({now} - held[0])"], "held[0]"),
+            ([f"past = {{k: 0.97 * v + 0.03 * {now} for k, v in past.items()}}"], "past['w']"),
+            ([f"past['w'] = 0.97 * past['w'] + 0.03 * {now}"], "past['w']"),
+            ([f"mean = mixed(mean, {now})"], "mean"),
+            ([f"new = 0.98 * mean + 0.02 * {now}", "mean = new"], "mean"),
+            (["old = mean", f"mean = 0.98 * old + 0.02 * {now}"], "mean"),
+            (["mean *= 0.98", f"mean += 0.02 * {now}"], "mean"),
+            ([f"held.append(0.98 * held[-1] + 0.02 * {now})"], "held[-1]"),
+        ]
+    )
+    draft.body += [*lines, f"print('see average', {name})"]
+
+
 def _corrected_average(draft: Draft) -> None:
     """The bias of a young average is corrected by the number of its steps."""
     draft.before += ["young, terms = 0.0, 0"]
@@ -1143,6 +1171,7 @@ _STEP_PARTS: dict[str, Part] = {
     "object": _object,
     "dictionary": _dictionary,
     "average of variables": _averages,
+    "average fed back": _fed_back_average,
     "corrected average": _corrected_average,
     "ring queue": _ring,
     "last losses": _last_losses,

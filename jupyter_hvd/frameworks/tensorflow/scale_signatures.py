@@ -272,6 +272,9 @@ class TensorFlowScale:
             return None
         return operators[name], call.args[0].value
 
+    def is_gradient(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+        return any(True for _ in self._training.gradients.flowing_into(node))
+
     def is_range(self, name: str) -> bool:
         return is_range(name) or name == "numpy.arange"
 
