@@ -7,7 +7,7 @@ program reads, sets and asks them, are those of one process: their exponent is 0
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
 
@@ -287,7 +287,8 @@ class TensorFlowScale:
         if isinstance(node, (cst.Attribute, cst.Subscript)):
             return values.qualified(node).startswith(_EXTERNAL_OPTIONS) or any(
                 method(call) in _PARSING or values.qualified(call.func) in _READING_SETTINGS
-                for call in _made_by(values, _root(node))
+                for owner in _owners(node)
+                for call in _made_by(values, owner)
             )
         return False
 
@@ -349,13 +350,13 @@ def _made_by(values: ValueAnalysis, node: cst.BaseExpression) -> Collection[cst.
     return [value.node for value in values.of(node) if isinstance(value.node, cst.Call)]
 
 
-def _root(node: cst.BaseExpression) -> cst.BaseExpression:
-    """The `settings` of `settings["train"]["steps"]`."""
-    while isinstance(node, (cst.Attribute, cst.Subscript)) and isinstance(
-        node.value, (cst.Attribute, cst.Subscript)
-    ):
-        node = node.value
-    return node.value if isinstance(node, (cst.Attribute, cst.Subscript)) else node
+def _owners(node: cst.Attribute | cst.Subscript) -> Iterator[cst.BaseExpression]:
+    """The `settings["train"]` and `settings` of `settings["train"]["steps"]`."""
+    owner = node.value
+    while isinstance(owner, (cst.Attribute, cst.Subscript)):
+        yield owner
+        owner = owner.value
+    yield owner
 
 
 def _is_optimizer(values: ValueAnalysis, node: cst.BaseExpression) -> bool:
