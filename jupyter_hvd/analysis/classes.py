@@ -63,6 +63,15 @@ class ClassHierarchy:
         for cls in self.lineage(owner):
             yield from self._bindings_of(cls).get(name, ())
 
+    def nested(self, owner: cst.ClassDef, name: str) -> Iterator[cst.ClassDef]:
+        """The class of a name in the body of a class, or of a base class: `class Config: class data: batch = 32`."""
+        for cls in self.lineage(owner):
+            yield from (
+                member
+                for member in cls.body.body
+                if isinstance(member, cst.ClassDef) and member.name.value == name
+            )
+
     def _bindings_of(self, cls: cst.ClassDef) -> dict[str, list[Binding]]:
         """The bindings in the body of a class, by name; computed once."""
         bindings = self._bindings.get(cls)

@@ -326,9 +326,13 @@ class ScaleAnalysis:
 
     def _is_left_alone(self, constant: Constant, power: Fraction) -> bool:
         """Whether a constant needs no edit: one step is one in any unit, and sizes of other batches are none of training's."""
-        if power == -1:
-            return number_of(constant.node) in (0, 1) and not self._divisor(constant.node)
         parent = self.module.parent(constant.node)
+        if power == -1:
+            # A length of 1.0 steps that has a name is divided: `1 + step / length`.
+            has_name = isinstance(parent, (cst.Param, cst.Assign, cst.AnnAssign, cst.DictElement))
+            is_length = has_name and isinstance(constant.node, cst.Float)
+            is_divided = is_length or self._divisor(constant.node) is not None
+            return number_of(constant.node) in (0, 1) and not is_divided
         if isinstance(parent, cst.Arg):
             call = self.module.parent(parent)
             return isinstance(call, cst.Call) and self._is_of_program(call)

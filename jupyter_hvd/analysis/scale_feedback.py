@@ -19,6 +19,7 @@ from .index import ELEMENT, Binding, Path
 from .scale_averages import step_of_average
 from .scale_findings import Weight
 from .scale_recurrences import AUGMENTED, CONVERTING, Recurrences
+from .scale_signatures import ScaleLibrary
 from .syntax import Function, method, parameters
 from .tree import names_in
 from .values import ValueAnalysis
@@ -29,14 +30,7 @@ MAX_FOLLOWED = 60
 _SETTING, _GIVING = "set_weights", "get_weights"
 #: Methods that give what their receiver is, in another form; and functions that do so with their first argument.
 _SAME = frozenset({"numpy", "copy", "clone", "value", "read_value", "astype"})
-_CONVERTING = frozenset(
-    {
-        *CONVERTING,
-        *("builtins.list", "builtins.tuple", "builtins.dict"),
-        *(f"numpy.{name}" for name in ("array", "asarray", "copy", "float32", "float64")),
-        *(f"tensorflow.{name}" for name in ("convert_to_tensor", "identity", "cast", "constant")),
-    }
-)
+_CONVERTING = frozenset({*CONVERTING, "builtins.list", "builtins.tuple", "builtins.dict"})
 #: What holds an average, the longest first.
 _LASTING = ("weights", "attribute", "name")
 _MAPPING = ("map_structure", "map")
@@ -70,8 +64,10 @@ class FedBack:
 class Feedback:
     """The moving averages of one module that `Recurrences` does not see in a statement alone."""
 
-    def __init__(self, values: ValueAnalysis, recurrences: Recurrences) -> None:
-        self._values, self._module = values, values.module
+    def __init__(
+        self, values: ValueAnalysis, recurrences: Recurrences, library: ScaleLibrary
+    ) -> None:
+        self._values, self._module, self._library = values, values.module, library
         self._recurrences = recurrences
 
     def average(self, node: cst.BinaryOperation) -> FedBack | None:
@@ -147,7 +143,7 @@ class Feedback:
                     pending.append(self._module.parent(parent) or parent)
                 case cst.Arg():
                     if isinstance(call := self._module.parent(parent), cst.Call):
-                        if self._values.qualified(call.func) in _CONVERTING:
+                        if self._converts(call):
                             pending.append(call)
                         yield from self._set_by(call)
                 case cst.Assign(targets=targets) if parent.value is node_:
@@ -176,6 +172,10 @@ class Feedback:
                         yield from self._set_by(outer)
         elif method(call) == "assign":
             yield from self._places(receiver)
+
+    def _converts(self, call: cst.Call) -> bool:
+        name = self._values.qualified(call.func)
+        return name in _CONVERTING or self._library.is_conversion(name)
 
     def _places(self, target: cst.BaseExpression) -> Iterator[Place]:
         """The variable that an assignment to a name, an attribute, or an entry of one changes."""
@@ -223,7 +223,7 @@ class Feedback:
                     if name in _SAME:
                         pending.append((receiver, path))
                         continue
-            if isinstance(each, cst.Call) and self._values.qualified(each.func) in _CONVERTING:
+            if isinstance(each, cst.Call) and self._converts(each):
                 pending += [(arg, path) for arg in positional(each)[:1]]
                 continue
             if isinstance(each, cst.Name):

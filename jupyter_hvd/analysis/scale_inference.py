@@ -80,7 +80,7 @@ class ScaleInference:
         self._entered: dict[tuple[object, str], Scale] = {}
         self.whole = WholeNumbers(values, library, self._reaching)
         self._recurrences = Recurrences(values, self._reaching)
-        self._feedback = Feedback(values, self._recurrences)
+        self._feedback = Feedback(values, self._recurrences, library)
         self._weighted: set[cst.CSTNode] = set()  # weights of moving averages
         self._constants = Constants(values)
         self.found = Found()
@@ -150,8 +150,9 @@ class ScaleInference:
         return found
 
     def _after(self, edited: Edited, scale: Scale, node: cst.BaseExpression) -> Scale:
-        """How an expression scales that another edit changes; a constant is the same on any number of ranks before that."""
-        if is_constant(node) or self.is_external(node):
+        """How an expression scales that another edit changes; a constant, or what is not seen, is the same before that."""
+        is_unseen = bool(self.found.opaque) and self.found.opaque[-1].node is node
+        if is_constant(node) or is_unseen or self.is_external(node):
             self.found.facts.append(Equation(scale.value, ZERO, node))
         if edited.value:
             told = exponent_of(Unknown(node, "edited"))
@@ -513,13 +514,19 @@ class ScaleInference:
             if given is not None:
                 self.found.facts.append(Equation(value, Exponent(given), param, entry.reason))
         passed = self._passed(function, param)
-        sized: Scale | None = None
+        sized: list[Scale] = []
         for argument_ in passed:
             scale = self.scale(argument_)
             self._flow(value, scale.value, argument_, PASSES)
-            sized = sized or (scale if scale.length is not None or scale.items else None)
-        if sized is not None:
-            self._known[param] = found = replace(sized, value=value)
+            sized += [scale] if scale.length is not None or scale.items else []
+        if sized:
+            lengths = {each.length.key for each in sized if each.length is not None}
+            length = sized[0].length
+            if len(lengths) > 1 or len(sized) < len(passed):  # rows of a batch, and others
+                unknown = Unknown(param, "length")
+                self.found.counts.append((unknown, len(lengths) < 2))
+                length = exponent_of(unknown)
+            self._known[param] = found = replace(sized[0], value=value, length=length)
         return found
 
     def _passed(self, function: Function, param: cst.Param) -> list[cst.BaseExpression]:

@@ -169,6 +169,9 @@ class ScaleLibrary(Protocol):
     def is_gradient(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
         """Whether an expression is made of gradients: their moments, as momentum, are not scaled."""
 
+    def is_conversion(self, name: str) -> bool:
+        """Whether calling this canonical name gives its first argument in another form, as an array, say."""
+
     def is_range(self, name: str) -> bool:
         """Whether calling this canonical name counts as `range` does, with its arguments."""
 

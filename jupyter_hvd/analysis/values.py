@@ -286,10 +286,14 @@ class ValueAnalysis:
                 known = True
                 name = self.library.canonical(f"{receiver.name}.{attribute}")
                 yield Value(Kind.LIBRARY, receiver.node, name)
-            else:
-                found = self.library.attribute(self, receiver, attribute, path)
-                known = known or found is not None
-                yield from found or ()
+                continue
+            if isinstance(receiver.node, cst.ClassDef):
+                for nested in self.classes.nested(receiver.node, attribute):
+                    known = True
+                    yield Value(Kind.CLASS, nested)
+            found = self.library.attribute(self, receiver, attribute, path)
+            known = known or found is not None
+            yield from found or ()
         for member in methods:
             if not is_property(member):
                 yield Value(Kind.FUNCTION, member)

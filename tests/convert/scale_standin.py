@@ -56,6 +56,9 @@ class StandInScale:
     def is_gradient(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
         return False
 
+    def is_conversion(self, name: str) -> bool:
+        return False
+
     def is_range(self, name: str) -> bool:
         return name == "builtins.range"
 

@@ -36,6 +36,9 @@ RECORDS = {
     ),
     "typed tuple": f"from typing import NamedTuple\nclass Config(NamedTuple):\n{FIELDS.replace('{}', '')}"
     f"C = Config({GIVEN})",
+    "nested classes": (
+        "class All:\n    class train:\n        batch = {}\n        every = {}\n        total = {}\nC = All.train"
+    ),
     "object of its keywords": (
         "class Config:\n    def __init__(self, **given):\n        self.__dict__.update(given)\n"
         f"C = Config({GIVEN})"

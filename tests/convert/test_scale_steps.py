@@ -1076,3 +1076,69 @@ for step in range(600):
     w.assign_sub(0.01 * moment / (1 - 0.9 ** updates))
 """
     assert edits(source) == ["for step in range(max(1, 600 // hvd.size())):"]
+
+
+def test_rows_of_a_function_that_is_called_with_two_kinds_of_rows() -> None:
+    """A network is asked for each environment, and trained on batches: there are as many environments on N ranks."""
+    source = f"""{MODEL}
+optimizer = tf.keras.optimizers.SGD(0.1)
+players, length, size = 4, 16, 8
+class Player:
+    def __init__(self):
+        self.turn = 0
+    def reset(self):
+        self.turn = 0
+        return np.zeros(3)
+    def play(self, choice):
+        self.turn += 1
+        return self.reset() if self.turn >= 10 else np.ones(3)
+def ask(rows):
+    return m(rows)
+all_players = [Player() for _ in range(players)]
+seen = np.stack([each.reset() for each in all_players])
+for update in range(1024 // (players * length)):
+    rows = []
+    for turn in range(length):
+        choices = np.array([float(a) for a in ask(seen)])
+        seen = np.stack([p.play(c) for p, c in zip(all_players, choices)])
+        rows.append(seen)
+    rows = np.concatenate(rows)
+    order = np.random.permutation(players * length)
+    for i in range(0, players * length, size):
+        some = rows[order[i:i + size]]
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(ask(some) ** 2)
+        optimizer.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+"""
+    assert edits(source) == []
+    assert notes(source) == []
+
+
+def test_a_length_of_one_step_that_has_a_name_is_divided() -> None:
+    body = "print(1 / (1 + step / length))"
+    source = steps(body, "step += 1", before="length = 1.0\nstep = 0")
+    assert edits(source) == ["length = 1.0 / hvd.size()"]
+
+
+def test_weights_of_a_layer_scale_as_what_is_assigned_to_them() -> None:
+    source = f"""{MODEL}
+class Counted(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.inner = tf.keras.layers.Dense(1)
+        self.made = self.add_weight(shape=(), dtype="int32", initializer="zeros", trainable=False)
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((self.inner(x) - y) ** 2)
+        self.optimizer.apply_gradients(zip(tape.gradient(loss, self.inner.trainable_variables), self.inner.trainable_variables))
+        self.made.assign_add(1)
+        return {{"ramp": tf.minimum(1.0, tf.cast(self.made, tf.float32) / 50.0)}}
+c = Counted()
+c.compile(tf.keras.optimizers.SGD(0.1))
+c.fit(x, y, batch_size=8)
+"""
+    assert edits(source) == [
+        'return {"ramp": tf.minimum(1.0, tf.cast(self.made, tf.float32) / 50.0 * hvd.size())}'
+    ]
+    assert notes(source) == []

@@ -560,3 +560,40 @@ def test_a_step_on_unknown_rows_is_not_said_to_take_all() -> None:
     assert [d.message for d in conversion.diagnostics] == [
         "no number of rows was found that this step takes, so neither batch nor rate is scaled"
     ]
+
+
+OWN = "optimizer = keras.optimizers.SGD(0.1)\n"
+SCALED_OWN = "optimizer = keras.optimizers.SGD(0.1 * hvd.size())"
+
+
+def test_a_generator_that_hands_batches_on() -> None:
+    program = (
+        "def forever(data):\n    while True:\n        for batch in data:\n            yield batch\n"
+        f"batches = forever({PIPELINE[7:]}.batch(SIZE))\n"
+        f"for step in range(100):\n    a, b = next(batches)\n    c = np.random.normal(size=(SIZE, 2))\n{STEP}"
+    )
+    assert changed(
+        f"SIZE = 8\nmodel = keras.Sequential([keras.layers.Dense(1)])\n{OWN}{program}"
+    ) == ["SIZE = 8 * hvd.size()", SCALED_OWN]
+
+
+def test_batches_of_buckets() -> None:
+    bucketed = "ds.bucket_by_sequence_length(len, [4, 8], {})"
+    program = (
+        f"model = keras.Sequential([keras.layers.Dense(1)])\n{OWN}ds = tf.data.TFRecordDataset('rows')\n"
+        f"for a, b in {bucketed.format('[16, 8, 8]')}:\n{STEP}"
+    )
+    sizes = "[16 * hvd.size(), 8 * hvd.size(), 8 * hvd.size()]"
+    assert changed(program) == [SCALED_OWN, f"for a, b in {bucketed.format(sizes)}:"]
+
+
+def test_rows_up_to_a_bounded_end() -> None:
+    program = f"""model = keras.Sequential([keras.layers.Dense(1)])\n{OWN}def batches(size):
+    order = np.random.permutation(len(x))
+    for number in range(len(x) // size):
+        low = number * size
+        high = min(low + size, len(x))
+        yield x[order[low:high]], y[order[low:high]]
+for a, b in batches(8):
+{STEP}"""
+    assert changed(program) == [SCALED_OWN, "for a, b in batches(8 * hvd.size()):"]

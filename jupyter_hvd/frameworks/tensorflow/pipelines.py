@@ -9,6 +9,8 @@ import libcst as cst
 
 from ...analysis.flow import Source
 from ...analysis.index import Path
+from ...analysis.library import Kind
+from ...analysis.tree import nodes_in
 from ...analysis.values import ValueAnalysis
 from . import tf_api
 from .library import batches_dataset
@@ -82,6 +84,8 @@ class Pipelines:
                 return [Pipeline(node)]
             case cst.Call() if (inner := self.values.flow.unwrap_iteration(node)) is not node:
                 return self.of(inner, (), seen)
+            case cst.Call() if handed_on := self._handed_on(node):
+                return [p for each in handed_on for p in self.of(each, (), seen)]
             case cst.Subscript(value=value) if self._names_a_part(node) and any(
                 self._is_source(source) for source in self._made_by(value)
             ):
@@ -112,6 +116,28 @@ class Pipelines:
                 if here:
                     elsewhere |= {value for _, value in passed} - here
         return [(source, part) for source, part in found if source not in elsewhere]
+
+    def _handed_on(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """The data whose elements a generator of the program yields as they are: `while True: for batch in data: yield batch`."""
+        values = self.values.of(call)
+        if {value.kind for value in values} != {Kind.GENERATOR}:
+            return []
+        found: list[cst.BaseExpression] = []
+        for value in values:
+            for each in nodes_in(value.node) if value.node is not None else ():
+                if not isinstance(each, cst.Yield):
+                    continue
+                loop = self.values.module.enclosing(each, (cst.For, cst.FunctionDef))
+                match each.value, loop:
+                    case cst.From(item=data), _:
+                        found.append(data)
+                    case cst.BaseExpression() as element, cst.For(target=target, iter=data) if (
+                        element.deep_equals(target)
+                    ):
+                        found.append(data)
+                    case _:
+                        return []
+        return found
 
     def _batches_unseen(self, call: cst.Call) -> bool:
         """Whether a call makes batches of a dataset of which nothing is seen, as of another module's."""

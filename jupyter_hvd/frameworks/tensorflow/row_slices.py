@@ -137,13 +137,20 @@ class RowSlices:
         return self._numbered(lower, list(self._sizes_between(lower, upper)))
 
     def _bound_of(self, bound: cst.BaseExpression) -> cst.BaseExpression:
-        """The `(i + 1) * size` that a bound of a slice is called `end` for."""
+        """The `(i + 1) * size`, or `min(i + size, n)`, that a bound of a slice is called `end` for."""
         if not isinstance(bound, cst.Name):
             return bound
         match self.values.definitions.reaching(bound):
             case [Binding(value=cst.BinaryOperation() as value, path=(), adds=False)]:
                 return value
+            case [Binding(value=cst.Call() as call, path=(), adds=False)] if self._bounds_rows(
+                call
+            ):
+                return call
         return bound
+
+    def _bounds_rows(self, call: cst.Call) -> bool:
+        return self.module.text(call.func).rpartition(".")[2] in _BOUNDING
 
     def _numbered(
         self, lower: cst.BaseExpression, sizes: list[cst.BaseExpression]
@@ -192,7 +199,7 @@ class RowSlices:
         """The size, wherever it stands in the bounds of a slice."""
         text = self.module.text
         match upper:
-            case cst.Call() if text(upper.func).rpartition(".")[2] in _BOUNDING:
+            case cst.Call() if self._bounds_rows(upper):
                 for arg in upper.args:
                     yield from self._sizes_between(lower, arg.value)
             case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):

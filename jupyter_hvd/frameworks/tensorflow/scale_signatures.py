@@ -61,6 +61,7 @@ _MODULES = re.compile(
 #: Methods of datasets.
 _OF_DATASETS: dict[str, str] = {
     **dict.fromkeys(("batch", "padded_batch", "ragged_batch"), "batch_size: b -> [l-b][b] 0"),
+    tf_api.BUCKETING: "-> [l-1][1] 0",
     "take": "count: n -> [n]",
     "repeat": "count: n -> [l+n]",
     "unbatch": "-> [l+m]",
@@ -156,6 +157,8 @@ class TensorFlowScale:
             if name == "repeat" and not call.args:
                 return _FOREVER
             return _OF_DATASETS.get(name)
+        if name == "add_weight":  # what is assigned to it later tells how it scales
+            return _ANY
         if name in _READING and not call.args:
             return "-> [l] v"
         return self._of_object(values, call)
@@ -275,6 +278,9 @@ class TensorFlowScale:
     def is_gradient(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
         return any(True for _ in self._training.gradients.flowing_into(node))
 
+    def is_conversion(self, name: str) -> bool:
+        return name in _CONVERSIONS
+
     def is_range(self, name: str) -> bool:
         return is_range(name) or name == "numpy.arange"
 
@@ -335,6 +341,13 @@ _TENSORS = {
 }
 _WHOLE_TYPE = re.compile(r"\bu?int(8|16|32|64)?\b")
 _PARSING = frozenset({"parse_args", "parse_known_args"})
+#: Functions that give their first argument in another form.
+_CONVERSIONS = frozenset(
+    {
+        *(f"numpy.{name}" for name in ("array", "asarray", "copy", "float32", "float64")),
+        *(f"tensorflow.{name}" for name in ("convert_to_tensor", "identity", "cast", "constant")),
+    }
+)
 #: Functions that read settings from files. What `json.load` reads may be the state that the program itself has saved.
 _READING_SETTINGS = frozenset(
     "yaml.safe_load yaml.load yaml.full_load tomllib.load tomllib.loads toml.load toml.loads tomli.load tomli.loads"

@@ -237,6 +237,9 @@ DATASET_METHODS = frozenset(
 #: Of these, what makes batches of so many elements.
 BATCHING_METHODS = frozenset({"batch", "padded_batch", "ragged_batch"})
 
+#: What makes batches of elements of similar lengths, of a size for each range of lengths.
+BUCKETING = "bucket_by_sequence_length"
+
 #: Libraries whose results are known not to be anything that the rules follow.
 INERT = ("tensorflow.", "builtins.", "numpy.", "sklearn.", "pandas.", "matplotlib.")
 #: What runs the function that it is given, once.

@@ -176,8 +176,12 @@ class TrainingBatches:
     def _of_pipeline(self, training: cst.Call, pipeline: Pipeline) -> Batches | None:
         steps = list(pipeline.steps)
         behind: list[cst.Call] = []
-        while steps and method(steps[-1]) not in tf_api.BATCHING_METHODS:
+        while steps and method(steps[-1]) not in (*tf_api.BATCHING_METHODS, tf_api.BUCKETING):
             behind.append(steps.pop())
+        if steps and method(steps[-1]) == tf_api.BUCKETING:
+            counted = any(method(step) in _COUNTING for step in behind)
+            sizes = () if counted else tuple(self._sizes_of_buckets(steps[-1]))
+            return Batches(training, sizes=sizes) if sizes else None
         size = argument(steps[-1], "batch_size", 0) if steps else None
         counting = [step for step in behind if method(step) in _COUNTING]
         if not all(size and self._is_counted_by(step, size.value) for step in counting):
@@ -192,6 +196,13 @@ class TrainingBatches:
         if default is None or not isinstance(source, cst.Call) or has_star(source):
             return None
         return self._of_loader(training, source, default)
+
+    def _sizes_of_buckets(self, bucketing: cst.Call) -> Iterator[cst.BaseExpression]:
+        """The sizes of the batches of each bucket, as far as they are written out."""
+        given = argument(bucketing, "bucket_batch_sizes", 2)
+        for value in self.values.of(given.value) if given is not None else ():
+            if isinstance(value.node, (cst.List, cst.Tuple)):
+                yield from (element.value for element in value.node.elements)
 
     def _is_counted_by(self, step: cst.Call, size: cst.BaseExpression) -> bool:
         """Whether batches are taken or skipped by a number that is divided by their size: `take(len(x) // size)`."""
