@@ -597,3 +597,23 @@ def test_rows_up_to_a_bounded_end() -> None:
 for a, b in batches(8):
 {STEP}"""
     assert changed(program) == [SCALED_OWN, "for a, b in batches(8 * hvd.size()):"]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "loss", "is_scaled"),
+    [
+        ("SGD", "tf.reduce_sum((model(a) - b) ** 2)", False),
+        ("Adam", "tf.reduce_sum((model(a) - b) ** 2)", True),
+        ("SGD", "tf.reduce_sum((model(a) - b) ** 2) / len(a)", True),
+        ("SGD", "tf.reduce_mean(tf.reduce_sum((model(a) - b) ** 2, axis=1))", True),
+    ],
+)
+def test_a_summed_loss_grows_with_the_batch(optimizer: str, loss: str, is_scaled: bool) -> None:
+    step = STEP.replace("tf.reduce_mean((model(a) - b) ** 2)", loss)
+    program = (
+        "model = keras.Sequential([keras.layers.Dense(1)])\n"
+        f"optimizer = keras.optimizers.{optimizer}(0.1)\nfor a, b in {PIPELINE[7:]}.batch(4):\n{step}"
+    )
+    conversion = convert_source(HEAD + program, options=SCALED)
+    assert ("(0.1 * hvd.size())" in conversion.code) == is_scaled
+    assert bool(conversion.diagnostics) != is_scaled

@@ -19,6 +19,7 @@ from .optimizer_rates import (
     depends_on_rates,
     find_loaded_models,
     find_unseen_optimizers,
+    makers_for_summed_losses,
     makers_with_kept_rates,
 )
 from .optimizers import (
@@ -51,6 +52,7 @@ class ScaleRate(Rule):
     Known problems:
     - Adaptive optimizers may need less than N times the rate. Leave the rule out (`--ignore HVD803`) or set the rate yourself.
     - Momentum and the moments of optimizers are not scaled.
+    - A loss that is a sum over the rows of a batch grows with it: the rate of `SGD` is then left alone, with a note. This is seen in loops with a tape, not in `train_step`.
     - An optimizer restored from a saved configuration is not scaled.
 
     When it does not apply:
@@ -130,9 +132,10 @@ class ScaleRate(Rule):
         flowing = {node for each in wrapped for node in context.values.flow.backward_slice(each)}
         for expression in wrapped:
             yield scale_where_it_updates(context, expression)
+        summed = makers_for_summed_losses(context)
         for call in context.values.index.calls:
             if optimizer_makers(context, call) and call not in kept and call not in flowing:
-                yield from self._of_maker(context, call, touched)
+                yield from self._of_maker(context, call, touched, call in summed)
         yield from self._of_compiles(context, kept, touched)
         for model in find_loaded_models(context):
             yield scale_where_it_updates(context, model)
@@ -146,8 +149,14 @@ class ScaleRate(Rule):
                 "info",
             )
 
-    def _of_maker(self, context: Context, call: cst.Call, touched: bool) -> Iterator[Finding]:
-        """Scale the rate of the optimizer that a call makes; one around another, as Lookahead, has that one's."""
+    def _of_maker(
+        self, context: Context, call: cst.Call, touched: bool, is_summed: bool
+    ) -> Iterator[Finding]:
+        """Scale the rate of the optimizer that a call makes; one around another, as Lookahead, has that one's.
+
+        Args:
+            is_summed: its gradients are those of a sum over the rows of a batch.
+        """
         if any(Role.OPTIMIZER in context.values.kinds(arg.value) for arg in call.args):
             return
         makers = optimizer_makers(context, call)
@@ -157,6 +166,14 @@ class ScaleRate(Rule):
         rate = rate_given(context, call)
         plain = has_plain_rate(context, call, rate)
         grows = rate is not None and context.batch_sizes.follow(rate.value)
+        if known is not None and known.name == "SGD" and is_summed:
+            yield Problem(
+                call,
+                "the loss is a sum over the rows of a batch, so gradients grow with the batch, and this rate is not scaled",
+                f"nothing needs to be done; where the loss is divided by the number of rows, multiply the rate by {context.backend.size}",
+                "info",
+            )
+            return
         if plain and rate is not None and grows and not context.keeps_values:
             yield Problem(
                 rate.value,

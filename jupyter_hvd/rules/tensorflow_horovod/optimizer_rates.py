@@ -103,6 +103,18 @@ def makers_with_kept_rates(context: Context) -> frozenset[cst.CSTNode]:
     return frozenset(kept - scaled)
 
 
+def makers_for_summed_losses(context: Context) -> frozenset[cst.CSTNode]:
+    """The constructors of optimizers that only minimize sums over the rows of a batch that grows."""
+    summed: set[cst.CSTNode] = set()
+    others: set[cst.CSTNode] = set()
+    for update, _ in context.data.step_sites:
+        applied = context.training.gradients.flowing_into(*update.applied) if update.applied else ()
+        targets = [arg.value for g in applied if (arg := argument(g, "target", 0)) is not None]
+        is_sum = bool(targets) and all(context.scales.exponent(each) == 1 for each in targets)
+        (summed if is_sum else others).update(makers_of(context, update))
+    return frozenset(summed - others)
+
+
 def makers_of(context: Context, update: Update) -> frozenset[cst.CSTNode]:
     """The constructors of an update's optimizer; for a model's update, of any optimizer that the program compiles a model with."""
     if update.is_of_model:
