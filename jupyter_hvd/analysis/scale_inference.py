@@ -607,6 +607,8 @@ class ScaleInference:
                 if container.values:
                     return self._looked_up(container, index) or unknown_scale(node)
                 number = number_of(index)
+                if number is not None and self._is_counted(node):
+                    return self._of_entry(node, str(number))
                 chosen = self.scale(index)
                 at = number if isinstance(number, int) else -1
                 found = container.item(at) if at >= 0 else self.element(container)
@@ -695,12 +697,29 @@ class ScaleInference:
                     self._entered[of, key] = replace(scale, value=value)
         return self._entered[of, key]
 
+    def _is_counted(self, node: cst.Subscript) -> bool:
+        """Whether an entry of a list is added to, as in `count[0] += 1` within a function."""
+        if not isinstance(node.value, cst.Name):
+            return False
+        text = self._module.text
+        return any(
+            isinstance(target := self._module.parent(there), cst.Subscript)
+            and isinstance(self._module.parent(target), cst.AugAssign)
+            and text(target) == text(node)
+            for there, _, part in self._index.stored.get(node.value.value, ())
+            if not part
+        )
+
     def _entries(
         self, container: cst.BaseExpression, key: str
     ) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, str]]:
         """Where an entry is set, to what, and the operator of an assignment such as `+=`."""
         for entry in self._values.records.entries(container, key):
             yield entry.place, entry.value, ""
+        for made in self._values.of(container) if key.isdecimal() else ():
+            match made.node:
+                case cst.List(elements=elements) if int(key) < len(elements):
+                    yield made.node, elements[int(key)].value, ""
         if isinstance(container, cst.Name):
             for there, value, part in self._index.stored.get(container.value, ()):
                 target = self._module.parent(there)
@@ -853,7 +872,29 @@ class ScaleInference:
         ]
         if functions:
             return self._join([self._called(f, call) for f in functions], call)
+        if (owner := self._made_by(call)) is not None:
+            return self._instance(owner, call)
         return self.opaque(call)
+
+    def _made_by(self, call: cst.Call) -> cst.ClassDef | None:
+        """The class of the program whose object a call makes."""
+        classes = (v.node for v in self._values.of(call.func) if v.kind is Kind.CLASS)
+        return next((node for node in classes if isinstance(node, cst.ClassDef)), None)
+
+    def _instance(self, owner: cst.ClassDef, call: cst.Call) -> Scale:
+        """An object of the program: a loop over it has as many iterations as `__iter__` yields, or `__len__` says."""
+        for argument_ in call.args:
+            self.scale(argument_.value)
+        made = unknown_scale(call)
+        methods = self._values.classes.methods
+        if (iterated := next(methods(owner, "__iter__"), None)) in self._index.generators:
+            assert isinstance(iterated, cst.FunctionDef)
+            given = self._called(iterated, call)
+            return replace(made, length=given.length, element=given.element)
+        counted = next(methods(owner, "__len__"), None)
+        if counted is not None and (returned := self._index.returns[counted]):
+            return replace(made, length=self._join([*map(self.scale, returned)], counted).value)
+        return made
 
     def _of_dictionary_method(self, held: Scale, call: cst.Call) -> Scale | None:
         keys, values = self.element(held), self._any_of(held.values)
@@ -1008,4 +1049,8 @@ def _is_string_literal(node: cst.BaseExpression) -> bool:
 
 
 def _has_key(entry: cst.Subscript, key: str) -> bool:
-    return any(isinstance(e.slice, cst.Index) and is_text(e.slice.value, key) for e in entry.slice)
+    return any(
+        isinstance(e.slice, cst.Index)
+        and (is_text(e.slice.value, key) or str(number_of(e.slice.value)) == key)
+        for e in entry.slice
+    )

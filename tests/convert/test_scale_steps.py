@@ -1142,3 +1142,46 @@ c.fit(x, y, batch_size=8)
         'return {"ramp": tf.minimum(1.0, tf.cast(self.made, tf.float32) / 50.0 * hvd.size())}'
     ]
     assert notes(source) == []
+
+
+def test_an_object_of_the_program_gives_as_many_batches_as_it_yields() -> None:
+    """It was taken to have as many elements as its first argument, whose rows were divided."""
+    source = f"""{MODEL}
+o = tf.keras.optimizers.SGD(0.01)
+x = np.zeros((720, 1))
+class Loader:
+    def __init__(self, rows, size):
+        self.rows, self.size = rows, size
+    def __iter__(self):
+        for i in range(0, len(self.rows), self.size):
+            yield self.rows[i:i + self.size]
+    def __len__(self):
+        return len(self.rows) // self.size
+loader = Loader(x, 8)
+for epoch in range(2):
+    for i, a in enumerate(loader):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(m(a) - a))
+        o.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+        if i == len(loader) - 1 or i % 30 == 0:
+            print(i)
+"""
+    assert edits(source) == ["if i == len(loader) - 1 or i % max(1, 30 // hvd.size()) == 0:"]
+
+
+def test_a_function_that_a_callback_calls_counts_steps_in_a_list() -> None:
+    source = f"""{FIT}
+made = [0]
+def follow(batch, logs):
+    made[0] += 1
+    m.optimizer.learning_rate = 0.1 * min(1, made[0] / 200)
+m.fit(x, y, batch_size=8, callbacks=[tf.keras.callbacks.LambdaCallback(on_train_batch_end=follow)])
+"""
+    assert edits(source) == ["m.optimizer.learning_rate = 0.1 * min(1, made[0] * hvd.size() / 200)"]
+
+
+def test_optimizers_take_numbers_of_steps() -> None:
+    made = "tf.keras.optimizers.SGD(0.1, use_ema=True, ema_overwrite_frequency={})"
+    source = MODEL + f"m.compile({made.format(100)}, loss='mse')\nm.fit(x, y, batch_size=8)\n"
+    (edited,) = edits(source)
+    assert "ema_overwrite_frequency=max(1, 100 // hvd.size())" in edited

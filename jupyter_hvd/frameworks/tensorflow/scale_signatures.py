@@ -73,6 +73,11 @@ _OF_DATASETS: dict[str, str] = {
     ),
 }
 _FOREVER = "-> [u]"
+#: The numbers of steps that optimizers take, by keyword alone.
+_OPTIMIZER = (
+    ", ".join(f"_{place}: _" for place in range(40))
+    + ", ema_overwrite_frequency: -1, dynamic_growth_steps: -1 -> _"
+)
 _FIT = (
     "x: _, y: _, batch_size: _, epochs: epochs, verbose: _, callbacks: _, validation_split: _, validation_data: _, shuffle: _,"
     " class_weight: _, sample_weight: _, initial_epoch: epochs, steps_per_epoch: -1, validation_steps: _ -> _"
@@ -135,6 +140,8 @@ class TensorFlowScale:
             return f"{', '.join(names)} -> _"
         if kind := tf_api.callback(name):
             return _CALLBACKS.get(kind, _ANY)
+        if tf_api.makes_optimizer(name):
+            return _OPTIMIZER
         if name.startswith("tensorflow.data."):
             return {"from_tensor_slices": "-> [0]", "range": "stop: n -> [n] n"}.get(last, "-> [u]")
         if re.search(r"_dataset_from_\w+$", last):
@@ -190,6 +197,8 @@ class TensorFlowScale:
     def entry_point(self, values: ValueAnalysis, function: cst.CSTNode) -> EntryPoint | None:
         if function in self._scheduling:
             return _SCHEDULER
+        if (called := self._lambdas.get(function)) is not None:
+            return called
         if not isinstance(function, cst.FunctionDef):
             return None
         owner = values.module.class_of(function)
@@ -215,6 +224,20 @@ class TensorFlowScale:
                 found.add(given.value)
                 found |= {v.node for v in values.of(given.value) if v.node is not None}
         return frozenset(found)
+
+    @cached_property
+    def _lambdas(self) -> dict[cst.CSTNode, EntryPoint]:
+        """The functions that `LambdaCallback(on_train_batch_end=…)` calls."""
+        found: dict[cst.CSTNode, EntryPoint] = {}
+        for call in self._values.index.calls:
+            if tf_api.callback(self._values.qualified(call.func)) != "LambdaCallback":
+                continue
+            for arg in call.args:
+                entry = _ENTRY_POINTS.get(arg.keyword.value) if arg.keyword else None
+                if entry is not None:
+                    made = (value.node for value in self._values.of(arg.value))
+                    found.update((node, entry) for node in made if node is not None)
+        return found
 
     def steps(self, values: ValueAnalysis) -> Mapping[cst.Call, Fraction | None]:
         grown = self._sizes.grown
