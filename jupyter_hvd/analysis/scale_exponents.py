@@ -424,7 +424,7 @@ class ScaleAnalysis:
                 "convert one of them to the unit of the other",
             )
         for opaque, power in self._solved.assumed:
-            if self.is_kept(opaque):
+            if self.is_kept(opaque) or power.denominator > 1:
                 continue
             factor = _factor_words(power)
             yield Unscaled(
@@ -775,8 +775,10 @@ def _converted_arguments(
         is_told = any(c.reason not in ("", *HANDED_ON) for c in solution.causes(equation.left))
         if not is_told:
             continue
-        if wanted.is_known and given.is_known and wanted.constant != given.constant:
-            yield equation, wanted.constant - given.constant
+        # A number of steps, perhaps; a root of it is a consequence of what was taken for one unit elsewhere.
+        power = wanted.constant - given.constant
+        if wanted.is_known and given.is_known and power and power.denominator == 1:
+            yield equation, power
 
 
 def _counts_steps(solution: Solution, lookup: Sink) -> bool:

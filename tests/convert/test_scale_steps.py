@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
@@ -1185,3 +1186,11 @@ def test_optimizers_take_numbers_of_steps() -> None:
     source = MODEL + f"m.compile({made.format(100)}, loss='mse')\nm.fit(x, y, batch_size=8)\n"
     (edited,) = edits(source)
     assert "ema_overwrite_frequency=max(1, 100 // hvd.size())" in edited
+
+
+def test_labels_are_not_multiplied_by_a_root() -> None:
+    """Two losses that one function returns were taken for one unit, so labels were multiplied by the root of N."""
+    program = Path(__file__).parents[1] / "exact" / "programs" / "compiled_epoch.py"
+    code = convert_source(program.read_text(), options=OPTIONS).code
+    assert "total += step(x, y)\n" in code
+    assert "** 0.5" not in code

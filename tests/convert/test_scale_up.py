@@ -617,3 +617,27 @@ def test_a_summed_loss_grows_with_the_batch(optimizer: str, loss: str, is_scaled
     conversion = convert_source(HEAD + program, options=SCALED)
     assert ("(0.1 * hvd.size())" in conversion.code) == is_scaled
     assert bool(conversion.diagnostics) != is_scaled
+
+
+def test_a_step_that_draws_from_what_its_loop_collects() -> None:
+    program = """\
+    import random
+    model = keras.Sequential([keras.layers.Dense(1)])
+    optimizer = keras.optimizers.SGD(0.1)
+    memory = []
+    for step in range(100):
+        {filled}memory.append(play(model))
+        a = np.stack(random.sample(memory, 8))
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(a) ** 2)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    """
+    text = HEAD + textwrap.dedent(program).format(filled="")
+    told = [d.message for d in convert_source(text, options=SCALED).diagnostics]
+    assert len(told) == 1
+    assert told[0].startswith("this step draws its rows from a list that the same loop fills")
+    outside = text.replace("    memory.append(play(model))\n", "").replace(
+        "memory = []", "memory = []\nfor row in x:\n    memory.append(row)"
+    )
+    assert convert_source(outside, options=SCALED).diagnostics == ()

@@ -148,6 +148,24 @@ class StepLoops:
             found = self._slices[call] = dict.fromkeys(n for each in slices for n in each)
         return found
 
+    def collects(self, call: cst.Call) -> bool:
+        """Whether a step draws its rows from a list to which the same loop adds, as a replay buffer."""
+        loops = [a for a in self.module.ancestors(call) if isinstance(a, cst.For | cst.While)]
+        filled = self.values.index.filled, self.values.index.filled_attributes
+        for node in self.behind(call) if loops else ():
+            if not isinstance(node, cst.Call) or method(node) not in _DRAWING_ROWS or not node.args:
+                continue
+            match node.args[0].value:
+                case cst.Name(value=name):
+                    fills = filled[0].get(name, ())
+                case cst.Attribute(attr=cst.Name(value=name)):
+                    fills = filled[1].get(name, ())
+                case _:
+                    continue
+            if any(self._is_within(fill, loop, ()) for fill in fills for loop in loops):
+                return True
+        return False
+
     def _is_within(
         self,
         node: cst.CSTNode,

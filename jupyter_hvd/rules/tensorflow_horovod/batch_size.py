@@ -32,6 +32,7 @@ class ScaleBatch(Rule):
     - More than N times the batch may train worse even at N times the rate; Goyal et al. ([2017](https://arxiv.org/abs/1706.02677)) discuss the limits. `--warmup-epochs` helps at the start.
     - A batch is never larger than the data. With more ranks than the data has batches, the rate grows further than the batch.
     - `fit` on rows that were just drawn, as in Q-learning, keeps these rows as its batch.
+    - A loop that also collects the rows, in a replay buffer, collects an N-th of them. A note says so.
 
     When it does not apply:
     With `--batch global`. Batches of all rows, and batches of stateful recurrent layers, keep their size and rate, and a note says so. Where no batch size
@@ -133,6 +134,17 @@ class ScaleBatch(Rule):
                 batches.training,
                 "a stateful layer continues each row from one batch to the next, so neither batch nor rate is scaled",
                 "nothing needs to be done: every rank trains on these batches",
+                "info",
+            )
+        own = sizes.grown - {*context.training.keras.fits}
+        for call in sorted(own, key=lambda each: context.module.span(each).start):
+            if not context.step_loops.collects(call):
+                continue
+            yield Problem(
+                call,
+                "this step draws its rows from a list that the same loop fills, so N ranks, which take an N-th of the steps, "
+                "also collect an N-th of the rows",
+                "keep the number of iterations, and train in each N-th of them, if as many rows should be collected",
                 "info",
             )
         steps = {batches.training for batches in sizes.trainings}

@@ -110,9 +110,17 @@ def makers_for_summed_losses(context: Context) -> frozenset[cst.CSTNode]:
     for update, _ in context.data.step_sites:
         applied = context.training.gradients.flowing_into(*update.applied) if update.applied else ()
         targets = [arg.value for g in applied if (arg := argument(g, "target", 0)) is not None]
-        is_sum = bool(targets) and all(context.scales.exponent(each) == 1 for each in targets)
+        is_sum = bool(targets) and all(is_sum_over_rows(context, each) for each in targets)
         (summed if is_sum else others).update(makers_of(context, update))
     return frozenset(summed - others)
+
+
+def is_sum_over_rows(context: Context, loss: cst.BaseExpression) -> bool:
+    """Whether a loss is a sum, and grows with the rows of a batch."""
+    computed = context.values.flow.computed_from(loss)
+    names = (context.values.qualified(n.func) for n in computed if isinstance(n, cst.Call))
+    is_summed = any(name.startswith("tensorflow.") and name.endswith("sum") for name in names)
+    return is_summed and context.scales.exponent(loss) == 1
 
 
 def makers_of(context: Context, update: Update) -> frozenset[cst.CSTNode]:
