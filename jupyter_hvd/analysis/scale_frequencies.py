@@ -123,7 +123,10 @@ class Frequencies:
         )
 
     def loops_around(self, call: cst.Call) -> list[Exponent]:
-        """How often each loop around a training step iterates, in functions that call it too, the outermost first."""
+        """How often each loop around a training step iterates, in functions that call it too, the outermost first.
+
+        Before them stands how often a function runs that nothing in the module calls.
+        """
         found: list[Exponent] = []
         child: cst.CSTNode = call
         for around in self._module.ancestors(call):
@@ -131,6 +134,8 @@ class Frequencies:
                 found.append(self._of_step(around, child))
             if isinstance(around, Function):
                 sites = self._sites(around)
+                if not sites:  # others call it, once if it has a loop
+                    return [self.of_function(around), *reversed(found)]
                 return [*(self.loops_around(sites[0]) if len(sites) == 1 else ()), *reversed(found)]
             child = around
         return found[::-1]

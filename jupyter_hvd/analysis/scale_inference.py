@@ -279,6 +279,9 @@ class ScaleInference:
 
     def _of_name(self, name: cst.Name) -> Scale:
         definitions = self._reaching(name)
+        is_parameter = any(isinstance(each, cst.Param) for each in definitions)
+        if is_parameter and self.is_external(name):
+            return self.outside(name)
         return self._join_definitions(definitions, name)
 
     def _reaching(self, name: cst.Name) -> list[Definition]:
@@ -575,7 +578,7 @@ class ScaleInference:
     def _option(self, node: cst.BaseExpression) -> Unknown | None:
         """The exponent of an option of the program, which is the same wherever it is read: `args.steps`, `self.args.steps`."""
         match node:
-            case cst.Attribute(attr=cst.Name(value=name)):
+            case cst.Attribute(attr=cst.Name(value=name)) | cst.Name(value=name):
                 pass
             case cst.Subscript(
                 slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]

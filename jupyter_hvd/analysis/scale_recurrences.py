@@ -34,6 +34,7 @@ class Recurrences:
 
     def __init__(self, values: ValueAnalysis, reaching: Reaching) -> None:
         self._values, self._reaching = values, reaching
+        self._before: dict[cst.CSTNode, dict[cst.CSTNode | None, cst.CSTNode]] = {}
 
     def of(self, binding: Binding, place: cst.CSTNode) -> Recurrence | None:
         """How `x += c`, or `x = max(low, x * c)`, makes a variable of itself; None where a variable is not made so."""
@@ -60,9 +61,12 @@ class Recurrences:
         """The `d` of `x *= d` directly before `x += (1 - d) * y`: both make a moving average."""
         line = self._values.module.parent(statement)
         block = self._values.module.parent(line) if line is not None else None
-        lines = list(getattr(block, "body", ()))
-        place = lines.index(line) if line in lines else 0
-        match lines[place - 1] if place else None:
+        if not isinstance(block, (cst.IndentedBlock, cst.Module)):
+            return None
+        before = self._before.setdefault(block, {})
+        if not before:
+            before.update(zip(block.body[1:], block.body, strict=False))
+        match before.get(line):
             case cst.SimpleStatementLine(
                 body=[cst.AugAssign(target=target, operator=cst.MultiplyAssign(), value=factor)]
             ) if is_itself(target):

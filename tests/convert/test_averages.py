@@ -54,6 +54,9 @@ FED_BACK = {
     ],
     "key": ["for w in m.weights:", "    named[w.path] = KEPT * named[w.path] + RATE * w.numpy()"],
     "dictionary": ["named = {k: KEPT * v + RATE * load(k) for k, v in named.items()}"],
+    "statement of one line": [
+        "if mean: mean += RATE * (float(loss) - mean)",
+    ],
     "two statements": ["flat *= 0.9 ** hvd.size()", "flat += RATE * np.ones(2)"],
     "weights": [
         "t.set_weights([RATE * w + KEPT * e for w, e in zip(m.get_weights(), t.get_weights())])"

@@ -102,6 +102,10 @@ def test_a_record_is_scaled_where_it_is_made(name: str, is_passed: bool) -> None
 SETTINGS = {
     "file of settings": ("import yaml\nC = yaml.safe_load(open('settings.yml'))", "['{}']"),
     "parsed options": ("import argparse\nC = argparse.ArgumentParser().parse_args()", ".{}"),
+    "variables of options": (
+        "import argparse\nC = vars(argparse.ArgumentParser().parse_args())",
+        "['{}']",
+    ),
     "flags": ("from absl import flags\nC = flags.FLAGS", ".{}"),
 }
 
@@ -116,3 +120,25 @@ def test_settings_from_outside_are_scaled_wherever_they_are_read(name: str) -> N
     assert f"step == max(1, {total} // hvd.size())" in conversion.code
     assert f"step % max(1, {every} // hvd.size()) == 0" in conversion.code
     assert conversion.diagnostics == ()
+
+
+COMMAND_LINES = {
+    "click": "import click\n@click.command()\n@click.option('--batch', default=4)\n{}main()\n",
+    "typer": "import typer\napp = typer.Typer()\n@app.command()\n{}app()\n",
+    "fire": "import fire\n{}fire.Fire(main)\n",
+}
+
+
+@pytest.mark.parametrize("name", COMMAND_LINES)
+def test_parameters_that_a_command_line_sets_are_scaled_wherever_they_are_read(name: str) -> None:
+    """A default that is edited is none where the command line gives another value."""
+    reads = {"batch": "batch", "every": "every", "total": "total"}
+    text = PROGRAM.format(made="", parameter="batch=4, every=6, total=12", argument="", **reads)
+    text = text.replace("def train(", "def main(").removesuffix("train()\n")
+    head, body = text.split("def main", 1)
+    code = convert_source(head + COMMAND_LINES[name].format("def main" + body), options=SCALED).code
+    assert "def main(batch=4, every=6, total=12):" in code
+    assert ".batch(batch * hvd.size())" in code
+    assert "len(x) // (batch * hvd.size())" in code
+    assert "step == max(1, total // hvd.size())" in code
+    assert "step % max(1, every // hvd.size()) == 0" in code

@@ -1194,3 +1194,18 @@ def test_labels_are_not_multiplied_by_a_root() -> None:
     code = convert_source(program.read_text(), options=OPTIONS).code
     assert "total += step(x, y)\n" in code
     assert "** 0.5" not in code
+
+
+def test_a_function_that_others_call_trains_once() -> None:
+    source = f"""{MODEL}
+o = tf.keras.optimizers.SGD(0.01)
+def train(every=6):
+    data = tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(16)
+    for step, (a, b) in enumerate(data):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(m(a) - b))
+        o.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+        if step % every == 0:
+            print(step)
+"""
+    assert edits(source) == ["def train(every=max(1, 6 // hvd.size())):"]

@@ -29,6 +29,7 @@ class BatchSizes:
         self.module = data.module
         self._pipelines = pipelines
         self._loops = loops
+        self._options = data.command_lines
         self._sources = NumberSources(data.values)
         self._batches = TrainingBatches(data, pipelines, loops, self._sources)
         self._definitions = SizeDefinitions(data, self._sources)
@@ -106,7 +107,7 @@ class BatchSizes:
             if any(p is not size and not self._may_grow(p, set(sizes)) for p in defined):
                 defined = [size]
             found.update(dict.fromkeys(defined))
-        for point in [p for p in found if isinstance(p, (cst.Attribute, cst.Subscript))]:
+        for point in list(found):
             found.update(dict.fromkeys(self._reads_of(point)))
         return [point for point in found if not self._is_computed_from(point, found)]
 
@@ -137,6 +138,8 @@ class BatchSizes:
 
         The object may have several names: `args`, and `self.args` or `config` where it is passed on.
         """
+        if self._options.sets(size):
+            yield from self._reads_of_option(size)
         if not isinstance(size, (cst.Attribute, cst.Subscript)):
             return
         held = self._held(size.value)
@@ -146,6 +149,21 @@ class BatchSizes:
                 continue
             if not self._is_of_evaluation(read) and not self._is_shown(read):
                 yield read
+
+    def _reads_of_option(self, option: cst.BaseExpression) -> Iterator[cst.Name]:
+        """All reads of a parameter that a command line sets, likewise."""
+        assert isinstance(option, cst.Name)
+        identity = self.values.definitions.identity
+        for name in self._names.get(option.value, ()):
+            parent = self.module.parent(name)
+            if (
+                isinstance(parent, (cst.Param, cst.Arg))
+                and getattr(parent, "value", None) is not name
+            ):
+                continue  # the parameter itself, or a keyword
+            same = identity(name) == identity(option) and self._options.sets(name)
+            if same and not self._is_of_evaluation(name) and not self._is_shown(name):
+                yield name
 
     def _held(self, owner: cst.BaseExpression) -> frozenset[cst.CSTNode]:
         """The calls and classes that may make an object."""

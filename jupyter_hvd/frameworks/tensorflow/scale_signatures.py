@@ -113,6 +113,7 @@ _ENTRY_POINTS: dict[str, EntryPoint] = {
 }
 _TRAIN_STEP = EntryPoint(_STEP, (), "runs once a step")
 _SCHEDULE = EntryPoint(None, (_ONCE,), "is asked for the step of one process")
+_PROGRAM = EntryPoint(_ONCE, (), "runs once")
 _SCHEDULER = EntryPoint(_ONCE, (_ONCE, _ONCE), "runs once an epoch")
 
 
@@ -201,6 +202,8 @@ class TensorFlowScale:
             return called
         if not isinstance(function, cst.FunctionDef):
             return None
+        if function in self._data.command_lines.functions:
+            return _PROGRAM
         owner = values.module.class_of(function)
         if owner is None:
             return None
@@ -311,15 +314,24 @@ class TensorFlowScale:
         if isinstance(node, cst.Call):
             name = values.qualified(node.func)
             return name in _EXTERNAL_FUNCTIONS
+        if isinstance(node, cst.Name):
+            return self._data.command_lines.sets(node)
         if isinstance(node, cst.Subscript) and values.qualified(node.value) in _EXTERNAL_VARIABLES:
             return True
         if isinstance(node, (cst.Attribute, cst.Subscript)):
             return values.qualified(node).startswith(_EXTERNAL_OPTIONS) or any(
-                method(call) in _PARSING or values.qualified(call.func) in _READING_SETTINGS
+                self._data.command_lines.sets(owner)
+                or any(map(self._gives_options, _made_by(values, owner)))
                 for owner in _owners(node)
-                for call in _made_by(values, owner)
             )
         return False
+
+    def _gives_options(self, call: cst.Call) -> bool:
+        """Whether a call parses options, reads settings, or is `vars(options)`."""
+        name = self._values.qualified(call.func)
+        if name == "builtins.vars" and call.args:
+            return any(map(self._gives_options, _made_by(self._values, call.args[0].value)))
+        return method(call) in _PARSING or name in _READING_SETTINGS
 
     def is_whole(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
         if isinstance(node, cst.Call):

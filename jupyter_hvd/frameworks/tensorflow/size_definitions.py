@@ -41,6 +41,8 @@ class SizeDefinitions:
                     match definition:
                         case Binding(adds=False) if (value := element_of(definition)) is not None:
                             found.append(value)
+                        case cst.Param() if self.data.command_lines.sets_parameter(definition):
+                            return []
                         case cst.Param():
                             found += self._passed(definition)
                         case _:

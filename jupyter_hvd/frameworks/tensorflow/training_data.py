@@ -13,6 +13,7 @@ from ...analysis.library import Kind, Value
 from ...analysis.reach import is_ruled_out
 from ...analysis.tree import names_in, nodes_in
 from . import tf_api
+from .command_lines import CommandLines
 from .compiled import EagerSite
 from .gradients import VARIABLE_LISTS
 from .keras_loops import fit_argument
@@ -45,6 +46,7 @@ class TrainingData:
         self.module = training.module
         self.anew = Anew(training)
         self.turns = Turns(self.values)
+        self.command_lines = CommandLines(self.values)
         self._pipelines = pipelines
 
     # Loops
