@@ -23,12 +23,12 @@ def apply_signature(walk: Walk, call: cst.Call, signature: Signature) -> Scale:
         for place, (name, term) in enumerate(signature.parameters)
         if (arg := argument(call, name, place)) is not None
     ]
-    first = walk.numbers(given[0][2]) if given else None
+    first = _numbers(walk, given[0][0], given[0][2]) if given else None
     # Where a number is looked up in a sequence, it is the number that is converted.
     for name, term, value in sorted(given, key=lambda each: walk.scale(each[2]).length is None):
         if term is None:
             continue
-        scale = walk.numbers(value)
+        scale = _numbers(walk, name, value)
         if term.letter is not None and term.letter not in letters:
             letters[term.letter] = scale.value
             if scale.length is not None and len(signature.parameters) == 1:
@@ -42,6 +42,12 @@ def apply_signature(walk: Walk, call: cst.Call, signature: Signature) -> Scale:
         else:
             walk.sink(value, expected, reason, term.is_epochs)
     return signature_result(walk, signature, letters, receiver or first, call)
+
+
+def _numbers(walk: Walk, name: str, value: cst.BaseExpression) -> Scale:
+    """How the numbers scale that are given for a parameter; of a shape, the number of rows."""
+    rows = walk.scale(value).item(0) if name == "shape" else None
+    return rows or walk.numbers(value)
 
 
 def signature_result(

@@ -1209,3 +1209,19 @@ def train(every=6):
             print(step)
 """
     assert edits(source) == ["def train(every=max(1, 6 // hvd.size())):"]
+
+
+def test_the_columns_of_a_shape_stay() -> None:
+    """The sizes of a shape were taken for one unit, so columns were multiplied with the rows of a batch."""
+    source = f"""{MODEL}
+o = tf.keras.optimizers.SGD(0.01)
+size = 4
+for step, a in enumerate(tf.data.Dataset.from_tensor_slices(x).batch(size)):
+    a += np.ones((size, 8)) + tf.zeros([size, 8])
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(m(a))
+    o.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+    if step % 6 == 0:
+        print(step)
+"""
+    assert edits(source) == ["if step % max(1, 6 // hvd.size()) == 0:"]
