@@ -70,7 +70,7 @@ class Records:
         return any(
             callee.name == "collections.namedtuple" and isinstance(callee.node, cst.Call)
             if callee.kind is not Kind.LIBRARY
-            else _RECORDS.fullmatch(callee.name) is not None
+            else callee.name == "builtins.dict" or _RECORDS.fullmatch(callee.name) is not None
             for callee in self._resolver.of(call.func)
         )
 

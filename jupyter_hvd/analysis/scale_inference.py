@@ -701,7 +701,7 @@ class ScaleInference:
         return self._entered[of, key]
 
     def _is_counted(self, node: cst.Subscript) -> bool:
-        """Whether an entry of a list is added to, as in `count[0] += 1` within a function."""
+        """Whether an entry of a list counts, as in `count[0] += 1` within a function."""
         if not isinstance(node.value, cst.Name):
             return False
         text = self._module.text
@@ -709,8 +709,8 @@ class ScaleInference:
             isinstance(target := self._module.parent(there), cst.Subscript)
             and isinstance(self._module.parent(target), cst.AugAssign)
             and text(target) == text(node)
-            for there, _, part in self._index.stored.get(node.value.value, ())
-            if not part
+            for there, added, part in self._index.stored.get(node.value.value, ())
+            if not part and isinstance(number_of(added), int)
         )
 
     def _entries(
