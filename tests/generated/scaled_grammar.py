@@ -513,8 +513,8 @@ RATE_FORMULAS = (
     ("rate = 0.05 * 0.99 ** {step}",),
     (
         "cycle = math.floor(1 + {step} / (2 * {warm}))",
-        "place = abs({step} / {warm} - 2 * cycle + 1)",
-        "rate = 0.01 + 0.04 * max(0.0, 1 - place)",
+        "height = abs({step} / {warm} - 2 * cycle + 1)",
+        "rate = 0.01 + 0.04 * max(0.0, 1 - height)",
     ),
     ("rate = 0.05 * 0.5 * (1 + math.cos(math.pi * ({step} % {total}) / {total}))",),
     ("rate = 0.05", "if {step} >= {warm}:", "    rate = 0.02", "if {step} >= {total}:", "    rate = 0.01"),
