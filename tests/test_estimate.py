@@ -44,6 +44,7 @@ def test_a_step_on_several_ranks() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_command(hvd, tmp_path: Path) -> None:
     """It times the program in a copy of the folder, and ends it."""
     (tmp_path / "train.py").write_text(TRAINING)

@@ -31,6 +31,7 @@ def case(path: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", map(case, EXAMPLES))
+@pytest.mark.long
 def test_two_ranks_train_as_one_process_that_pretends_to_be_two(path: Path, tmp_path: Path) -> None:
     before, after = SHORTER.get(path.stem, ("", ""))
     text = path.read_text()

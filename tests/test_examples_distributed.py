@@ -54,6 +54,7 @@ def in_notebook(name: str, folder: Path) -> str:
         for name in TRAINING
     ],
 )
+@pytest.mark.long
 def test_the_notebook_trains(name: str, tmp_path: Path) -> None:
     printed = in_notebook(name, tmp_path)
     accuracies = ACCURACY.findall(printed)

@@ -96,6 +96,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.long
 def test_it_is_what_was_asked_for(run: Run, tmp_path: Path) -> None:
     result, printed = run(
         "import os, sys\nprint(os.environ['OWN'], sys.argv[1:], os.getcwd(), __name__, os.getpid())\nsys.exit(3)\n",
@@ -229,12 +230,14 @@ def test_it_ends_as_python_does(run: Run, tmp_path: Path) -> None:
         assert texts == {"kept": "collected\n", "open": "written", "named": "let go"}
 
 
+@pytest.mark.long
 def test_without_a_server_it_runs_by_itself(run: Run, tmp_path: Path) -> None:
     result, printed = run("print('ran')\n", forks={FORKS_VARIABLE: f"{sys.prefix}:{tmp_path}"})
     assert result.code == 0, result.report
     assert printed == ["ran"]
 
 
+@pytest.mark.long
 def test_another_python_has_none_of_ours(run: Run, forks: Mapping[str, str]) -> None:
     """Its TensorFlow is another."""
     folder = forks[FORKS_VARIABLE].rpartition(":")[2]

@@ -226,6 +226,7 @@ def test_magics_print_on_rank_zero(hvd, tmp_path: Path) -> None:
         assert text in done.stdout
 
 
+@pytest.mark.long
 def test_verify_accepts_magics(hvd, tmp_path: Path) -> None:
     cells = (
         *MAGICS,

@@ -60,5 +60,6 @@ def test_gradient_costs_without_a_server():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_ranks_without_a_server():
     assert "steps 1" in run(DISTRIBUTE)

@@ -131,6 +131,7 @@ def test_program(program: Program, beside: Path, record_property) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", map(ordered_case, ORDERED))
+@pytest.mark.long
 def test_program_on_three_ranks(program: Program, beside: Path) -> None:
     checks = verify(program.path, 3, steps=STEPS, beside=beside).checks
     assert not failing(program, checks), checks

@@ -163,7 +163,7 @@ def test_a_file_is_imported_unless_all_its_tests_passed(
     run(kept, items("a", "b"))
     assert ignored() is True
     narrower = Unchanged(kept, writes=True)
-    option = SimpleNamespace(markexpr="", keyword="a")
+    option = SimpleNamespace(markexpr="", keyword="a", brief=False)
     narrower.pytest_configure(SimpleNamespace(option=option, args=[]))  # type: ignore[arg-type]
     assert narrower.pytest_ignore_collect(file) is None
     monkeypatch.setattr(unchanged, "installed", lambda: ("another version",))

@@ -69,6 +69,7 @@ def judge(hvd: Any, case: Case, *options: object) -> tuple[int, dict[str, Any]]:
         for c in CASES
     ],
 )
+@pytest.mark.long
 def test_the_verdict_on_a_program(hvd, case: Case) -> None:
     code, outcome = judge(hvd, case)
     fault = outcome["fault"]

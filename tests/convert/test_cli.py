@@ -206,6 +206,7 @@ def test_rule(hvd) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_doctor(hvd) -> None:
     """What is there, and what is missing and need not be there."""
     done = hvd("doctor")

@@ -55,6 +55,7 @@ Client.send_apply_request = astray
 """
 
 
+@pytest.mark.long
 def test_a_rank_that_does_not_hear_at_first(open_notebook: Any) -> None:
     notebook = open_notebook()
     notebook.good(ASTRAY)
@@ -108,6 +109,7 @@ Client._dispatch_iopub = dumb
 
 
 @pytest.mark.parametrize("fault", [ENDED, DEAF, DUMB], ids=["ended", "deaf", "dumb"])
+@pytest.mark.long
 def test_a_controller_that_is_lost_at_the_start(open_notebook: Any, fault: str) -> None:
     notebook = open_notebook()
     notebook.good(fault)
@@ -124,6 +126,7 @@ Client._dispatch_iopub = lambda self, message: None if lost else dispatch(self, 
 """
 
 
+@pytest.mark.long
 def test_output_that_does_not_come_is_told(open_notebook: Any) -> None:
     notebook = open_notebook()
     notebook.good(LOST_LATER)
@@ -135,6 +138,7 @@ def test_output_that_does_not_come_is_told(open_notebook: Any) -> None:
     assert "later" not in result.text
 
 
+@pytest.mark.long
 def test_ports_that_no_other_program_is_given() -> None:
     """Another that asks for any port, as Horovod, Jupyter and ipyparallel do, gets none of them before they are listened on."""
     ports = ports_to_keep("127.0.0.1")

@@ -140,6 +140,7 @@ def test_exit(ready: Any, after: Any, fault_told: Any, call: str, name: str) -> 
         check_afterwards(ready)
 
 
+@pytest.mark.long
 def test_rank_that_stalls(ready: Any, fault_told: Any) -> None:
     pids = ready.rank_pids()
     message = ready.begin(
@@ -161,6 +162,7 @@ def test_rank_that_stalls(ready: Any, fault_told: Any) -> None:
     check_kept(ready, pids)
 
 
+@pytest.mark.long
 def test_rank_that_is_stopped(ready: Any, after: Any, fault_told: Any) -> None:
     """SIGSTOP, as a debugger or a full host does it: not even the lifeline answers."""
     before, pids = ready.processes(), ready.rank_pids()
@@ -176,6 +178,7 @@ def test_rank_that_is_stopped(ready: Any, after: Any, fault_told: Any) -> None:
     check_afterwards(ready)
 
 
+@pytest.mark.long
 def test_messages_are_lost(ready: Any, after: Any, fault_told: Any) -> None:
     """What goes between kernel and ranks gets stuck on its way: the ranks wait for work."""
     before = ready.processes()
@@ -274,6 +277,7 @@ for epoch in range(2):
 WEIGHTS = "print([float(v.numpy().sum()) for v in model.variables])"
 
 
+@pytest.mark.long
 def test_a_training_that_is_broken_off_goes_on(sharing: Any) -> None:
     """Ranks that share were broken off at different places: new ones go on with the weights that these had."""
     for cell in (MODEL, DATA):
@@ -455,6 +459,7 @@ def test_kernel_restarted(ready: Any, after: Any, fault_told: Any) -> None:
         ),
     ],
 )
+@pytest.mark.long
 def test_kernel_ended_by_a_signal(
     open_notebook: Callable[..., Any],
     after: Any,
@@ -499,6 +504,7 @@ assert tempfile.gettempdir() == here
 """
 
 
+@pytest.mark.long
 def test_temporary_files_of_ended_ranks(open_notebook: Callable[..., Any], tmp_path: Path) -> None:
     """Ended ranks leave no file of TensorFlow's behind; the notebook still reads what they have written."""
     notebook = open_notebook(TMPDIR=str(tmp_path), PYTHONDONTWRITEBYTECODE="")
@@ -558,6 +564,7 @@ def test_kernel_killed(ready: Any, after: Any, fault_told: Any) -> None:
     check_afterwards(ready)
 
 
+@pytest.mark.long
 def test_two_notebooks(
     ready: Any, open_notebook: Callable[..., Any], after: Any, fault_told: Any
 ) -> None:
@@ -666,6 +673,7 @@ def test_refused_conversion(ready: Any, fault_told: Any) -> None:
     check_afterwards(ready)
 
 
+@pytest.mark.long
 def test_syntax_error(ready: Any, fault_told: Any) -> None:
     result = ready.run("%%distribute\nx = 1\nx = = 2\n")
     assert result.error["ename"] == "SyntaxError"

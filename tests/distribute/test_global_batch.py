@@ -47,6 +47,7 @@ def numbers(text: str) -> list[float]:
     return [float(found) for found in NUMBER.findall(text)]
 
 
+@pytest.mark.long
 def test_a_cell_does_what_it_does_in_the_kernel(open_notebook: Callable[..., Notebook]) -> None:
     """Its random numbers and files are the kernel's, and the kernel goes on from where it has come to; twice."""
     alone, shared = open_notebook(), open_notebook()

@@ -137,6 +137,7 @@ OTHERS = ("a rank in an infinite loop", "a rank asleep", "an exception caught on
     "kind",
     [pytest.param(k, marks=[pytest.mark.thorough] if k in OTHERS else []) for k in KINDS],
 )
+@pytest.mark.long
 def test_hang_of_a_job(tmp_path: Path, kind: str) -> None:
     body, zero, one, meaning = KINDS[kind]
     with running(tmp_path, HEAD + body.replace("FOLDER", str(tmp_path))) as process:
@@ -148,6 +149,7 @@ def test_hang_of_a_job(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_converted_program_is_told_in_its_own_lines(tmp_path: Path) -> None:
     with running(tmp_path, TRAINS) as process:
         said = told(process, "this has no end on rank 1.")
@@ -160,6 +162,7 @@ def test_a_converted_program_is_told_in_its_own_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_notebook_is_told_by_its_cells(tmp_path: Path) -> None:
     cells = [
         new_markdown_cell("# Sums"),
@@ -222,6 +225,7 @@ print("done")
 
 @pytest.mark.slow
 @pytest.mark.own_forks
+@pytest.mark.long
 def test_a_rank_that_takes_long_to_end_is_no_hang(hvd: Any, tmp_path: Path) -> None:
     """What a program leaves is destroyed when no thread of it answers any more."""
     (tmp_path / "slow.py").write_text(ENDS_SLOWLY)
@@ -232,6 +236,7 @@ def test_a_rank_that_takes_long_to_end_is_no_hang(hvd: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_where_living_ranks_are(open_notebook: Callable[..., Any]) -> None:
     notebook = open_notebook()
     assert "there are no ranks" in notebook.run("%hvd where").traceback

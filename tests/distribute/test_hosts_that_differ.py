@@ -92,12 +92,14 @@ def test_all_that_differs_is_told_before_a_rank_starts(two_hosts: Path, job: Any
     assert f"host {next(iter(HOSTS.values()))}" not in told
 
 
+@pytest.mark.long
 def test_a_difference_that_the_user_knows_of(two_hosts: Path, job: Any) -> None:
     another_keras(two_hosts, second(two_hosts))
     done = job(JUPYTER_HVD_CHECK_HOSTS="0")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_a_host_without_this_python(two_hosts: Path, job: Any) -> None:
     change(second(two_hosts), "mount", "-t", "tmpfs", "none", str(Path(sys.executable).parent))
     done = job()

@@ -151,6 +151,7 @@ def test_completion_of_names(alone: Any, magic: str) -> None:
         ("%timeit -n1 -r1 1 + 1", "loop"),
     ],
 )
+@pytest.mark.long
 def test_line_magics_print_on_rank_zero(trained: Any, magic: str, text: str) -> None:
     result = trained.good(f"%%distribute\n{magic}")
     assert text in result.text
@@ -378,6 +379,7 @@ def test_what_lies_between_the_ranks_is_measured(alone: Any, trained: Any) -> No
     assert "there are no ranks" in alone.good(ask).stdout
 
 
+@pytest.mark.long
 def test_ranks_begin_where_the_notebook_is(notebook: Any, tmp_path: Path) -> None:
     where = "%%distribute --no-deps\nimport os\nprint(os.getcwd())"
     notebook.good("import os; before = os.getcwd()")
@@ -500,6 +502,7 @@ def plain(text: str) -> str:
     return re.sub(r"\x1b\[\d*m", "", text)
 
 
+@pytest.mark.long
 def test_stop_and_restart(trained: Any, after: Any) -> None:
     """Last in this file: it ends the ranks."""
     before = trained.processes()
@@ -543,6 +546,7 @@ def test_later_cells_are_distributed_behind_any_cell_magic(alone: Any, cell: str
     assert "nothing to convert" in alone.good("%%distribute --dry-run\nprint(1)").shown
 
 
+@pytest.mark.long
 def test_cell_magics_under_and_over_distribute(trained: Any) -> None:
     result = trained.good("%%time\n%%distribute\nfound_above = len(x) + 1")
     assert "Wall time" in result.stdout

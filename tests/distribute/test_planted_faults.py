@@ -273,6 +273,7 @@ STUCK = {
 
 
 @pytest.mark.parametrize("fault", STUCK)
+@pytest.mark.long
 def test_the_line_is_named(trained: Any, fault: str) -> None:
     body, places, words = STUCK[fault]
     trained.good("%hvd stop")

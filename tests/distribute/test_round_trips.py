@@ -29,6 +29,7 @@ def calls_of(notebook: Notebook, source: str) -> int:
 
 
 @pytest.mark.parametrize("batch", ["global", "per-rank"])
+@pytest.mark.long
 def test_round_trips_of_a_cell(open_notebook: Callable[..., Notebook], batch: str) -> None:
     notebook = open_notebook()
     notebook.good(MAKE)

@@ -66,6 +66,7 @@ def numbers(text: str) -> list[float]:
     return [float(found) for found in NUMBER.findall(text)]
 
 
+@pytest.mark.long
 def test_cells_are_scaled_once(open_notebook: Callable[..., Notebook]) -> None:
     """Sizes, optimizers and datasets of earlier cells, which the kernel keeps as they are; in cells that run again, too."""
     alone, shared = open_notebook(), open_notebook()

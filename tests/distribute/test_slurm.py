@@ -234,6 +234,7 @@ def test_a_batch_job_that_was_written_for_it(
     assert not processes_naming("it_s_mine_hvd")
 
 
+@pytest.mark.long
 def test_a_batch_job_whose_rank_fails(
     slurm: Slurm, start: Any, hvd_here: Any, tmp_path: Path
 ) -> None:
@@ -269,6 +270,7 @@ def test_a_batch_script_from_another_folder(start: Any, hvd_here: Any, tmp_path:
     assert "submit this script from their folder" in (tmp_path / "said.txt").read_text()
 
 
+@pytest.mark.long
 def test_living_ranks(slurm: Slurm, open_notebook: Callable[..., Any], tmp_path: Path) -> None:
     python = tmp_path / "python"
     words = " ".join(f"'{word}'" for word in slurm.login(sys.executable))

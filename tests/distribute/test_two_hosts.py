@@ -40,6 +40,7 @@ def token_of(processes: list[psutil.Process]) -> str:
     return next(e["JUPYTER_HVD_TOKEN"] for e in environments if "JUPYTER_HVD_TOKEN" in e)
 
 
+@pytest.mark.long
 def test_training_across_two_hosts_and_the_loss_of_one(
     two_hosts: Path, open_notebook: Callable[..., Any], after: Any, fault_told: Any
 ) -> None:

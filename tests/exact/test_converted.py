@@ -96,6 +96,7 @@ def test_equal_to_one_process(tmp_path: Path, program: str) -> None:
     assert_same(one, run_converted(path))
 
 
+@pytest.mark.long
 def test_a_notebook(
     tmp_path: Path, run_forked_script: Callable[..., CompletedProcess[str]]
 ) -> None:
@@ -112,6 +113,7 @@ def test_a_notebook(
 
 
 @pytest.mark.skipif(not HOROVODRUN.exists(), reason="no horovodrun")
+@pytest.mark.long
 def test_started_by_horovodrun(
     tmp_path: Path, run_forked_script: Callable[..., CompletedProcess[str]]
 ) -> None:
@@ -143,6 +145,7 @@ def test_started_by_horovodrun(
 
 @pytest.mark.skipif(not HOROVODRUN.exists(), reason="no horovodrun")
 @pytest.mark.parametrize("batch", ["per-rank", pytest.param("global", marks=pytest.mark.thorough)])
+@pytest.mark.long
 def test_runs_where_this_package_is_not(tmp_path: Path, batch: str) -> None:
     """A stand-alone program with the file beside it; a layer that goes by the batch is told with its line."""
     source = f"""import sys

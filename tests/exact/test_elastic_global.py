@@ -167,6 +167,7 @@ def assert_equal_results(one: list[np.ndarray], ranks: list[np.ndarray]) -> None
         ),
     ],
 )
+@pytest.mark.long
 def test_a_rank_that_is_killed_changes_no_result(
     hvd, tmp_path: Path, training: str, batch: str, said: str
 ) -> None:

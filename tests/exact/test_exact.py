@@ -86,6 +86,7 @@ def judged_on(stack: Stack, names: list[str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("stack", [KERAS_2.case()])
+@pytest.mark.long
 def test_keras_2(stack: Stack) -> None:
     assert judged_on(stack, ["recurrent_batch_norm"]) == {"recurrent_batch_norm": "equal"}
 
@@ -141,6 +142,7 @@ def copy_keras(folder: Path, version: str) -> None:
 
 
 @pytest.mark.own_forks
+@pytest.mark.long
 def test_a_rank_with_another_keras_stops_all(hvd, tmp_path: Path) -> None:
     copy_keras(tmp_path / "other", "3.15.99")
     other = f"import os, sys\nif os.environ['HOROVOD_RANK'] == '1':\n    sys.path.insert(0, {str(tmp_path / 'other')!r})\n"

@@ -132,6 +132,7 @@ print("the end", len(lines))
 """
 
 
+@pytest.mark.long
 def test_all_ranks_get_what_rank_zero_reads(hvd, tmp_path: Path, monkeypatch) -> None:
     path = tmp_path / "train.py"
     path.write_text(PROGRAM)

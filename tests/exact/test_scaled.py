@@ -59,6 +59,7 @@ def scaled(path: Path, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("path", cases())
+@pytest.mark.long
 def test_equal_to_the_scaled_program(laboratory: Laboratory, tmp_path: Path, path: Path) -> None:
     verdict, why = laboratory.judge(scaled(path, tmp_path), 2, virtual=2)
     assert verdict == "equal", why

@@ -85,6 +85,7 @@ def cases(names: list[str]) -> list:
 
 
 @pytest.mark.parametrize("name", cases([*PROGRAMS_OF_ROWS]))
+@pytest.mark.long
 def test_each_row_is_scaled_right(run: Run, name: str) -> None:
     found = {size: judged(run, name, converted(name), size) for size in (2, 3)}
     wrong = {s: f for s, f in found.items() if any(not t.startswith("unknown") for t in f.values())}
@@ -98,6 +99,7 @@ def test_each_row_is_scaled_right(run: Run, name: str) -> None:
         for row, fault in FAULTS.items()
     ],
 )
+@pytest.mark.long
 def test_each_fault_is_found(
     run: Run,
     name: str,

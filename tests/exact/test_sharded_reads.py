@@ -227,6 +227,7 @@ def test_own_rows_are_augmented(hvd, run_forked_script, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("variant", ["quick", pytest.param("thorough", marks=pytest.mark.thorough)])
+@pytest.mark.long
 def test_sharded_pipelines_give_the_same_batches(
     hvd, tmp_path: Path, monkeypatch, variant: str
 ) -> None:

@@ -121,6 +121,7 @@ def test_a_time_that_is_printed_is_left_out(hvd, tmp_path: Path) -> None:
     assert "but for 1 that vary" in checks["2 ranks: printed output"][1]
 
 
+@pytest.mark.long
 def test_a_file_that_ranks_make_larger_is_found(hvd, tmp_path: Path) -> None:
     """The original runs again: its files are there as long as they are compared."""
     last = (

@@ -85,6 +85,7 @@ def in_process(pool: ProcessPoolExecutor, source: str, size: int) -> ScaledRun:
     ],
     ids=["few", "many"],
 )
+@pytest.mark.long
 def test_programs_in_tensorflow(tensorflow: Run, seeds: range) -> None:
     """They are scaled right there, too, and the stand-in does what TensorFlow does."""
     wrong = {}

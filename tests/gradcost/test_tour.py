@@ -27,6 +27,7 @@ def reports(tour):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_every_panel_has_every_form(tour, reports):
     asked = [
         cell.source

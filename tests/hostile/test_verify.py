@@ -176,6 +176,7 @@ def test_an_editor_may_save_the_program_meanwhile(user: Path, aftermath, batch: 
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_full_paths_are_refused(user: Path, aftermath) -> None:
     """A program that does so by full paths, from sixteen directions."""
     (user / "train.py").write_text(

@@ -104,6 +104,7 @@ def ask(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]
         log.close()
 
 
+@pytest.mark.long
 def test_tools_are_found_with_schemas(ask: Ask) -> None:
     tools = ask(None)["tools"]
     assert {"convert", "explain", "verify", "certify"} <= tools.keys()
@@ -153,6 +154,7 @@ def test_explain(ask: Ask) -> None:
     assert "variables" in answer["answer"]
 
 
+@pytest.mark.long
 def test_certify_runs_the_file_after_confirmation(ask: Ask) -> None:
     request = {
         "file": "energy.py",
@@ -170,6 +172,7 @@ def test_certify_runs_the_file_after_confirmation(ask: Ask) -> None:
     assert certified["answer"]["wrt"] == ["x"]
 
 
+@pytest.mark.long
 def test_verify_reports_progress_and_its_verdict(ask: Ask, folder: Path) -> None:
     assert "did not agree" in ask("verify", {"file": "train.py"}, agrees=False)["answer"]
     answer = ask("verify", {"file": "train.py", "workers": 2})
@@ -178,6 +181,7 @@ def test_verify_reports_progress_and_its_verdict(ask: Ask, folder: Path) -> None
     assert [path.name for path in folder.glob("train*")] != []
 
 
+@pytest.mark.long
 def test_a_cancelled_verification_leaves_no_process(ask: Ask) -> None:
     answer = ask("verify", {"file": "train.py", "workers": 2}, cancel_after=4)
     assert answer["cancelled"]

@@ -225,6 +225,7 @@ async def test_verification_streams_its_checks(jp_fetch, notebook, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 async def test_batch_global_is_compared_with_one_process(jp_fetch, notebook):
     """As the command line does; the notebook lies in no folder here."""
     options = {"batch": "global", "guard": False}
@@ -240,6 +241,7 @@ async def test_batch_global_is_compared_with_one_process(jp_fetch, notebook):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 async def test_the_program_sees_the_files_beside_the_notebook(jp_fetch, jp_root_dir, notebook):
     folder = jp_root_dir / "study"
     folder.mkdir()
@@ -252,6 +254,7 @@ async def test_the_program_sees_the_files_beside_the_notebook(jp_fetch, jp_root_
 
 
 @pytest.mark.slow
+@pytest.mark.long
 async def test_a_verification_ends_with_its_client(jp_fetch, notebook, monkeypatch):
     """All its processes go, and the next one can start."""
     mark = uuid.uuid4().hex

@@ -35,6 +35,7 @@ def body(notebook: Any) -> bytes:
     return json.dumps({"notebook": notebook}).encode()
 
 
+@pytest.mark.long
 async def test_a_slow_notebook_holds_up_no_other(
     notebook: Any, slow_notebook: Any, tmp_path: Path
 ) -> None:

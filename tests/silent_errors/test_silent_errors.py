@@ -54,6 +54,7 @@ def test_refusals(entry) -> None:
 @pytest.mark.slow
 @pytest.mark.xdist_group("against")
 @pytest.mark.parametrize("name", QUICK)
+@pytest.mark.long
 def test_errors_that_are_found(tmp_path: Path, name: str) -> None:
     verdict = judge_apart(BY_NAME[name], tmp_path, {})
     assert (verdict.found, verdict.named) == (True, True), verdict
@@ -61,6 +62,7 @@ def test_errors_that_are_found(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("against")
+@pytest.mark.long
 def test_local_moments_differ_by_design(tmp_path: Path) -> None:
     entry = BY_NAME["evaluation_mode"]
     outcome = verify_text(tmp_path, entry.original, entry.right_text, {})

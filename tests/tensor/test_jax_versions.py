@@ -30,6 +30,7 @@ def run(python, script, *words):
 @pytest.mark.parametrize(
     "python", [sys.executable, pytest.param(OLDER, marks=[needs_older, pytest.mark.thorough])]
 )
+@pytest.mark.long
 def test_sharded_sums_on_eight_devices(python):
     assert "one all-reduce" in run(python, "sharded.py")
 
@@ -47,6 +48,7 @@ def test_many_random_programs_under_an_older_jax():
 
 @pytest.mark.slow
 @needs_older
+@pytest.mark.long
 def test_programs_under_an_older_jax():
     assert "agrees" in run(OLDER, "jax_versions.py")
 

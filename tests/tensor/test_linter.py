@@ -92,6 +92,7 @@ def test_text_and_json_say_the_same():
         (diagonal, (np.ones(256, "f"),)),
     ],
 )
+@pytest.mark.long
 def test_open_issues_of_jax_are_found(function, arguments):
     found = lint(function, *arguments)
     assert found.findings, str(found)

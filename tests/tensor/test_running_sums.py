@@ -208,6 +208,7 @@ def drawn(random):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_random_sums_agree_with_masked_ones(monkeypatch):
     random, taken = Random(0), 0
     with jax.enable_x64(True):
