@@ -40,40 +40,40 @@ def within(R, S, T, x):
 
 PAGE = """# How a function becomes a kernel
 
-One function, followed through every stage; all that is indented is printed by the code (`scripts/kernels_page.py`),
-and a test checks it. The stages are the packages of `jupyter_hvd/tensor`, in their order;
-[architecture.md](architecture.md#the-tensor-language) says why they are separate.
+This page follows one function through every stage. `scripts/kernels_page.py` prints the indented blocks, and a test compares
+them with the code. Each stage is a package of `jupyter_hvd/tensor`; [architecture.md](architecture.md#the-tensor-language)
+says how they depend on one another. Numbers in parentheses are equations of the paper.
 
 {python}
 
-A million differences, squared and added: {operations} operations at n = 1,000,000.
+It adds up the squares of n - 1 differences: {operations} operations at n = 1,000,000.
 
 ## 1. `frontend`: Python becomes a program
 
-No dunder method can see a comprehension or an assignment, so `rewrite` turns them into calls of a tracer (numbers are
-places in the source):
+A tracer sees operators, by methods such as `__add__`, but no comprehension and no assignment. So `rewrite` turns these into
+calls of the tracer (the numbers are positions in the source):
 
 {rewritten}
 
-`trace` calls that once, with a stand-in for x, and the calls build a term. x_0, the size of x, takes the name that
-the program gives it:
+`trace` calls this function once, with a stand-in for x, and the calls build a term. The size of x takes the name that
+the program gives it, n:
 
 {program}
 
-`⊞ i:n` makes an array, `[p]·e` is e where p holds and zero elsewhere. Before anything runs, `bounds` shows that
-`x[i+1]` stays in range where `i<n-1` (isl).
+`⊞ i:n` makes an array, and `[p]·e` is e where p holds and zero elsewhere. Before anything runs, `bounds` proves with isl that
+`x[i+1]` is in range where `i<n-1`.
 
 <a id="2-ssa-whole-arrays"></a>
 
 ## 2. `ssa`: array-level statements
 
-`normalize` lifts every `let` out, takes pairs apart and pushes `⊞` outwards; `convert` gives every operation a
-variable, with all structure in its predicate (5.25–5.34):
+`normalize` lifts every `let` to the top, splits pairs and moves `⊞` outwards. `convert` gives the result of every operation a
+variable, and puts all structure into its predicate (5.25–5.34):
 
 {raw}
 
-`simplify` solves the equations: an index that another determines goes, and its range becomes a condition; equal
-statements are one.
+`simplify` solves the equations in predicates. If an index equals an expression of others, it is replaced, and its range
+becomes a condition. Equal statements are merged.
 
 {ssa}
 
@@ -81,12 +81,13 @@ Its cost, counted symbolically (`cost/formula`): {formula}.
 
 ## 3. `derivative`: the gradient is such a program too
 
-`reverse` goes through the statements from the last to the first. What is still due for each variable is a list of
-inner products; (6.39) merges them, (6.48) and (6.49) turn a contraction round:
+`reverse` goes through the statements from the last to the first, and collects each variable's adjoint as a list of
+inner products. Rule (6.39) merges these, and (6.48) and (6.49) transpose a contraction:
 
 {adjoint}
 
-After `simplify`, in which nothing scatters: reading shifted by one became reading shifted back by one.
+The function reads `x[g0+1]`, so its adjoint `T10` adds entries at `g0=s0+1`. After `simplify` this is a read at `g0-1`, and
+nothing is scattered:
 
 {gradient}
 
@@ -94,58 +95,58 @@ Its cost: {gradient_formula}.
 
 ## 4. `lowering`: at the sizes of a call
 
-`specialize` puts the sizes in, n = 6 here, and `liveness` masks what nobody reads:
+`specialize` inserts the sizes, here n = 6, and `liveness` masks entries that nothing reads:
 
 {restricted}
 
-`iteration` gives every statement the integer points that it visits, `storage` says where its entries are, `strategy`
-how a contraction is computed, `tiling` what runs in blocks. The plan (`print(f.plan(*args))`), of which JAX has seen
-nothing yet:
+`iteration` chooses the integer points that a statement visits, `storage` the layout of its entries, `strategy` the method
+for a contraction, and `tiling` the steps that run in blocks. The result is the plan, which does not involve JAX yet
+(`print(f.plan(*args))`):
 
 {plan}
 
 ## 5. `jax`: executed
 
-`execute` runs the plan's steps on arrays while JAX traces; what JAX sees is dense:
+`execute` runs the plan's steps while JAX traces. JAX sees operations on dense arrays only:
 
 {jaxpr}
 
-`jax.jit` compiles that, once for these sizes, and XLA fuses it. `roughness.grad("x")(x)` at {x}: {result}; the
-reference evaluator, straight from the semantics: {reference}.
+`jax.jit` compiles this once for these sizes, and XLA fuses it. `roughness.grad("x")(x)` at {x}: {result}; the
+reference evaluator, which implements the paper's semantics literally, gives {reference}.
 
 ## 6. Joins: two sparse relations in one sum
 
-A relation is data, on the host, when a call is planned. A sum over one is run over tuple by tuple. Of a product of two
-sparse matrices, read where a third relation holds,
+A relation is data, which the host has when it plans a call. A sum over a relation iterates over its tuples. This function
+multiplies two sparse matrices, but only where a third relation holds:
 
 {join_python}
 
-the cost counts the points where all of `R(i,j)`, `S(j,k)` and `T(i,k)` hold (Fig. 6). Going over the tuples of one
-relation and over all that it leaves open visits more: here 1,000 tuples of T and 500 values of j. So these relations are
-joined (`lowering/relation_joins`). The rule, for a conjunction of atoms under `Σ` or `⊞` that share indices,
+Its cost (Fig. 6) counts only the points where `R(i,j)`, `S(j,k)` and `T(i,k)` all hold. A loop over the tuples of one
+relation, and over every value of the remaining index, visits more: here 1,000 tuples of T times 500 values of j. So the
+planner joins the relations (`lowering/relation_joins`). The rule for a conjunction of relations that share indices, under
+`Σ` or `⊞`, is
 
     Σ i,j,k. [R(i,j) ∧ S(j,k) ∧ T(i,k)]·e  ⇝  Σ ρ. e    with i = J[ρ, 0], j = J[ρ, 1], k = J[ρ, 2]
 
-where J has a row for each tuple on which all agree: its indices, in order, and then its positions in the tables of R, S
-and T. What is stored by the positions of R is read at the position that J has of it; a result between whose indices
-T holds is stored by the positions of T, and terms are added up there; what is stored by tuples that are not run over
-is sought in their table. The plan of the gradient by x, with
-n = 500 and two tuples a row:
+The join J has a row for each `(i, j, k)` at which all relations hold: first the indices, then the positions of the three
+tuples in the tables of R, S and T. An array with one entry per tuple of R is read at R's position in this row. A result that is
+only needed where T holds has one entry per tuple of T, and terms are added at T's position. This is the plan of the gradient
+with respect to x, with n = 500 and two tuples in each row:
 
 {join_plan}
 
-It visits {join_points} points. Nothing of it has n² entries, and no relation is probed. What a join costs, and when there is one:
+It visits {join_points} points. No array in it has n² entries, and no relation is probed.
 
-- `joined_rows` sorts and merges with NumPy, one relation after the other, those first that leave the fewest tuples. The
-  time is that of sorting the tuples and writing what agrees; of a chain of joins, of what agrees on the way.
-- A kernel is made for a number of tuples. That of J changes with every change of a relation, and is rounded up to a
-  power of two, as that of a sparse boolean array is; rows in excess hold indices outside of every array, and give zeros.
-- There is a join where it saves points: neither the tuples expected, if they were spread evenly, nor the tuples found may be more
-  than the points that would be visited otherwise. These must be 2¹⁴ or more (2¹¹ where tuples are searched in sets), and the
-  tuples at most 2²², because a table takes memory.
-  Otherwise, and inside `jax.jit` of relations that are arguments, one relation is run over and the others are probed.
-- Atoms are joined whose arguments are `i`, `i+c`, `-i+c` or constants. Entries of index arrays are looked up as before:
-  write pairs of them as a set of tuples.
+- **Cost.** `joined_rows` sorts and merges tables with NumPy, one relation after the other, beginning with those that leave the
+  fewest tuples. This takes the time of sorting the tuples and of writing each intermediate result.
+- **Padding.** A kernel is compiled for a number of rows, and that of J changes with the relations. So it is rounded up to a
+  power of two; the additional rows hold indices outside of every array, and contribute zeros.
+- **When.** Relations are joined if this saves points, both as estimated before and as found. There must be 2¹⁴ points or more to
+  visit without a join (2¹¹ if tuples are searched in sets), and at most 2²² rows in J, because the table takes memory.
+  Otherwise the kernel iterates over one relation and probes the others, as it does inside a `jax.jit` whose arguments are
+  the relations.
+- **Limits.** Arguments of the relations must be `i`, `i+c`, `-i+c` or constants. Index arrays are not joined: write pairs of
+  indices as a set of tuples instead.
 """
 
 
