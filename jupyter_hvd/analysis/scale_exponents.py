@@ -3,6 +3,10 @@
 Value on N ranks = value of one process * N ** k, at the same number of examples seen. Steps have k = -1, rows of a batch
 +1, epochs and ratios 0. The exponents are solved for as units of measure are; a constant whose exponent is not 0 must be
 edited, and so must an operand or an argument whose exponent is not the one that its place asks for.
+
+The equations are solved in a fixed order: what is certain (values that are handed on, recurrences, frequencies), what must
+agree (sums, comparisons), what libraries take. A constant is an unknown until then. Where the equations leave a choice its
+exponent is 0: ratios and factors first, counts with names last.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Primitives `f(e,…)`: scalar functions that the language calls but does not look into."""
+"""Primitives `f(e,…)`: scalar functions that the language calls but does not look into.
+
+A primitive is a value: what computes it, its partial derivatives, and, if it was derived, from what and how (`Partial`,
+`Total`, `Cotangent`). Its name is printed from that, and only the parser reads it back.
+"""
 
 from __future__ import annotations
 

@@ -143,6 +143,8 @@ def _solve_lattice(
 ) -> tuple[dict[str, Affine], dict[str, Affine]]:
     """Every integer solution, once, as `variable = affine(parameters)`; and each parameter over
     the variables. What has the widest range is eliminated first.
+
+    isl's `Mat.left_hermite` gives a unimodular matrix, too, but does not choose which variables become coordinates.
     """
     width = dict.fromkeys(variables, 0)
     if len(variables) > 1 and equalities:
