@@ -42,7 +42,7 @@ PAGE = """# How a function becomes a kernel
 
 This page follows one function through every stage. `scripts/kernels_page.py` prints the indented blocks, and a test compares
 them with the code. Each stage is a package of `jupyter_hvd/tensor`; [architecture.md](architecture.md#the-tensor-language)
-says how they depend on one another. Numbers in parentheses are equations of the paper.
+says how they depend on one another. Numbers in parentheses are equations of [the paper](tensor-language.md).
 
 {python}
 
