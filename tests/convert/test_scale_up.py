@@ -641,3 +641,26 @@ def test_a_step_that_draws_from_what_its_loop_collects() -> None:
         "memory = []", "memory = []\nfor row in x:\n    memory.append(row)"
     )
     assert convert_source(outside, options=SCALED).diagnostics == ()
+
+
+@pytest.mark.parametrize("optimizer", ["keras.optimizers.SGD(0.1)", "'sgd'"])
+@pytest.mark.parametrize(
+    ("loss", "is_scaled"),
+    [
+        ("keras.losses.MeanSquaredError(reduction='sum')", False),
+        ("tf.keras.losses.Huber(reduction=tf.keras.losses.Reduction.SUM)", False),
+        ("keras.losses.MeanSquaredError()", True),
+        ("'mse'", True),
+    ],
+)
+def test_a_loss_that_compile_sums_grows_with_the_batch(
+    optimizer: str, loss: str, is_scaled: bool
+) -> None:
+    program = (
+        "model = keras.Sequential([keras.layers.Dense(1)])\n"
+        f"loss = {loss}\nmodel.compile({optimizer}, loss=loss)\nmodel.fit(x, y, batch_size=4)\n"
+    )
+    conversion = convert_source(HEAD + program, options=SCALED)
+    (compiled,) = (line for line in conversion.code.splitlines() if ".compile(" in line)
+    assert ("hvd.size()" in compiled) == is_scaled
+    assert any("is a sum" in d.message for d in conversion.diagnostics) != is_scaled

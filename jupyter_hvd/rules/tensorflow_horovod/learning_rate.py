@@ -52,7 +52,7 @@ class ScaleRate(Rule):
     Known problems:
     - Adaptive optimizers may need less than N times the rate. Leave the rule out (`--ignore HVD803`) or set the rate yourself.
     - Momentum and the moments of optimizers are not scaled.
-    - A loss that is a sum over the rows of a batch grows with it: the rate of `SGD` is then left alone, with a note. This is seen in loops with a tape, not in `train_step`.
+    - A loss that is a sum over the rows of a batch grows with it: the rate of `SGD` is then left alone, with a note. This is seen in loops with a tape and where `compile` is given a loss with `reduction="sum"`, not in `train_step`.
     - An optimizer restored from a saved configuration is not scaled.
 
     When it does not apply:
@@ -136,7 +136,7 @@ class ScaleRate(Rule):
         for call in context.values.index.calls:
             if optimizer_makers(context, call) and call not in kept and call not in flowing:
                 yield from self._of_maker(context, call, touched, call in summed)
-        yield from self._of_compiles(context, kept, touched)
+        yield from self._of_compiles(context, kept, touched, summed)
         for model in find_loaded_models(context):
             yield scale_where_it_updates(context, model)
         yield from self._of_updates(context)
@@ -167,12 +167,7 @@ class ScaleRate(Rule):
         plain = has_plain_rate(context, call, rate)
         grows = rate is not None and context.batch_sizes.follow(rate.value)
         if known is not None and known.name == "SGD" and is_summed:
-            yield Problem(
-                call,
-                "the loss is a sum over the rows of a batch, so gradients grow with the batch, and this rate is not scaled",
-                f"nothing needs to be done; where the loss is divided by the number of rows, multiply the rate by {context.backend.size}",
-                "info",
-            )
+            yield report_summed_loss(context, call)
             return
         if plain and rate is not None and grows and not context.keeps_values:
             yield Problem(
@@ -194,7 +189,11 @@ class ScaleRate(Rule):
             yield Fix(call, (context.insert(opening, text),))
 
     def _of_compiles(
-        self, context: Context, kept: Set[cst.CSTNode], touched: bool
+        self,
+        context: Context,
+        kept: Set[cst.CSTNode],
+        touched: bool,
+        summed: Set[cst.CSTNode],
     ) -> Iterator[Finding]:
         """Optimizers that `compile` makes of their names, and the default one."""
         for call in context.training.keras.compiles:
@@ -206,7 +205,9 @@ class ScaleRate(Rule):
                 yield Fix(call, (edit,), needs=(HOROVOD, RUNTIME, TENSORFLOW))
             elif arg is not None and isinstance(arg.value, cst.SimpleString):
                 named = tf_api.OPTIMIZERS.get(str(arg.value.evaluated_value).lower())
-                if named is not None and arg.value not in kept:
+                if named is not None and named.name == "SGD" and arg.value in summed:
+                    yield report_summed_loss(context, arg.value)
+                elif named is not None and arg.value not in kept:
                     text = scaled_optimizer_call(context, named, touched)
                     edit = context.replace(arg.value, text)
                     yield Fix(arg.value, (edit,), needs=(HOROVOD, RUNTIME, TENSORFLOW))
@@ -242,6 +243,15 @@ def explain_larger_rate(context: Context, rate: cst.BaseExpression) -> str:
     """Why a rate is multiplied."""
     text = context.module.text(rate)
     return f"rate {text} → {text} × ranks: a step averages over N times the rows, so it may be N times as long"
+
+
+def report_summed_loss(context: Context, optimizer: cst.CSTNode) -> Problem:
+    return Problem(
+        optimizer,
+        "the loss is a sum over the rows of a batch, so gradients grow with the batch, and this rate is not scaled",
+        f"nothing needs to be done; where the loss is divided by the number of rows, multiply the rate by {context.backend.size}",
+        "info",
+    )
 
 
 def scale_where_it_updates(context: Context, optimizer: cst.BaseExpression) -> Fix:

@@ -112,7 +112,27 @@ def makers_for_summed_losses(context: Context) -> frozenset[cst.CSTNode]:
         targets = [arg.value for g in applied if (arg := argument(g, "target", 0)) is not None]
         is_sum = bool(targets) and all(is_sum_over_rows(context, each) for each in targets)
         (summed if is_sum else others).update(makers_of(context, update))
+    for call in context.training.keras.compiles:
+        if (loss := argument(call, "loss", 1)) is not None:
+            is_sum = is_summing_loss(context, loss.value)
+            (summed if is_sum else others).update(compiled_makers(context, call))
     return frozenset(summed - others)
+
+
+def is_summing_loss(context: Context, loss: cst.BaseExpression) -> bool:
+    """Whether a loss that a model is compiled with is made with `reduction="sum"`, or with Keras 2's `Reduction.SUM`."""
+    computed = context.values.flow.computed_from(loss)
+    given = [a for n in computed if isinstance(n, cst.Call) if (a := argument(n, "reduction"))]
+    return any(_is_sum(arg.value) for arg in given)
+
+
+def _is_sum(reduction: cst.BaseExpression) -> bool:
+    match reduction:
+        case cst.SimpleString():
+            return reduction.evaluated_value == "sum"
+        case cst.Attribute():
+            return reduction.attr.value == "SUM"
+    return False
 
 
 def is_sum_over_rows(context: Context, loss: cst.BaseExpression) -> bool:
