@@ -37,17 +37,21 @@ async function everywhere(lab: Lab, part: string, name: string): Promise<void> {
   await page.setViewportSize({ width: 1440, height: 900 });
 }
 
-test('the diff: no violation of level A or AA', async ({ page, request }) => {
-  const lab = await Lab.open(page, request, 'axe-diff.ipynb', CLASSIFIER);
-  await lab.convert();
-  await lab.diff.getByLabel('Step time, ms').fill('20');
-  await (await lab.choice('Reject', 'HVD601', 9)).click();
-  await everywhere(lab, '.jp-hvd-tab', 'diff');
-  await verdicts(lab);
-  await page.getByRole('button', { name: 'Apply to Notebook' }).click();
-  await expect(lab.diff.getByText('The changes are in the notebook.')).toBeVisible();
-  await everywhere(lab, '.jp-hvd-tab', 'applied');
-});
+test(
+  'the diff: no violation of level A or AA',
+  { tag: '@long' },
+  async ({ page, request }) => {
+    const lab = await Lab.open(page, request, 'axe-diff.ipynb', CLASSIFIER);
+    await lab.convert();
+    await lab.diff.getByLabel('Step time, ms').fill('20');
+    await (await lab.choice('Reject', 'HVD601', 9)).click();
+    await everywhere(lab, '.jp-hvd-tab', 'diff');
+    await verdicts(lab);
+    await page.getByRole('button', { name: 'Apply to Notebook' }).click();
+    await expect(lab.diff.getByText('The changes are in the notebook.')).toBeVisible();
+    await everywhere(lab, '.jp-hvd-tab', 'applied');
+  }
+);
 
 test('the diff at 200 % zoom is one column, and nothing is cut off', async ({
   page,
@@ -130,32 +134,36 @@ test('a refusal, and a rule’s page: no violation of level A or AA', async ({
   await everywhere(lab, '.jp-Dialog-content', 'rule');
 });
 
-test('gradient cost: no violation of level A or AA', async ({ page, request }) => {
-  const chain = `\
+test(
+  'gradient cost: no violation of level A or AA',
+  { tag: '@long' },
+  async ({ page, request }) => {
+    const chain = `\
 %%tensor
 def chain(A, B, x):
     n = len(x)
     C = [[sum(A[i, k] * B[k, j] for k in range(n)) for j in range(n)] for i in range(n)]
     y = [sum(C[i][j] * x[j] for j in range(n)) for i in range(n)]
     return sum(y[i] * y[i] for i in range(n))`;
-  const calls =
-    'import numpy as np\nA, x = np.ones((16, 16)), np.ones(16)\nchain(A, A, x)';
-  const lab = await Lab.open(
-    page,
-    request,
-    'axe-cost.ipynb',
-    notebook('%load_ext jupyter_hvd', chain, calls, '%gradcost chain --wrt x')
-  );
-  for (let i = 0; i < 4; i++) {
-    await lab.run(i);
+    const calls =
+      'import numpy as np\nA, x = np.ones((16, 16)), np.ones(16)\nchain(A, A, x)';
+    const lab = await Lab.open(
+      page,
+      request,
+      'axe-cost.ipynb',
+      notebook('%load_ext jupyter_hvd', chain, calls, '%gradcost chain --wrt x')
+    );
+    for (let i = 0; i < 4; i++) {
+      await lab.run(i);
+    }
+    const panel = page.locator('.jp-hvd-GradCost:visible').first();
+    await expect(panel.getByText('flops, XLA’s estimate').first()).toBeVisible();
+    await everywhere(lab, '.jp-hvd-GradCost', 'panel');
+    await panel.getByRole('button', { name: 'Measure', exact: true }).click();
+    await expect(panel.getByText(/Measured on/)).toBeVisible({ timeout: 60_000 });
+    await everywhere(lab, '.jp-hvd-GradCost', 'measured');
+    await lab.restart();
+    await expect(panel.getByText('The kernel was restarted')).toBeVisible();
+    await everywhere(lab, '.jp-hvd-GradCost', 'restarted');
   }
-  const panel = page.locator('.jp-hvd-GradCost:visible').first();
-  await expect(panel.getByText('flops, XLA’s estimate').first()).toBeVisible();
-  await everywhere(lab, '.jp-hvd-GradCost', 'panel');
-  await panel.getByRole('button', { name: 'Measure', exact: true }).click();
-  await expect(panel.getByText(/Measured on/)).toBeVisible({ timeout: 60_000 });
-  await everywhere(lab, '.jp-hvd-GradCost', 'measured');
-  await lab.restart();
-  await expect(panel.getByText('The kernel was restarted')).toBeVisible();
-  await everywhere(lab, '.jp-hvd-GradCost', 'restarted');
-});
+);

@@ -146,35 +146,39 @@ test('nothing to convert, broken syntax, no server part', async ({ page, request
   await expect(lab.diff.getByText('Nothing to convert')).toBeVisible();
 });
 
-test('verify live, and cancel', { tag: '@installed' }, async ({ page, request }) => {
-  const lab = await Lab.open(page, request, 'verify.ipynb', CLASSIFIER);
-  await lab.convert();
-  const panel = lab.diff.locator('.jp-hvd-verification');
-  await panel.getByRole('button', { name: 'Verify on 2 workers' }).click();
-  await expect(panel.getByRole('row', { name: /passed one process \d/ })).toBeVisible(
-    patient
-  );
-  await panel.getByRole('button', { name: 'Cancel' }).click();
-  await expect(panel.getByText('Cancelled.')).toBeVisible();
-
-  // The server ends the processes of the first before it starts a second.
-  await panel.getByRole('button', { name: 'Verify on 2 workers' }).click();
-  await expect(
-    panel.getByRole('row', { name: /passed scaled to 2: rates 0.001 → 0.002/ })
-  ).toBeVisible(patient);
-  await picture(page, 'verifying');
-  await expect(
-    panel.getByText(/^On 2 ranks the scaled program gives the results of one process/)
-  ).toBeVisible(patient);
-  await panel.evaluate(node => node.scrollIntoView());
-  const beyond = await panel
-    .getByRole('table')
-    .evaluate(
-      node => node.getBoundingClientRect().width - node.parentElement!.clientWidth
+test(
+  'verify live, and cancel',
+  { tag: ['@installed', '@long'] },
+  async ({ page, request }) => {
+    const lab = await Lab.open(page, request, 'verify.ipynb', CLASSIFIER);
+    await lab.convert();
+    const panel = lab.diff.locator('.jp-hvd-verification');
+    await panel.getByRole('button', { name: 'Verify on 2 workers' }).click();
+    await expect(panel.getByRole('row', { name: /passed one process \d/ })).toBeVisible(
+      patient
     );
-  expect(beyond, 'what the checks say is not cut off').toBeLessThanOrEqual(0);
-  await picture(page, 'verified');
-});
+    await panel.getByRole('button', { name: 'Cancel' }).click();
+    await expect(panel.getByText('Cancelled.')).toBeVisible();
+
+    // The server ends the processes of the first before it starts a second.
+    await panel.getByRole('button', { name: 'Verify on 2 workers' }).click();
+    await expect(
+      panel.getByRole('row', { name: /passed scaled to 2: rates 0.001 → 0.002/ })
+    ).toBeVisible(patient);
+    await picture(page, 'verifying');
+    await expect(
+      panel.getByText(/^On 2 ranks the scaled program gives the results of one process/)
+    ).toBeVisible(patient);
+    await panel.evaluate(node => node.scrollIntoView());
+    const beyond = await panel
+      .getByRole('table')
+      .evaluate(
+        node => node.getBoundingClientRect().width - node.parentElement!.clientWidth
+      );
+    expect(beyond, 'what the checks say is not cut off').toBeLessThanOrEqual(0);
+    await picture(page, 'verified');
+  }
+);
 
 test('cost: parameters from source and kernel, entered step time, sliders', async ({
   page,
@@ -235,53 +239,54 @@ test('applied changes are told as such, however long the next conversion takes',
   expect(asked.length, 'once is enough').toBe(1);
 });
 
-test('options are kept in the notebook, for conversion and verification', async ({
-  page,
-  request
-}) => {
-  const content = structuredClone(FITTED);
-  content.cells[3].source = content.cells[3].source.replace('epochs=4', 'epochs=1');
-  const lab = await Lab.open(page, request, 'options.ipynb', content);
-  await lab.convert();
-  const options = lab.diff.locator('.jp-hvd-options');
-  await options.getByLabel('Warm-up epochs').fill('3');
-  await page.keyboard.press('Enter');
-  await expect
-    .poll(() => lab.diff.getByText(/warmup/).count(), 'the warm-up is in the program')
-    .toBeGreaterThan(0);
-  await options.getByLabel('Guard').selectOption('no');
-  await lab.shows(1, 'guard=False');
-  await picture(page, 'options');
+test(
+  'options are kept in the notebook, for conversion and verification',
+  { tag: '@long' },
+  async ({ page, request }) => {
+    const content = structuredClone(FITTED);
+    content.cells[3].source = content.cells[3].source.replace('epochs=4', 'epochs=1');
+    const lab = await Lab.open(page, request, 'options.ipynb', content);
+    await lab.convert();
+    const options = lab.diff.locator('.jp-hvd-options');
+    await options.getByLabel('Warm-up epochs').fill('3');
+    await page.keyboard.press('Enter');
+    await expect
+      .poll(() => lab.diff.getByText(/warmup/).count(), 'the warm-up is in the program')
+      .toBeGreaterThan(0);
+    await options.getByLabel('Guard').selectOption('no');
+    await lab.shows(1, 'guard=False');
+    await picture(page, 'options');
 
-  const verified = page.waitForRequest('**/jupyter-hvd/verify*');
-  await lab.diff.getByRole('button', { name: 'Verify on 2 workers' }).click();
-  const chosen = {
-    warmup_epochs: 3,
-    guard: false
-  };
-  expect((await verified).postDataJSON().options).toEqual(chosen);
-  await lab.diff.getByRole('button', { name: 'Cancel' }).click();
-  await expect(lab.diff.getByText('Cancelled.')).toBeVisible();
+    const verified = page.waitForRequest('**/jupyter-hvd/verify*');
+    await lab.diff.getByRole('button', { name: 'Verify on 2 workers' }).click();
+    const chosen = {
+      warmup_epochs: 3,
+      guard: false
+    };
+    expect((await verified).postDataJSON().options).toEqual(chosen);
+    await lab.diff.getByRole('button', { name: 'Cancel' }).click();
+    await expect(lab.diff.getByText('Cancelled.')).toBeVisible();
 
-  await options.getByRole('button', { name: 'Reset to defaults' }).click();
-  await lab.diff.getByRole('radio', { name: 'Same result (global)' }).check();
-  await lab.shows(1, 'start_shared()');
-  const panel = lab.diff.locator('.jp-hvd-verification');
-  await panel.getByRole('button', { name: 'Verify on 2 workers' }).click();
-  await expect(panel.getByRole('row', { name: /passed 2 ranks: losses/ })).toBeVisible(
-    patient
-  );
-  await expect(
-    panel.getByText(/On 2 ranks the program gives one process's results/)
-  ).toBeVisible(patient);
-  await panel.evaluate(node => node.scrollIntoView());
-  await picture(page, 'verified-global');
+    await options.getByRole('button', { name: 'Reset to defaults' }).click();
+    await lab.diff.getByRole('radio', { name: 'Same result (global)' }).check();
+    await lab.shows(1, 'start_shared()');
+    const panel = lab.diff.locator('.jp-hvd-verification');
+    await panel.getByRole('button', { name: 'Verify on 2 workers' }).click();
+    await expect(panel.getByRole('row', { name: /passed 2 ranks: losses/ })).toBeVisible(
+      patient
+    );
+    await expect(
+      panel.getByText(/On 2 ranks the program gives one process's results/)
+    ).toBeVisible(patient);
+    await panel.evaluate(node => node.scrollIntoView());
+    await picture(page, 'verified-global');
 
-  await lab.execute('docmanager:open', { path: 'options.ipynb' });
-  await lab.execute('docmanager:save');
-  const saved = await (await request.get('api/contents/options.ipynb')).json();
-  expect(saved.content.metadata.jupyter_hvd).toEqual({ options: { batch: 'global' } });
-});
+    await lab.execute('docmanager:open', { path: 'options.ipynb' });
+    await lab.execute('docmanager:save');
+    const saved = await (await request.get('api/contents/options.ipynb')).json();
+    expect(saved.content.metadata.jupyter_hvd).toEqual({ options: { batch: 'global' } });
+  }
+);
 
 test('options of a notebook that is opened; wrong ones; none', async ({
   page,

@@ -485,88 +485,91 @@ import os, time
 while not os.path.exists("go.txt"):
     time.sleep(0.1)`;
 
-test('advice is accepted: checked, put into its cell, undone in one step', async ({
-  page,
-  request
-}) => {
-  const chain = `\
+test(
+  'advice is accepted: checked, put into its cell, undone in one step',
+  { tag: '@long' },
+  async ({ page, request }) => {
+    const chain = `\
 %%tensor
 def chain(A, B, x):
     n = len(x)
     C = [[sum(A[i, k] * B[k, j] for k in range(n)) for j in range(n)] for i in range(n)]
     y = [sum(C[i][j] * x[j] for j in range(n)) for i in range(n)]
     return sum(y[i] * y[i] for i in range(n))`;
-  const better = `\
+    const better = `\
 %%tensor
 def chain(A, B, x):
     n = len(x)
     t = [sum(B[i, j] * x[j] for j in range(n)) for i in range(n)]
     y = [sum(A[i, j] * t[j] for j in range(n)) for i in range(n)]
     return sum(y[i] * y[i] for i in range(n))`;
-  const lab = await opened(
-    page,
-    request,
-    'accept.ipynb',
-    notebook(
-      LOAD,
-      chain,
-      'A, x = np.ones((16, 16)), np.ones(16)\nchain(A, A, x)',
-      '%gradcost chain --wrt x',
-      WAITING
-    ),
-    3
-  );
-  const panel = panels(page).first();
-  await expect(total(panel, 'Value')).toHaveAttribute('value', '8463');
-  const advice = panel.getByRole('region', { name: 'Advice' });
-  const accept = advice.getByRole('button', { name: 'Accept' }).first();
+    const lab = await opened(
+      page,
+      request,
+      'accept.ipynb',
+      notebook(
+        LOAD,
+        chain,
+        'A, x = np.ones((16, 16)), np.ones(16)\nchain(A, A, x)',
+        '%gradcost chain --wrt x',
+        WAITING
+      ),
+      3
+    );
+    const panel = panels(page).first();
+    await expect(total(panel, 'Value')).toHaveAttribute('value', '8463');
+    const advice = panel.getByRole('region', { name: 'Advice' });
+    const accept = advice.getByRole('button', { name: 'Accept' }).first();
 
-  const sleeping = lab.run(4);
-  sleeping.catch(() => undefined); // where the test fails before it waits for this, the page goes first
-  await expect
-    .poll(() => lab.inNotebook(panel_ => panel_.sessionContext.session.kernel.status))
-    .toBe('busy');
-  await accept.click();
-  await expect(panel.getByText('The kernel is busy: it answers when')).toBeVisible();
-  await expect(advice.getByText('Running both programs on random inputs')).toBeVisible();
-  await request.put('api/contents/go.txt', {
-    data: { type: 'file', format: 'text', content: '' }
-  });
-  await expect(
-    advice.getByText(
-      /Same result on 8 random inputs.*value 8.463 → 1.023, gradient 8.944 → 2.000/
-    )
-  ).toBeVisible({ timeout: 120_000 });
-  await sleeping;
-  await expect(panel.getByText('The kernel is busy')).toHaveCount(0);
-  expect((await lab.sources())[1]).toBe(better);
-  await picture(page, 'accepted', panel);
+    const sleeping = lab.run(4);
+    sleeping.catch(() => undefined); // where the test fails before it waits for this, the page goes first
+    await expect
+      .poll(() => lab.inNotebook(panel_ => panel_.sessionContext.session.kernel.status))
+      .toBe('busy');
+    await accept.click();
+    await expect(panel.getByText('The kernel is busy: it answers when')).toBeVisible();
+    await expect(
+      advice.getByText('Running both programs on random inputs')
+    ).toBeVisible();
+    await request.put('api/contents/go.txt', {
+      data: { type: 'file', format: 'text', content: '' }
+    });
+    await expect(
+      advice.getByText(
+        /Same result on 8 random inputs.*value 8.463 → 1.023, gradient 8.944 → 2.000/
+      )
+    ).toBeVisible({ timeout: 120_000 });
+    await sleeping;
+    await expect(panel.getByText('The kernel is busy')).toHaveCount(0);
+    expect((await lab.sources())[1]).toBe(better);
+    await picture(page, 'accepted', panel);
 
-  await page.locator('.jp-CodeCell:visible').nth(1).locator('.cm-content').focus();
-  await page.keyboard.press('Control+z');
-  expect((await lab.sources())[1], 'one step takes it back').toBe(chain);
+    await page.locator('.jp-CodeCell:visible').nth(1).locator('.cm-content').focus();
+    await page.keyboard.press('Control+z');
+    expect((await lab.sources())[1], 'one step takes it back').toBe(chain);
 
-  await accept.click();
-  await expect(advice.getByText(/Same result on 8 random inputs/)).toBeVisible();
-  await expect.poll(() => lab.sources().then(([, cell]) => cell)).toBe(better);
-  await accept.focus();
-  await page.keyboard.press('Control+z');
-  await expect.poll(() => lab.sources().then(([, cell]) => cell)).toBe(chain);
-  await expect(advice.getByText(/Same result on 8 random inputs/)).toHaveCount(0);
+    await accept.click();
+    await expect(advice.getByText(/Same result on 8 random inputs/)).toBeVisible();
+    await expect.poll(() => lab.sources().then(([, cell]) => cell)).toBe(better);
+    await accept.focus();
+    await page.keyboard.press('Control+z');
+    await expect.poll(() => lab.sources().then(([, cell]) => cell)).toBe(chain);
+    await expect(advice.getByText(/Same result on 8 random inputs/)).toHaveCount(0);
 
-  await lab.setSource(1, chain.replace('C[i][j] * x[j]', 'x[j] * C[i][j]'));
-  await accept.click();
-  await expect(panel.getByRole('alert')).toContainText(
-    'The cell has changed since it ran'
-  );
-  expect((await lab.sources())[1]).toContain('x[j] * C[i][j]');
+    await lab.setSource(1, chain.replace('C[i][j] * x[j]', 'x[j] * C[i][j]'));
+    await accept.click();
+    await expect(panel.getByRole('alert')).toContainText(
+      'The cell has changed since it ran'
+    );
+    expect((await lab.sources())[1]).toContain('x[j] * C[i][j]');
 
-  await lab.setSource(1, better);
-  await lab.run(1);
-  await lab.run(2);
-  await lab.run(3);
-  await expect(total(panels(page).first(), 'Value')).toHaveAttribute('value', '1023');
-});
+    await lab.setSource(1, better);
+    await lab.run(1);
+    await lab.run(2);
+    await lab.run(3);
+    await expect(total(panels(page).first(), 'Value')).toHaveAttribute('value', '1023');
+  }
+);
 
 test('a panel of another version says so, and makes room for the next', async ({
   page,

@@ -83,7 +83,7 @@ test(
 
 test(
   '%%distribute by keyboard alone: the training cell runs on 2 workers',
-  { tag: '@installed' },
+  { tag: ['@installed', '@long'] },
   async ({ page, request }) => {
     test.setTimeout(900_000);
     const lab = await Lab.open(page, request, 'cell.ipynb', SMALL, { ownKernel: true });

@@ -240,7 +240,7 @@ test('select all, copy, save', async ({ page, request }) => {
 
 test(
   'a verdict says what it is about, and is kept',
-  { tag: '@installed' },
+  { tag: ['@installed', '@long'] },
   async ({ page, request }) => {
     const content = structuredClone(CLASSIFIER);
     content.cells[5].source += '  # hvd: ignore[HVD803]';
@@ -423,7 +423,7 @@ test('Run All, with the diff in front, runs the notebook', async ({ page, reques
 
 test(
   'in a narrow tab, the steps say how far a verification is, and lead to its checks',
-  { tag: '@installed' },
+  { tag: ['@installed', '@long'] },
   async ({ page, request }) => {
     const lab = await Lab.open(page, request, 'far.ipynb', FITTED);
     await lab.convert();

@@ -18,39 +18,43 @@ const total = (page: Page): Locator =>
     .getByRole('row', { name: /^Value / })
     .locator('.jp-hvd-gc-total');
 
-test('two pages with one notebook: what one applies, the other has, and its diff goes on', async ({
-  page,
-  request
-}) => {
-  const lab = await Lab.open(page, request, 'together.ipynb', CLASSIFIER);
-  const other = await Lab.beside(lab);
-  try {
-    await lab.convert();
-    await other.convert();
-    await (await lab.choice('Reject', 'HVD601', 9)).click();
-    await other.setSource(8, (await other.sources())[8].replace('range(2)', 'range(3)'));
-    await lab.follow(other);
-    await lab.shows(9, 'range(3)');
-    await expect(
-      await lab.choice('Restore', 'HVD601', 9),
-      'what one leaves out stays left out when the other edits'
-    ).toBeVisible();
+test(
+  'two pages with one notebook: what one applies, the other has, and its diff goes on',
+  { tag: '@long' },
+  async ({ page, request }) => {
+    const lab = await Lab.open(page, request, 'together.ipynb', CLASSIFIER);
+    const other = await Lab.beside(lab);
+    try {
+      await lab.convert();
+      await other.convert();
+      await (await lab.choice('Reject', 'HVD601', 9)).click();
+      await other.setSource(
+        8,
+        (await other.sources())[8].replace('range(2)', 'range(3)')
+      );
+      await lab.follow(other);
+      await lab.shows(9, 'range(3)');
+      await expect(
+        await lab.choice('Restore', 'HVD601', 9),
+        'what one leaves out stays left out when the other edits'
+      ).toBeVisible();
 
-    await page.getByRole('button', { name: 'Apply to Notebook' }).click();
-    await expect(lab.diff.getByText('The changes are in the notebook.')).toBeVisible();
-    await other.follow(lab);
-    const sources = await other.sources();
-    expect(sources, 'nothing is lost or there twice').toEqual(await lab.sources());
-    expect(sources[1].match(/jhvd\.start_shared\(\)/g)).toHaveLength(1);
-    expect(sources[8]).toMatch(/range\(3\)[^]*\n {4}print\(f"epoch/);
-    await expect(
-      other.diff.getByText('this program is converted already').first()
-    ).toBeVisible();
-    await picture(other.page, 'together');
-  } finally {
-    await other.page.close();
+      await page.getByRole('button', { name: 'Apply to Notebook' }).click();
+      await expect(lab.diff.getByText('The changes are in the notebook.')).toBeVisible();
+      await other.follow(lab);
+      const sources = await other.sources();
+      expect(sources, 'nothing is lost or there twice').toEqual(await lab.sources());
+      expect(sources[1].match(/jhvd\.start_shared\(\)/g)).toHaveLength(1);
+      expect(sources[8]).toMatch(/range\(3\)[^]*\n {4}print\(f"epoch/);
+      await expect(
+        other.diff.getByText('this program is converted already').first()
+      ).toBeVisible();
+      await picture(other.page, 'together');
+    } finally {
+      await other.page.close();
+    }
   }
-});
+);
 
 test('two pages with one gradient panel: sizes, comparison and measurement are one', async ({
   page,
