@@ -25,6 +25,7 @@ from unittest.mock import patch
 import jax
 import numpy as np
 from jax import tree_util
+from page_sections import replace_section
 from peer_programs import PEERS
 from tensor_kernels import DOCS, ROOT, Candidates, device, device_arrays, once, warm_up
 from tensor_programs import ALL, JOINS, SUMS_UP_TO
@@ -42,7 +43,6 @@ from jupyter_hvd.tensor.lowering import dataflow, fusion, lower, plan, strategy
 from jupyter_hvd.tensor.lowering.choices import DENSE, MODEL
 
 KEPT = ROOT / ".bench" / "ablation.json"
-BEGIN, END = "<!-- ablation -->", "<!-- end of ablation -->"
 TURNS = 15
 PAYS = 1.05  # from this ratio on a pass serves a program
 
@@ -325,9 +325,7 @@ def main() -> None:
     text = summary(rows, len(kept))
     print(text)
     if options.write:
-        page = DOCS / "performance-tables.md"
-        before_it, rest = page.read_text().split(BEGIN)
-        page.write_text(f"{before_it}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
+        replace_section(DOCS / "performance-tables.md", "ablation", text)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from page_sections import replace_section
+
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "benchmarks" / "device_results"
 PAGE = ROOT / "docs" / "performance-tables.md"
-BEGIN, END = "<!-- devices -->", "<!-- end of devices -->"
 LAUNCHES = 10  # that JAX's gradient takes where a ratio is counted
 Row = Mapping[str, Any]
 
@@ -41,9 +42,7 @@ def _key(row: Row) -> tuple[str, str, int | None]:
 def write_page() -> None:
     """Put the columns of all devices into the page."""
     devices = {file.stem: json.loads(file.read_text()) for file in sorted(KEPT.glob("*.json"))}
-    before, rest = PAGE.read_text().split(BEGIN)
-    _, after = rest.split(END)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{_page(devices)}\n\n{END}{after}")
+    replace_section(PAGE, "devices", _page(devices))
 
 
 def _page(devices: Mapping[str, list[Row]]) -> str:

@@ -28,8 +28,9 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from page_sections import replace_section
+
 PAGE = Path(__file__).parent.parent / "docs" / "distribute-reference.md"
-BEGIN, END = "<!-- estimates -->", "<!-- end of estimates -->"
 HEADER = (
     "| model | batch | gradients | ranks | computing ms | messages ms, predicted | step ms, predicted | measured | off by |\n"
     "|---|---|---|---|---|---|---|---|---|"
@@ -246,8 +247,7 @@ def main() -> None:
     text = page_of(rows, options.turns)
     print(text)
     if options.write:
-        before, rest = PAGE.read_text().split(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
+        replace_section(PAGE, "estimates", text)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from page_sections import replace_section
 from peer_programs import PEERS, Peer, differences
 from tensor_kernels import (
     DOCS,
@@ -35,7 +36,6 @@ from tensor_kernels import (
     warm_up,
 )
 
-BEGIN, END = "<!-- peers -->", "<!-- end of peers -->"
 HEADER = (
     "| program | size | gradient ms | JAX's fastest ms | JAX's time / ours | chosen by the cost model | "
     "kernel | slower versions / ours | "
@@ -147,11 +147,8 @@ def main() -> None:
     if options.write:
         table = "\n".join((HEADER, *map(str, rows)))
         told = f"{device()}, {time.strftime('%Y-%m-%d')}; medians of {options.runs} paired runs."
-        page = DOCS / "performance-tables.md"
-        before, rest = page.read_text().split(BEGIN)
-        _, after = rest.split(END)
-        parts = (before + BEGIN, told, table, f"{summary(rows)} {calls}", END + after)
-        page.write_text("\n\n".join(parts))
+        text = "\n\n".join((told, table, f"{summary(rows)} {calls}"))
+        replace_section(DOCS / "performance-tables.md", "peers", text)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ import numpy as np
 from generated_programs import drawn
 from gradbench_programs import EVALUATIONS
 from jax import tree_util
+from page_sections import replace_section
 from tensor_kernels import DOCS, ROOT, compiled, device, difference, kernels, once, warm_up
 
 from jupyter_hvd.tensor import TensorError, tensor
@@ -48,7 +49,6 @@ import test_everyday
 import test_public
 
 KEPT = ROOT / ".bench" / "tensor_table.json"
-BEGIN, END = "<!-- table -->", "<!-- end of table -->"
 LEAST, MOST = 1.0, 100.0  # ms of JAX's gradient
 FEW, ENTRIES = 1 << 14, 1 << 24
 LONG, SLOW = 40, 10  # seconds for one program, for compiling JAX's gradient of it
@@ -527,9 +527,7 @@ def main() -> None:
     text = report([middle(rows) for rows in kept.values()], max(map(len, kept.values())))
     print(text)
     if options.write:
-        page = DOCS / "performance-tables.md"
-        before, rest = page.read_text().split(BEGIN)
-        page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
+        replace_section(DOCS / "performance-tables.md", "table", text)
 
 
 if __name__ == "__main__":
