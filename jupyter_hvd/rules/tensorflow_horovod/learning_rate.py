@@ -167,7 +167,7 @@ class ScaleRate(Rule):
         plain = has_plain_rate(context, call, rate)
         grows = rate is not None and context.batch_sizes.follow(rate.value)
         if known is not None and known.name == "SGD" and is_summed:
-            yield report_summed_loss(context, call)
+            yield self._report_summed_loss(context, call)
             return
         if plain and rate is not None and grows and not context.keeps_values:
             yield Problem(
@@ -206,11 +206,19 @@ class ScaleRate(Rule):
             elif arg is not None and isinstance(arg.value, cst.SimpleString):
                 named = tf_api.OPTIMIZERS.get(str(arg.value.evaluated_value).lower())
                 if named is not None and named.name == "SGD" and arg.value in summed:
-                    yield report_summed_loss(context, arg.value)
+                    yield self._report_summed_loss(context, arg.value)
                 elif named is not None and arg.value not in kept:
                     text = scaled_optimizer_call(context, named, touched)
                     edit = context.replace(arg.value, text)
                     yield Fix(arg.value, (edit,), needs=(HOROVOD, RUNTIME, TENSORFLOW))
+
+    def _report_summed_loss(self, context: Context, optimizer: cst.CSTNode) -> Problem:
+        return Problem(
+            optimizer,
+            "the loss is a sum over the rows of a batch, so gradients grow with the batch, and this rate is not scaled",
+            f"nothing needs to be done; where the loss is divided by the number of rows, multiply the rate by {context.backend.size}",
+            "info",
+        )
 
     def _of_updates(self, context: Context) -> Iterator[Finding]:
         """The rates by which the program changes weights itself."""
@@ -243,15 +251,6 @@ def explain_larger_rate(context: Context, rate: cst.BaseExpression) -> str:
     """Why a rate is multiplied."""
     text = context.module.text(rate)
     return f"rate {text} → {text} × ranks: a step averages over N times the rows, so it may be N times as long"
-
-
-def report_summed_loss(context: Context, optimizer: cst.CSTNode) -> Problem:
-    return Problem(
-        optimizer,
-        "the loss is a sum over the rows of a batch, so gradients grow with the batch, and this rate is not scaled",
-        f"nothing needs to be done; where the loss is divided by the number of rows, multiply the rate by {context.backend.size}",
-        "info",
-    )
 
 
 def scale_where_it_updates(context: Context, optimizer: cst.BaseExpression) -> Fix:
