@@ -211,10 +211,8 @@ class ValueFlow:
 
     def handed_on(self, call: cst.Call) -> cst.BaseExpression | None:
         """The argument that a library's call gives back, as `replace(config, rate=1)` and `field(default=32)` do."""
-        if (default := self._records.field_default(call)) is not None:
-            return default
-        if call.args and self._resolver.qualified(call.func) == "dataclasses.replace":
-            return call.args[0].value
+        if (kept := self._records.handed_on(call)) is not None:
+            return kept
         return self._library.handed_on(self._resolver, call)
 
     def held(self, node: cst.CSTNode, path: Path) -> Iterator[Source]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TypeVar
 
 import libcst as cst
 from libcst.metadata import Scope
 
 from .metadata import positions_in, scopes_in
-from .tree import parents_in
+from .tree import names_in, parents_in
 
 Node = TypeVar("Node", bound=cst.CSTNode)
 Function = cst.FunctionDef | cst.Lambda
@@ -46,6 +46,14 @@ class Module:
         self._line_starts = [0, *(match.end() for match in newlines)]
         self._line_ends = [match.start() for match in newlines]
         self.newline = newlines[0].group() if newlines else "\n"
+
+    @cached_property
+    def names(self) -> Mapping[str, Sequence[cst.Name]]:
+        """Where each name stands, in the order of the text."""
+        found: dict[str, list[cst.Name]] = {}
+        for name in names_in(self.tree):
+            found.setdefault(name.value, []).append(name)
+        return found
 
     # Where
 

@@ -117,11 +117,7 @@ class Records:
     @cached_property
     def _replacements(self) -> list[cst.Call]:
         """The calls of `dataclasses.replace`."""
-        return [
-            call
-            for call in self._index.calls
-            if call.args and self._resolver.qualified(call.func) == "dataclasses.replace"
-        ]
+        return [call for call in self._index.calls if self._is_replacement(call)]
 
     def _passed(
         self, call: cst.Call, name: str, position: int | None = None
@@ -189,13 +185,18 @@ class Records:
             and isinstance(call.func.value, cst.Name)
         ]
 
-    # Defaults
+    # What calls hand on
 
-    def field_default(self, call: cst.Call) -> cst.BaseExpression | None:
-        """The 32 of `field(default=32)`, which is the default of a data class' field."""
+    def handed_on(self, call: cst.Call) -> cst.BaseExpression | None:
+        """The 32 of `field(default=32)`, which a field of a data class has; the `config` of `replace(config, rate=1)`."""
+        if self._is_replacement(call):
+            return call.args[0].value
         name = self._resolver.qualified(call.func)
         given = argument(call, "default", _FIELDS[name]) if name in _FIELDS else None
         return given.value if given is not None else None
+
+    def _is_replacement(self, call: cst.Call) -> bool:
+        return bool(call.args) and self._resolver.qualified(call.func) == "dataclasses.replace"
 
 
 def is_text(node: cst.BaseExpression, text: str) -> bool:

@@ -7,10 +7,8 @@ backwards; they meet in a variable, an attribute, or the weights of a model.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import libcst as cst
 
@@ -21,7 +19,6 @@ from .scale_findings import Weight
 from .scale_recurrences import AUGMENTED, CONVERTING, Recurrences
 from .scale_signatures import ScaleLibrary
 from .syntax import Function, method, parameters
-from .tree import names_in
 from .values import ValueAnalysis
 
 #: How many expressions are followed, forwards or backwards.
@@ -192,15 +189,8 @@ class Feedback:
         if not isinstance(target, cst.Name):
             return []
         identity = self._values.definitions.identity
-        same = self._names[target.value]
+        same = self._module.names.get(target.value, ())
         return [name for name in same if name is not target and identity(name) == identity(target)]
-
-    @cached_property
-    def _names(self) -> dict[str, list[cst.Name]]:
-        found: defaultdict[str, list[cst.Name]] = defaultdict(list)
-        for name in names_in(self._module.tree):
-            found[name.value].append(name)
-        return found
 
     # Backwards
 

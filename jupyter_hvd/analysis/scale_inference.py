@@ -38,7 +38,7 @@ from .scale_findings import (
 from .scale_frequencies import Frequencies
 from .scale_recurrences import AUGMENTED, CONVERTING, Recurrences
 from .scale_signatures import Edited, ScaleLibrary
-from .syntax import Function, added_to, argument, method, parameters
+from .syntax import Function, added_to, argument, method, parameters, text_key
 from .tree import children_of
 from .values import ValueAnalysis
 from .whole_numbers import WholeNumbers
@@ -580,10 +580,8 @@ class ScaleInference:
         match node:
             case cst.Attribute(attr=cst.Name(value=name)) | cst.Name(value=name):
                 pass
-            case cst.Subscript(
-                slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]
-            ):
-                name = str(key.evaluated_value)
+            case cst.Subscript() if (key := text_key(node)) is not None:
+                name = key
             case _:
                 return None
         if not self.is_external(node):
@@ -600,12 +598,12 @@ class ScaleInference:
 
     def _of_subscript(self, node: cst.Subscript) -> Scale:
         container = self.scale(node.value)
+        if (key := text_key(node)) is not None:
+            return self._of_entry(node, key)
         match node.slice:
             case [cst.SubscriptElement(slice=cst.Slice(lower=lower, upper=upper)), *_]:
                 length = self._slice_length(lower, upper, container.length)
                 return replace(container, length=length, items=())
-            case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]:
-                return self._of_entry(node, str(key.evaluated_value))
             case [cst.SubscriptElement(slice=cst.Index(value=index))]:
                 if container.values:
                     return self._looked_up(container, index) or unknown_scale(node)

@@ -31,6 +31,14 @@ def method(call: cst.Call) -> str:
     return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
 
 
+def text_key(entry: cst.Subscript) -> str | None:
+    """The text by which an entry is read or set: 'batch' of `settings["batch"]`."""
+    match entry.slice:
+        case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]:
+            return str(key.evaluated_value)
+    return None
+
+
 def added_to(start: cst.BaseExpression, end: cst.BaseExpression) -> cst.BaseExpression | None:
     """The `n` of an end that is written `start + n`."""
     match end:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from ...analysis.index import element_of
 from ...analysis.scale_findings import number_of
-from ...analysis.syntax import argument, method
+from ...analysis.syntax import argument, method, text_key
 from ...analysis.tree import names_in
 from . import tf_api
 from .batches import Batches, MissingSize
@@ -154,7 +154,7 @@ class BatchSizes:
         """All reads of a parameter that a command line sets, likewise."""
         assert isinstance(option, cst.Name)
         identity = self.values.definitions.identity
-        for name in self._names.get(option.value, ()):
+        for name in self.module.names.get(option.value, ()):
             parent = self.module.parent(name)
             if (
                 isinstance(parent, (cst.Param, cst.Arg))
@@ -193,10 +193,8 @@ class BatchSizes:
         """What is read of an object: `.batch_size`, `["batch_size"]`."""
         if isinstance(node, cst.Attribute):
             return f".{node.attr.value}"
-        match node.slice:
-            case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]:
-                return f"[{key.evaluated_value!r}]"
-        return ""
+        key = text_key(node)
+        return "" if key is None else f"[{key!r}]"
 
     def _is_shown(self, number: cst.BaseExpression) -> bool:
         """Whether a number stands in a text or a call of `print`."""
@@ -236,18 +234,11 @@ class BatchSizes:
         return [
             name
             for target in targets
-            for name in self._names.get(target.value, ())
+            for name in self.module.names.get(target.value, ())
             if name is not target
             and name not in sizes
             and definitions.identity(name) == definitions.identity(target)
         ]
-
-    @cached_property
-    def _names(self) -> dict[str, list[cst.Name]]:
-        found: dict[str, list[cst.Name]] = {}
-        for name in names_in(self.module.tree):
-            found.setdefault(name.value, []).append(name)
-        return found
 
     def _is_of_evaluation(self, size: cst.BaseExpression) -> bool:
         """Whether a use says how large the batches are that a model is evaluated on."""

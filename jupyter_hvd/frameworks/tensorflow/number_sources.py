@@ -8,6 +8,7 @@ import libcst as cst
 
 from ...analysis.index import part_of
 from ...analysis.scale_findings import number_of
+from ...analysis.syntax import text_key
 from ...analysis.values import ValueAnalysis
 
 #: What computes a number that is no number of rows any more.
@@ -57,13 +58,10 @@ class NumberSources:
 
     def entries_of(self, size: cst.Subscript) -> list[cst.BaseExpression]:
         """What a dictionary that is written out has under a key: `config["batch_size"]`; nothing of several dictionaries."""
-        match size.slice:
-            case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]:
-                if len({value.node for value in self.values.of(size.value)}) != 1:
-                    return []
-                name = str(key.evaluated_value)
-                return [each.value for each in self.values.records.entries(size.value, name)]
-        return []
+        key = text_key(size)
+        if key is None or len({value.node for value in self.values.of(size.value)}) != 1:
+            return []
+        return [each.value for each in self.values.records.entries(size.value, key)]
 
 
 def is_number_of_rows(values: ValueAnalysis, size: cst.BaseExpression) -> bool:

@@ -8,7 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from ...analysis.library import Value
-from ...analysis.syntax import argument, has_star, method
+from ...analysis.syntax import argument, has_star, method, text_key
 from ...analysis.tree import children_of
 from ...analysis.values import ValueAnalysis
 from . import tf_api
@@ -122,9 +122,4 @@ def _is_super(call: cst.Call) -> bool:
 
 
 def _is_batch_size(target: cst.BaseExpression) -> bool:
-    match target:
-        case cst.Subscript(
-            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))]
-        ):
-            return bool(key.evaluated_value == "batch_size")
-    return False
+    return isinstance(target, cst.Subscript) and text_key(target) == "batch_size"

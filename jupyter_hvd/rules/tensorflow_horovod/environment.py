@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.syntax import argument
+from ...analysis.syntax import argument, text_key
 from .context import Context
 
 
@@ -14,18 +14,9 @@ def assignments(context: Context, variable: str) -> Iterator[cst.Assign]:
     """The statements `os.environ["VARIABLE"] = …`."""
     for assign in context.values.index.assigns:
         match assign.targets:
-            case [
-                cst.AssignTarget(
-                    target=cst.Subscript(
-                        value=environ,
-                        slice=[
-                            cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))
-                        ],
-                    )
-                )
-            ] if (
-                key.evaluated_value == variable
-                and context.values.qualified(environ) == "os.environ"
+            case [cst.AssignTarget(target=cst.Subscript() as entry)] if (
+                text_key(entry) == variable
+                and context.values.qualified(entry.value) == "os.environ"
             ):
                 yield assign
 
