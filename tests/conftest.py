@@ -234,9 +234,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def begins_late(item: pytest.Item) -> tuple[bool, bool, bool]:
-    is_shared = item.nodeid.startswith(SHARED_BY_FILE)
+    """What tests are sorted by. Those of a shared file stay in its order: some end the ranks that others need."""
+    if item.nodeid.startswith(SHARED_BY_FILE):
+        return False, False, False
     is_long, is_slow = (bool(item.get_closest_marker(name)) for name in ("long", "slow"))
-    return not is_long, not is_shared, not is_slow
+    return True, not is_long, not is_slow
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
