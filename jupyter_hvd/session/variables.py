@@ -102,7 +102,8 @@ def _group_ranks(
         same = None if summary is None else summary.digest or summary.text
         of_value.setdefault(same, []).append(rank)
     first, *others = [*of_value.values()] or [[]]
-    for ranks in (sorted([*unread, *first]), *others):
+    yield RankGroup(tuple(sorted([*unread, *first])), told[(first or unread)[0]].get(name))
+    for ranks in others:
         yield RankGroup(tuple(ranks), told[ranks[0]].get(name))
 
 

@@ -101,6 +101,7 @@ def test_a_repr_that_is_not_known_says_nothing_of_a_difference() -> None:
     told = {0: unread, 1: VariableSummary("Slow(1)"), 2: VariableSummary("Slow(2)")}
     (found,) = compare_summaries({rank: {"a": each} for rank, each in told.items()})
     assert [group.ranks for group in found.groups] == [(0, 1), (2,)]
+    assert found.groups[0].text.startswith("Slow(1)")
     (same,) = compare_summaries({rank: {"a": told[rank]} for rank in (0, 1)})
     assert same.is_replicated
     (all_unread,) = compare_summaries({rank: {"a": unread} for rank in (0, 1)})
