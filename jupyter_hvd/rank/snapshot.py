@@ -10,6 +10,7 @@ import types
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from ..runtime.sharing.context import sharing
@@ -134,7 +135,7 @@ class Snapshot:
     def __contains__(self, value: object) -> bool:
         return id(value) in self.nodes
 
-    @property
+    @cached_property
     def paths(self) -> Mapping[int, AccessPath]:
         """The first path to each object, by its id."""
         return {key: node.paths[0] for key, node in self.nodes.items()}
@@ -196,13 +197,12 @@ def _changed_weights(
 
 def _changed_parts(before: Snapshot) -> Iterator[Assignment]:
     """What objects hold otherwise than before; those that were not there are others than the notebook's."""
-    paths = before.paths
     for node in before.nodes.values():
         now, owner = dict(settable_parts(node.value)), node.paths[:1]
         for place, part in now.items():
             if node.held.get(place) != change_mark(part):
                 stays = isinstance(part, Rate)
-                value = part.sent_value() if stays else pack_linked(part, paths, SMALL_PART)
+                value = part.sent_value() if stays else pack_linked(part, before.paths, SMALL_PART)
                 yield Assignment(owner, value, place)
         for place in node.held.keys() - now.keys():
             yield Assignment(owner, None, place)
@@ -210,13 +210,12 @@ def _changed_parts(before: Snapshot) -> Iterator[Assignment]:
 
 def _bound_names(before: Snapshot, namespace: Mapping[str, Any]) -> Iterator[Assignment]:
     """The values of names, but for those that stand for what they did, and those that come back as weights."""
-    paths = before.paths
     for name, value in namespace.items():
         is_copied = keras_kind(value) not in TRAINED and value not in before
         if is_copied and (packed := pack_value(value)).kind != "none":
             yield Assignment((AccessPath(name),), packed)
         elif value is not before.named.get(name) or value not in before:
-            link = pack_linked(value, paths, SMALL)
+            link = pack_linked(value, before.paths, SMALL)
             if is_plain(value):
                 link = replace(link, why=f"{link.why}. `%hvd pull {name}` brings it")
             if link.kind == "linked" or keras_kind(value) != "weights":

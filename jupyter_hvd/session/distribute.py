@@ -389,9 +389,7 @@ class Session:
         owned, plain = self._owned_objects(plan, held), self._plain_values(plan)
         found = self._prepare_cell(request, plan, owned, plain, screen)
         zero = found[0].digests if found else {}
-        differing = {
-            n: v for n, v in plain.items() if zero.get(n, digest_value(v)) != digest_value(v)
-        }
+        differing = {n: v for n, v in plain.items() if n in zero and zero[n] != digest_value(v)}
         made = plan.needs.run  # which may have made anew what any path leads to
         known = replicated_digests([r.digests for r in found]) if made else self._state.pushed
         push = self._push_of_replaced(plan) | self._push_of_changed(differing)
