@@ -17,7 +17,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ..language.affine import Affine
-from ..language.predicates import TRUE, And, Or, Predicate, compare, conj, conjuncts, in_range
+from ..language.predicates import TRUE, And, Or, Predicate, compare, conj, conjuncts
 from ..language.terms import Binder, Binders, index_names
 from . import sets
 
@@ -50,12 +50,6 @@ class Frame:
         """The condition on the variables that some coordinates are theirs, the box apart."""
         back = {u: a for (u, _), a in zip(self.coordinates, self.inverse, strict=True)}
         return conj(*(compare("=", v, a.substitute(back)) for v, a in self.forward))
-
-    def box_condition(self) -> Predicate:
-        """The condition on the variables that their coordinates are in the box."""
-        return conj(
-            *(in_range(a, n) for (_, n), a in zip(self.coordinates, self.inverse, strict=True))
-        )
 
 
 def affine_part(p: Predicate, names: Iterable[str]) -> Predicate:
