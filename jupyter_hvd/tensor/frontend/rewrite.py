@@ -184,13 +184,18 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
     paths = [tuple(dotted.split(".")) for dotted in rewriter.names]
     taken = [path for path in paths if path[0] in unbound]
     plain = [path[0] for path in taken if not path[1:] and path[0] not in cells]
-    others = [path for path in taken if path[1:] or path[0] in cells]
+    pairs = [path for path in taken if len(path) == 2 and path[0] not in cells]  # `np.sum`
+    others = [path for path in taken if len(path) > 2 or path[0] in cells]
     names = function.__globals__
     surroundings = Surroundings(lambda name: _captured((name,), cells, names))
 
-    def captured() -> tuple[Any, ...]:
+    def captured() -> tuple[Any, ...]:  # at each call, so in as little time as can be
         found = [_captured(path, cells, names) for path in others]
-        return (*map(names.get, plain), *found)  # at each call, so in as little time as can be
+        try:
+            attributes = [getattr(names.get(owner), name, None) for owner, name in pairs]
+        except Exception:  # whatever a property raises
+            attributes = [_captured(path, cells, names) for path in pairs]
+        return (*map(names.get, plain), *attributes, *found)
 
     def build(tracer: Any) -> Callable[..., Any]:
         enclosing = inspect.getclosurevars(function).nonlocals
