@@ -47,7 +47,7 @@ PAGES = {
         ("Packages and notebooks, earlier", "docs/corpus-history"),
         ("Programs nobody wrote", "docs/generated"),
         ("Who can do what to whom", "docs/security"),
-        ("Beside its peers", "docs/peers"),
+        ("Horovod by hand, tf.distribute", "docs/peers"),
     ],
     "Reference": [
         ("%%distribute", "docs/distribute-reference"),
@@ -55,10 +55,11 @@ PAGES = {
         ("--batch per-rank", "docs/scaling-reference"),
         ("verify", "docs/verify-reference"),
         ("Clusters", "docs/clusters-reference"),
-        ("The diff beside other diffs", "docs/review-reference"),
+        ("The review in JupyterLab", "docs/review-reference"),
         ("The tensor language", "docs/tensor-language-reference"),
         ("Loops that carry values", "docs/recurrences-reference"),
         ("Jacobians", "docs/jacobians-reference"),
+        ("What a gradient costs", "docs/gradient-cost-reference"),
         ("Measurements of kernels", "docs/performance-tables"),
     ],
     "Work on it": [
