@@ -25,6 +25,7 @@ from .kept_values import KeptValues
 from .library import Kind
 from .scale_findings import (
     Agreement,
+    Carried,
     Constant,
     Found,
     Opaque,
@@ -407,6 +408,26 @@ class ScaleAnalysis:
                 reason = f"line {self._line(repeated.node)} multiplies by it once a step"
                 yield self._coercion(repeated.node, -power, kind, reason)
 
+    def _uncounted_lengths(self) -> Iterator[cst.BaseExpression]:
+        """What loops around training go through that is no data, and of which only the training tells how long it must be."""
+        for unknown, trains in self._solved.found.counts:
+            node = unknown.node
+            if not trains or unknown.label != "length" or not isinstance(node, cst.BaseExpression):
+                continue
+            around = self.module.parent(node)
+            is_loop = isinstance(around, cst.For) and around.iter is node
+            if is_loop and self._resolved(exponent_of(unknown)) == -1:
+                if not self._library.is_data(self.values, node):
+                    yield node
+
+    def _counts_perhaps(self, agreement: Agreement) -> bool:
+        """Whether a number of the program is compared, at each step, with something that may count steps."""
+        sides = agreement.left, agreement.right
+        numbers = [number_of(side) for side in sides]
+        written = [n for n in numbers if n is not None]
+        frequency = self._resolved(self._inference.frequencies.of(agreement.place))
+        return bool(written) and isinstance(written[0], int) and written[0] > 1 and bool(frequency)
+
     @cached_property
     def unscaled(self) -> tuple[Unscaled, ...]:
         """The numbers that are not edited and that the user should check."""
@@ -445,13 +466,41 @@ class ScaleAnalysis:
                 )
         for call in self._solved.unseen:
             is_used = not isinstance(self.module.parent(call), cst.Expr)
-            if is_used and not self.is_kept(call) and not self._is_of_program(call):
+            is_called = isinstance(call, cst.Call) and self._is_of_program(call)
+            if is_used and not self.is_kept(call) and not is_called:
                 yield Unscaled(
                     call,
                     f"`{text(call)}` is given a number of steps, of which N ranks take an N-th; "
                     "nothing tells what it computes from them",
                     "give it the step of one process: multiply by the number of ranks",
                 )
+        for carried in self._solved.carried:
+            numbers = " and ".join(dict.fromkeys(f"`{text(number)}`" for number in carried.numbers))
+            yield Unscaled(
+                carried.node,
+                f"`{text(carried.node)}` is computed from its last value once a step; {numbers} stays as it is",
+                "a step of N ranks stands for N steps: raise a factor to the power of the number of ranks, multiply a summand by it",
+            )
+        for agreement in self._solved.undetermined:
+            if self._counts_perhaps(agreement):
+                other = agreement.right if is_constant(agreement.left) else agreement.left
+                yield Unscaled(
+                    agreement.place,
+                    f"nothing tells whether `{text(other)}` counts steps, so `{text(agreement.place)}` stays as it is",
+                    "if it counts steps, divide what it is compared with by the number of ranks",
+                )
+        for size in self._solved.grown_before:
+            yield Unscaled(
+                size.place,
+                f"`{text(size.place)}` is multiplied as a batch size, and is computed from numbers that scale, too",
+                "check that the batch becomes as many times larger as there are ranks",
+            )
+        for unknown in self._uncounted_lengths():
+            yield Unscaled(
+                unknown,
+                f"nothing tells how often the loop over `{text(unknown)}` iterates, so it trains as many steps on N times the rows",
+                "divide by the number of ranks what decides how long the program trains",
+            )
         for loop in self._solved.found.uncounted if self._solved.unmet else ():
             yield Unscaled(
                 loop,
@@ -488,11 +537,14 @@ class _Solved:
     scaled: tuple[tuple[Constant, Fraction, tuple[Equation, ...]], ...]
     repeated: tuple[tuple[Repeated, Fraction], ...]
     assumed: tuple[tuple[cst.CSTNode, Fraction], ...]
-    unseen: tuple[cst.Call, ...]
+    unseen: tuple[cst.BaseExpression, ...]
     contradictory: tuple[cst.CSTNode, ...]
     arguments: tuple[tuple[Equation, Fraction], ...]
     lookups: tuple[Sink, ...]
     unmet: tuple[cst.CSTNode, ...]
+    carried: tuple[Carried, ...]
+    grown_before: tuple[Equation, ...] = ()
+    undetermined: tuple[Agreement, ...] = ()
 
 
 def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
@@ -516,8 +568,15 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
     _fix_loops(solution, found)
     for equation in found.ramps:
         solution.add(equation)
+    grown_before = [size for size in found.sizes if not solution.add(size)]
     _fix_rows(solution, found)
     operands, disagreeing = _agree(solution, found.agreements)
+    # What is compared with another number that nothing has determined.
+    undetermined = [
+        a
+        for a in found.agreements
+        if a.kind in ("modulus", "comparison") and not solution.resolve(a.exponents[0]).is_known
+    ]
     for equation in found.weights:
         solution.add(equation)
     _fix_opaque(solution, [o for o in found.opaque if isinstance(o.node, cst.Call)])
@@ -550,7 +609,8 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
         reason = "divides rows by a batch" if default == ONE else ""
         solution.add(Equation(exponent_of(constant.unknown), default, constant.node, reason))
     _fix_counts(solution, found, trains=True)
-    return _judged(found, solution, frozenset(clashing), sinks, operands, disagreeing, unmet)
+    solved = _judged(found, solution, frozenset(clashing), sinks, operands, disagreeing, unmet)
+    return replace(solved, grown_before=tuple(grown_before), undetermined=tuple(undetermined))
 
 
 def _hand_on(solution: Solution, found: Found, clashing: set[Unknown]) -> list[Equation]:
@@ -627,13 +687,13 @@ def _fix_calls(solution: Solution, functions: list[list[Equation]]) -> None:
     waiting, moves = list(functions), True
     while moves:
         known = [
-            calls for calls in waiting if any(_frequency(solution, c) is not None for c in calls)
+            calls for calls in waiting if any(_known(solution, c.right) is not None for c in calls)
         ]
         moves = bool(known)
         for calls in known:
             most = min(
-                (c for c in calls if _frequency(solution, c) is not None),
-                key=lambda c: _frequency(solution, c) or 0,
+                (c for c in calls if _known(solution, c.right) is not None),
+                key=lambda c: _known(solution, c.right) or 0,
             )
             solution.add(most)
         waiting = [calls for calls in waiting if calls not in known]
@@ -641,9 +701,6 @@ def _fix_calls(solution: Solution, functions: list[list[Equation]]) -> None:
         solution.add(calls[0])
 
 
-def _frequency(solution: Solution, call: Equation) -> Fraction | None:
-    frequency = solution.resolve(call.right)
-    return frequency.constant if frequency.is_known else None
 
 
 def _fix_counts(solution: Solution, found: Found, trains: bool) -> None:
@@ -730,13 +787,14 @@ def _judged(
             known = replace(each, weight="open") if follows else each
             repeated.append((known, frequency.constant))
     counted = {_only(e.left) for e in found.facts if e.reason == ADDS}
-    assumed, unseen = [], []
+    assumed: list[tuple[cst.CSTNode, Fraction]] = []
+    unseen: list[cst.BaseExpression] = []
     for opaque in found.opaque:
         if opaque.unknown in counted:
             continue
         exponent = solution.resolve(exponent_of(opaque.unknown))
         if exponent == ZERO and any(solution.resolve(a) == -ONE for a in opaque.arguments):
-            unseen += [opaque.node] if isinstance(opaque.node, cst.Call) else []
+            unseen += [opaque.node] if isinstance(opaque.node, cst.BaseExpression) else []
         if exponent.is_known and exponent.constant:
             assumed.append((opaque.node, exponent.constant))
     used = {u for a in found.agreements for e in a.exponents for u in e.terms}
@@ -763,7 +821,14 @@ def _judged(
         arguments,
         tuple(s for s in found.lookups if _counts_steps(solution, s)),
         tuple(demand.place for demand in unmet),
+        tuple(c for c in found.carried if _known(solution, c.frequency)),
     )
+
+
+def _known(solution: Solution, exponent: Exponent) -> Fraction | None:
+    """An exponent that is known; None of one that is not."""
+    resolved = solution.resolve(exponent)
+    return resolved.constant if resolved.is_known else None
 
 
 def _converted_arguments(

@@ -1,4 +1,4 @@
-"""Moving averages whose result comes back as an operand: through lists, entries, functions, and a model's weights.
+"""Numbers whose result comes back as an operand: through lists, entries, functions, other names, and a model's weights.
 
 `ema = [d * a + (1 - d) * w for a, w in zip(ema, weights)]` and `target.set_weights(…)` of `target.get_weights()` make a
 variable of itself, as `x = d * x + (1 - d) * y` does. Where the result goes is followed forwards, where an operand comes from
@@ -15,7 +15,7 @@ import libcst as cst
 from .flow import positional
 from .index import ELEMENT, Binding, Path
 from .scale_averages import step_of_average
-from .scale_findings import Weight
+from .scale_findings import Recurrence, is_constant, number_of
 from .scale_recurrences import AUGMENTED, CONVERTING, Recurrences
 from .scale_signatures import ScaleLibrary
 from .syntax import Function, method, parameters
@@ -52,14 +52,14 @@ class Place:
 
 @dataclass(frozen=True)
 class FedBack:
-    """A moving average, its weights, and what holds it."""
+    """How a number is made of what it was, and what holds it."""
 
-    weights: tuple[tuple[cst.BaseExpression, Weight], ...]
+    recurrence: Recurrence
     place: Place
 
 
 class Feedback:
-    """The moving averages of one module that `Recurrences` does not see in a statement alone."""
+    """The recurrences of one module that `Recurrences` does not see in a statement alone."""
 
     def __init__(
         self, values: ValueAnalysis, recurrences: Recurrences, library: ScaleLibrary
@@ -67,11 +67,14 @@ class Feedback:
         self._values, self._module, self._library = values, values.module, library
         self._recurrences = recurrences
 
-    def average(self, node: cst.BinaryOperation) -> FedBack | None:
-        """The moving average that a sum is; None where no operand is what the sum gave before."""
+    def recurrence(self, node: cst.BinaryOperation) -> FedBack | None:
+        """How an operation makes a number of what it was: a moving average, a product, or a count by 1.
+
+        None where no operand is what the operation gave before.
+        """
         if (added := self._added_to_entry(node)) is not None:
             return added
-        if not _may_average(node):
+        if not _may_come_back(node):
             return None
         targets = {place.key: place for place in self._targets(node)}
         if not targets:
@@ -84,15 +87,13 @@ class Feedback:
             return bool(found)
 
         recurrence = self._recurrences.made_of(node, comes_back)
-        if recurrence is None or recurrence.operator != "~" or not met:
-            return None
-        if any(kind == "open" for _, kind in recurrence.weights):
+        if recurrence is None or not met or not _is_known(recurrence):
             return None
         places = [targets[key] for key in dict.fromkeys(met)]
         longest = min(
             places, key=lambda place: (_LASTING.index(place.kind), self._depth(place, node))
         )
-        return FedBack(recurrence.weights, longest)
+        return FedBack(recurrence, longest)
 
     def _depth(self, place: Place, itself: cst.CSTNode) -> int:
         """In how many loops at most what holds an average is set to something else."""
@@ -109,7 +110,8 @@ class Feedback:
                 sign = AUGMENTED.get(type(operator), "?")
                 weights = step_of_average(node, sign, target.deep_equals)
                 places = [*self._places(target)]
-                return FedBack(weights, places[0]) if weights and places else None
+                recurrence = Recurrence("~", node, weights)
+                return FedBack(recurrence, places[0]) if weights and places else None
         return None
 
     # Forwards
@@ -270,9 +272,22 @@ class Feedback:
         return place.key in self._origins(value)
 
 
-def _may_average(node: cst.BinaryOperation) -> bool:
-    """Whether a sum has a product in it, so that it may be a moving average."""
+def _may_come_back(node: cst.BinaryOperation) -> bool:
+    """Whether an operation is a product, a sum with a product in it, or one with 1."""
+    if isinstance(node.operator, (cst.Multiply, cst.Divide)):
+        return not is_constant(node)
     return isinstance(node.operator, (cst.Add, cst.Subtract)) and any(
-        isinstance(side, cst.BinaryOperation) and isinstance(side.operator, cst.Multiply)
+        number_of(side) == 1
+        or (isinstance(side, cst.BinaryOperation) and isinstance(side.operator, cst.Multiply))
         for side in (node.left, node.right)
     )
+
+
+def _is_known(recurrence: Recurrence) -> bool:
+    """Whether a recurrence is one of which the steps of N ranks are known."""
+    match recurrence.operator:
+        case "~":
+            return all(kind != "open" for _, kind in recurrence.weights)
+        case "+" | "-":
+            return number_of(recurrence.operand) == 1
+    return recurrence.operator in "*/"

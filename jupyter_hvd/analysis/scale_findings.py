@@ -149,8 +149,21 @@ class Recurrence:
 
 
 @dataclass(frozen=True)
+class Carried:
+    """A variable that is computed from what it was, in a form that is not known, and how often that is.
+
+    Attributes:
+        numbers: what it is combined with on the way.
+    """
+
+    node: cst.BaseExpression
+    numbers: tuple[cst.CSTNode, ...]
+    frequency: Exponent
+
+
+@dataclass(frozen=True)
 class Opaque:
-    """The result of an unknown function, and the exponents of its arguments."""
+    """The result of an unknown function or operator, and the exponents of its arguments."""
 
     node: cst.CSTNode
     unknown: Unknown
@@ -182,6 +195,7 @@ class Found:
         weights: the weights of moving averages, which are the same on any number of ranks before they are raised to a power.
         ramps: what is taken for the same on any number of ranks, as fractions are added to it.
         counts: how often loops of unknown length iterate, and functions run, and whether training runs in them.
+        sizes: sizes of batches as they were written, before another edit multiplies them.
     """
 
     facts: list[Equation] = field(default_factory=list)
@@ -194,6 +208,8 @@ class Found:
     constants: list[Constant] = field(default_factory=list)
     repeated: list[Repeated] = field(default_factory=list)
     opaque: list[Opaque] = field(default_factory=list)
+    carried: list[Carried] = field(default_factory=list)
+    sizes: list[Equation] = field(default_factory=list)
     means: list[Equation] = field(default_factory=list)
     quotients: list[tuple[Exponent, Exponent, cst.CSTNode]] = field(default_factory=list)
     weights: list[Equation] = field(default_factory=list)

@@ -16,6 +16,7 @@ from .library import Kind
 from .records import is_text
 from .scale_averages import Weights, step_of_average
 from .scale_builtins import BUILTINS
+from .scale_carried import CarriedState, State
 from .scale_calls import apply_signature, signature_result
 from .scale_constants import UNITS, Constants
 from .scale_feedback import Feedback
@@ -23,6 +24,7 @@ from .scale_findings import (
     Agreeing,
     Agreement,
     Assignment,
+    Carried,
     Constant,
     Found,
     Opaque,
@@ -81,6 +83,9 @@ class ScaleInference:
         self.whole = WholeNumbers(values, library, self._reaching)
         self._recurrences = Recurrences(values, self._reaching)
         self._feedback = Feedback(values, self._recurrences, library)
+        self._carried = CarriedState(values, library, self._recurrences, self._reaching)
+        self._understood: set[cst.CSTNode] = set()  # places of recurrences
+        self._operands: set[cst.CSTNode] = set()  # what recurrences add or multiply by
         self._weighted: set[cst.CSTNode] = set()  # weights of moving averages
         self._constants = Constants(values)
         self.found = Found()
@@ -123,6 +128,9 @@ class ScaleInference:
         for node in places:
             if isinstance(node, cst.BinaryOperation):
                 self._feed_back(node)
+        for node, binding in bound.items():
+            if isinstance(node, cst.BaseExpression):
+                self._carry(State(node, binding), node, binding.value, binding.path)
 
     def _note(self, place: cst.BaseExpression, binding: Binding) -> None:
         """An assignment, and what a library's attribute expects that is set."""
@@ -155,6 +163,7 @@ class ScaleInference:
         if is_constant(node) or is_unseen or self.is_external(node):
             self.found.facts.append(Equation(scale.value, ZERO, node))
         if edited.value:
+            self.found.sizes.append(Equation(scale.value, ZERO, node))
             told = exponent_of(Unknown(node, "edited"))
             after = scale.value + Exponent(Fraction(edited.value))
             self.found.facts.append(Equation(told, after, node, "is scaled as a batch size"))
@@ -443,6 +452,8 @@ class ScaleInference:
         starts: Sequence[cst.CSTNode],
     ) -> None:
         """`x += c` at a statement of frequency D gives x the exponent of c plus D; `x *= c` raises c to the number of times."""
+        self._understood.add(place)
+        self._operands.add(recurrence.operand)
         if self._is_step(place):
             self._decays |= {self._module.text(weight) for weight, _ in recurrence.weights}
             return
@@ -459,15 +470,37 @@ class ScaleInference:
             self.found.repeated.append(Repeated(operand, frequency, self.scale(operand).value))
         self._weight(recurrence.weights, frequency)
 
+    def _carry(
+        self,
+        state: State,
+        place: cst.BaseExpression,
+        value: cst.BaseExpression,
+        path: Path = (),
+    ) -> None:
+        """Note a variable that is computed from itself, if nothing has told how."""
+        if place in self._understood or self._is_step(place):
+            return
+        numbers = self._carried.numbers(state, value, path)
+        known = self._operands | self._weighted
+        if known.issuperset(numbers) or self._library.is_gradient(self._values, value):
+            return
+        binding = state.binding
+        starts = self._starts(binding, place) if binding is not None else ()
+        frequency = self.frequencies.since(self._statement(place), starts)
+        self.found.carried.append(Carried(place, tuple(numbers), frequency))
+
     def _feed_back(self, node: cst.BinaryOperation) -> None:
-        """A moving average that comes back through lists, functions or a model's weights."""
-        found = self._feedback.average(node)
-        if found is None or any(weight in self._weighted for weight, _ in found.weights):
+        """A number that comes back through lists, functions, other names or a model's weights."""
+        found = self._feedback.recurrence(node)
+        if found is None or found.recurrence.operand in self._operands:
+            return
+        if any(weight in self._weighted for weight, _ in found.recurrence.weights):
             return
         if self._is_step(node) or self._library.is_gradient(self._values, node):
             return
         starts = [self._statement(each) for each in self._feedback.starts(found.place, node)]
-        self._weight(found.weights, self.frequencies.since(self._statement(node), starts))
+        self._recur(node, self.scale(node).value, found.recurrence, starts)
+        self._understood.add(found.place.node)
 
     def _weight(self, weights: Weights, frequency: Exponent) -> None:
         for weight, kind in weights:
@@ -768,7 +801,7 @@ class ScaleInference:
                     self.sink(node.right, ZERO, reason)
                     value = left.value
             case _:
-                return unknown_scale(node)
+                value = self._unseen(node, node.left, node.right)
         return replace(sized, value=value, items=())
 
     def _is_mean(self, quotient: cst.BinaryOperation) -> bool:
@@ -955,6 +988,13 @@ class ScaleInference:
         length = next((a.length for a in rows if a.length is not None), None)
         return Scale(exponent_of(unknown), length)
 
+    def _unseen(self, node: cst.BaseExpression, *operands: cst.BaseExpression) -> Exponent:
+        """The exponent of what an unknown operator gives."""
+        unknown = Unknown(node)
+        given = tuple(self.scale(operand).value for operand in operands)
+        self.found.opaque.append(Opaque(node, unknown, given))
+        return exponent_of(unknown)
+
     def sink(
         self,
         node: cst.BaseExpression,
@@ -991,6 +1031,7 @@ class ScaleInference:
             self._recur(call, value, recurrence, ())
         else:
             self._flow(value, self.scale(operand).value, call)
+            self._carry(State(receiver), call, operand)
         often = self.frequencies.of(call)
         name = self._module.text(receiver)
         self.found.assignments.append(Assignment(name, call, value, often))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import libcst as cst
 
 from .flow import positional
-from .index import Binding
+from .index import Binding, element_of
 from .scale_averages import step_of_average, weight_of_rest, weights_of_average
 from .scale_findings import Reaching, Recurrence
 from .tree import children_of
@@ -50,9 +50,10 @@ class Recurrences:
             if sign == "+" and (kept := self._multiplied_before(statement, itself)) is not None:
                 weights = weight_of_rest(kept, binding.value)
             return Recurrence("~" if weights else sign, binding.value, weights)
-        if binding.path:
+        written = element_of(binding)
+        if written is None:
             return None
-        value = self.within_bounds(binding.value, place)
+        value = self.within_bounds(written, place)
         return self.made_of(value, lambda node: self._is_itself(node, place, binding))
 
     def _multiplied_before(

@@ -161,6 +161,9 @@ class ScaleLibrary(Protocol):
     def fixed_loops(self, values: ValueAnalysis) -> Collection[cst.CSTNode]:
         """Iterables that are the same on any number of ranks, such as the variables of a model."""
 
+    def is_data(self, values: ValueAnalysis, iterable: cst.BaseExpression) -> bool:
+        """Whether a loop goes through batches, of which there are fewer where they are larger."""
+
     def accumulates(
         self, values: ValueAnalysis, call: cst.Call
     ) -> tuple[str, cst.BaseExpression] | None:

@@ -290,6 +290,14 @@ class TensorFlowScale:
     def repeated_sizes(self, values: ValueAnalysis) -> Collection[cst.BaseExpression]:
         return self._sizes.repetitions
 
+    def is_data(self, values: ValueAnalysis, iterable: cst.BaseExpression) -> bool:
+        return iterable in self._looped or values.may_be(iterable, Role.DATASET)
+
+    @cached_property
+    def _looped(self) -> frozenset[cst.BaseExpression]:
+        """What the loops around training steps go through."""
+        return frozenset(data for given in self._data.loop_data.values() for data in given)
+
     # Numbers
 
     def accumulates(

@@ -1,0 +1,147 @@
+"""State that is carried from step to step: variables that are computed from what they were before, however that is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from .index import Binding, Path
+from .library import Kind
+from .scale_findings import Reaching, is_constant, number_of
+from .scale_recurrences import Recurrences
+from .scale_signatures import ScaleLibrary
+from .values import ValueAnalysis
+
+#: How many expressions are followed backwards.
+MAX_FOLLOWED = 200
+#: How deep numbers are followed that are computed from numbers.
+MAX_DEPTH = 6
+#: Operators that combine a state with a number.
+_ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.Power)
+
+
+@dataclass(frozen=True)
+class State:
+    """A variable as one statement sets it.
+
+    Attributes:
+        place: its name or attribute there, or what a method assigns to. binding: the assignment; None of a method.
+    """
+
+    place: cst.BaseExpression
+    binding: Binding | None = None
+
+
+class CarriedState:
+    """Which statements of one module compute a variable from itself, and the numbers by which they do."""
+
+    def __init__(
+        self,
+        values: ValueAnalysis,
+        library: ScaleLibrary,
+        recurrences: Recurrences,
+        reaching: Reaching,
+    ) -> None:
+        self._values, self._library = values, library
+        self._recurrences, self._reaching = recurrences, reaching
+
+    def numbers(self, state: State, value: cst.BaseExpression, path: Path = ()) -> list[cst.CSTNode]:
+        """The numbers that a state meets on its way from one step to the next; none where it does not come back.
+
+        Args:
+            value, path: the part of an expression that it is set to.
+        """
+        found = self._on_the_way(state, value, path, set())
+        return list(dict.fromkeys(found)) if found is not None else []
+
+    def _on_the_way(
+        self, state: State, node: cst.BaseExpression, path: Path, seen: set[object]
+    ) -> list[cst.CSTNode] | None:
+        """The numbers between the state before and an expression; None where the expression does not depend on that."""
+        if (node, path) in seen or len(seen) > MAX_FOLLOWED:
+            return None
+        seen.add((node, path))
+        if self._is_state(state, node):
+            return []
+        match node:
+            case cst.BinaryOperation(left=left, operator=operator, right=right):
+                return self._combined(state, (left, right), isinstance(operator, _ARITHMETIC), seen)
+            case cst.UnaryOperation(expression=inner):
+                return self._on_the_way(state, inner, path, seen)
+            case cst.Call() if not self._runs_function(node):
+                given = (node.func.value,) if isinstance(node.func, cst.Attribute) else ()
+                return self._combined(state, (*given, *(a.value for a in node.args)), False, seen)
+        found = [
+            self._on_the_way(state, source, part, seen)
+            for source, part in self._values.flow.predecessors(node, path)
+            if not self._begins(source, state)
+        ]
+        return _united(found)
+
+    def _begins(self, source: cst.BaseExpression, state: State) -> bool:
+        """Whether an expression stands in an `__init__`, which runs once, and the state is set elsewhere."""
+        module = self._values.module
+        function = module.function_of(source)
+        is_initial = function is not None and function.name.value == "__init__"
+        return is_initial and module.function_of(state.place) is not function
+
+    def _combined(
+        self,
+        state: State,
+        operands: tuple[cst.BaseExpression, ...],
+        counts_numbers: bool,
+        seen: set[object],
+    ) -> list[cst.CSTNode] | None:
+        each = [self._on_the_way(state, operand, (), seen) for operand in operands]
+        united = _united(each)
+        if united is None:
+            return None
+        others = (o for o, found in zip(operands, each, strict=True) if found is None)
+        return [*united, *(o for o in others if self._is_number(o, counts_numbers))]
+
+    def _runs_function(self, call: cst.Call) -> bool:
+        return any(value.kind is Kind.FUNCTION for value in self._values.of(call.func))
+
+    def _is_state(self, state: State, node: cst.BaseExpression) -> bool:
+        if isinstance(node, cst.Name) and isinstance(state.place, cst.Name):
+            return any(each is state.binding for each in self._reaching(node))
+        return not isinstance(node, cst.Name) and self._recurrences.is_same(node, state.place)
+
+    def _is_number(self, node: cst.BaseExpression, is_operand: bool) -> bool:
+        """Whether an operand is a number of the program, or an argument one that may be a weight."""
+        for number in self._constants(node):
+            if not is_constant(number):
+                return True  # from outside the program
+            value = number_of(number)
+            if is_operand and value not in (0, 1, -1):
+                return True
+            if value is not None and 0 < value < 1:
+                return True
+        return False
+
+    def _constants(self, node: cst.BaseExpression, depth: int = 0) -> list[cst.BaseExpression]:
+        """The numbers that an expression is computed from; none where it is computed from something else, too."""
+        if is_constant(node) or self._library.is_external(self._values, node):
+            return [node]
+        if depth > MAX_DEPTH:
+            return []
+        match node:
+            case cst.BinaryOperation(left=left, right=right):
+                sides = [self._constants(side, depth + 1) for side in (left, right)]
+                return [*sides[0], *sides[1]] if all(sides) else []
+            case cst.Name() | cst.Attribute() | cst.Subscript():
+                made = [
+                    self._constants(value.node, depth + 1)
+                    if isinstance(value.node, cst.BinaryOperation | cst.BaseNumber)
+                    else []
+                    for value in self._values.of(node)
+                    if value.node is not None  # else a parameter that callers elsewhere may give
+                ]
+                return [number for each in made for number in each] if all(made) else []
+        return []
+
+
+def _united(found: list[list[cst.CSTNode] | None]) -> list[cst.CSTNode] | None:
+    reached = [each for each in found if each is not None]
+    return [number for each in reached for number in each] if reached else None
