@@ -420,13 +420,20 @@ class ScaleAnalysis:
                 if not self._library.is_data(self.values, node):
                     yield node
 
-    def _counts_perhaps(self, agreement: Agreement) -> bool:
-        """Whether a number of the program is compared, at each step, with something that may count steps."""
-        sides = agreement.left, agreement.right
-        numbers = [number_of(side) for side in sides]
-        written = [n for n in numbers if n is not None]
+    def _may_count(self, agreement: Agreement) -> bool:
+        """Whether a whole number bounds or divides, at each step, something that may count steps.
+
+        What is only equal to it may be of a kind, or at a position.
+        """
+        numbers = [number_of(side) for side in (agreement.left, agreement.right)]
+        written = [n for n in numbers if isinstance(n, int) and n > 1]
+        if isinstance(agreement.place, cst.Comparison):
+            written = written if self._orders(agreement.place) else []
         frequency = self._resolved(self._inference.frequencies.of(agreement.place))
-        return bool(written) and isinstance(written[0], int) and written[0] > 1 and bool(frequency)
+        return bool(written) and bool(frequency)
+
+    def _orders(self, comparison: cst.Comparison) -> bool:
+        return all(isinstance(target.operator, _ORDERS) for target in comparison.comparisons)
 
     @cached_property
     def unscaled(self) -> tuple[Unscaled, ...]:
@@ -482,7 +489,7 @@ class ScaleAnalysis:
                 "a step of N ranks stands for N steps: raise a factor to the power of the number of ranks, multiply a summand by it",
             )
         for agreement in self._solved.undetermined:
-            if self._counts_perhaps(agreement):
+            if self._may_count(agreement):
                 other = agreement.right if is_constant(agreement.left) else agreement.left
                 yield Unscaled(
                     agreement.place,

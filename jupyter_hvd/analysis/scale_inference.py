@@ -9,7 +9,7 @@ from fractions import Fraction
 import libcst as cst
 
 from .definitions import Definition
-from .exponents import ZERO, Equation, Exponent, Unknown, exponent_of
+from .exponents import ONE, ZERO, Equation, Exponent, Unknown, exponent_of
 from .flow import is_iteration, is_property
 from .index import ELEMENT, FILLING, Binding, Path, element_of
 from .library import Kind
@@ -549,6 +549,9 @@ class ScaleInference:
             given = entry.parameters[place]
             if given is not None:
                 self.found.facts.append(Equation(value, Exponent(given), param, entry.reason))
+        if entry is not None and entry.takes_batch and place == 0:
+            self._known[param] = found = Scale(value, ONE, is_record=True)
+            return found
         passed = self._passed(function, param)
         sized: list[Scale] = []
         for argument_ in passed:

@@ -116,11 +116,13 @@ class EntryPoint:
     Attributes:
         frequency: the exponent of the number of its calls: -1 for once a step.
         parameters: exponents of its parameters, `self` left out; None is any.
+        takes_batch: its first parameter is a batch, or a tuple of such, that grows with the number of ranks.
     """
 
     frequency: Fraction | None
     parameters: Sequence[Fraction | None] = field(default=())
     reason: str = ""
+    takes_batch: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ...analysis.index import part_of
+from ...analysis.library import Kind
 from ...analysis.scale_findings import number_of
 from ...analysis.syntax import text_key
 from ...analysis.values import ValueAnalysis
@@ -59,7 +60,8 @@ class NumberSources:
     def entries_of(self, size: cst.Subscript) -> list[cst.BaseExpression]:
         """What a dictionary that is written out has under a key: `config["batch_size"]`; nothing of several dictionaries."""
         key = text_key(size)
-        if key is None or len({value.node for value in self.values.of(size.value)}) != 1:
+        held = {v.node for v in self.values.of(size.value) if v.kind is not Kind.NONE}
+        if key is None or len(held) != 1:
             return []
         return [each.value for each in self.values.records.entries(size.value, key)]
 

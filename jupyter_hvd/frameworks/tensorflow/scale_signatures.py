@@ -111,7 +111,7 @@ _ENTRY_POINTS: dict[str, EntryPoint] = {
         for end in ("begin", "end")
     },
 }
-_TRAIN_STEP = EntryPoint(_STEP, (), "runs once a step")
+_TRAIN_STEP = EntryPoint(_STEP, (), "runs once a step", takes_batch=True)
 _SCHEDULE = EntryPoint(None, (_ONCE,), "is asked for the step of one process")
 _PROGRAM = EntryPoint(_ONCE, (), "runs once")
 _SCHEDULER = EntryPoint(_ONCE, (_ONCE, _ONCE), "runs once an epoch")

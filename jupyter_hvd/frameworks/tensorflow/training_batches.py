@@ -296,15 +296,25 @@ class TrainingBatches:
                     yield rows
 
     def _of_loops(self, call: cst.Call, given: list[cst.BaseExpression]) -> Batches | None:
-        """The batches of what loops around a step run over, of the innermost that gives batches; None where none does."""
-        for data in given:
+        """The batches of what loops around a step run over, of the innermost that gives batches; None where none does.
+
+        Datasets that are drawn from beside it, as unlabelled rows are with labelled ones, grow with it.
+        """
+        for number, data in enumerate(given):
             source = self.data.source(data)
             if self._pipelines.of(source):
-                return self._of_dataset(call, data)
+                beside = [d for d in given[number + 1 :] if self._is_drawn(d)]
+                return merged(call, [self._of_dataset(call, each) for each in (data, *beside)])
             if self.data.is_divided(data):
                 found = self._of_source(call, source)
                 return found if found.sizes else Batches(call, joined=(self._unnumbered(data),))
         return None
+
+    def _is_drawn(self, data: cst.BaseExpression) -> bool:
+        """Whether data is a dataset that no loop goes through, so that `next` draws from it."""
+        around = self.module.parent(data)
+        is_looped = isinstance(around, (cst.For, cst.CompFor)) and around.iter is data
+        return not is_looped and bool(self._pipelines.of(self.data.source(data)))
 
     def _unnumbered(self, data: cst.BaseExpression) -> cst.BaseExpression:
         """What gives batches, where their numbers are put beside them: `data` of `enumerate(data)` and of `data.enumerate()`."""

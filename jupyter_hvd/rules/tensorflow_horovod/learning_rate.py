@@ -29,7 +29,7 @@ from .optimizers import (
     rate_given,
     scaled_default,
 )
-from .own_updates import decays_of, is_undone, rates_of
+from .own_updates import decays_of, grows_with_batch, is_undone, rates_of
 
 #: Kinds of values that are numbers.
 NUMBERS = frozenset({Kind.CONSTANT, Kind.OTHER})
@@ -232,6 +232,9 @@ class ScaleRate(Rule):
         moments = [u.variables[0] for u in own if not is_weight(u.variables[0])]
         for update in own:
             if not is_weight(update.variables[0]) or is_undone(context, update, own):
+                continue
+            if grows_with_batch(context, update):
+                yield self._report_summed_loss(context, update.call)
                 continue
             rates = list(rates_of(context, update, moments))
             for rate in rates:

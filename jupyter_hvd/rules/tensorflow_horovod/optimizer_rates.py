@@ -108,15 +108,24 @@ def makers_for_summed_losses(context: Context) -> frozenset[cst.CSTNode]:
     summed: set[cst.CSTNode] = set()
     others: set[cst.CSTNode] = set()
     for update, _ in context.data.step_sites:
-        applied = context.training.gradients.flowing_into(*update.applied) if update.applied else ()
-        targets = [arg.value for g in applied if (arg := argument(g, "target", 0)) is not None]
-        is_sum = bool(targets) and all(is_sum_over_rows(context, each) for each in targets)
-        (summed if is_sum else others).update(makers_of(context, update))
+        (summed if minimizes_sum(context, update) else others).update(makers_of(context, update))
+    compiled = [made for c in context.training.keras.compiles for made in compiled_makers(context, c)]
+    for update in context.training.updates:
+        if context.training.keras.runs(update.function):
+            makers = makers_of(context, update) or compiled
+            (summed if minimizes_sum(context, update) else others).update(makers)
     for call in context.training.keras.compiles:
         if (loss := argument(call, "loss", 1)) is not None:
             is_sum = is_summing_loss(context, loss.value)
             (summed if is_sum else others).update(compiled_makers(context, call))
     return frozenset(summed - others)
+
+
+def minimizes_sum(context: Context, update: Update) -> bool:
+    """Whether the gradients that an update applies are those of sums over the rows of a batch."""
+    applied = context.training.gradients.flowing_into(*update.applied) if update.applied else ()
+    targets = [arg.value for g in applied if (arg := argument(g, "target", 0)) is not None]
+    return bool(targets) and all(is_sum_over_rows(context, each) for each in targets)
 
 
 def is_summing_loss(context: Context, loss: cst.BaseExpression) -> bool:

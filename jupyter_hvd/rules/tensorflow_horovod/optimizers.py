@@ -27,10 +27,14 @@ def called(context: Context, call: cst.Call) -> frozenset[Value]:
 
 
 def optimizer_makers(context: Context, call: cst.Call) -> frozenset[Value]:
-    """Of these, what makes optimizers: their classes, the program's own too, and what makes one of a configuration."""
+    """Of these, what makes optimizers: their classes, the program's own too, and what makes one of a configuration.
+
+    An optimizer itself, which a dictionary may hold beside the model that is called, makes none.
+    """
     return frozenset(
         value
         for value in called(context, call)
+        if value.kind is not Role.OPTIMIZER
         if (tf_api.makes_optimizer(value.name) and not value.name.endswith(".LossScaleOptimizer"))
         or (value.kind is Kind.CLASS and is_own_optimizer(context, value))
     )

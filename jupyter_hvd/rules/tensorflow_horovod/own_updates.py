@@ -11,6 +11,7 @@ from ...analysis.syntax import method
 from ...analysis.tree import nodes_in
 from ...frameworks.tensorflow.updates import Update
 from .context import Context
+from .optimizer_rates import minimizes_sum
 
 
 def rates_of(
@@ -31,6 +32,16 @@ def rates_of(
             number = context.values.kinds(rate)
             if is_step and number and number <= {Kind.CONSTANT}:
                 yield rate
+
+
+def grows_with_batch(context: Context, update: Update) -> bool:
+    """Whether the gradient of a sum over the rows of a batch is applied, and is not divided by the number of these rows."""
+    divisors = (
+        context.scales.exponent(node.right)
+        for node in nodes_in(update.call)
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide)
+    )
+    return minimizes_sum(context, update) and not any(divisors)
 
 
 def decays_of(context: Context, update: Update) -> Iterator[cst.BaseExpression]:
