@@ -17,6 +17,12 @@ from .syntax import added_to
 from .whole_numbers import BOUNDS
 
 
+#: Modules that have functions for Python's operators, and the names of these.
+_ARRAYS = ("numpy", "tensorflow", "tensorflow.math", "tensorflow.keras.ops", "keras.ops")
+_REMAINDERS = ("mod", "floormod", "remainder", "fmod")
+_COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+
+
 def _range(walk: Walk, call: cst.Call) -> Scale:
     args = positional(call)
     if not args:
@@ -92,6 +98,29 @@ def _divmod(walk: Walk, call: cst.Call) -> Scale:
     )
 
 
+def _compared(walk: Walk, call: cst.Call) -> Scale:
+    """`tf.greater(step, 100)`, as `step > 100`."""
+    if len(args := positional(call)) < 2:
+        return walk.opaque(call)
+    walk.agree("comparison", call, *args[:2])
+    return Scale(ZERO, walk.scale(args[0]).length)
+
+
+def _remainder(walk: Walk, call: cst.Call) -> Scale:
+    """`np.mod(step, 100)`, as `step % 100`."""
+    if len(args := positional(call)) < 2:
+        return walk.opaque(call)
+    return Scale(walk.agree("modulus", call, *args[:2]))
+
+
+def _power(walk: Walk, call: cst.Call) -> Scale:
+    """`pow(0.99, step)`, as `0.99 ** step`."""
+    if len(args := positional(call)) < 2 or number_of(args[1]) is not None:
+        return walk.opaque(call)
+    walk.sink(args[1], ZERO, "takes it as an exponent")
+    return walk.scale(args[0])
+
+
 def _converted(walk: Walk, call: cst.Call) -> Scale:
     scale = _first(walk, call)
     if walk.is_external(call):
@@ -124,4 +153,8 @@ BUILTINS: dict[str, Callable[[Walk, cst.Call], Scale]] = {
     "builtins.iter": _same,
     "builtins.reversed": _same,
     "builtins.sorted": _same,
+    "builtins.pow": _power,
+    **{f"{module}.{name}": _power for module in ("math", *_ARRAYS) for name in ("pow", "power")},
+    **{f"{module}.{name}": _remainder for module in _ARRAYS for name in _REMAINDERS},
+    **{f"{module}.{name}": _compared for module in _ARRAYS for name in _COMPARISONS},
 }

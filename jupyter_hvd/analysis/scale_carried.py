@@ -67,6 +67,8 @@ class CarriedState:
         match node:
             case cst.BinaryOperation(left=left, operator=operator, right=right):
                 return self._combined(state, (left, right), isinstance(operator, _ARITHMETIC), seen)
+            case cst.List(elements=elements) | cst.Tuple(elements=elements) if not path:
+                return self._combined(state, tuple(e.value for e in elements), False, seen)
             case cst.UnaryOperation(expression=inner):
                 return self._on_the_way(state, inner, path, seen)
             case cst.Call() if not self._runs_function(node):
@@ -127,6 +129,9 @@ class CarriedState:
         if depth > MAX_DEPTH:
             return []
         match node:
+            case cst.List(elements=elements) | cst.Tuple(elements=elements):
+                items = [self._constants(element.value, depth + 1) for element in elements]
+                return [number for each in items for number in each] if all(items) else []
             case cst.BinaryOperation(left=left, right=right):
                 sides = [self._constants(side, depth + 1) for side in (left, right)]
                 return [*sides[0], *sides[1]] if all(sides) else []

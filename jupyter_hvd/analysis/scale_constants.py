@@ -50,6 +50,16 @@ class Constants:
             parent = self._values.module.parent(parent)
         return False
 
+    def count_in_ratio(self, total: cst.BinaryOperation) -> cst.BaseExpression | None:
+        """The `n` of `10 + n` in `(1 + n) / (10 + n)`, where neither number can be divided without rounding."""
+        ratio = self._values.module.parent(total)
+        match ratio:
+            case cst.BinaryOperation(left=left, operator=cst.Divide(), right=right):
+                counts = _shifted(left), _shifted(right)
+                if counts[0] and counts[1] and counts[0].deep_equals(counts[1]):
+                    return _shifted(total)
+        return None
+
     def _caller(self, arg: cst.CSTNode) -> str:
         call = self._values.module.parent(arg)
         return self._values.qualified(call.func) if isinstance(call, cst.Call) else ""
@@ -71,3 +81,13 @@ class Constants:
                 if isinstance(call, cst.Call) and self._values.qualified(call.func) in BOUNDS:
                     return all(is_plain(a.value) for a in call.args if a is not arg)
         return False
+
+
+def _shifted(total: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The variable that a number is added to."""
+    match total:
+        case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
+            for number, variable in ((left, right), (right, left)):
+                if number_of(number) is not None and is_plain(variable):
+                    return variable
+    return None

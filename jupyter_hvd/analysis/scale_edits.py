@@ -53,6 +53,8 @@ def edit_around(
         before, after = inner[0], f"{inner[1]} / {size}"
     elif coercion.kind == "lookup" and coercion.bound:
         return f"min({inner[0]}", f"{inner[1]} * {size}, len({coercion.bound}) - 1)"
+    elif coercion.kind == "restored":
+        return f"({inner[0]}", f"{inner[1]} * {size} + {size} - 1)"
     elif coercion.power == 1:
         return product_around(node, parent, size)
     else:

@@ -35,14 +35,12 @@ from .scale_findings import (
     is_constant,
     number_of,
 )
-from .scale_inference import ADDS, PASSES, SETS, ScaleInference
+from .scale_inference import ADDS, ORDERS, PASSES, SETS, ScaleInference
 from .scale_signatures import ScaleLibrary
 from .values import ValueAnalysis
 
 #: The root that rates are computed by; others come of powers of what counts steps.
 ROOT = 2
-#: Comparisons of which both sides may be multiplied.
-_ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 #: Reasons that only say that a value is handed on.
 HANDED_ON = (SETS, PASSES, "calls it")
 CoercionKind = Literal[
@@ -50,6 +48,7 @@ CoercionKind = Literal[
     "operand",
     "constant",
     "counterpart",
+    "restored",
     "remainder",
     "repeated",
     "rest",
@@ -67,7 +66,7 @@ class Coercion:
 
     Of a `list` each number is multiplied, of a dictionary its `keys`. What is `read` holds the value of one process on any
     number of ranks. A `counterpart` is multiplied instead of dividing the constant that it is divided by or compared with:
-    `steps * N // 3`, `step * N < 3`, since 3 // N is not 3 / N.
+    `steps * N // 3`, `step * N < 3`, since 3 // N is not 3 / N. One that was rounded down where it is defined is `restored`.
 
     Attributes:
         is_whole: the expression is a whole number, and must stay one.
@@ -319,15 +318,26 @@ class ScaleAnalysis:
             yield self._coercion(lookup.node, Fraction(1), "lookup", reason, text)
 
     def _of_constants(self) -> Iterator[Coercion]:
+        kind: CoercionKind
         for constant, power, causes in self._solved.scaled:
             if power.denominator <= ROOT and not self._is_left_alone(constant, power):
                 if power == -1 and (other := self._counterpart(constant.node)) is not None:
-                    yield self._coercion(other, -power, "counterpart", self._told(causes))
+                    kind = "restored" if self._is_rounded(other) else "counterpart"
+                    yield self._coercion(other, -power, kind, self._told(causes))
                     continue
                 modulus = self._modulus(constant)
-                kind: CoercionKind = "constant" if modulus is None else "remainder"
+                kind = "constant" if modulus is None else "remainder"
                 text = self.module.text(modulus) if modulus is not None else ""
                 yield self._coercion(constant.node, power, kind, self._told(causes), text)
+
+    def _is_rounded(self, dividend: cst.BaseExpression) -> bool:
+        """Whether `total // 20` has a total that is written down, and is divided and rounded there."""
+        parent = self.module.parent(dividend)
+        if not isinstance(parent, cst.BinaryOperation) or parent.left is not dividend:
+            return False
+        rounded = {c.node for c, power, _ in self._solved.scaled if power == -1}
+        made = {value.node for value in self.values.of(dividend)}
+        return isinstance(parent.operator, cst.FloorDivide) and made <= rounded and bool(made)
 
     def _is_left_alone(self, constant: Constant, power: Fraction) -> bool:
         """Whether a constant needs no edit: one step is one in any unit, and sizes of other batches are none of training's."""
@@ -358,7 +368,7 @@ class ScaleAnalysis:
         )
         match comparison:
             case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator=operator)]):
-                is_order = isinstance(operator, _ORDERS)
+                is_order = isinstance(operator, ORDERS)
                 return left if is_order and not is_constant(left) else None
         return self._divisor(node) or self._dividend(node)
 
@@ -420,6 +430,15 @@ class ScaleAnalysis:
                 if not self._library.is_data(self.values, node):
                     yield node
 
+    def _is_handed_on(self, function: cst.FunctionDef) -> bool:
+        """Whether a function that nothing is seen to call is named elsewhere, and may be called by what it is given to."""
+        name = function.name.value
+        attributes = self.values.index.attributes
+        named = [n for n in self.module.names.get(name, ()) if n is not function.name]
+        if self.module.class_of(function) is not None:
+            return any(each.attr.value == name for each in attributes)
+        return bool(named)
+
     def _may_count(self, agreement: Agreement) -> bool:
         """Whether a whole number bounds or divides, at each step, something that may count steps.
 
@@ -433,7 +452,7 @@ class ScaleAnalysis:
         return bool(written) and bool(frequency)
 
     def _orders(self, comparison: cst.Comparison) -> bool:
-        return all(isinstance(target.operator, _ORDERS) for target in comparison.comparisons)
+        return all(isinstance(target.operator, ORDERS) for target in comparison.comparisons)
 
     @cached_property
     def unscaled(self) -> tuple[Unscaled, ...]:
@@ -481,13 +500,22 @@ class ScaleAnalysis:
                     "nothing tells what it computes from them",
                     "give it the step of one process: multiply by the number of ranks",
                 )
-        for carried in self._solved.carried:
+        cycles = {frozenset(c.numbers): c for c in reversed(self._solved.carried)}
+        for carried in cycles.values():
             numbers = " and ".join(dict.fromkeys(f"`{text(number)}`" for number in carried.numbers))
             yield Unscaled(
                 carried.node,
                 f"`{text(carried.node)}` is computed from its last value once a step; {numbers} stays as it is",
                 "a step of N ranks stands for N steps: raise a factor to the power of the number of ranks, multiply a summand by it",
             )
+        for function in dict.fromkeys(self._solved.found.uncalled):
+            if self._is_handed_on(function):
+                yield Unscaled(
+                    function,
+                    f"nothing tells how often `{function.name.value}` runs, so what it counts or multiplies stays as it is",
+                    "if it runs once a step, divide the steps that it counts by the number of ranks, "
+                    "and raise factors to the power of it",
+                )
         for agreement in self._solved.undetermined:
             if self._may_count(agreement):
                 other = agreement.right if is_constant(agreement.left) else agreement.left
@@ -800,7 +828,8 @@ def _judged(
         if opaque.unknown in counted:
             continue
         exponent = solution.resolve(exponent_of(opaque.unknown))
-        if exponent == ZERO and any(solution.resolve(a) == -ONE for a in opaque.arguments):
+        is_same = exponent == ZERO or not exponent.is_known
+        if is_same and any(solution.resolve(a) == -ONE for a in opaque.arguments):
             unseen += [opaque.node] if isinstance(opaque.node, cst.BaseExpression) else []
         if exponent.is_known and exponent.constant:
             assumed.append((opaque.node, exponent.constant))

@@ -196,6 +196,7 @@ class Found:
         ramps: what is taken for the same on any number of ranks, as fractions are added to it.
         counts: how often loops of unknown length iterate, and functions run, and whether training runs in them.
         sizes: sizes of batches as they were written, before another edit multiplies them.
+        uncalled: functions with counts or factors in them which nothing is seen to call.
     """
 
     facts: list[Equation] = field(default_factory=list)
@@ -210,6 +211,7 @@ class Found:
     opaque: list[Opaque] = field(default_factory=list)
     carried: list[Carried] = field(default_factory=list)
     sizes: list[Equation] = field(default_factory=list)
+    uncalled: list[cst.FunctionDef] = field(default_factory=list)
     means: list[Equation] = field(default_factory=list)
     quotients: list[tuple[Exponent, Exponent, cst.CSTNode]] = field(default_factory=list)
     weights: list[Equation] = field(default_factory=list)

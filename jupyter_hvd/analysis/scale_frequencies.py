@@ -28,6 +28,7 @@ class Frequencies:
         facts: the equations between a function that trains and its calls.
         calls: those between another function and each of its calls, one of which may be made at each step, another once.
         counts: how often functions are called and loops iterate, and whether training runs in them.
+        uncalled: functions that nothing calls, by the unknown number of times that they run.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Frequencies:
         self.calls: list[list[Equation]] = []
         self.counts: list[tuple[Unknown, bool]] = []
         steps = library.steps(values)
+        self.uncalled: dict[Unknown, cst.FunctionDef] = {}
         self._trained = frozenset({*steps, *library.step_sites(values)})
         self.demands = steps
 
@@ -180,6 +182,9 @@ class Frequencies:
             if entry is not None and entry.frequency is not None:
                 known = Exponent(entry.frequency)
                 self.facts.append(Equation(found, known, function, entry.reason))
+            unknown = next(iter(found.terms))
+            if entry is None and not sites and isinstance(function, cst.FunctionDef):
+                self.uncalled[unknown] = function
             calls = [Equation(found, self.of(site), site, "calls it") for site in sites]
             if any(map(self.trains_at, sites)):
                 self.facts += calls

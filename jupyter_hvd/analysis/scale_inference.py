@@ -51,6 +51,8 @@ SETS, PASSES = "sets it", "passes it"
 ADDS = "adds to it"
 
 
+#: Comparisons by which a bound is reached.
+ORDERS = (cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 #: A factor that is no larger is no decay by steps.
 LEAST_FACTOR = 0.5
 #: The entry of a list that is one step before the last: one step is one in any unit.
@@ -131,6 +133,11 @@ class ScaleInference:
         for node, binding in bound.items():
             if isinstance(node, cst.BaseExpression):
                 self._carry(State(node, binding), node, binding.value, binding.path)
+        for stored in self._index.stored.values():
+            for container, value, path in stored:
+                target = self._module.parent(container)
+                if isinstance(target, cst.Subscript):
+                    self._carry(State(target), target, value, path)
 
     def _note(self, place: cst.BaseExpression, binding: Binding) -> None:
         """An assignment, and what a library's attribute expects that is set."""
@@ -458,11 +465,18 @@ class ScaleInference:
             self._decays |= {self._module.text(weight) for weight, _ in recurrence.weights}
             return
         frequency = self.frequencies.since(self._statement(place), starts)
+        self.found.uncalled += [
+            function
+            for unknown in frequency.terms
+            if (function := self.frequencies.uncalled.get(unknown)) is not None
+        ]
         operator, operand = recurrence.operator, recurrence.operand
         if operator in "+-":
             counts = number_of(operand) in (1, -1)
             increment = ZERO if counts else self.scale(operand).value
             reason = ADDS
+            if self._is_moved_on(place):
+                frequency = ZERO
             self.found.facts.append(Equation(value, increment + frequency, place, reason))
             if is_constant(operand) and not isinstance(number_of(operand), int):
                 self.found.ramps.append(Equation(value, ZERO, place, reason))
@@ -508,6 +522,21 @@ class ScaleInference:
             self._weighted.add(weight)
             self.found.repeated.append(Repeated(weight, frequency, value, kind))
             self.found.weights.append(Equation(value, ZERO, weight, "weights an average by it"))
+
+    def _is_moved_on(self, place: cst.CSTNode) -> bool:
+        """Whether a bound is moved on once it is reached, `if step >= bound: bound += 100`: it has the unit of what reaches it."""
+        guard = self._module.enclosing(place, (cst.If, cst.For, cst.While, cst.FunctionDef))
+        match guard:
+            case cst.If(
+                test=cst.Comparison(
+                    left=left, comparisons=[cst.ComparisonTarget(operator, right)]
+                )
+            ) if isinstance(operator, ORDERS) and isinstance(place, cst.BaseExpression):
+                sides = (left, right)
+                return any(self._recurrences.is_same(side, place) for side in sides) and not any(
+                    is_constant(side) for side in sides
+                )
+        return False
 
     def _corrects_moment(self, sink: Sink) -> bool:
         """Whether a number is the `t` of `1 - beta ** t`, which corrects a moment of gradients: both stay as they are."""
@@ -778,6 +807,9 @@ class ScaleInference:
         match node.operator:
             case cst.Add() | cst.Subtract() if (itself := self._of_recurrence(node)) is not None:
                 value = itself.value
+            case cst.Add() if (count := self._constants.count_in_ratio(node)) is not None:
+                self.sink(count, ZERO, "adds numbers to it in a ratio")
+                value = ZERO
             case cst.Add() | cst.Subtract():
                 value = self.agree("sum", node, node.left, node.right)
             case cst.Multiply():

@@ -60,7 +60,8 @@ class WholeNumbers:
                 return self._gives_whole(node)
             case cst.Subscript():
                 held = self._values.of(node)
-                return bool(held) and all(isinstance(value.node, cst.Integer) for value in held)
+                is_written = bool(held) and all(isinstance(v.node, cst.Integer) for v in held)
+                return is_written or self._library.is_whole(self._values, node)
         return False
 
     def _sets_whole(self, definition: object) -> bool:

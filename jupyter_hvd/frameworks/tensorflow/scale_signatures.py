@@ -46,8 +46,10 @@ _OF_NUMBERS: dict[str, str] = {
     "full": "shape: n, fill_value: r -> [n] r",
     **dict.fromkeys("repeat tile".split(), "x: r, repeats: n -> [l+n] r"),
     **dict.fromkeys("concatenate concat hstack".split(), "x: r -> [l+m] r"),
+    "bincount": "x: _, weights: _, minlength: _ -> [0] l",
     "append": "x: r, values: r -> [l] r",
-    **dict.fromkeys("zeros ones".split(), "shape: n -> [n] 0"),
+    "zeros": "shape: n -> [n]",
+    "ones": "shape: n -> [n] 0",
     "permutation": "x: n -> [n] n",
     "choice": "a: _, size: b -> [b] 0",
     "randint": "low: _, high: _, size: b -> [b] 0",
@@ -291,12 +293,10 @@ class TensorFlowScale:
         return self._sizes.repetitions
 
     def is_data(self, values: ValueAnalysis, iterable: cst.BaseExpression) -> bool:
-        return iterable in self._looped or values.may_be(iterable, Role.DATASET)
-
-    @cached_property
-    def _looped(self) -> frozenset[cst.BaseExpression]:
-        """What the loops around training steps go through."""
-        return frozenset(data for given in self._data.loop_data.values() for data in given)
+        if values.may_be(iterable, Role.DATASET):
+            return True
+        steps = (step for step, given in self._data.loop_data.items() if iterable in given)
+        return any(iterable in values.flow.backward_slice(step) for step in steps)
 
     # Numbers
 
@@ -342,6 +342,8 @@ class TensorFlowScale:
         return method(call) in _PARSING or name in _READING_SETTINGS
 
     def is_whole(self, values: ValueAnalysis, node: cst.BaseExpression) -> bool:
+        if node in self._sizes.numbers:
+            return True
         if isinstance(node, cst.Call):
             return method(node) == "cardinality" or self._is_whole_tensor(node)
         if not isinstance(node, cst.Attribute):
