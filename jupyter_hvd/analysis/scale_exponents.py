@@ -430,6 +430,20 @@ class ScaleAnalysis:
                 if not self._library.is_data(self.values, node):
                     yield node
 
+    def _unknown_counts(self) -> Iterator[tuple[cst.Call, cst.Arg]]:
+        """The numbers that libraries take under a name that says steps, and that nothing has scaled."""
+        scaled = {coercion.node for coercion in self.coercions}
+        for call in self.values.index.calls:
+            for position, arg in enumerate(call.args):
+                name = arg.keyword.value if arg.keyword else "decay" if not position else ""
+                if not self._library.may_count_steps(self.values, call, name):
+                    continue
+                made = {value.node for value in self.values.of(arg.value)}
+                numbers = {n for n in made if isinstance(n, cst.BaseNumber)}
+                is_number = bool(numbers) or self._library.is_external(self.values, arg.value)
+                if is_number and scaled.isdisjoint((arg.value, *numbers)):
+                    yield call, arg
+
     def _is_handed_on(self, function: cst.FunctionDef) -> bool:
         """Whether a function that nothing is seen to call is named elsewhere, and may be called by what it is given to."""
         name = function.name.value
@@ -507,6 +521,12 @@ class ScaleAnalysis:
                 carried.node,
                 f"`{text(carried.node)}` is computed from its last value once a step; {numbers} stays as it is",
                 "a step of N ranks stands for N steps: raise a factor to the power of the number of ranks, multiply a summand by it",
+            )
+        for call, arg in self._unknown_counts():
+            yield Unscaled(
+                arg.value,
+                f"nothing tells whether `{text(call.func)}` counts steps by `{text(arg)}`, which stays as it is",
+                "if it counts steps, divide it by the number of ranks; raise a factor of each step to the power of it",
             )
         for function in dict.fromkeys(self._solved.found.uncalled):
             if self._is_handed_on(function):

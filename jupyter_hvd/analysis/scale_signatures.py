@@ -163,6 +163,9 @@ class ScaleLibrary(Protocol):
     def fixed_loops(self, values: ValueAnalysis) -> Collection[cst.CSTNode]:
         """Iterables that are the same on any number of ranks, such as the variables of a model."""
 
+    def may_count_steps(self, values: ValueAnalysis, call: cst.Call, name: str) -> bool:
+        """Whether a library of which nothing is known may count steps by the argument of this name, or forget by it each step."""
+
     def is_data(self, values: ValueAnalysis, iterable: cst.BaseExpression) -> bool:
         """Whether a loop goes through batches, of which there are fewer where they are larger."""
 

@@ -79,6 +79,9 @@ class StandInScale:
     def fixed_loops(self, values: ValueAnalysis) -> Collection[cst.CSTNode]:
         return ()
 
+    def may_count_steps(self, values: ValueAnalysis, call: cst.Call, name: str) -> bool:
+        return False
+
     def is_data(self, values: ValueAnalysis, iterable: cst.BaseExpression) -> bool:
         return isinstance(iterable, cst.Call) and values.qualified(iterable.func) in _FUNCTIONS
 

@@ -292,6 +292,12 @@ class TensorFlowScale:
     def repeated_sizes(self, values: ValueAnalysis) -> Collection[cst.BaseExpression]:
         return self._sizes.repetitions
 
+    def may_count_steps(self, values: ValueAnalysis, call: cst.Call, name: str) -> bool:
+        called = values.qualified(call.func)
+        if name in _COUNTING.get(called.rpartition(".")[2], ()):
+            return True
+        return bool(called) and not called.startswith(_KNOWN) and bool(_STEPS.search(name))
+
     def is_data(self, values: ValueAnalysis, iterable: cst.BaseExpression) -> bool:
         if values.may_be(iterable, Role.DATASET):
             return True
@@ -377,6 +383,19 @@ class TensorFlowScale:
         return frozenset(found)
 
 
+#: Arguments of TensorFlow's own that count steps, or are a factor of each step, and that nothing scales.
+_COUNTING = {
+    "CheckpointManager": ("checkpoint_interval",),
+    "ExponentialMovingAverage": ("decay", "num_updates"),
+    "EMA": ("decay",),
+}
+#: Libraries of which the arguments that count steps are known, or which count none.
+_KNOWN = ("absl.", "argparse.", "builtins.", "keras.", "keras_tuner.", "math.", "matplotlib.", "numpy.", "pandas.", "random.")
+_KNOWN += ("scipy.", "sklearn.", "tensorflow.", "tensorflow_datasets.", "tf_keras.", "time.", "tqdm.")
+#: Names of arguments that count steps, or are factors of each step.
+_STEPS = re.compile(
+    r"(^|_)(steps|iters|iterations|every|freq|frequency|interval|period|warmup|ema_decay|average_decay|moving_average)(_|$)"
+)
 #: What makes tensors, with the position of their type, where it has one.
 _TENSORS = {
     "tensorflow.Variable": None,
