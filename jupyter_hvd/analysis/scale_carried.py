@@ -52,8 +52,10 @@ class CarriedState:
         Args:
             value, path: the part of an expression that it is set to.
         """
-        found = self._on_the_way(state, value, path, set())
-        return list(dict.fromkeys(found)) if found is not None else []
+        found = self._on_the_way(state, value, path, set()) or []
+        if state.binding is not None and state.binding.adds and self._is_number(value, True):
+            found = [*found, value]
+        return list(dict.fromkeys(found))
 
     def _on_the_way(
         self, state: State, node: cst.BaseExpression, path: Path, seen: set[object]

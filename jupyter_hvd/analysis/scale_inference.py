@@ -686,6 +686,8 @@ class ScaleInference:
                 if container.length is not None and number is None and not self._is_set(node):
                     lookup = Sink(index, chosen.value, container.length, "looks up an entry by it")
                     self.found.lookups.append(lookup)
+                elif container.length is None and number is None and not self._is_set(node):
+                    self.found.opaque.append(Opaque(node, Unknown(node), (chosen.value,)))
                 return found or Scale(container.value)
         return Scale(container.value)
 
