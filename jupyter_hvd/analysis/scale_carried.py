@@ -46,7 +46,9 @@ class CarriedState:
         self._values, self._library = values, library
         self._recurrences, self._reaching = recurrences, reaching
 
-    def numbers(self, state: State, value: cst.BaseExpression, path: Path = ()) -> list[cst.CSTNode]:
+    def numbers(
+        self, state: State, value: cst.BaseExpression, path: Path = ()
+    ) -> list[cst.CSTNode]:
         """The numbers that a state meets on its way from one step to the next; none where it does not come back.
 
         Args:

@@ -756,8 +756,6 @@ def _fix_calls(solution: Solution, functions: list[list[Equation]]) -> None:
         solution.add(calls[0])
 
 
-
-
 def _fix_counts(solution: Solution, found: Found, trains: bool) -> None:
     """Take loops and functions, in which training runs or does not, to run as often on any number of ranks."""
     for unknown, trained in found.counts:

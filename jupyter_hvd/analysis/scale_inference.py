@@ -528,9 +528,7 @@ class ScaleInference:
         guard = self._module.enclosing(place, (cst.If, cst.For, cst.While, cst.FunctionDef))
         match guard:
             case cst.If(
-                test=cst.Comparison(
-                    left=left, comparisons=[cst.ComparisonTarget(operator, right)]
-                )
+                test=cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator, right)])
             ) if isinstance(operator, ORDERS) and isinstance(place, cst.BaseExpression):
                 sides = (left, right)
                 return any(self._recurrences.is_same(side, place) for side in sides) and not any(

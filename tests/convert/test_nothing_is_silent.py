@@ -166,7 +166,9 @@ def test_a_recurrence_that_is_not_known(name: str, monkeypatch: pytest.MonkeyPat
             "`value` is computed from its last value once a step",
         ),
         (
-            program("saver.step()", before="from library import Saver\nsaver = Saver(m, every=100)"),
+            program(
+                "saver.step()", before="from library import Saver\nsaver = Saver(m, every=100)"
+            ),
             "nothing tells whether `Saver` counts steps by `every=100`",
         ),
         (

@@ -390,8 +390,27 @@ _COUNTING = {
     "EMA": ("decay",),
 }
 #: Libraries of which the arguments that count steps are known, or which count none.
-_KNOWN = ("absl.", "argparse.", "builtins.", "keras.", "keras_tuner.", "math.", "matplotlib.", "numpy.", "pandas.", "random.")
-_KNOWN += ("scipy.", "sklearn.", "tensorflow.", "tensorflow_datasets.", "tf_keras.", "time.", "tqdm.")
+_KNOWN = (
+    "absl.",
+    "argparse.",
+    "builtins.",
+    "keras.",
+    "keras_tuner.",
+    "math.",
+    "matplotlib.",
+    "numpy.",
+    "pandas.",
+    "random.",
+)
+_KNOWN += (
+    "scipy.",
+    "sklearn.",
+    "tensorflow.",
+    "tensorflow_datasets.",
+    "tf_keras.",
+    "time.",
+    "tqdm.",
+)
 #: Names of arguments that count steps, or are factors of each step.
 _STEPS = re.compile(
     r"(^|_)(steps|iters|iterations|every|freq|frequency|interval|period|warmup|ema_decay|average_decay|moving_average)(_|$)"

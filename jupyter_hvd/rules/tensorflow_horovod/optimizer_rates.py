@@ -109,7 +109,9 @@ def makers_for_summed_losses(context: Context) -> frozenset[cst.CSTNode]:
     others: set[cst.CSTNode] = set()
     for update, _ in context.data.step_sites:
         (summed if minimizes_sum(context, update) else others).update(makers_of(context, update))
-    compiled = [made for c in context.training.keras.compiles for made in compiled_makers(context, c)]
+    compiled = [
+        made for c in context.training.keras.compiles for made in compiled_makers(context, c)
+    ]
     for update in context.training.updates:
         if context.training.keras.runs(update.function):
             makers = makers_of(context, update) or compiled
