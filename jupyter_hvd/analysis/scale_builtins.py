@@ -16,7 +16,6 @@ from .scale_walk import Walk
 from .syntax import added_to
 from .whole_numbers import BOUNDS
 
-
 #: Modules that have functions for Python's operators, and the names of these.
 _ARRAYS = ("numpy", "tensorflow", "tensorflow.math", "tensorflow.keras.ops", "keras.ops")
 _REMAINDERS = ("mod", "floormod", "remainder", "fmod")

@@ -426,9 +426,9 @@ class ScaleAnalysis:
                 continue
             around = self.module.parent(node)
             is_loop = isinstance(around, cst.For) and around.iter is node
-            if is_loop and self._resolved(exponent_of(unknown)) == -1:
-                if not self._library.is_data(self.values, node):
-                    yield node
+            is_of_steps = is_loop and self._resolved(exponent_of(unknown)) == -1
+            if is_of_steps and not self._library.is_data(self.values, node):
+                yield node
 
     def _unknown_counts(self) -> Iterator[tuple[cst.Call, cst.Arg]]:
         """The numbers that libraries take under a name that says steps, and that nothing has scaled."""
@@ -520,7 +520,8 @@ class ScaleAnalysis:
             yield Unscaled(
                 carried.node,
                 f"`{text(carried.node)}` is computed from its last value once a step; {numbers} stays as it is",
-                "a step of N ranks stands for N steps: raise a factor to the power of the number of ranks, multiply a summand by it",
+                "a step of N ranks stands for N steps: raise a factor to the power of the number of ranks, "
+                "multiply a summand by it",
             )
         for call, arg in self._unknown_counts():
             yield Unscaled(
@@ -553,7 +554,8 @@ class ScaleAnalysis:
         for unknown in self._uncounted_lengths():
             yield Unscaled(
                 unknown,
-                f"nothing tells how often the loop over `{text(unknown)}` iterates, so it trains as many steps on N times the rows",
+                f"nothing tells how often the loop over `{text(unknown)}` iterates, "
+                "so N ranks may take as many steps, on N times the examples",
                 "divide by the number of ranks what decides how long the program trains",
             )
         for loop in self._solved.found.uncounted if self._solved.unmet else ():

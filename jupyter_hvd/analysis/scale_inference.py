@@ -16,8 +16,8 @@ from .library import Kind
 from .records import is_text
 from .scale_averages import Weights, step_of_average
 from .scale_builtins import BUILTINS
-from .scale_carried import CarriedState, State
 from .scale_calls import apply_signature, signature_result
+from .scale_carried import CarriedState, State
 from .scale_constants import UNITS, Constants
 from .scale_feedback import Feedback
 from .scale_findings import (
@@ -524,7 +524,10 @@ class ScaleInference:
             self.found.weights.append(Equation(value, ZERO, weight, "weights an average by it"))
 
     def _is_moved_on(self, place: cst.CSTNode) -> bool:
-        """Whether a bound is moved on once it is reached, `if step >= bound: bound += 100`: it has the unit of what reaches it."""
+        """Whether a bound is moved on once it is reached, `if step >= bound: bound += 100`.
+
+        It has the unit of what reaches it.
+        """
         guard = self._module.enclosing(place, (cst.If, cst.For, cst.While, cst.FunctionDef))
         match guard:
             case cst.If(
