@@ -78,14 +78,15 @@ def convert_joined(cells: JoinedCells, options: Options) -> Conversion:
 
 
 def _has_work(context: Context) -> bool:
-    """Whether a program has something for the ranks to do: it trains, or another module may train what it makes.
+    """Whether a program has something for the ranks to do: it trains, takes gradients, or another module may train what it makes.
 
     With batch global, whatever imports TensorFlow: nothing of it is edited, and what another module trains is shared as well.
     """
     if context.training.loop != "none":
         return True
     is_whole = context.options.batch == "global"
-    return imports_tensorflow(context) and (is_whole or makes_models(context))
+    may_train = makes_models(context) or context.training.gradients.are_taken_for_weights
+    return imports_tensorflow(context) and (is_whole or may_train)
 
 
 @dataclass(frozen=True)

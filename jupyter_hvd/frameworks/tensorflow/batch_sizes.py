@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -100,7 +100,9 @@ class BatchSizes:
     @cached_property
     def numbers(self) -> list[cst.BaseExpression]:
         """The expressions that are multiplied by the number of ranks: each size once, where it is defined if that can be."""
-        sizes = dict.fromkeys(s for batches in self.trainings for s in batches.sizes)
+        sizes = dict.fromkeys(
+            s for batches in self.trainings for s in self._common_sizes(batches.sizes)
+        )
         found: dict[cst.BaseExpression, None] = {}
         for size in sizes:
             defined = list(dict.fromkeys(self._definitions.definitions_of(size, frozenset())))
@@ -110,6 +112,39 @@ class BatchSizes:
         for point in list(found):
             found.update(dict.fromkeys(self._reads_of(point)))
         return [point for point in found if not self._is_computed_from(point, found)]
+
+    def _common_sizes(
+        self, sizes: Sequence[cst.BaseExpression]
+    ) -> Sequence[cst.BaseExpression]:
+        """The number from which several parts of one batch are computed: 32 of `half = 32 // 2` and `32 - half`; else the sizes."""
+        made = [d for size in sizes for d in self._definitions.definitions_of(size, frozenset())]
+        is_computed = any(isinstance(each, cst.BinaryOperation) for each in made)
+        if len(sizes) < 2 or not is_computed:
+            return sizes
+        sources = {leaf for size in sizes for leaf in self._leaves(size, frozenset())}
+        return [*sources] if len(sources) == 1 and None not in sources else sizes  # type: ignore[list-item]
+
+    def _leaves(
+        self, size: cst.BaseExpression, seen: frozenset[cst.CSTNode]
+    ) -> Iterator[cst.BaseExpression | None]:
+        """The numbers that a size is a sum, a difference or a part of; None where it is something else."""
+        match size:
+            case cst.BinaryOperation(left=left, operator=cst.Add() | cst.Subtract(), right=right):
+                yield from self._leaves(left, seen)
+                yield from self._leaves(right, seen)
+            case cst.BinaryOperation(
+                left=left, operator=cst.FloorDivide() | cst.Divide(), right=cst.Integer()
+            ):
+                yield from self._leaves(left, seen)
+            case cst.BinaryOperation():
+                yield None
+            case _:
+                defined = [*self._definitions.definitions_of(size, frozenset())]
+                if defined == [size] or size in seen:
+                    yield size
+                    return
+                for each in defined:
+                    yield from self._leaves(each, seen | {size})
 
     @cached_property
     def repetitions(self) -> frozenset[cst.BaseExpression]:

@@ -19,6 +19,11 @@ GRADIENT_METHODS = frozenset({"gradient"})
 #: What a model has lists of its variables under.
 VARIABLE_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
 
+#: Methods that give what their array holds, in another form.
+_ARRAY_METHODS = frozenset(
+    "numpy astype copy clip reshape flatten ravel squeeze transpose mean sum round".split()
+)
+
 
 class Gradients:
     """The gradients that one module takes."""
@@ -43,6 +48,19 @@ class Gradients:
             if arg is not None:
                 found |= self._values.of(arg.value) | self._values.of(arg.value, (ELEMENT,))
         return frozenset(v for v in found if v.kind is Role.VARIABLE)
+
+    @cached_property
+    def are_taken_for_weights(self) -> bool:
+        """Whether the program takes gradients for variables, of its own or of a model."""
+        taken = (
+            argument(call, "sources", 1)
+            for call in self._values.index.calls
+            if self.is_gradient(call)
+        )
+        return any(
+            arg is not None and (self.is_weight(arg.value) or self.is_weight(arg.value, (ELEMENT,)))
+            for arg in taken
+        )
 
     def is_weight(self, variable: cst.CSTNode, path: Path = ()) -> bool:
         """Whether an expression is one of a model's variables, or one that a gradient is taken for."""
@@ -79,6 +97,8 @@ class Gradients:
             return
         if isinstance(node, cst.Call):
             if not any(v.kind is Kind.FUNCTION for v in self._values.of(node.func)):
+                if method(node) in _ARRAY_METHODS and isinstance(node.func, cst.Attribute):
+                    yield from self.flowing_into(node.func.value, (), seen)
                 for arg in node.args:  # a library computes it from them, or from their elements
                     yield from self.flowing_into(arg.value, (), seen)
                     yield from self.flowing_into(arg.value, (ELEMENT,), seen)
