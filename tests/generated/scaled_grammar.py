@@ -81,6 +81,10 @@ class Draft:
         """The steps of an epoch."""
         return -(-self.rows // BATCH)
 
+    def batches(self, size: str) -> str:
+        """The number of batches of an epoch, the smaller last one too: no two steps have one number."""
+        return f"-(-len(x) // {size})" if self.is_uneven else f"len(x) // {size}"
+
     def count(self, least: int, most: int) -> int:
         """A number of steps, which 2 and 3 divide in an even program."""
         if self.is_uneven:
@@ -262,7 +266,7 @@ def _numbered(draft: Draft) -> str:
         draft.before[-2:] = [
             f"B = {BATCH}",
             DATA.replace(f"({BATCH})", "(B)"),
-            "steps = len(x) // B",
+            f"steps = {draft.batches('B')}",
         ]
     head = [f"for epoch in range({draft.epochs}):", "    for i, (a, b) in enumerate(ds):"]
     return _loop(draft, head, 2, ["step = epoch * steps + i"])
@@ -353,7 +357,7 @@ def _generated(draft: Draft) -> str:
     ]
     head = [f"for epoch in range({draft.epochs}):", "    for i, (a, b) in enumerate(batches()):"]
     if draft.rng.random() < 0.5:
-        draft.before += [f"steps = len(x) // {size}"]
+        draft.before += [f"steps = {draft.batches(size)}"]
         return _loop(draft, head, 2, ["step = epoch * steps + i"])
     draft.before += ["step = 0"]
     draft.body.append("step += 1")

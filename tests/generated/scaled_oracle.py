@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from scaled_grammar import BATCH, ScaledProgram
@@ -13,7 +13,7 @@ from jupyter_hvd.verify.exact.scaling import check_scaling, steps_by_place
 #: By how much of its range a value may differ, and at least: decays and averages are made in coarser steps.
 SLACK, LEAST = 0.02, 1e-3
 #: So may means of losses that fall, and of running means.
-MEANS = {"metric": 0.05, "mean": 0.01}
+MEANS = {"metric": 0.05, "mean": 0.01, "recent": 0.01}
 #: Those of other programs, where the last batches of an epoch are smaller.
 UNEVEN_MEANS = {"metric": 0.1, "mean": 0.1, "recent": 0.4, "acc": 0.05}
 
@@ -21,8 +21,9 @@ UNEVEN_MEANS = {"metric": 0.1, "mean": 0.1, "recent": 0.4, "acc": 0.05}
 #: By what part of the examples seen an uneven program may be late or early: its counts are rounded, and so are the steps of
 #: each epoch.
 ROUNDING = 0.25
-#: What steps add up to: each of them may come as much later as one of N ranks is long.
-SUMS = frozenset({"w", "shadow", "average", "target"})
+#: What steps add up to, and averages of it: each step may come as much later as one of N ranks is long.
+SUM = "w"
+SUMS = frozenset({SUM, "shadow", "average", "target"})
 
 
 def differences(
@@ -41,6 +42,7 @@ def differences(
         if check.status == "fail" or (check.status != "pass" and not rounding):
             yield f"{check.check}: {check.status}: {check.detail}"
     before, after = seen_values(original), seen_values(scaled)
+    added = [value for _, value in before.get(SUM, [])]
     if before.keys() != after.keys() and not rounding:
         yield f"prints {sorted(after)} rather than {sorted(before)}"
     for name, values in after.items():
@@ -50,7 +52,8 @@ def differences(
                 yield f"{name}: {len(values)} times rather than {len(one)}"
             continue
         unit = 1 if name not in program.counts else factor
-        yield from _other_values(name, one, values, window, unit, rounding)
+        slack = size * most_change(added) if name in SUMS else 0.0
+        yield from _other_values(name, one, values, window, unit, rounding, 2 * slack)
     if rounding:
         rates = [
             [(step.seen, step.rate) for steps in steps_by_place(run.record) for step in steps]
@@ -66,15 +69,14 @@ def _other_values(
     window: int,
     factor: float,
     rounding: float,
+    of_steps: float = 0.0,
 ) -> Iterator[str]:
+    """What differs from one process by more than a part of its range, and what a step of N ranks may be late."""
     every = [value for _, value in one]
     if not every:
         return
     means = UNEVEN_MEANS if rounding else MEANS
-    slack = SLACK * (max(every) - min(every)) + means.get(name, LEAST)
-    if name in SUMS:
-        changes = (abs(b - a) for a, b in pairwise(every))
-        slack += 2 * window / BATCH * max(changes, default=0.0)
+    slack = SLACK * (max(every) - min(every)) + means.get(name, LEAST) + of_steps
     for seen, value in values:
         around = window + rounding * seen
         if seen + (rounding and around) > one[-1][0]:
@@ -83,6 +85,11 @@ def _other_values(
         if not min(near) - slack <= value * factor <= max(near) + slack:
             yield f"{name} is {value * factor:g} after {seen} examples, not {min(near):g}…{max(near):g}"
             return
+
+
+def most_change(values: Sequence[float]) -> float:
+    """The largest difference of two values in succession."""
+    return max((abs(b - a) for a, b in pairwise(values)), default=0.0)
 
 
 def seen_values(run: ScaledRun) -> dict[str, list[tuple[int, float]]]:

@@ -183,6 +183,8 @@ def rate_fault(before: Sequence[ScaledStep], after: Sequence[ScaledStep], size: 
             return f"they change {size} times too {words}: steps are not counted in one unit"
     own = [step.rate for step in before]
     change = max((abs(b - a) for a, b in pairwise(own)), default=0.0)
+    if len(own) > 1 and own[-1] == max(own):  # the last step of N ranks may be N later ones of one process
+        change = max(change, size * (own[-1] - own[-2]))
     lowest, highest = (bound(step.rate for step in after) / size for bound in (min, max))
     if highest > max(own) + max(change, CLOSE * max(own)):
         return f"they are up to {highest * size:.6g}, where {max(own) * size:.6g} is the most"
