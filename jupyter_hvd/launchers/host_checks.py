@@ -1,4 +1,4 @@
-"""Checks that the hosts of a job fit together before a rank starts, and reports all of them at once."""
+"""Checks that the hosts of a job can run it together before a rank starts, and reports all of them at once."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def check_hosts(
         raise LaunchError(
             "\n".join(
                 (
-                    "the hosts of this job do not fit together:",
+                    "the hosts of this job cannot run it together:",
                     *(f"{host_names(those)}: {text}" for text, those in told.items()),
                     f"{CHECK_VARIABLE}=0 starts it all the same.",
                 )

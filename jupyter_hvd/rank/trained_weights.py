@@ -165,8 +165,8 @@ def _describe_difference(name: str, found: Sequence[dict[str, int]], variable: A
     if apart <= (np.sqrt(rounding) * float(np.max(np.abs(zero), initial=0.0)) if loose else 0.0):
         return ""
     return (
-        f"After training {name} of rank {others[0]} differs from rank 0's, by up to {apart:.3g}: the ranks train models of "
-        "their own."
+        f"After training {name} of rank {others[0]} differs from rank 0's, by up to {apart:.3g}, so the ranks "
+        "no longer train the same model."
     )
 
 

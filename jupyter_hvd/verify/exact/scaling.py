@@ -150,7 +150,7 @@ def check_rates(pairs: Pairs, size: int) -> Check:
             fault = rate_fault(before, after, size)
             if fault:
                 return Check(name, "fail", f"{first}; {line} {fault}")
-            told.append(f"{first}; {line} they do not go together")
+            told.append(f"{first}; {line} they are others than one process has")
             agree = False
             continue
         told.append(f"{said}, and so on to the end" if len(after) > 1 else said)
@@ -183,7 +183,9 @@ def rate_fault(before: Sequence[ScaledStep], after: Sequence[ScaledStep], size: 
             return f"they change {size} times too {words}: steps are not counted in one unit"
     own = [step.rate for step in before]
     change = max((abs(b - a) for a, b in pairwise(own)), default=0.0)
-    if len(own) > 1 and own[-1] == max(own):  # the last step of N ranks may be N later ones of one process
+    if len(own) > 1 and own[-1] == max(
+        own
+    ):  # the last step of N ranks may be N later ones of one process
         change = max(change, size * (own[-1] - own[-2]))
     lowest, highest = (bound(step.rate for step in after) / size for bound in (min, max))
     if highest > max(own) + max(change, CLOSE * max(own)):

@@ -1,0 +1,257 @@
+"""Kinds of programs whose conversion was wrong without a word, as they were found in programs written for the purpose."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_hvd import convert_source
+from jupyter_hvd.convert import Conversion
+
+HEAD = """\
+import numpy as np
+import tensorflow as tf
+
+m = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+o = tf.keras.optimizers.SGD(0.1)
+"""
+STEP = """\
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((m(a) - b) ** 2)
+    o.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+"""
+BATCHES = "for a, b in tf.data.Dataset.from_tensor_slices((x, y)).batch(8):\n"
+
+
+def converted(source: str) -> Conversion:
+    found = convert_source(source)
+    assert found.status == "converted", found.diagnostics
+    return found
+
+
+def findings(conversion: Conversion) -> list[str]:
+    return [d.message for d in conversion.diagnostics if d.code.startswith("HVD80")]
+
+
+def in_loop(lines: str, before: str = "") -> str:
+    body = "".join(f"    {line}\n" for line in lines.split("\n"))
+    return f"{HEAD}{before}\n{BATCHES}{STEP}{body}"
+
+
+def test_a_rate_that_is_multiplied_under_another_name() -> None:
+    source = in_loop("rate = float(o.learning_rate)\no.learning_rate = rate * 1.1")
+    assert "o.learning_rate = rate * (1.1 ** hvd.size())" in converted(source).code
+
+
+def test_a_factor_in_an_assignment_of_several_names() -> None:
+    source = in_loop("e, last = max(0.1, e * 0.99), loss", "e = 1.0")
+    assert "max(0.1, e * (0.99 ** hvd.size()))" in converted(source).code
+
+
+def test_a_count_that_goes_through_another_name() -> None:
+    lines = "new = old + 1\nold = new\nif new % 100 == 0:\n    print(float(loss))"
+    assert "new % max(1, 100 // hvd.size())" in converted(in_loop(lines, "old = 0")).code
+
+
+def test_the_weight_of_a_young_average() -> None:
+    """`10 // N` is 1 for ten ranks and more, and the average stayed where it began."""
+    lines = "n += 1\nd = min(0.99, (1 + n) / (10 + n))\nmean = d * mean + (1 - d) * float(loss)"
+    code = converted(in_loop(lines, "n, mean = 0, 0.0")).code
+    assert "(1 + n * hvd.size()) / (10 + n * hvd.size())" in code
+
+
+def test_epochs_that_are_computed_from_a_rounded_number_of_steps() -> None:
+    """40 steps are 13 on three ranks, and 13 * 3 // 20 is one epoch rather than two."""
+    source = f"{HEAD}STEPS = 40\nm.compile(o, 'mse')\nds = tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(8)\n"
+    source += "m.fit(ds, steps_per_epoch=20, epochs=STEPS // 20)\nprint(range(STEPS))\n"
+    source += "class Stop(tf.keras.callbacks.Callback):\n    def on_train_batch_begin(self, batch, logs=None):\n"
+    source += "        if self.model.optimizer.iterations > STEPS:\n            self.model.stop_training = True\n"
+    code = converted(source).code
+    assert "STEPS = max(1, 40 // hvd.size())" in code
+    assert "epochs=(STEPS * hvd.size() + hvd.size() - 1) // 20" in code
+
+
+def test_a_bound_that_is_moved_on_when_it_is_reached() -> None:
+    lines = "step += 1\nif step >= bound:\n    print(float(loss))\n    bound += 10"
+    code = converted(in_loop(lines, "step, bound = 0, 10")).code
+    assert "step, bound = 0, max(1, 10 // hvd.size())" in code
+    assert "bound += max(1, 10 // hvd.size())" in code
+
+
+def test_a_bound_that_counts_rows() -> None:
+    lines = "seen += len(a)\nif seen >= bound:\n    print(float(loss))\n    bound += 1000"
+    found = converted(in_loop(lines, "seen, bound = 0, 1000"))
+    assert "bound += 1000" in found.code
+    assert findings(found) == []
+
+
+def test_two_datasets_that_one_step_draws_from() -> None:
+    source = f"""{HEAD}
+labelled = iter(tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(8))
+others = iter(tf.data.Dataset.from_tensor_slices(u).repeat().batch(24))
+for k in range(100):
+    a, b = next(labelled)
+    c = next(others)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((m(a) - b) ** 2) + tf.reduce_mean(m(c) ** 2)
+    o.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+"""
+    code = converted(source).code
+    assert ".batch(8 * hvd.size())" in code
+    assert ".batch(24 * hvd.size())" in code
+
+
+def test_a_batch_size_that_a_schedule_is_computed_from() -> None:
+    """The size was divided, so that the schedule had its steps, and multiplied again where data are batched."""
+    source = f"""{HEAD}
+size = 16
+train = tf.data.Dataset.from_tensor_slices((x, y)).batch(size)
+test = tf.data.Dataset.from_tensor_slices((x, y)).batch(size)
+rate = tf.keras.optimizers.schedules.CosineDecay(0.1, decay_steps=len(train) * 4 - 10)
+m.compile(tf.keras.optimizers.Adam(rate), "mse")
+m.fit(train, validation_data=test, epochs=4)
+"""
+    code = converted(source).code
+    assert "\nsize = 16\n" in code
+    assert ".batch(size * hvd.size())" in code
+
+
+def test_parts_of_a_batch_that_are_computed_from_its_size() -> None:
+    source = f"""{HEAD}
+class Balanced(tf.keras.utils.Sequence):
+    def __init__(self, size):
+        self.size = size
+
+    def __len__(self):
+        return len(x) // self.size
+
+    def __getitem__(self, number):
+        half = self.size // 2
+        rows = np.concatenate([np.random.choice(one, half), np.random.choice(other, self.size - half)])
+        return x[rows], y[rows]
+
+m.compile(o, "mse")
+m.fit(Balanced(20))
+"""
+    code = converted(source).code
+    assert "Balanced(20 * hvd.size())" in code
+    assert "half = self.size // 2\n" in code
+
+
+def test_a_size_that_is_read_from_the_best_of_several_settings() -> None:
+    """It was multiplied where it is set, and again where it is read."""
+    source = f"""{HEAD}
+m.compile(o, "mse")
+best = None
+for trial in range(3):
+    settings = {{"units": 4, "size": 8}}
+    loss = m.fit(x, y, batch_size=settings["size"]).history["loss"][-1]
+    if best is None or loss < best[0]:
+        best = loss, settings
+m.fit(x, y, batch_size=best[1]["size"])
+"""
+    assert converted(source).code.count("8 * hvd.size()") == 1
+    assert 'best[1]["size"] * hvd.size()' not in converted(source).code
+
+
+SUMMED = """\
+import tensorflow as tf
+
+class Summed(tf.keras.Model):
+    def train_step(self, data):
+        a, b = data
+        with tf.GradientTape() as tape:
+            error = self(a, training=True) - b
+            loss = tf.{reduced}(error ** 2)
+        grads = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(grads, self.trainable_variables))
+        return {{"loss": loss}}
+
+model = Summed()
+model.compile(tf.keras.optimizers.SGD(0.01))
+model.fit(x, y, batch_size=8)
+"""
+
+
+@pytest.mark.parametrize(("reduced", "grows"), [("reduce_sum", False), ("reduce_mean", True)])
+def test_a_sum_in_train_step(reduced: str, grows: bool) -> None:
+    found = converted(SUMMED.format(reduced=reduced))
+    assert ("SGD(0.01 * hvd.size())" in found.code) is grows
+    assert any("sum over the rows" in each for each in findings(found)) is not grows
+
+
+BY_HAND = """\
+import tensorflow as tf
+
+w = tf.Variable(tf.zeros((3, 1)))
+SIZE = 8
+
+def descend(params, grads, rate, size):
+    for p, g in zip(params, grads):
+        p.assign_sub(rate * g / size)
+
+for i in range(0, 80, SIZE):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum((x[i:i + SIZE] @ w - y[i:i + SIZE]) ** 2)
+    descend([w], tape.gradient(loss, [w]), 0.05, {size})
+"""
+
+
+@pytest.mark.parametrize(("size", "grows"), [("8", False), ("SIZE", True)])
+def test_a_sum_whose_gradients_are_applied_by_hand(size: str, grows: bool) -> None:
+    """Divided by the size of the batch that grows, it is a mean."""
+    found = converted(BY_HAND.format(size=size))
+    assert ("rate * hvd.size() * g / size" in found.code) is grows
+
+
+def test_momentum_in_arrays_of_numpy() -> None:
+    source = """\
+import tensorflow as tf
+
+w = tf.Variable(tf.zeros((3, 1)))
+v = 0.0
+for i in range(0, 80, 8):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((x[i:i + 8] @ w - y[i:i + 8]) ** 2)
+    v = 0.9 * v + tape.gradient(loss, w).numpy()
+    w.assign_sub(0.05 * v)
+"""
+    code = converted(source).code
+    assert "x[i:i + 8 * hvd.size()]" in code
+    assert "0.9 * v" in code
+
+
+def test_a_model_beside_its_optimizer_in_a_dictionary() -> None:
+    """What the model gave was handed to `scale_rate`."""
+    source = f"""{HEAD}
+state = {{"model": m, "optimizer": o}}
+model, optimizer = state["model"], state["optimizer"]
+{BATCHES}    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(a) - b) ** 2)
+    optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+"""
+    assert "scale_rate(model" not in converted(source).code
+
+
+def test_gradients_that_nothing_is_seen_to_apply_are_reported() -> None:
+    source = """\
+import tensorflow as tf
+from library import descend
+
+w = tf.Variable(0.0)
+for a, b in tf.data.Dataset.from_tensor_slices((x, y)).batch(8):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((w * a - b) ** 2)
+    descend(w, tape.gradient(loss, w))
+"""
+    assert any("no training was found" in each for each in findings(convert_source(source)))
+
+
+def test_rows_that_a_loop_leaves_out_are_no_rows_of_a_batch() -> None:
+    source = f"""{HEAD}
+size = config["size"]
+order = np.random.permutation(len(x))
+for i in range(0, len(order) - size + 1, size):
+    rows = order[i:i + size]
+    a, b = x[rows], y[rows]
+{STEP}"""
+    assert findings(converted(source)) == []
