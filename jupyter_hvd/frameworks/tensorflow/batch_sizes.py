@@ -114,7 +114,7 @@ class BatchSizes:
         return [point for point in found if not self._is_computed_from(point, found)]
 
     def _common_sizes(self, sizes: Sequence[cst.BaseExpression]) -> Sequence[cst.BaseExpression]:
-        """The number from which several parts of one batch are computed: 32 of `half = 32 // 2` and `32 - half`; else the sizes."""
+        """The number from which the parts of one batch are computed, 32 of `half = 32 // 2` and `32 - half`; else the sizes."""
         made = [d for size in sizes for d in self._definitions.definitions_of(size, frozenset())]
         is_computed = any(isinstance(each, cst.BinaryOperation) for each in made)
         if len(sizes) < 2 or not is_computed:

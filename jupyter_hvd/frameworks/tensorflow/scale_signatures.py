@@ -390,26 +390,12 @@ _COUNTING = {
     "EMA": ("decay",),
 }
 #: Libraries of which the arguments that count steps are known, or which count none.
-_KNOWN = (
-    "absl.",
-    "argparse.",
-    "builtins.",
-    "keras.",
-    "keras_tuner.",
-    "math.",
-    "matplotlib.",
-    "numpy.",
-    "pandas.",
-    "random.",
-)
-_KNOWN += (
-    "scipy.",
-    "sklearn.",
-    "tensorflow.",
-    "tensorflow_datasets.",
-    "tf_keras.",
-    "time.",
-    "tqdm.",
+_KNOWN = tuple(
+    f"{name}."
+    for name in (
+        "absl argparse builtins keras keras_tuner math matplotlib numpy pandas random scipy sklearn tensorflow"
+        " tensorflow_datasets tf_keras time tqdm"
+    ).split()
 )
 #: Names of arguments that count steps, or are factors of each step.
 _STEPS = re.compile(

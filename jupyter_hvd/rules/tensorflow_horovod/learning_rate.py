@@ -52,7 +52,7 @@ class ScaleRate(Rule):
     Known problems:
     - Adaptive optimizers may need less than N times the rate. Leave the rule out (`--ignore HVD803`) or set the rate yourself.
     - Momentum and the moments of optimizers are not scaled.
-    - A loss that is a sum over the rows of a batch grows with it: the rate of `SGD` is then left alone, with a note. This is seen in loops with a tape and where `compile` is given a loss with `reduction="sum"`, not in `train_step`.
+    - A loss that is a sum over the rows of a batch grows with it: the rate of `SGD` is then left alone, with a note. This is seen in loops with a tape, in `train_step`, where the program applies gradients itself, and where `compile` is given a loss with `reduction="sum"`.
     - An optimizer restored from a saved configuration is not scaled.
 
     When it does not apply:

@@ -27,7 +27,9 @@ class ScaleSteps(Rule):
 
     Known problems:
     - A divided number is rounded down, and is at least 1. At 4 ranks, `step % 10 == 0` becomes `step % 2 == 0`: every 8 old steps.
-    - A number whose unit is not determined is left as it is, with a note.
+    - A number that may depend on steps, and whose unit is not determined, is left as it is, with a note. So are numbers by which a variable is computed
+      from its last value in a form that is not known, and numbers that a library takes under a name such as `every`.
+    - A number of rows that a print computes from steps, `step * 32`, is not multiplied where 32 is written again.
 
     When it does not apply:
     With `--batch global`; where no batch grows; to numbers of epochs, evaluations and rows.
