@@ -471,7 +471,9 @@ class ScaleAnalysis:
     @cached_property
     def unscaled(self) -> tuple[Unscaled, ...]:
         """The numbers that are not edited and that the user should check."""
-        return tuple(sorted(self._unscaled(), key=lambda u: self.module.span(u.node).start))
+        found = sorted(self._unscaled(), key=lambda u: self.module.span(u.node).start)
+        once = {(self._line(each.node), each.message): each for each in reversed(found)}
+        return tuple(reversed(once.values()))
 
     def _unscaled(self) -> Iterator[Unscaled]:
         text = self.module.text
@@ -479,8 +481,9 @@ class ScaleAnalysis:
             if repeated.weight == "open":
                 yield Unscaled(
                     repeated.node,
-                    f"`{text(repeated.node)}` weights an average over steps, which N ranks take an N-th of",
-                    f"raise it to the power of the number of ranks, `{text(repeated.node)} ** size`, and adapt the other weight",
+                    f"`{text(repeated.node)}` is applied once a step, of which N ranks take an N-th, and is left as it is",
+                    f"raise it to the power of the number of ranks, `{text(repeated.node)} ** size`, "
+                    "where it is applied once a step, and adapt the other weight of an average",
                 )
         for agreement in self._solved.disagreeing:
             yield Unscaled(
@@ -838,7 +841,10 @@ def _judged(
     for each in found.repeated:
         frequency = solution.resolve(each.frequency)
         if frequency.is_known and frequency.constant:
-            follows = each.weight != "open" and solution.resolve(each.value).constant
+            often = {_known(solution, call) for call in each.calls}
+            follows = each.weight != "open" and (
+                solution.resolve(each.value).constant or len(often) > 1
+            )
             known = replace(each, weight="open") if follows else each
             repeated.append((known, frequency.constant))
     counted = {_only(e.left) for e in found.facts if e.reason == ADDS}

@@ -126,12 +126,14 @@ class Repeated:
         value: its own exponent.
         weight: of a moving average, `factor` is the weight of what it was before, `rest` that of what comes in; `open` where the
             two are not seen to sum to 1.
+        calls: how often each call of its function runs, where there are several.
     """
 
     node: cst.BaseExpression
     frequency: Exponent
     value: Exponent
     weight: Weight = "factor"
+    calls: tuple[Exponent, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -481,8 +481,16 @@ class ScaleInference:
             if is_constant(operand) and not isinstance(number_of(operand), int):
                 self.found.ramps.append(Equation(value, ZERO, place, reason))
         elif operator in "*/" and not self._is_event(place, operand):
-            self.found.repeated.append(Repeated(operand, frequency, self.scale(operand).value))
-        self._weight(recurrence.weights, frequency)
+            value = self.scale(operand).value
+            calls = self._often_called(place)
+            self.found.repeated.append(Repeated(operand, frequency, value, calls=calls))
+        self._weight(recurrence.weights, frequency, self._often_called(place))
+
+    def _often_called(self, place: cst.CSTNode) -> tuple[Exponent, ...]:
+        """How often each of several calls of the function around a place runs."""
+        function = self._module.function_of(place)
+        sites = self._values.calls.sites(function) if function is not None else ()
+        return tuple(map(self.frequencies.of, sites)) if len(sites) > 1 else ()
 
     def _carry(
         self,
@@ -516,11 +524,11 @@ class ScaleInference:
         self._recur(node, self.scale(node).value, found.recurrence, starts)
         self._understood.add(found.place.node)
 
-    def _weight(self, weights: Weights, frequency: Exponent) -> None:
+    def _weight(self, weights: Weights, frequency: Exponent, calls: tuple[Exponent, ...]) -> None:
         for weight, kind in weights:
             value = self.scale(weight).value
             self._weighted.add(weight)
-            self.found.repeated.append(Repeated(weight, frequency, value, kind))
+            self.found.repeated.append(Repeated(weight, frequency, value, kind, calls))
             self.found.weights.append(Equation(value, ZERO, weight, "weights an average by it"))
 
     def _is_moved_on(self, place: cst.CSTNode) -> bool:

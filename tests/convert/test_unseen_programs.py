@@ -255,3 +255,28 @@ for i in range(0, len(order) - size + 1, size):
     a, b = x[rows], y[rows]
 {STEP}"""
     assert findings(converted(source)) == []
+
+
+def test_a_function_that_averages_once_a_step_and_once_an_epoch() -> None:
+    """One factor cannot be raised to a power for both."""
+    source = f"""{HEAD}
+def mix(old, new, weight):
+    return weight * old + (1 - weight) * new
+
+train, test = 0.0, 0.0
+for epoch in range(3):
+    {BATCHES}{STEP.replace("    ", "        ", 1).replace(chr(10) + "    ", chr(10) + "        ").rstrip()}
+        train = mix(train, float(loss), 0.99)
+    test = mix(test, float(tf.reduce_mean(m(x))), 0.9)
+"""
+    found = converted(source)
+    assert "return weight * old + (1 - weight) * new" in found.code
+    assert any(each.startswith("`weight` is applied once a step") for each in findings(found))
+
+
+def test_the_position_of_the_least_of_a_number_for_each_step() -> None:
+    source = in_loop(
+        "losses.append(float(loss))\nrates.append(step)", "rates, losses, step = [], [], 0"
+    )
+    source += "rate = rates[np.argmin(losses) - 20]\n"
+    assert "np.argmin(losses) - max(1, 20 // hvd.size())" in converted(source).code

@@ -46,6 +46,7 @@ _OF_NUMBERS: dict[str, str] = {
     "full": "shape: n, fill_value: r -> [n] r",
     **dict.fromkeys("repeat tile".split(), "x: r, repeats: n -> [l+n] r"),
     **dict.fromkeys("concatenate concat hstack".split(), "x: r -> [l+m] r"),
+    **dict.fromkeys("argmin argmax".split(), "x: r -> l"),
     "bincount": "x: _, weights: _, minlength: _ -> [0] l",
     "append": "x: r, values: r -> [l] r",
     "zeros": "shape: n -> [n]",
@@ -57,6 +58,8 @@ _OF_NUMBERS: dict[str, str] = {
 }
 #: Of these, the names that TensorFlow's counts of scalars have: what they give has no length.
 _SCALAR = frozenset({"reduce_mean", "mean", "reduce_max", "reduce_min", "reduce_sum", "sum"})
+#: Of these, those that give the position of a number among all of an array.
+_POSITIONS = frozenset({"argmin", "argmax"})
 _MODULES = re.compile(
     r"(bisect|math|numpy(\.random)?|tensorflow(\.math|\.random|\.keras\.(ops|backend))?)\.(\w+)"
 )
@@ -151,6 +154,8 @@ class TensorFlowScale:
             size = argument(call, "batch_size")
             return "batch_size: b -> [-b][b] 0" if size is not None else "-> [-1][1] 0"
         if not _MODULES.fullmatch(name) or last not in _OF_NUMBERS:
+            return None
+        if last in _POSITIONS and len(call.args) > 1:  # one in each row
             return None
         text = _OF_NUMBERS[last]
         if last in _SCALAR and argument(call, "axis", 1) is None:
