@@ -357,7 +357,7 @@ def test_sum_that_forgets_is_reported():
     """Of momentum it is not seen what the weight of a new value is."""
     source = steps("v = 0.9 * v + float(loss)", before="v = 0.0")
     assert edits(source) == []
-    assert any("average over steps" in note for note in notes(source))
+    assert any("is applied once a step" in note for note in notes(source))
 
 
 def test_tables_are_looked_up_by_the_step_of_one_process():

@@ -149,6 +149,14 @@ class ScaleBatch(Rule):
             )
         steps = {batches.training for batches in sizes.trainings}
         for whole in sizes.whole:
+            if whole in steps and runs_beside_scaled_steps(context, whole):
+                yield Problem(
+                    whole,
+                    "no number of rows was found that this step takes, and N ranks take it an N-th as often, at the same rate",
+                    f"multiply its rate by {context.backend.size}",
+                    "warning",
+                )
+                continue
             if whole in steps:  # no size says so
                 yield Problem(
                     whole,
@@ -163,6 +171,13 @@ class ScaleBatch(Rule):
                 "nothing needs to be done: the ranks share these batches",
                 "info",
             )
+
+
+def runs_beside_scaled_steps(context: Context, step: cst.CSTNode) -> bool:
+    """Whether a step stands in a loop with another whose batches grow, and that N ranks take an N-th as often."""
+    loops = {a for a in context.module.ancestors(step) if isinstance(a, cst.For | cst.While)}
+    grown = (context.module.ancestors(call) for call in context.batch_sizes.grown)
+    return any(not loops.isdisjoint(around) for around in grown)
 
 
 def rates_given(context: Context) -> Iterator[cst.BaseExpression]:
