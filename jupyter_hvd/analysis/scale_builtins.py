@@ -16,11 +16,6 @@ from .scale_walk import Walk
 from .syntax import added_to
 from .whole_numbers import BOUNDS
 
-#: Modules that have functions for Python's operators, and the names of these.
-_ARRAYS = ("numpy", "tensorflow", "tensorflow.math", "tensorflow.keras.ops", "keras.ops")
-_REMAINDERS = ("mod", "floormod", "remainder", "fmod")
-_COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
-
 
 def _range(walk: Walk, call: cst.Call) -> Scale:
     args = positional(call)
@@ -98,7 +93,7 @@ def _divmod(walk: Walk, call: cst.Call) -> Scale:
 
 
 def _compared(walk: Walk, call: cst.Call) -> Scale:
-    """`tf.greater(step, 100)`, as `step > 100`."""
+    """`greater(step, 100)`, as `step > 100`."""
     if len(args := positional(call)) < 2:
         return walk.opaque(call)
     walk.agree("comparison", call, *args[:2])
@@ -153,7 +148,10 @@ BUILTINS: dict[str, Callable[[Walk, cst.Call], Scale]] = {
     "builtins.reversed": _same,
     "builtins.sorted": _same,
     "builtins.pow": _power,
-    **{f"{module}.{name}": _power for module in ("math", *_ARRAYS) for name in ("pow", "power")},
-    **{f"{module}.{name}": _remainder for module in _ARRAYS for name in _REMAINDERS},
-    **{f"{module}.{name}": _compared for module in _ARRAYS for name in _COMPARISONS},
+}
+#: What functions of libraries are that stand for Python's operators.
+OPERATORS: dict[str, Callable[[Walk, cst.Call], Scale]] = {
+    "comparison": _compared,
+    "modulus": _remainder,
+    "power": _power,
 }

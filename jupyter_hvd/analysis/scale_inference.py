@@ -15,7 +15,7 @@ from .index import ELEMENT, FILLING, Binding, Path, element_of
 from .library import Kind
 from .records import is_text
 from .scale_averages import Weights, step_of_average
-from .scale_builtins import BUILTINS
+from .scale_builtins import BUILTINS, OPERATORS
 from .scale_calls import apply_signature, signature_result
 from .scale_carried import CarriedState, State
 from .scale_constants import UNITS, Constants
@@ -933,6 +933,7 @@ class ScaleInference:
         if self._limit(call) is not None:
             return unknown_scale(call)
         special = BUILTINS.get("builtins.range" if self._library.is_range(name) else name)
+        special = special or OPERATORS.get(self._library.operator_of(name))
         if special is not None:
             return special(self, call)
         if is_iteration(name) and call.args:

@@ -180,6 +180,9 @@ class ScaleLibrary(Protocol):
     def is_conversion(self, name: str) -> bool:
         """Whether calling this canonical name gives its first argument in another form, as an array, say."""
 
+    def operator_of(self, name: str) -> str:
+        """Which operator calling this canonical name stands for: comparison, modulus or power; '' for any other."""
+
     def is_range(self, name: str) -> bool:
         """Whether calling this canonical name counts as `range` does, with its arguments."""
 

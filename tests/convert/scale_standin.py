@@ -59,6 +59,9 @@ class StandInScale:
     def is_conversion(self, name: str) -> bool:
         return False
 
+    def operator_of(self, name: str) -> str:
+        return ""
+
     def is_range(self, name: str) -> bool:
         return name == "builtins.range"
 

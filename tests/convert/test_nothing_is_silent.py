@@ -57,9 +57,11 @@ OF_PYTHON = {
     "builtins.min": program("value = min(1.0, k / 300)"),
     "builtins.divmod": program("value = divmod(k, 30)[1] == 29"),
     "builtins.int": program("value = int(k) % 30"),
-    "numpy.mod": program("value = np.mod(k, 30) == 0"),
-    "tensorflow.equal": program("value = tf.equal(k, 300)"),
-    "math.pow": program("value = math.pow(0.99, k)"),
+}
+OF_OPERATORS = {
+    "mod": program("value = np.mod(k, 30) == 0"),
+    "equal": program("value = tf.equal(k, 300)"),
+    "pow": program("value = math.pow(0.99, k)"),
 }
 OF_NUMBERS = {
     "cos": program("value = math.cos(k / 300)"),
@@ -79,6 +81,16 @@ def test_a_function_of_python_that_is_not_known(name: str, monkeypatch: pytest.M
     source = OF_PYTHON[name]
     right = convert_source(source)
     monkeypatch.delitem(scale_builtins.BUILTINS, name)
+    assert not is_silent(source, right)
+
+
+@pytest.mark.parametrize("name", OF_OPERATORS)
+def test_a_function_for_an_operator_that_is_not_known(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = OF_OPERATORS[name]
+    right = convert_source(source)
+    monkeypatch.delitem(scale_signatures._OPERATORS, name)
     assert not is_silent(source, right)
 
 

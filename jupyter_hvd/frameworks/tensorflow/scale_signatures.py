@@ -58,6 +58,12 @@ _OF_NUMBERS: dict[str, str] = {
 }
 #: Of these, the names that TensorFlow's counts of scalars have: what they give has no length.
 _SCALAR = frozenset({"reduce_mean", "mean", "reduce_max", "reduce_min", "reduce_sum", "sum"})
+#: Functions of the same modules that stand for Python's operators.
+_OPERATORS = {
+    **dict.fromkeys("pow power".split(), "power"),
+    **dict.fromkeys("mod floormod remainder fmod".split(), "modulus"),
+    **dict.fromkeys("equal not_equal less less_equal greater greater_equal".split(), "comparison"),
+}
 #: Of these, those that give the position of a number among all of an array.
 _POSITIONS = frozenset({"argmin", "argmax"})
 _MODULES = re.compile(
@@ -325,6 +331,9 @@ class TensorFlowScale:
 
     def is_conversion(self, name: str) -> bool:
         return name in _CONVERSIONS
+
+    def operator_of(self, name: str) -> str:
+        return _OPERATORS.get(name.rpartition(".")[2], "") if _MODULES.fullmatch(name) else ""
 
     def is_range(self, name: str) -> bool:
         return is_range(name) or name == "numpy.arange"
