@@ -20,7 +20,7 @@ from jupyter_hvd.launchers.mpi import (
     mpirun_environment,
     mpirun_version,
 )
-from jupyter_hvd.launchers.mpi_placement import MpiPlacement, slots_of
+from jupyter_hvd.launchers.placement import Placement, slots_of
 from jupyter_hvd.rank.job_rank import require_all_ranks
 
 SECRET = "secret-that-nobody-else-may-read"
@@ -96,10 +96,10 @@ def test_ranks_that_go_round_the_hosts() -> None:
 )
 def test_a_stranger_is_told_nothing(token: str | None, who: dict[str, object]) -> None:
     environment = {TOKEN_VARIABLE: SECRET, "PASSWORD": SECRET}
-    placement = MpiPlacement(Orders("job", 1, (), "module", environment=environment))
+    placement = Placement(Orders("job", 1, (), "module", environment=environment))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         stranger = socket.create_connection(listener.getsockname())
-        thread = threading.Thread(target=placement._attend_rank, args=(listener.accept()[0],))
+        thread = threading.Thread(target=placement._follow_connection, args=(listener.accept()[0],))
         thread.start()
         with stranger, stranger.makefile("rb") as lines:
             challenge = json.loads(lines.readline())

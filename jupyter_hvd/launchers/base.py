@@ -1,13 +1,15 @@
-"""The interface of launchers, which place a job's ranks on hosts and report their output and exits."""
+"""The interface of `placement.py`, which starts the ranks of a job: its orders, and the reports of their output and exits."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 
 from .hosts import GLOO_TIMEOUT, Host
 
@@ -29,19 +31,40 @@ LAUNCHER_NEEDS = (
 
 #: What Slurm's commands need: which cluster, which job.
 SLURMS = re.compile(r"SLURM_\w+|SALLOC_\w+")
+#: What salloc says while a job waits, and when it need wait no more.
+WAITING = re.compile(r"salloc: .*(Pending job allocation|queued and waiting)")
+GRANTED = re.compile(r"salloc: Granted job allocation (\d+)")
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """How the ranks of a job are started.
+
+    Attributes:
+        reach: how other hosts are reached, "ssh" or "srun".
+        by_mpi: whether `mpirun` starts the ranks, which then sum by MPI.
+        under: the command under which the placement runs, as words: `salloc …`.
+    """
+
+    reach: str = "ssh"
+    by_mpi: bool = False
+    under: tuple[str, ...] = ()
+
+
+#: As `horovodrun` places ranks, over ssh.
+HOROVODRUN = Launcher()
 
 
 @dataclass(frozen=True)
 class Orders:
-    """The ranks that a launcher shall start.
+    """The ranks that a placement shall start.
 
     Attributes:
         job: the job's name. hosts: where its ranks go, in order; none for those that a scheduler grants.
-        module: what each rank runs, `python -m module *arguments`.
+        module: what each rank runs, `python -m module *arguments`, or the `main` of it in a fork.
         environment: the ranks' environment. It holds secrets: it is in no command line.
         directory: where the ranks run.
         address: this machine's, as the hosts see it. port: for the ranks' rendezvous; any if 0.
-        reach: how other hosts are reached, "ssh" or "srun".
         files: what every host must see, beside the directory.
         outlive: whether the other ranks go on when one has failed, until whoever began the job ends them.
     """
@@ -50,13 +73,13 @@ class Orders:
     size: int
     hosts: tuple[Host, ...]
     module: str
-    arguments: tuple[str, ...] = ()
+    arguments: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     directory: str = "."
     address: str = "127.0.0.1"
     port: int = 0
-    reach: str = "ssh"
-    files: tuple[str, ...] = ()
+    launcher: Launcher = HOROVODRUN
+    files: Sequence[str] = ()
     outlive: bool = False
 
 
@@ -84,28 +107,55 @@ class Exit:
     code: int
 
 
-class Launcher(Protocol):
-    """Starts ranks, and tells what they write and how they end.
+def start_placement(orders: Orders) -> subprocess.Popen[str]:
+    """The placement's process, its reports on standard output. Ending it ends the ranks that it has placed.
 
-    Ending its process ends the ranks that it has placed.
+    Raises:
+        OSError: it cannot be started.
     """
+    process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
+        [*orders.launcher.under, sys.executable, "-P", "-m", "jupyter_hvd.launchers.placement"],
+        env=launcher_environment(orders),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):  # it says itself why it ended
+        json.dump(asdict(orders), process.stdin)
+        process.stdin.close()
+    return process
 
-    @property
-    def reach(self) -> str:
-        """How it reaches other hosts, see `Orders`."""
-        ...
 
-    def start(self, orders: Orders) -> subprocess.Popen[str]:
-        """The launcher's process, its reports on standard output.
+def read_orders(text: str) -> Orders:
+    """The orders that `start_placement` has written."""
+    fields = json.loads(text)
+    fields["hosts"] = tuple(Host(**host) for host in fields["hosts"])
+    launcher = fields["launcher"]
+    fields["launcher"] = Launcher(**{**launcher, "under": tuple(launcher["under"])})
+    return Orders(**fields)
 
-        Raises:
-            OSError: it cannot be started.
-        """
-        ...
 
-    def parse_line(self, line: str) -> Output | Exit | Queued | None:
-        """The report in a line of its output."""
-        ...
+def parse_report(line: str) -> Output | Exit | Queued | None:
+    """The report in a line of a placement's output, or of the command under which it runs."""
+    if WAITING.match(line):
+        return Queued("waiting in Slurm's queue")
+    if GRANTED.match(line):
+        return Queued("")
+    try:
+        report = json.loads(line)
+    except ValueError:
+        report = None
+    match report:
+        case {"rank": int(rank), "exit": int(code)}:
+            return Exit(rank, code)
+        case {"rank": rank, "stream": str(stream), "text": str(text)}:
+            return Output(rank, stream, text)
+        case _:  # Python's own last words
+            return Output(None, "stderr", line) if line.strip() else None
 
 
 def rank_environment(job: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -13,7 +13,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from .base import ECHO, Exit, Orders, Output, Queued, describe_exit, rank_environment
+from .base import (
+    ECHO,
+    Exit,
+    Orders,
+    Output,
+    Queued,
+    describe_exit,
+    parse_report,
+    rank_environment,
+    start_placement,
+)
 from .heartbeat import HeartbeatServer
 from .hosts import LaunchError
 from .job_monitor import Told, watch_ranks
@@ -85,7 +95,7 @@ def run_job(
         LaunchError: Horovod is missing, or the job cannot be started.
     """
     _require_horovod()
-    launcher, address = place.launcher, place.address
+    address = place.address
     exits: dict[int, int] = {}
     said: list[str] = []
     with _status_folder(folder) as status, _open_heartbeats(address, place.size) as lines:
@@ -101,10 +111,10 @@ def run_job(
             ),
             os.getcwd(),  # noqa: PTH109 — as the user's shell names it
             address,
-            reach=launcher.reach,
+            launcher=place.launcher,
             files=(str(program.converted), str(status)),
         )
-        process = launcher.start(orders)
+        process = start_placement(orders)
         with (
             ended_with(folder.job),
             ensure_ended(process),
@@ -113,7 +123,7 @@ def run_job(
         ):
             assert process.stdout is not None
             for line in process.stdout:
-                report = launcher.parse_line(line.rstrip("\n"))
+                report = parse_report(line.rstrip("\n"))
                 match report:
                     case Exit(rank, code):
                         exits.setdefault(rank, code)

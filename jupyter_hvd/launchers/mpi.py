@@ -1,7 +1,4 @@
-"""Ranks that `mpirun` of Open MPI starts, and that sum by MPI.
-
-`mpi_placement.py` is the process that calls it.
-"""
+"""Ranks that `mpirun` of Open MPI starts, and that sum by MPI."""
 
 from __future__ import annotations
 
@@ -15,8 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from .authentication import TOKEN_VARIABLE
-from .base import JOB_VARIABLE, Exit, Orders, Output, Queued
-from .gloo import parse_report, start_placement
+from .base import JOB_VARIABLE, Launcher
 from .hosts import Host, LaunchError
 
 #: What gives Horovod its MPI, and this machine its `mpirun`.
@@ -38,19 +34,9 @@ SETTINGS = {
 HANDED_ON = (JOB_VARIABLE, TOKEN_VARIABLE, "PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 
 
-class MpirunLauncher:
-    """Lets mpirun place the ranks; see `base.Launcher`."""
-
-    @property
-    def reach(self) -> str:
-        """As mpirun itself reaches them: in an allocation of Slurm by srun."""
-        return "srun" if "SLURM_JOB_ID" in os.environ else "ssh"
-
-    def start(self, orders: Orders) -> subprocess.Popen[str]:
-        return start_placement(orders, module="jupyter_hvd.launchers.mpi_placement")
-
-    def parse_line(self, line: str) -> Output | Exit | Queued | None:
-        return parse_report(line)
+def mpirun_launcher() -> Launcher:
+    """Hosts are reached as mpirun itself reaches them: in an allocation of Slurm by srun."""
+    return Launcher("srun" if "SLURM_JOB_ID" in os.environ else "ssh", by_mpi=True)
 
 
 def require_mpi() -> None:

@@ -1,37 +1,48 @@
 """Places the ranks of a job: `python -m jupyter_hvd.launchers.placement`, its orders on standard input.
 
-It does what `horovodrun --gloo` does, with Horovod's own assignment of slots and its store, but
-gives nothing away. horovodrun writes the whole environment into the command line of a shell,
-which every user of the machine can read; here a rank on this machine inherits its environment,
-and one on another host reads it from the standard input of ssh or srun (`rank/remote_entry.py`). What it reports
-goes to standard output, one JSON object a line, as `gloo.py` reads it.
+On each host, or by mpirun, it starts an agent for each rank (`rank/agent.py`), which learns from it what to run, and tells it
+what that writes and how it ends. What it reports goes to standard output, one JSON object a line, as
+`base.parse_report` reads it.
+
+It gives nothing away. horovodrun writes the whole environment into the command line of a shell, which every user of
+the machine can read. Here an agent gets the rank's environment over its standard input, by ssh or srun where it is on another
+host, and one of mpirun's over a connection.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from typing import IO, Any, BinaryIO
 
-from horovod.runner.common.util.hosts import HostInfo, SlotInfo, get_host_assignments
+from horovod.runner.common.util.hosts import SlotInfo
 from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
 
 from .allocation import current_allocation
-from .base import Orders
-from .heartbeat import ADDRESS_VARIABLE, HeartbeatClient
+from .authentication import TOKEN_VARIABLE, ServerHandshake
+from .base import HOROVODRUN, Orders, read_orders
+from .heartbeat import (
+    ADDRESS_VARIABLE,
+    FIRST_LINE,
+    HeartbeatClient,
+    decode_message,
+    encode_message,
+    keep_alive,
+)
 from .host_checks import CHECK_VARIABLE, Reach, check_hosts
-from .hosts import Host, LaunchError, address_of, interface_towards, is_local
-from .placement_reports import Reports, exit_now, follow_process
+from .hosts import Host, LaunchError, address_of, is_local, local_interfaces
+from .mpi import OF_MPI, mpirun_command, mpirun_environment
+from .peer_users import is_own
+from .placement_reports import LAST_WORDS, LATE_WORDS, LONGEST_LINE, Reports, exit_now
 from .rendezvous import Rendezvous
 
 #: Never a question on a terminal that nobody sees; a host whose key is not known is refused. One that has gone
@@ -42,43 +53,28 @@ SSH = (
 )
 #: One task on one node of our own allocation, with all that the node has: the ranks share it.
 SRUN = ("srun", "--quiet", "--nodes=1", "--ntasks=1", "--overlap", "--mem=0")
+#: What starts a rank on its host.
+AGENT = (sys.executable, "-P", "-m", "jupyter_hvd.rank.agent")
 #: Seconds for the other ranks to end when one has failed, before they are killed.
 GRACE = 5.0
+#: Seconds in which an agent that connects says who it is.
+PATIENCE = 10.0
+#: The exit code of a rank whose agent was lost, as ssh has it.
+LOST = 255
 #: Variables that are about this machine and mean nothing, or something else, on another.
 OF_THIS_HOST = re.compile(
     r"SSH_\w+|SLURM_\w+|SLURMD_\w+|DISPLAY|WAYLAND_DISPLAY|XDG_\w+|DBUS_\w+|HOSTNAME|TMPDIR|OLDPWD|BASH_FUNC_.*"
 )
-
-
-@dataclass(frozen=True)
-class RankCommand:
-    """How one rank is started: its command, its environment, and what it reads from standard input."""
-
-    slot: SlotInfo
-    command: tuple[str, ...]
-    environment: Mapping[str, str]
-    orders: bytes = b""
+#: By what Horovod's ranks agree and sum where mpirun starts them.
+BY_MPI = {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}
+#: Network interfaces, which each agent finds for itself.
+INTERFACES = ("HOROVOD_GLOO_IFACE", "NCCL_SOCKET_IFNAME")
 
 
 def main() -> int:
     orders = read_orders(sys.stdin.read())
     HeartbeatClient("launcher")
-    granted = orders.hosts or hosts_granted(orders.size)
-    slots = get_host_assignments(
-        [HostInfo(host.name, host.slots) for host in granted], orders.size, orders.size
-    )
-    others = [host.name for host in granted if not is_local(host.name)]
-    store = Rendezvous((orders.address, orders.port), {address_of(n) for n in others}, slots)
-    check_others(orders, others, store.port)
-    commands = [command_for(slot, orders, store.port, slot.hostname in others) for slot in slots]
-    return Placement(commands, orders.outlive).run()
-
-
-def read_orders(text: str) -> Orders:
-    fields = json.loads(text)
-    fields["hosts"] = tuple(Host(**host) for host in fields["hosts"])
-    fields["arguments"], fields["files"] = tuple(fields["arguments"]), tuple(fields["files"])
-    return Orders(**fields)
+    return Placement(orders).run()
 
 
 def hosts_granted(size: int) -> tuple[Host, ...]:
@@ -93,141 +89,279 @@ def hosts_granted(size: int) -> tuple[Host, ...]:
     return found.hosts_for(size)
 
 
+def slots_of(hosts: Sequence[str]) -> list[SlotInfo]:
+    """The places of the ranks, by the host of each; among those of the same number on their hosts, hosts count as they come."""
+    local = [hosts[:rank].count(host) for rank, host in enumerate(hosts)]
+    return [
+        SlotInfo(
+            hostname=host,
+            rank=rank,
+            local_rank=local[rank],
+            cross_rank=local[:rank].count(local[rank]),
+            size=len(hosts),
+            local_size=hosts.count(host),
+            cross_size=local.count(local[rank]),
+        )
+        for rank, host in enumerate(hosts)
+    ]
+
+
 def check_others(orders: Orders, others: Sequence[str], port: int) -> None:
     """Make sure that the other hosts can be reached and are as this one, see `nodes.check_hosts`.
 
     Args:
-        port: where the ranks will ask for one another here.
+        port: where the ranks, or their agents, will connect to here.
     """
     lifeline, _, listens = orders.environment[ADDRESS_VARIABLE].rpartition(":")
     check_hosts(
         others,
-        # Not in a folder of the user's: what lies there is not to be imported.
-        lambda host, entry: remote_command(host, entry, "/", orders),
+        lambda host, entry: remote_command(host, entry, orders),
         (orders.directory, *orders.files),
         ((orders.address, port), (lifeline, int(listens))),
         strict=orders.environment.get(CHECK_VARIABLE) != "0",
     )
 
 
-def remote_command(host: str, entry: Sequence[str], directory: str, orders: Orders) -> Reach:
-    """How `entry` is run on another host, in a directory."""
+def remote_command(host: str, entry: Sequence[str], orders: Orders) -> Reach:
+    """How `entry` is run on another host; not in a folder of the user's: what lies there is not to be imported."""
     path = orders.environment.get("PYTHONPATH")  # where the package is found, which reads the rest
-    by = by_srun if orders.reach == "srun" else by_ssh
-    environment = {**os.environ, **({"PYTHONPATH": path} if path else {})}
-    return Reach(by(host, entry, directory, path), environment)
+    by = by_srun if orders.launcher.reach == "srun" else by_ssh
+    return Reach(by(host, entry, path), {**os.environ, **({"PYTHONPATH": path} if path else {})})
 
 
-def command_for(slot: SlotInfo, orders: Orders, port: int, remote: bool) -> RankCommand:
-    """How the rank of a slot is started here, or on another host."""
-    rank = [sys.executable, "-P", "-m", orders.module, *orders.arguments]
-    horovod = horovod_variables(slot, orders.address, port)
-    environment = {**orders.environment, **horovod}
-    if not remote:
-        given = {
-            "HOROVOD_GLOO_IFACE": interface_towards(orders.address) or "lo",
-            "NCCL_SOCKET_IFNAME": interface_towards(orders.address) or "lo",
-        }
-        return RankCommand(slot, tuple(rank), {**given, **environment})
-    entry = [sys.executable, "-P", "-m", "jupyter_hvd.rank.remote_entry", *rank]
-    there = remote_command(slot.hostname, entry, orders.directory, orders)
-    travels = {k: v for k, v in environment.items() if not OF_THIS_HOST.fullmatch(k)}
-    told = json.dumps(travels).encode() + b"\n"
-    return RankCommand(slot, there.command, there.environment, told)
-
-
-def by_ssh(host: str, entry: Sequence[str], directory: str, path: str | None) -> tuple[str, ...]:
-    """The command that runs `entry` on another host, in a directory."""
-    there = f"cd {shlex.quote(directory)} && exec {shlex.join(entry)}"
+def by_ssh(host: str, entry: Sequence[str], path: str | None) -> tuple[str, ...]:
+    """The command that runs `entry` on another host."""
+    there = f"cd / && exec {shlex.join(entry)}"
     if path:
         there = f"export PYTHONPATH={shlex.quote(path)} && {there}"
     return (*SSH, host, there)
 
 
-def by_srun(host: str, entry: Sequence[str], directory: str, path: str | None) -> tuple[str, ...]:
+def by_srun(host: str, entry: Sequence[str], path: str | None) -> tuple[str, ...]:
     """The same on a node of this allocation; srun hands on the variables that it is told to."""
     names = ",".join(["PATH", "HOME", *(["PYTHONPATH"] if path else [])])
-    return (*SRUN, f"--nodelist={host}", f"--chdir={directory}", f"--export={names}", *entry)
-
-
-def horovod_variables(slot: SlotInfo, address: str, port: int) -> dict[str, str]:
-    """What Horovod reads from its environment; each rank finds its own network interface."""
-    run = create_run_env_vars(address, ["lo"], port)
-    del run["HOROVOD_GLOO_IFACE"], run["NCCL_SOCKET_IFNAME"]
-    return {name: str(value) for name, value in {**run, **create_slot_env_vars(slot)}.items()}
+    return (*SRUN, f"--nodelist={host}", "--chdir=/", f"--export={names}", *entry)
 
 
 class Placement:
     """The ranks that have been started, until the last of them has ended."""
 
-    def __init__(self, commands: Iterable[RankCommand], outlive: bool = False) -> None:
-        self._commands = tuple(commands)
-        self._outlive = outlive
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+    def __init__(self, orders: Orders) -> None:
+        self._orders = orders
         self._reports = Reports()
-        self._ended = threading.Condition()
+        self._news = threading.Condition()
+        #: The host of each rank, as far as they are known; what Horovod's ranks are told beside their places.
+        self._hosts: dict[int, str] = {}
+        self._variables: Mapping[str, str] = {}
         self._codes: dict[int, int] = {}
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._threads: list[threading.Thread] = []
         self._stopped = False
 
     def run(self) -> int:
         """Start the ranks and wait; 0 if all end well, else 1. One that fails ends the others, unless they outlive it."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._stop_ranks)
-        threads = []
-        for command in self._commands:
-            threads.append(threading.Thread(target=self._attend_rank, args=(command,), daemon=True))
-            self._start_rank(command)
-        for thread in threads:
-            thread.start()
-        with self._ended:
-            while len(self._codes) < len(self._commands) and not self._is_over():
-                self._ended.wait(0.5)  # so that a signal is heard
+        if self._orders.launcher.by_mpi:
+            self._start_mpirun()
+        else:
+            self._start_agents()
+        with self._news:
+            while len(self._codes) < self._orders.size and not self._is_over():
+                self._news.wait(0.5)  # so that a signal is heard
         self._end_all()
-        for thread in threads:
-            thread.join()
-        return int(self._has_failed())
-
-    def _is_over(self) -> bool:
-        return self._stopped if self._outlive else self._has_failed()
+        return int(len(self._codes) < self._orders.size or self._has_failed())
 
     def _has_failed(self) -> bool:
         return self._stopped or any(self._codes.values())
 
+    def _is_over(self) -> bool:
+        return self._stopped if self._orders.outlive else self._has_failed()
+
     def _stop_ranks(self, *_: object) -> None:
         self._stopped = True
 
-    def _start_rank(self, command: RankCommand) -> None:
-        self._processes[command.slot.rank] = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
-            command.command,
-            env=command.environment,
-            stdin=subprocess.PIPE if command.orders else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+    def _start_agents(self) -> None:
+        """Start an agent for each rank, here or by a command that reaches its host."""
+        orders = self._orders
+        hosts = orders.hosts or hosts_granted(orders.size)
+        names = [host.name for host in hosts for _ in range(host.slots)][: orders.size]
+        others = [host.name for host in hosts if not is_local(host.name)]
+        addresses = {address_of(name) for name in others}
+        store = Rendezvous((orders.address, orders.port), addresses, slots_of(names))
+        check_others(orders, others, store.port)
+        found = create_run_env_vars(orders.address, ["lo"], store.port)
+        self._variables = {k: str(v) for k, v in found.items() if k not in INTERFACES}
+        self._hosts = dict(enumerate(names))
+        for rank, name in self._hosts.items():
+            here = name not in others
+            reach = Reach(AGENT, os.environ) if here else remote_command(name, AGENT, orders)
+            process = self._start_process(reach, subprocess.PIPE, subprocess.PIPE)
+            self._begin(self._follow_agent, process, rank, here)
+            assert process.stderr is not None
+            self._begin(self._pass_on_words, process.stderr, rank)
 
-    def _attend_rank(self, command: RankCommand) -> None:
-        """Pass on what a rank writes, and how it ends."""
-        rank = command.slot.rank
-        process = self._processes[rank]
-        if process.stdin is not None:
-            with suppress(BrokenPipeError):
-                process.stdin.write(command.orders)
-                process.stdin.close()
-        code = follow_process(process, partial(self._reports.pass_on, rank))
-        if code:
-            self._reports.write_report({"rank": rank, "exit": code})
-        with self._ended:
-            self._codes[rank] = code
-            self._ended.notify_all()
+    def _start_mpirun(self) -> None:
+        """Let mpirun start the agents, which connect to this process."""
+        orders = self._orders
+        self._variables = BY_MPI
+        listener = socket.create_server((orders.address, orders.port))
+        port = listener.getsockname()[1]
+        check_others(orders, [host.name for host in orders.hosts if not is_local(host.name)], port)
+        environment = mpirun_environment(os.environ, orders.environment)
+        entry = [*AGENT, f"{orders.address}:{port}"]
+        command = mpirun_command(orders.size, orders.hosts, entry, environment)
+        reach = Reach(tuple(command), environment)
+        process = self._start_process(reach, subprocess.DEVNULL, subprocess.STDOUT)
+        self._begin(self._accept_agents, listener)
+        self._begin(self._follow_mpirun, process)
+
+    def _start_process(self, reach: Reach, stdin: int, stderr: int) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
+            reach.command,
+            env=reach.environment,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+        )
+        self._processes.append(process)
+        return process
+
+    def _begin(self, function: Callable[..., None], *args: Any) -> None:
+        thread = threading.Thread(target=function, args=args, daemon=True)
+        thread.start()
+        self._threads.append(thread)
 
     def _end_all(self) -> None:
-        for process in self._processes.values():
-            process.terminate()
+        """Let the processes end; where a rank has failed, they are to end the others."""
         deadline = time.monotonic() + GRACE
-        for process in self._processes.values():
+        for process in self._processes:
+            if self._has_failed():
+                process.terminate()
+        for process in self._processes:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, deadline - time.monotonic()))
             process.kill()
+        for thread in self._threads:
+            thread.join(max(0.0, deadline + LATE_WORDS - time.monotonic()))
+
+    # Agents, and what they say
+
+    def _follow_agent(self, process: subprocess.Popen[bytes], rank: int, here: bool) -> None:
+        """Attend to an agent over its standard streams."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        code = self._attend_rank(rank, here, process.stdout, process.stdin)
+        if code is None:
+            code = process.wait() or LOST
+        self._note_end(rank, code if code >= 0 else 128 - code)
+
+    def _follow_mpirun(self, process: subprocess.Popen[bytes]) -> None:
+        """Say what mpirun has to say; when it has ended, so have the ranks."""
+        assert process.stdout is not None
+        self._pass_on_words(process.stdout, None)
+        process.wait()
+        with self._news:
+            if not self._news.wait_for(lambda: len(self._codes) == self._orders.size, LAST_WORDS):
+                self._stopped = True
+
+    def _pass_on_words(self, stream: IO[bytes], rank: int | None) -> None:
+        """Pass on what a command says that starts agents; how mpirun ends the ranks when one has failed is not news."""
+        with suppress(OSError, ValueError):
+            for line in stream:
+                if rank is not None or not self._has_failed():
+                    self._reports.pass_on(rank, "stderr", decode_line(line))
+
+    def _accept_agents(self, listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                connection, peer = listener.accept()
+                if is_own(peer, connection.getsockname()) is False:
+                    connection.close()
+                    continue
+                threading.Thread(
+                    target=self._follow_connection, args=(connection,), daemon=True
+                ).start()
+
+    def _follow_connection(self, connection: socket.socket) -> None:
+        """Attend to an agent over its connection."""
+        keep_alive(connection)
+        connection.settimeout(PATIENCE)
+        with connection, connection.makefile("rb") as lines, connection.makefile("wb") as out:
+            rank = None
+            with suppress(OSError):
+                rank = self._greet_agent(connection, lines)
+            if rank is None:
+                return
+            connection.settimeout(None)
+            address = connection.getpeername()[0]
+            here = address.startswith("127.") or address in local_interfaces()
+            code = self._attend_rank(rank, here, lines, out)
+            self._note_end(rank, LOST if code is None else code)
+
+    def _greet_agent(self, connection: socket.socket, lines: BinaryIO) -> int | None:
+        """The rank of the agent that connects; None for a stranger."""
+        handshake = ServerHandshake(self._orders.environment[TOKEN_VARIABLE])
+        connection.sendall(encode_message(handshake.challenge))
+        message = decode_message(lines.readline(FIRST_LINE)) or {}
+        answered = handshake.answer_response(message)
+        match message:
+            case {"rank": int(rank), "host": str(host)} if answered is not None:
+                with self._news:
+                    if rank in self._hosts or not 0 <= rank < self._orders.size:
+                        return None
+                    self._hosts[rank] = host
+                    self._news.notify_all()
+                connection.sendall(encode_message(answered[1]))
+                return rank
+        return None
+
+    def _attend_rank(self, rank: int, here: bool, lines: IO[bytes], out: IO[bytes]) -> int | None:
+        """Tell an agent what to run, and pass on what that writes; its exit code, None where the agent is lost."""
+        with suppress(OSError, ValueError):
+            with self._news:  # where a rank is among the others is known when all of them are there
+                self._news.wait_for(lambda: len(self._hosts) == self._orders.size)
+            out.write(encode_message(self._rank_settings(rank, here)))
+            out.flush()
+            while line := lines.readline(8 * LONGEST_LINE):
+                match decode_message(line):
+                    case {"exit": int(code)}:
+                        return code
+                    case {"stream": str(stream), "text": str(text)}:
+                        self._reports.pass_on(rank, stream, text)
+                    case _:  # a shell greets
+                        self._reports.pass_on(rank, "stdout", decode_line(line))
+        return None
+
+    def _rank_settings(self, rank: int, here: bool) -> Mapping[str, object]:
+        orders, launcher = self._orders, self._orders.launcher
+        travels = {
+            name: value
+            for name, value in orders.environment.items()
+            if (here or not OF_THIS_HOST.fullmatch(name))
+            and not (launcher.by_mpi and OF_MPI.fullmatch(name))
+        }
+        slot = slots_of([self._hosts[each] for each in range(orders.size)])[rank]
+        place = {name: str(value) for name, value in create_slot_env_vars(slot).items()}
+        return {
+            "module": orders.module,
+            "arguments": orders.arguments,
+            "environment": {**travels, **self._variables, **place},
+            "directory": orders.directory,
+            # A scheduler's ranks are its own processes, with its limits.
+            "fork": here and launcher == HOROVODRUN,
+        }
+
+    def _note_end(self, rank: int, code: int) -> None:
+        if code:
+            self._reports.write_report({"rank": rank, "exit": code})
+        with self._news:
+            self._codes[rank] = code
+            self._news.notify_all()
+
+
+def decode_line(line: bytes) -> str:
+    return line.decode(errors="replace").rstrip("\r\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The messages of a placement: one JSON object a line on standard output, which `gloo.py` reads."""
+"""The messages of a placement: one JSON object a line on standard output, which `base.parse_report` reads."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import json
 import os
 import re
 import select
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, Protocol
 
 #: A line that is longer is reported in pieces.
 LONGEST_LINE = 2**20
@@ -32,11 +31,27 @@ class Reports:
             sys.stdout.write(json.dumps(report) + "\n")
             sys.stdout.flush()
 
-    def pass_on(self, rank: int, name: str, line: str) -> None:
+    def pass_on(self, rank: int | None, name: str, line: str) -> None:
         self.write_report({"rank": rank, "stream": name, "text": line})
 
 
-def follow_process(process: subprocess.Popen[bytes], pass_on: Callable[[str, str], None]) -> int:
+class Process(Protocol):
+    """What is asked of a process here: of a `subprocess.Popen`, or of a fork."""
+
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+
+    @property
+    def stderr(self) -> IO[bytes] | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self) -> int: ...
+
+    def send_signal(self, number: int, /) -> None: ...
+
+
+def follow_process(process: Process, pass_on: Callable[[str, str], None]) -> int:
     """Pass on what a process writes until it ends, and give its exit code as a shell does: 137 where signal 9 ended it.
 
     Args:

@@ -6,16 +6,14 @@ from dataclasses import dataclass, field
 
 from .addresses import own_address
 from .allocation import Allocation, current_allocation
-from .base import LAUNCHERS, Launcher
-from .gloo import GlooLauncher
+from .base import HOROVODRUN, LAUNCHERS, Launcher
 from .hosts import Host, LaunchError, hosts_for, require_ranks
-from .mpi import MpirunLauncher, require_mpi
+from .mpi import mpirun_launcher, require_mpi
 from .slurm import (
     Resources,
-    SallocLauncher,
-    SrunLauncher,
     address_towards_nodes,
     require_slurm,
+    salloc_launcher,
 )
 
 
@@ -87,11 +85,11 @@ def place_ranks(size: int, where: Where = HERE) -> Place:
         require_slurm()
         require_ranks(size)
         address = address_towards_nodes(where.resources.partition)
-        return Place(size, where, SallocLauncher(where.resources), (), address)
+        return Place(size, where, salloc_launcher(size, where.resources), (), address)
     if asked:
         raise LaunchError(f"{' '.join(asked)}: this is for --launcher slurm")
     hosts = hosts_for(size, where.hosts)
-    launcher = MpirunLauncher() if where.launcher == "mpirun" else GlooLauncher()
+    launcher = mpirun_launcher() if where.launcher == "mpirun" else HOROVODRUN
     return Place(size, where, launcher, hosts, own_address(hosts))
 
 
@@ -103,5 +101,5 @@ def _place_in_allocation(found: Allocation, size: int, where: Where) -> Place:
 
 def _launcher_within(found: Allocation, where: Where) -> Launcher:
     if where.launcher == "mpirun":
-        return MpirunLauncher()
-    return SrunLauncher() if found.scheduler == "slurm" else GlooLauncher()
+        return mpirun_launcher()
+    return Launcher("srun" if found.scheduler == "slurm" else "ssh")

@@ -6,19 +6,13 @@ waits in the queue, and gives the allocation back when placement ends.
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .base import Exit, Orders, Output, Queued
-from .gloo import GlooLauncher, parse_report, start_placement
+from .base import Launcher
 from .hosts import LaunchError, address_of, address_towards
-
-#: What salloc says while a job waits, and when it need wait no more.
-WAITING = re.compile(r"salloc: .*(Pending job allocation|queued and waiting)")
-GRANTED = re.compile(r"salloc: Granted job allocation (\d+)")
 
 
 @dataclass(frozen=True)
@@ -39,33 +33,10 @@ class Resources:
         return [*(f"{name}={value}" for name, value in named if value), *self.more]
 
 
-class SrunLauncher(GlooLauncher):
-    """Inside an allocation: its nodes are reached by `srun` instead of ssh."""
-
-    reach = "srun"
-
-
-class SallocLauncher:
-    """Outside of one: asks for it, and waits in the queue."""
-
-    reach = "srun"
-
-    def __init__(self, resources: Resources) -> None:
-        self.resources = resources
-
-    def start(self, orders: Orders) -> subprocess.Popen[str]:
-        salloc = [
-            *("salloc", f"--ntasks={orders.size}", "--job-name=jupyter-hvd", "--kill-command=TERM"),
-            *self.resources.slurm_options(),
-        ]
-        return start_placement(orders, salloc)
-
-    def parse_line(self, line: str) -> Output | Exit | Queued | None:
-        if WAITING.match(line):
-            return Queued("waiting in Slurm's queue")
-        if GRANTED.match(line):
-            return Queued("")
-        return parse_report(line)
+def salloc_launcher(size: int, resources: Resources) -> Launcher:
+    """Outside an allocation: salloc asks for one, and waits in the queue."""
+    salloc = ("salloc", f"--ntasks={size}", "--job-name=jupyter-hvd", "--kill-command=TERM")
+    return Launcher("srun", under=(*salloc, *resources.slurm_options()))
 
 
 def require_slurm() -> None:

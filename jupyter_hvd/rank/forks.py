@@ -26,6 +26,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from ..launchers.base import rank_environment
 from ..launchers.reaper import private_folder
@@ -79,12 +80,13 @@ def separate_forkservers(modules: Sequence[str] = ()) -> Iterator[Mapping[str, s
 
 def _inherited_variables() -> Mapping[str, str]:
     """The variables of servers that the environment names already."""
-    return {} if _socket_folder() is None else {FORKS_VARIABLE: os.environ[FORKS_VARIABLE]}
+    found = _socket_folder(os.environ)
+    return {} if found is None else {FORKS_VARIABLE: os.environ[FORKS_VARIABLE]}
 
 
-def _socket_folder() -> Path | None:
-    """The folder that the environment names, unless it is of servers of another Python."""
-    prefix, _, folder = os.environ.get(FORKS_VARIABLE, "").rpartition(":")
+def _socket_folder(environment: Mapping[str, str]) -> Path | None:
+    """The folder that an environment names, unless it is of servers of another Python."""
+    prefix, _, folder = environment.get(FORKS_VARIABLE, "").rpartition(":")
     return Path(folder) if prefix == sys.prefix else None
 
 
@@ -131,34 +133,94 @@ def _short_alias(folder: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
-def run_forked(module: str, arguments: Sequence[str], name: str = "") -> int | None:
-    """The exit code of a fork that has run a module's `main` with these arguments; None where none can be had.
+class Fork:
+    """A fork that runs a module's `main`.
+
+    Attributes:
+        stdout, stderr: what it writes, where it has pipes.
+    """
+
+    def __init__(
+        self,
+        server: socket.socket,
+        stdout: IO[bytes] | None = None,
+        stderr: IO[bytes] | None = None,
+    ) -> None:
+        self._server, self.stdout, self.stderr = server, stdout, stderr
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit code that `wait` has found."""
+        return self._code
+
+    def wait(self) -> int:
+        """Its exit code, as a shell has it, when it has ended."""
+        told = b""
+        with suppress(OSError):
+            told = self._server.recv(NUMBER.size)
+        # Where the server has gone, nobody knows of the child.
+        self._code = int(NUMBER.unpack(told)[0]) if told else 128 + signal.SIGKILL
+        return self._code
+
+    def send_signal(self, number: int) -> None:
+        with suppress(OSError):
+            self._server.send(bytes([number]))
+
+
+def ask_fork(
+    module: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    directory: str,
+    streams: Sequence[int] = (0, 1, 2),
+    name: str = "",
+) -> socket.socket | None:
+    """The server's connection for a fork that runs a module's `main` with these arguments; None where none can be had.
 
     Args:
-        name: of the server; that of this process's rank by default.
+        streams: its standard streams. name: of the server; that of the environment's rank by default.
     """
-    folder = _socket_folder()
-    name = name or SOCKETS[os.environ.get("HOROVOD_RANK", "0") != "0"]
+    folder = _socket_folder(environment)
+    name = name or SOCKETS[environment.get("HOROVOD_RANK", "0") != "0"]
     if folder is None:
         return None
-    with socket.socket(socket.AF_UNIX) as server:
-        try:
-            with _short_alias(folder) as place:
-                server.connect(f"{place}/{name}")
-            request = [module, arguments, dict(os.environ), os.getcwd()]  # noqa: PTH109 — as it is named
-            text = json.dumps(request).encode()
-            socket.send_fds(server, [NUMBER.pack(len(text))], [0, 1, 2])
-            server.sendall(text)
-            if not server.recv(1):
-                return None
-        except OSError:
-            return None
-        for number in PASSED_ON:
-            signal.signal(number, lambda number, _: server.send(bytes([number])))
-        with suppress(OSError):
-            if code := server.recv(NUMBER.size):
-                return int(NUMBER.unpack(code)[0])
-        return 128 + signal.SIGKILL  # the server has gone, and nobody knows of the child
+    server = socket.socket(socket.AF_UNIX)
+    try:
+        with _short_alias(folder) as place:
+            server.connect(f"{place}/{name}")
+        text = json.dumps([module, arguments, dict(environment), directory]).encode()
+        socket.send_fds(server, [NUMBER.pack(len(text))], streams)
+        server.sendall(text)
+        if server.recv(1):
+            return server
+    except OSError:
+        pass
+    server.close()
+    return None
+
+
+def start_fork(
+    module: str, arguments: Sequence[str], environment: Mapping[str, str], directory: str
+) -> Fork | None:
+    """A fork that reads nothing and writes to pipes; None where none can be had."""
+    ends = [os.open(os.devnull, os.O_RDONLY), *os.pipe(), *os.pipe()]
+    nothing, out, into_out, error, into_error = ends
+    streams = (nothing, into_out, into_error)
+    server = ask_fork(module, arguments, environment, directory, streams)
+    for descriptor in (*streams, *((out, error) if server is None else ())):
+        os.close(descriptor)
+    return None if server is None else Fork(server, open(out, "rb"), open(error, "rb"))  # noqa: PTH123
+
+
+def run_forked(module: str, arguments: Sequence[str], name: str = "") -> int | None:
+    """The exit code of a fork that takes this process's place; None where none can be had. See `ask_fork`."""
+    server = ask_fork(module, arguments, os.environ, os.getcwd(), name=name)  # noqa: PTH109 — as it is named
+    if server is None:
+        return None
+    fork = Fork(server)
+    for number in PASSED_ON:
+        signal.signal(number, lambda number, _: fork.send_signal(number))
+    return fork.wait()
 
 
 class KeptForks:

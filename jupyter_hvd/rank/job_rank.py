@@ -24,7 +24,6 @@ from ..launchers.heartbeat import HeartbeatClient
 from ..launchers.rank_location import list_threads, own_files
 from ..launchers.status_file import status_file
 from ..launchers.temporary_files import note_temporary_files
-from .forks import run_forked
 from .shell_lines import ShellLines
 
 
@@ -221,5 +220,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    code = run_forked("jupyter_hvd.rank.job_rank", sys.argv[1:])
-    sys.exit(main() if code is None else code)
+    sys.exit(main())

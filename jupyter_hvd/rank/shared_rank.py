@@ -12,8 +12,6 @@ import sys
 import time
 from pathlib import Path
 
-from .forks import run_forked
-
 #: By what an error of ours is found, and what follows it in TensorFlow's.
 MARK, ENDS = "jupyter_hvd: ", ("\n", "]", "[Op")
 #: Seconds between two looks whether the other ranks have copied the folder.
@@ -58,5 +56,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    code = run_forked("jupyter_hvd.rank.shared_rank", sys.argv[1:])
-    sys.exit(main() if code is None else code)
+    sys.exit(main())

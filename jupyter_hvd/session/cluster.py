@@ -29,18 +29,19 @@ from typing import Any
 
 from ..launchers.addresses import PORTS_VARIABLE, choose_ports, ports_to_keep
 from ..launchers.base import (
+    HOROVODRUN,
     Exit,
     Orders,
     Output,
     Queued,
     describe_exit,
     launcher_environment,
+    parse_report,
     rank_environment,
+    start_placement,
 )
-from ..launchers.gloo import GlooLauncher
 from ..launchers.heartbeat import HeartbeatServer
 from ..launchers.hosts import LaunchError
-from ..launchers.mpi import MpirunLauncher
 from ..launchers.processes import end_processes
 from ..launchers.rank_placement import Place
 from ..launchers.reaper import PrivateFolder
@@ -116,8 +117,7 @@ class Cluster:
                 raise LaunchError(f"{name} is not installed here: see `jupyter hvd doctor`")
         self._place, self.size, self.where = place, place.size, place.where
         self.batch = batch
-        # A scheduler's ranks are its own processes, with its limits.
-        forked = place.is_local and isinstance(place.launcher, GlooLauncher)
+        forked = place.is_local and place.launcher == HOROVODRUN
         self._forks = forks.server_variables() if forked else {}
         self.ready = False
         self.started = self._placing = time.monotonic()
@@ -159,7 +159,7 @@ class Cluster:
     # Start and stop
 
     def _launch_ranks(self) -> None:
-        launcher, address = self._place.launcher, self._place.address
+        address = self._place.address
         ports = choose_ports(address, os.environ.get(PORTS_VARIABLE))
         self._lifelines = HeartbeatServer(
             address,
@@ -171,8 +171,8 @@ class Cluster:
             self.job,
             self.size,
             self._place.hosts,
-            "jupyter_hvd.rank.forks" if self._forks else LIVING,
-            (LIVING,) if self._forks else (),
+            LIVING,
+            (),
             rank_environment(
                 self.job,
                 {
@@ -185,13 +185,13 @@ class Cluster:
             os.getcwd(),  # noqa: PTH109 — as the notebook names it
             address,
             ports[1] if ports else 0,
-            launcher.reach,
+            self._place.launcher,
             outlive=True,
         )
         kept = ports[2:] or ports_to_keep(address)
         self._write_controller_config()
         # The ranks first: they take longer, and the controller starts in their shadow.
-        self._watch_process(launcher.start(orders), self._read_launcher)
+        self._watch_process(start_placement(orders), self._read_launcher)
         controller = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
             [
                 *(sys.executable, "-P", "-m", "jupyter_hvd.session.controller"),
@@ -251,7 +251,7 @@ class Cluster:
         threading.Thread(target=read_output, name="hvd-output", daemon=True).start()
 
     def _read_launcher(self, line: str) -> None:
-        report = self._place.launcher.parse_line(line)
+        report = parse_report(line)
         if isinstance(report, Exit):
             self._exits.setdefault(report.rank, report.code)
         elif isinstance(report, Queued):
@@ -554,7 +554,7 @@ class Cluster:
                 finally:
                     self._turn.release()
 
-        mpi = isinstance(self._place.launcher, MpirunLauncher)
+        mpi = self._place.launcher.by_mpi
         if not mpi and not self._stopped and not any(name in os.environ for name in KEEPS_MORE):
             self._rest_timer = threading.Timer(REST_AFTER, rest_ranks)
             self._rest_timer.daemon = True

@@ -224,7 +224,7 @@ def test_two_hosts(two_hosts: Path, start: Any) -> None:
     job = start(TRAINS.replace("BEFORE", "") + SLEEPS, "-H", hosts, "--ignore", "HVD6", PATH=path)
     said(job, "begun", 2)
     lines = command_lines()
-    assert sum("jupyter_hvd.rank.mpi_rank" in line and "mpirun" not in line for line in lines) >= 2
+    assert sum("jupyter_hvd.rank.agent" in line and "mpirun" not in line for line in lines) >= 2
     assert any("orted" in line for line in lines)
     token = next(
         process.environ()["JUPYTER_HVD_TOKEN"]
