@@ -17,9 +17,9 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_hvd.launchers.base import JOB_VARIABLE
 from jupyter_hvd.launchers.job import Program, run_single
-from jupyter_hvd.launchers.placement_reports import follow_process
 from jupyter_hvd.launchers.processes import end_processes
 from jupyter_hvd.launchers.reaper import private_folder
+from jupyter_hvd.rank.agent import follow_process
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]

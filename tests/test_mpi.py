@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from horovod.runner.common.util.hosts import HostInfo, get_host_assignments
 
 from jupyter_hvd.launchers.authentication import TOKEN_VARIABLE, ClientHandshake
 from jupyter_hvd.launchers.base import JOB_VARIABLE, Orders
+from jupyter_hvd.launchers.heartbeat import connect_as, encode_message
 from jupyter_hvd.launchers.hosts import Host
 from jupyter_hvd.launchers.mpi import (
     ANY_MPI,
@@ -20,7 +20,7 @@ from jupyter_hvd.launchers.mpi import (
     mpirun_environment,
     mpirun_version,
 )
-from jupyter_hvd.launchers.placement import Placement, slots_of
+from jupyter_hvd.launchers.placement import LOST, Placement, slots_of
 from jupyter_hvd.rank.job_rank import require_all_ranks
 
 SECRET = "secret-that-nobody-else-may-read"
@@ -96,18 +96,37 @@ def test_ranks_that_go_round_the_hosts() -> None:
 )
 def test_a_stranger_is_told_nothing(token: str | None, who: dict[str, object]) -> None:
     environment = {TOKEN_VARIABLE: SECRET, "PASSWORD": SECRET}
-    placement = Placement(Orders("job", 1, (), "module", environment=environment))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        stranger = socket.create_connection(listener.getsockname())
-        thread = threading.Thread(target=placement._follow_connection, args=(listener.accept()[0],))
-        thread.start()
-        with stranger, stranger.makefile("rb") as lines:
-            challenge = json.loads(lines.readline())
-            answer = ClientHandshake(token, "rank").answer_challenge(challenge) if token else []
-            stranger.sendall(json.dumps({**who, **answer} if answer else []).encode() + b"\n")
-            assert lines.read() == b""
-        thread.join(5)
-        assert not thread.is_alive()
+    listening = Placement(
+        Orders("job", 1, (), "module", environment=environment)
+    )._listen_for_agents()
+    stranger = socket.create_connection(("127.0.0.1", listening.port), timeout=5)
+    with stranger, stranger.makefile("rb") as lines:
+        challenge = json.loads(lines.readline())
+        answer = ClientHandshake(token, "rank").answer_challenge(challenge) if token else []
+        stranger.sendall(json.dumps({**who, **answer} if answer else []).encode() + b"\n")
+        assert lines.read() == b""
+    listening.close()
+
+
+def test_an_agent_is_told_what_to_run() -> None:
+    """One that knows the token, and is the only one of its name; the other's end is its rank's."""
+    environment = {TOKEN_VARIABLE: SECRET, "PASSWORD": SECRET}
+    placement = Placement(Orders("job", 2, (), "module", environment=environment))
+    listening = placement._listen_for_agents()
+    address = f"127.0.0.1:{listening.port}"
+    first, lines = connect_as("rank 0", address, SECRET, {"host": "a"})
+    second, _ = connect_as("rank 1", address, SECRET, {"host": "b"})
+    with pytest.raises(ConnectionError):
+        connect_as("rank 1", address, SECRET, {"host": "c"})
+    orders = json.loads(lines.readline())
+    assert orders["environment"]["PASSWORD"] == SECRET
+    assert orders["environment"]["HOROVOD_CROSS_SIZE"] == "2"
+    first.sendall(encode_message({"exit": 0}))
+    second.shutdown(socket.SHUT_RDWR)
+    with placement._news:
+        assert placement._news.wait_for(lambda: len(placement._codes) == 2, 20)
+    assert placement._codes == {0: 0, 1: LOST}
+    listening.close()
 
 
 def test_ranks_that_mpi_has_not_brought_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,16 +105,25 @@ class HeartbeatServer:
         port: int,
         changed: Callable[[], None],
         expected: Collection[str],
+        token: str | None = None,
+        heard: Callable[[str, Message], None] = lambda *_: None,
+        longest: int = LONGEST_LINE,
     ) -> None:
-        """Listen; `changed` is called, from another thread, whenever something is heard.
+        """Listen.
+
+        Args:
+            changed: called, from another thread, whenever something is heard.
+            token: a new one by default. heard: told each message of a member by its name, from the same thread, in order.
+            longest: how long a member's message may be, in bytes.
 
         Raises:
             OSError: the address cannot be listened on.
         """
         self.members: dict[str, Member] = {}
         self.gone: dict[str, Member] = {}
-        self.token = secrets.token_hex(32)
+        self.token = token or secrets.token_hex(32)
         self._changed, self._expected = changed, frozenset(expected)
+        self._heard, self._longest = heard, longest
         self._strangers: list[Member] = []
         self._listener = socket.create_server((host, port))
         self.port: int = self._listener.getsockname()[1]
@@ -192,7 +201,7 @@ class HeartbeatServer:
             if not self._take_line(member, line):
                 self._drop_member(member)
                 return
-        if len(member.unread) > (LONGEST_LINE if member.name else FIRST_LINE):
+        if len(member.unread) > (self._longest if member.name else FIRST_LINE):
             self._drop_member(member)
             return
         self._changed()
@@ -212,6 +221,7 @@ class HeartbeatServer:
                 case _:
                     return False
         member.told.update(message)
+        self._heard(member.name, message)
         return True
 
     def _drop_member(self, member: Member) -> None:

@@ -92,7 +92,11 @@ def address_of(name: str) -> str:
 
 def is_local(name: str) -> bool:
     """Whether a host is this machine."""
-    address = address_of(name)
+    return is_here(address_of(name))
+
+
+def is_here(address: str) -> bool:
+    """Whether an address is this machine's."""
     return address.startswith("127.") or address in local_interfaces()
 
 

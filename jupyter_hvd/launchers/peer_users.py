@@ -8,7 +8,7 @@ import socket
 import struct
 from pathlib import Path
 
-from .hosts import local_interfaces
+from .hosts import is_here
 
 #: The kernel's table of TCP connections.
 CONNECTIONS = Path("/proc/net/tcp")
@@ -26,7 +26,7 @@ def is_own(client: Peer, server: Peer) -> bool | None:
 
     Where the system does not name the owner (other systems than Linux), this machine's connections count as this user's.
     """
-    if not client[0].startswith("127.") and client[0] not in local_interfaces():
+    if not is_here(client[0]):
         return None
     return owner_of(client, server) in (os.getuid(), None)
 

@@ -15,34 +15,31 @@ import os
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 
 from horovod.runner.common.util.hosts import SlotInfo
 from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
 
 from .allocation import current_allocation
-from .authentication import TOKEN_VARIABLE, ServerHandshake
+from .authentication import TOKEN_VARIABLE
 from .base import HOROVODRUN, Orders, read_orders
 from .heartbeat import (
     ADDRESS_VARIABLE,
-    FIRST_LINE,
     HeartbeatClient,
+    HeartbeatServer,
     decode_message,
     encode_message,
-    keep_alive,
 )
 from .host_checks import CHECK_VARIABLE, Reach, check_hosts
-from .hosts import Host, LaunchError, address_of, is_local, local_interfaces
+from .hosts import Host, LaunchError, address_of, is_here, is_local
 from .mpi import OF_MPI, mpirun_command, mpirun_environment
-from .peer_users import is_own
-from .placement_reports import LAST_WORDS, LATE_WORDS, LONGEST_LINE, Reports, exit_now
+from .placement_reports import LONGEST_LINE, Reports, exit_now
 from .rendezvous import Rendezvous
 
 #: Never a question on a terminal that nobody sees; a host whose key is not known is refused. One that has gone
@@ -57,8 +54,10 @@ SRUN = ("srun", "--quiet", "--nodes=1", "--ntasks=1", "--overlap", "--mem=0")
 AGENT = (sys.executable, "-P", "-m", "jupyter_hvd.rank.agent")
 #: Seconds for the other ranks to end when one has failed, before they are killed.
 GRACE = 5.0
-#: Seconds in which an agent that connects says who it is.
-PATIENCE = 10.0
+#: The longest message of an agent: each character of a line may take six.
+LONGEST_MESSAGE = 8 * LONGEST_LINE
+#: Seconds for what was said last to be heard, and for it to be passed on where the machine is slow.
+LAST_WORDS, LATE_WORDS = 1.0, 10.0
 #: The exit code of a rank whose agent was lost, as ssh has it.
 LOST = 255
 #: Variables that are about this machine and mean nothing, or something else, on another.
@@ -205,15 +204,13 @@ class Placement:
         """Let mpirun start the agents, which connect to this process."""
         orders = self._orders
         self._variables = BY_MPI
-        listener = socket.create_server((orders.address, orders.port))
-        port = listener.getsockname()[1]
+        port = self._listen_for_agents().port
         check_others(orders, [host.name for host in orders.hosts if not is_local(host.name)], port)
         environment = mpirun_environment(os.environ, orders.environment)
         entry = [*AGENT, f"{orders.address}:{port}"]
         command = mpirun_command(orders.size, orders.hosts, entry, environment)
         reach = Reach(tuple(command), environment)
         process = self._start_process(reach, subprocess.DEVNULL, subprocess.STDOUT)
-        self._begin(self._accept_agents, listener)
         self._begin(self._follow_mpirun, process)
 
     def _start_process(self, reach: Reach, stdin: int, stderr: int) -> subprocess.Popen[bytes]:
@@ -248,12 +245,19 @@ class Placement:
     # Agents, and what they say
 
     def _follow_agent(self, process: subprocess.Popen[bytes], rank: int, here: bool) -> None:
-        """Attend to an agent over its standard streams."""
+        """Tell an agent what to run over its standard input, and take in what it says until it ends."""
         assert process.stdin is not None
         assert process.stdout is not None
-        code = self._attend_rank(rank, here, process.stdout, process.stdin)
-        if code is None:
-            code = process.wait() or LOST
+        with suppress(OSError, ValueError):
+            process.stdin.write(encode_message(self._rank_settings(rank, here)))
+            process.stdin.flush()
+            while line := process.stdout.readline(LONGEST_MESSAGE):
+                message = decode_message(line)
+                if message is None:  # a shell greets
+                    self._reports.pass_on(rank, "stdout", decode_line(line))
+                else:
+                    self._take_message(rank, message)
+        code = process.wait() or LOST
         self._note_end(rank, code if code >= 0 else 128 - code)
 
     def _follow_mpirun(self, process: subprocess.Popen[bytes]) -> None:
@@ -272,66 +276,39 @@ class Placement:
                 if rank is not None or not self._has_failed():
                     self._reports.pass_on(rank, "stderr", decode_line(line))
 
-    def _accept_agents(self, listener: socket.socket) -> None:
-        with suppress(OSError):
-            while True:
-                connection, peer = listener.accept()
-                if is_own(peer, connection.getsockname()) is False:
-                    connection.close()
-                    continue
-                threading.Thread(
-                    target=self._follow_connection, args=(connection,), daemon=True
-                ).start()
+    def _listen_for_agents(self) -> HeartbeatServer:
+        """Where the agents connect that mpirun starts. When all of them are there, each is told what to run."""
+        orders = self._orders
+        names = {f"rank {rank}": rank for rank in range(orders.size)}
 
-    def _follow_connection(self, connection: socket.socket) -> None:
-        """Attend to an agent over its connection."""
-        keep_alive(connection)
-        connection.settimeout(PATIENCE)
-        with connection, connection.makefile("rb") as lines, connection.makefile("wb") as out:
-            rank = None
-            with suppress(OSError):
-                rank = self._greet_agent(connection, lines)
-            if rank is None:
-                return
-            connection.settimeout(None)
-            address = connection.getpeername()[0]
-            here = address.startswith("127.") or address in local_interfaces()
-            code = self._attend_rank(rank, here, lines, out)
-            self._note_end(rank, LOST if code is None else code)
+        def take_message(name: str, message: Mapping[str, Any]) -> None:
+            rank = names[name]
+            self._take_message(rank, message)
+            if "host" in message and rank not in self._hosts:
+                self._hosts[rank] = str(message["host"])
+                for each, member in list(listening.members.items()):
+                    if len(self._hosts) == orders.size:
+                        here = is_here(member.connection.getpeername()[0])
+                        listening.send(each, self._rank_settings(names[each], here))
 
-    def _greet_agent(self, connection: socket.socket, lines: BinaryIO) -> int | None:
-        """The rank of the agent that connects; None for a stranger."""
-        handshake = ServerHandshake(self._orders.environment[TOKEN_VARIABLE])
-        connection.sendall(encode_message(handshake.challenge))
-        message = decode_message(lines.readline(FIRST_LINE)) or {}
-        answered = handshake.answer_response(message)
+        def note_lost() -> None:
+            for name in list(listening.gone):
+                self._note_end(names[name], LOST)
+
+        listening = HeartbeatServer(
+            *(orders.address, orders.port, note_lost, names),
+            token=orders.environment[TOKEN_VARIABLE],
+            heard=take_message,
+            longest=LONGEST_MESSAGE,
+        )
+        return listening
+
+    def _take_message(self, rank: int, message: Mapping[str, Any]) -> None:
         match message:
-            case {"rank": int(rank), "host": str(host)} if answered is not None:
-                with self._news:
-                    if rank in self._hosts or not 0 <= rank < self._orders.size:
-                        return None
-                    self._hosts[rank] = host
-                    self._news.notify_all()
-                connection.sendall(encode_message(answered[1]))
-                return rank
-        return None
-
-    def _attend_rank(self, rank: int, here: bool, lines: IO[bytes], out: IO[bytes]) -> int | None:
-        """Tell an agent what to run, and pass on what that writes; its exit code, None where the agent is lost."""
-        with suppress(OSError, ValueError):
-            with self._news:  # where a rank is among the others is known when all of them are there
-                self._news.wait_for(lambda: len(self._hosts) == self._orders.size)
-            out.write(encode_message(self._rank_settings(rank, here)))
-            out.flush()
-            while line := lines.readline(8 * LONGEST_LINE):
-                match decode_message(line):
-                    case {"exit": int(code)}:
-                        return code
-                    case {"stream": str(stream), "text": str(text)}:
-                        self._reports.pass_on(rank, stream, text)
-                    case _:  # a shell greets
-                        self._reports.pass_on(rank, "stdout", decode_line(line))
-        return None
+            case {"exit": int(code)}:
+                self._note_end(rank, code)
+            case {"stream": str(stream), "text": str(text)}:
+                self._reports.pass_on(rank, stream, text)
 
     def _rank_settings(self, rank: int, here: bool) -> Mapping[str, object]:
         orders, launcher = self._orders, self._orders.launcher
@@ -353,11 +330,13 @@ class Placement:
         }
 
     def _note_end(self, rank: int, code: int) -> None:
-        if code:
-            self._reports.write_report({"rank": rank, "exit": code})
+        """Note how a rank has ended, as is first heard of it."""
         with self._news:
-            self._codes[rank] = code
-            self._news.notify_all()
+            if rank not in self._codes:
+                if code:
+                    self._reports.write_report({"rank": rank, "exit": code})
+                self._codes[rank] = code
+                self._news.notify_all()
 
 
 def decode_line(line: bytes) -> str:

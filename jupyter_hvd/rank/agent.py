@@ -7,11 +7,13 @@ standard input and output or, where mpirun starts agents, over a connection to H
 from __future__ import annotations
 
 import os
+import re
+import select
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import IO, Any
 
@@ -19,12 +21,16 @@ from ..launchers.authentication import take_token
 from ..launchers.heartbeat import connect_as, decode_message, encode_message, end_self
 from ..launchers.hosts import LaunchError, interface_towards
 from ..launchers.mpi import require_horovod_for_mpi
-from ..launchers.placement_reports import Process, exit_now, follow_process
-from .forks import PASSED_ON, start_fork
+from ..launchers.placement_reports import LONGEST_LINE, exit_now
+from .forks import PASSED_ON, Fork, start_fork
 
 #: By which Open MPI tells a process its rank.
 RANK_VARIABLE = "OMPI_COMM_WORLD_RANK"
 RENDEZVOUS_VARIABLE = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
+#: Seconds without a word after which a process that has ended has written all; its children may hold its output open.
+LAST_WORDS = 1.0
+#: Seconds for that to be passed on, where the machine is slow or a child writes on.
+LATE_WORDS = 10.0
 
 
 class Link:
@@ -58,7 +64,7 @@ def link_to(address: str) -> Link:
     return Link(lines, connection.makefile("wb"))
 
 
-def start_rank(orders: Mapping[str, Any]) -> Process:
+def start_rank(orders: Mapping[str, Any]) -> subprocess.Popen[bytes] | Fork:
     """The rank's process: a fork of a server where there is one for it.
 
     Raises:
@@ -81,6 +87,59 @@ def start_rank(orders: Mapping[str, Any]) -> Process:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
+
+
+def follow_process(
+    process: subprocess.Popen[bytes] | Fork, pass_on: Callable[[str, str], None]
+) -> int:
+    """Pass on what a process writes until it ends, and give its exit code as a shell does: 137 where signal 9 ended it.
+
+    Args:
+        process: with pipes for what it writes. pass_on: gets "stdout" or "stderr", and a line.
+    """
+    assert process.stdout is not None
+    assert process.stderr is not None
+    streams = {"stdout": process.stdout, "stderr": process.stderr}
+
+    ended = threading.Event()
+
+    def pump_stream(name: str) -> None:
+        with suppress(OSError, ValueError):
+            for line in lines_of(streams[name], ended.is_set):
+                pass_on(name, line.decode(errors="replace"))
+
+    pumps = [threading.Thread(target=pump_stream, args=(name,), daemon=True) for name in streams]
+    for each in pumps:
+        each.start()
+    code = process.wait()
+    ended.set()
+    for each in pumps:
+        each.join(LATE_WORDS)
+    return code if code >= 0 else 128 - code
+
+
+def lines_of(stream: IO[bytes], has_ended: Callable[[], bool]) -> Iterator[bytes]:
+    """The lines of a process's stream as they come; what a carriage return ends is one, too: progress shows at once.
+
+    Args:
+        has_ended: whether the process has ended. A child of it may hold the stream open.
+    """
+    rest = b""
+    while True:
+        if not select.select([stream], [], [], LAST_WORDS)[0]:
+            if has_ended():
+                break
+            continue
+        data = os.read(stream.fileno(), 2**16)
+        if not data:
+            break
+        *lines, rest = re.split(rb"\r?\n|\r(?!\n)", rest + data)
+        yield from lines
+        if len(rest) > LONGEST_LINE:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
 
 
 def main(address: str = "") -> int:

@@ -147,11 +147,6 @@ class Fork:
         stderr: IO[bytes] | None = None,
     ) -> None:
         self._server, self.stdout, self.stderr = server, stdout, stderr
-        self._code: int | None = None
-
-    def poll(self) -> int | None:
-        """The exit code that `wait` has found."""
-        return self._code
 
     def wait(self) -> int:
         """Its exit code, as a shell has it, when it has ended."""
@@ -159,8 +154,7 @@ class Fork:
         with suppress(OSError):
             told = self._server.recv(NUMBER.size)
         # Where the server has gone, nobody knows of the child.
-        self._code = int(NUMBER.unpack(told)[0]) if told else 128 + signal.SIGKILL
-        return self._code
+        return int(NUMBER.unpack(told)[0]) if told else 128 + signal.SIGKILL
 
     def send_signal(self, number: int) -> None:
         with suppress(OSError):
