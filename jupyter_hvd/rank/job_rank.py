@@ -7,7 +7,6 @@ is blamed for a failure that all of them report.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import sys
@@ -24,6 +23,7 @@ from ..launchers.heartbeat import HeartbeatClient
 from ..launchers.rank_location import list_threads, own_files
 from ..launchers.status_file import status_file
 from ..launchers.temporary_files import note_temporary_files
+from ..runtime.observe import Function, observe
 from .shell_lines import ShellLines
 
 
@@ -90,10 +90,7 @@ def note_horovods_threads(held: HeartbeatClient) -> None:
     """Know the threads that Horovod starts: they are never idle, whether the rank computes or not."""
     from horovod.common.basics import HorovodBasics
 
-    begin = HorovodBasics.init
-
-    @functools.wraps(begin)
-    def init_horovod(*args: Any, **kwargs: Any) -> Any:
+    def init_horovod(begin: Function, /, *args: Any, **kwargs: Any) -> Any:
         before = list_threads()
         result = begin(*args, **kwargs)
         held.busy_threads = list_threads() - before
@@ -101,7 +98,7 @@ def note_horovods_threads(held: HeartbeatClient) -> None:
             require_all_ranks(args[0].size())
         return result
 
-    HorovodBasics.init = init_horovod
+    observe(HorovodBasics, "init", init_horovod)
 
 
 def require_all_ranks(size: int) -> None:

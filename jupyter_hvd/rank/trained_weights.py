@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import zlib
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
+
+from ..runtime.observe import Function, observe, update_methods
 
 
 @dataclass
@@ -60,26 +61,17 @@ def _watch_optimizers() -> None:
             f"The ranks would compute different things: {told}. Install one on all hosts."
         )
     _watches = True
-    kinds = [tf.keras.optimizers.Optimizer]
-    if not hasattr(kinds[0], "apply") and hasattr(tf.keras.optimizers, "legacy"):
-        kinds.append(tf.keras.optimizers.legacy.Optimizer)
-    for kind in kinds:
-        _note_updates_of(kind)
+    for kind, name in update_methods(tf.keras):
+        observe(kind, name, _apply_noted)
 
 
-def _note_updates_of(kind: Any) -> None:
-    name = "apply" if hasattr(kind, "apply") else "apply_gradients"  # Keras 3, Keras 2
-    original = getattr(kind, name)
-
-    @functools.wraps(original)
-    def update_noted(own: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
-        given = list(given)
-        result = original(own, given, *args, **kwargs)
-        known = getattr(own, "_trainable_variables", ())  # of Keras 3; there is no public way
-        _note_update(own, list(known) if name == "apply" else [variable for _, variable in given])
-        return result
-
-    setattr(kind, name, update_noted)
+def _apply_noted(apply: Function, own: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
+    given = list(given)
+    result = apply(own, given, *args, **kwargs)
+    known = getattr(own, "_trainable_variables", ())  # of Keras 3; there is no public way
+    in_pairs = apply.__name__ == "apply_gradients"  # of Keras 2
+    _note_update(own, [variable for _, variable in given] if in_pairs else list(known))
+    return result
 
 
 def _note_update(optimizer: Any, variables: Sequence[Any]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+from .observe import Function, observe
 
 #: For how many ranks batches and rates are multiplied, where that is another number than that of the processes: one process
 #: pretends to be so many, and a job that has lost ranks goes on as it began.
@@ -131,7 +132,7 @@ def _install_scaling(kind: type) -> None:
         from .sharing import keras_versions
 
         module = importlib.import_module(name)
-        keras_versions.keras_of(module).install_rate_scaling(setattr)
+        keras_versions.keras_of(module).install_rate_scaling()
         _install_growth(module.callbacks.CallbackList)
         _installed.add(name)
 
@@ -147,24 +148,21 @@ def _install_growth(callbacks: type) -> None:
             else None
         )
 
-    def wrap_callback(name: str, tell: Callable[[Growth, Any, int], None]) -> None:
-        method = getattr(callbacks, name)
-
-        @functools.wraps(method)
-        def called(own: Any, number: int, *args: Any, **options: Any) -> None:
+    def observe_callback(name: str, tell: Callable[[Growth, Any, int], None]) -> None:
+        def called(method: Function, own: Any, number: int, *args: Any, **options: Any) -> None:
             if (growth := growth_of(own)) is not None:
                 tell(growth, own, number)
             method(own, number, *args, **options)
 
-        setattr(callbacks, name, called)
+        observe(callbacks, name, called)
 
     def begin_batch(growth: Growth, own: Any, batch: int) -> None:
         if steps := (getattr(own, "params", None) or {}).get("steps"):
             growth.reach_part(batch / steps)
 
-    wrap_callback("on_epoch_begin", lambda growth, _, epoch: growth.begin_epoch(epoch))
-    wrap_callback("on_train_batch_begin", begin_batch)
-    wrap_callback("on_epoch_end", lambda growth, *_: growth.end_epoch())
+    observe_callback("on_epoch_begin", lambda growth, _, epoch: growth.begin_epoch(epoch))
+    observe_callback("on_train_batch_begin", begin_batch)
+    observe_callback("on_epoch_end", lambda growth, *_: growth.end_epoch())
 
 
 def rate_factor(optimizer: Any) -> int:
@@ -206,15 +204,11 @@ def scaled_config(config: Mapping[str, Any], factor: int) -> ScaledConfig:
     return found
 
 
-def install_copies(kind: type, replace: Callable[[Any, str, Any], None]) -> None:
-    """Let copies of the optimizers of a class be scaled as these are: by `from_config(get_config())`, and so by `deepcopy`.
+def install_copies(kind: Any) -> None:
+    """Let copies of the optimizers of a class be scaled as these are: by `from_config(get_config())`, and so by `deepcopy`."""
+    from_config = kind.from_config.__func__
 
-    Args:
-        replace: sets an attribute.
-    """
-    get_config, from_config = kind.get_config, kind.from_config.__func__  # type: ignore[attr-defined]
-
-    def get(optimizer: Any) -> Any:
+    def get(get_config: Function, optimizer: Any) -> Any:
         config, factor = get_config(optimizer), rate_factor(optimizer)
         return config if factor == 1 else scaled_config(config, factor)
 
@@ -225,15 +219,14 @@ def install_copies(kind: type, replace: Callable[[Any, str, Any], None]) -> None
             vars(optimizer)[FACTOR] = factor
         return optimizer
 
-    def reduce(optimizer: Any) -> Any:
+    def reduce(reduce_own: Function, optimizer: Any) -> Any:
         made, arguments, *state = reduce_own(optimizer)
         return rebuild_scaled, (rate_factor(optimizer), made, *arguments), *state
 
-    replace(kind, "get_config", get)
-    replace(kind, "from_config", classmethod(make))
-    reduce_own: Any = kind.__reduce__
-    if reduce_own is not object.__reduce__:  # Keras 3 saves an optimizer to copy it
-        replace(kind, "__reduce__", reduce)
+    observe(kind, "get_config", get)
+    kind.from_config = classmethod(make)
+    if kind.__reduce__ is not object.__reduce__:  # Keras 3 saves an optimizer to copy it
+        observe(kind, "__reduce__", reduce)
 
 
 def rebuild_scaled(factor: int, make: Callable[..., Any], *arguments: Any) -> Any:

@@ -394,7 +394,7 @@ if sys.argv[1] == "untested":
 before = tf.GradientTape.gradient
 observer = Observer()
 observer.install()
-names = sorted(name for _, name, _ in observer._replaced)
+names = sorted(observer.observation.names)
 assert names == sorted([h.rpartition(".")[2] for h in HOOKS] + ["function"]), names
 v, table = tf.Variable([1.0, 2.0], name="v"), tf.Variable(tf.ones([4, 2]), name="table")
 optimizer = tf.keras.optimizers.SGD(0.5)

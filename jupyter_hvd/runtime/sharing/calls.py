@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from ..observe import Function, listening
 from . import report
 from .checksums import Checksum, call_site
 from .context import NotByRowsError, Region, sharing
 from .own_rows import is_large, keep_own_rows, own_rows_of
 from .split_gather import gather_rows, replicate_tensor, split_rows
 
-Call = Callable[..., Any]
 #: Activations that crossentropies of Keras know by their operation, whose rows do not depend on one another.
 ACTIVATIONS = {"Softmax": tf.nn.softmax, "Sigmoid": tf.nn.sigmoid}
 #: Types of numbers that have no rows of ours.
@@ -41,19 +40,13 @@ class Batch:
     silently: bool = False
 
 
-def install_calls(keras: Any, put: Callable[[Any, str, Call], None]) -> None:
-    original = keras.Layer.__call__
-
-    @functools.wraps(original)
-    def call(layer: Any, *args: Any, **options: Any) -> Any:
-        if not sharing.active or sharing.region is not None or sharing.whole:
-            return original(layer, *args, **options)
-        return share_call(functools.partial(original, layer), layer, keras, args, options)
-
-    put(keras.Layer, "__call__", call)
+def call_layer(keras: Any, call: Function, layer: Any, /, *args: Any, **options: Any) -> Any:
+    if not sharing.active or sharing.region is not None or sharing.whole:
+        return call(layer, *args, **options)
+    return share_call(functools.partial(call, layer), layer, keras, args, options)
 
 
-def share_function(function: Call) -> Call:
+def share_function(function: Function) -> Function:
     """See `jupyter_hvd.runtime.share`."""
     from .program import installed_keras
 
@@ -64,17 +57,16 @@ def share_function(function: Call) -> Call:
         return function  # type: ignore[no-any-return] # its calls are shared already
     converted = tf.autograph.experimental.do_not_convert
 
-    @functools.wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
+    def call(function: Function, /, *args: Any, **options: Any) -> Any:
         if not sharing.active or sharing.region is not None or sharing.whole:
             return function(*args, **options)
         return share_call(function, function, keras, args, options)
 
-    return converted(call)  # type: ignore[no-any-return]
+    return converted(listening(function, call))  # type: ignore[no-any-return]
 
 
 def share_call(
-    call: Call, owner: Any, keras: Any, args: Any, options: Any, any_rows: bool = False
+    call: Function, owner: Any, keras: Any, args: Any, options: Any, any_rows: bool = False
 ) -> Any:
     """What a call returns for the whole batch, computed by all ranks where its rows do not depend on one another.
 
@@ -166,7 +158,7 @@ def in_dataset() -> bool:
 
 
 def compute_shared(
-    call: Call, keras: Any, batch: Batch, args: Any, options: Any, sizes: set[int] | None = None
+    call: Function, keras: Any, batch: Batch, args: Any, options: Any, sizes: set[int] | None = None
 ) -> Any:
     """Split the arguments, call, and gather what it returns.
 

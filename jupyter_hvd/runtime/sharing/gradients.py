@@ -4,51 +4,45 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
+from ..observe import Function, observe
 from .checksums import call_site, require_equal_losses
 from .context import sharing
 from .own_rows import own_rows_of
 from .split_gather import cast_number, gather_rows
 
-Gradient = Callable[..., Any]
 
-
-def install_gradients(replace: Callable[[Any, str, Gradient], None], graph_gradients: Any) -> None:
+def install_gradients(graph_gradients: Any) -> None:
     """
     Args:
-        replace: sets an attribute of a module or class. graph_gradients: TensorFlow's module of gradients without a tape.
+        graph_gradients: TensorFlow's module of gradients without a tape.
     """
     tape = tf.GradientTape
-    replace(tape, "watch", watching_own_rows(tape.watch))
-    replace(tape, "gradient", averaging_gradient(tape.gradient, "sources"))
-    replace(tape, "jacobian", averaging_jacobian(tape.jacobian))
-    replace(tape, "batch_jacobian", averaging_jacobian(tape.batch_jacobian))
+    observe(tape, "watch", watch_own_rows)
+    observe_gradient(tape, "gradient", "sources")
+    observe(tape, "jacobian", average_jacobian)
+    observe(tape, "batch_jacobian", average_jacobian)
     # The last is what the optimizers of TensorFlow 1 call.
     for owner in (tf, tf.compat.v1, graph_gradients):
-        replace(owner, "gradients", averaging_gradient(owner.gradients, "xs"))
-    install_forward_mode(replace)
+        observe_gradient(owner, "gradients", "xs")
+    forward = tf.autodiff.ForwardAccumulator
+    observe(forward, "__enter__", enter_forward_mode)
+    observe(forward, "__exit__", leave_forward_mode)
 
 
-def install_forward_mode(replace: Callable[[Any, str, Gradient], None]) -> None:
+def enter_forward_mode(enter: Function, accumulator: Any) -> Any:
     """Run whole what a `ForwardAccumulator` records: TensorFlow derives it by gradients of its own."""
-    kind = tf.autodiff.ForwardAccumulator
-    enter, leave = kind.__enter__, kind.__exit__
+    sharing.whole += 1
+    return enter(accumulator)
 
-    def entered(accumulator: Any) -> Any:
-        sharing.whole += 1
-        return enter(accumulator)
 
-    def left(accumulator: Any, *error: Any) -> Any:
-        sharing.whole -= 1
-        return leave(accumulator, *error)
-
-    replace(kind, "__enter__", entered)
-    replace(kind, "__exit__", left)
+def leave_forward_mode(leave: Function, accumulator: Any, *error: Any) -> Any:
+    sharing.whole -= 1
+    return leave(accumulator, *error)
 
 
 def needs_averaging() -> bool:
@@ -56,38 +50,39 @@ def needs_averaging() -> bool:
     return sharing.in_charge and sharing.has_shared and not sharing.whole and sharing.region is None
 
 
-def averaging_gradient(gradient: Gradient, name: str) -> Gradient:
-    """Averaging is a projection: a gradient that is the whole one already stays what it is.
-
-    Args:
-        name: of the argument that has what it is taken for.
+def observe_gradient(owner: Any, function: str, name: str) -> None:
     """
-    signature = inspect.signature(gradient)
+    Args:
+        function: takes gradients. name: of its argument that has what they are taken for.
+    """
+    signature = inspect.signature(getattr(owner, function))
+    observe(owner, function, functools.partial(average_gradient, signature, name))
+
+
+def average_gradient(
+    signature: inspect.Signature, name: str, gradient: Function, /, *args: Any, **options: Any
+) -> Any:
+    """Averaging is a projection: a gradient that is the whole one already stays what it is."""
     sources_at = [*signature.parameters].index(name)
-
-    @functools.wraps(gradient)
-    def averaged(*args: Any, **options: Any) -> Any:
-        given = signature.bind(*args, **options)
-        sources = given.arguments[name]
-        refuse_variables_in_region(sources)
-        flat = tf.nest.flatten(sources)
-        own = [own_rows_of(source) for source in flat]
-        if not any(own):
-            found = gradient(*args, **options)
-        else:
-            kept = [place for place, rows in enumerate(own) if rows is not None]
-            given.arguments[name] = [*flat, *(own[place].values for place in kept)]  # type: ignore[union-attr]
-            found, others = split_list(gradient(*given.args, **given.kwargs), len(flat))
-            for place, other in zip(kept, others, strict=True):
-                found[place] = with_own_rows(found[place], other, own[place])
-            found = tf.nest.pack_sequence_as(sources, found)
-        if not needs_averaging():
-            return found
-        return average_gradients(
-            found, loss_of(given.args[sources_at - 1]) if sharing.guarded else None
-        )
-
-    return averaged
+    given = signature.bind(*args, **options)
+    sources = given.arguments[name]
+    refuse_variables_in_region(sources)
+    flat = tf.nest.flatten(sources)
+    own = [own_rows_of(source) for source in flat]
+    if not any(own):
+        found = gradient(*args, **options)
+    else:
+        kept = [place for place, rows in enumerate(own) if rows is not None]
+        given.arguments[name] = [*flat, *(own[place].values for place in kept)]  # type: ignore[union-attr]
+        found, others = split_list(gradient(*given.args, **given.kwargs), len(flat))
+        for place, other in zip(kept, others, strict=True):
+            found[place] = with_own_rows(found[place], other, own[place])
+        found = tf.nest.pack_sequence_as(sources, found)
+    if not needs_averaging():
+        return found
+    return average_gradients(
+        found, loss_of(given.args[sources_at - 1]) if sharing.guarded else None
+    )
 
 
 def loss_of(target: Any) -> Any:
@@ -114,30 +109,23 @@ def with_own_rows(whole: Any, own: Any, rows: Any) -> Any:
     return gathered if whole is None else gathered + tf.convert_to_tensor(whole)
 
 
-def watching_own_rows(watch: Gradient) -> Gradient:
+def watch_own_rows(watch: Function, tape: Any, tensor: Any) -> None:
     """A tape that watches a gathered tensor also watches what it was gathered from."""
-
-    @functools.wraps(watch)
-    def watched(tape: Any, tensor: Any) -> None:
-        watch(tape, tensor)
-        own = [own_rows_of(t) for t in tf.nest.flatten(tensor)]
-        if any(own):
-            watch(tape, [rows.values for rows in own if rows is not None])
-
-    return watched
+    watch(tape, tensor)
+    own = [own_rows_of(t) for t in tf.nest.flatten(tensor)]
+    if any(own):
+        watch(tape, [rows.values for rows in own if rows is not None])
 
 
-def averaging_jacobian(jacobian: Gradient) -> Gradient:
-    @functools.wraps(jacobian)
-    def averaged(tape: Any, target: Any, sources: Any, *args: Any, **options: Any) -> Any:
-        refuse_variables_in_region(sources)
-        if not needs_averaging():
-            return jacobian(tape, target, sources, *args, **options)
-        with sharing_nothing_more():
-            found = jacobian(tape, target, sources, *args, **options)
-        return average_gradients(found)
-
-    return averaged
+def average_jacobian(
+    jacobian: Function, tape: Any, target: Any, sources: Any, *args: Any, **options: Any
+) -> Any:
+    refuse_variables_in_region(sources)
+    if not needs_averaging():
+        return jacobian(tape, target, sources, *args, **options)
+    with sharing_nothing_more():
+        found = jacobian(tape, target, sources, *args, **options)
+    return average_gradients(found)
 
 
 class sharing_nothing_more:  # noqa: N801 — used as a statement

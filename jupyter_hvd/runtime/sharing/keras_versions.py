@@ -7,13 +7,14 @@ import functools
 import importlib
 import inspect
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import tensorflow as tf
 
 from .. import scaling
+from ..observe import Function, observe, update_methods
 from . import batch_norm
 from .context import sharing
 
@@ -24,7 +25,6 @@ TESTED = (
     ("2.21", "tf_keras", "2.21"),
     ("2.18", "tf_keras", "2.18"),
 )
-Replace = Callable[[Any, str, Callable[..., Any]], None]
 
 
 class UntestedVersionError(RuntimeError):
@@ -94,16 +94,16 @@ class Keras:
         """The methods and properties from which Keras takes how many steps an epoch has, each with its class."""
         raise NotImplementedError
 
-    def install_sequential(self, replace: Replace) -> None:
+    def install_sequential(self) -> None:
         """Let models that depend on the batch size see that of the global batch."""
 
-    def install_recurrent(self, replace: Replace) -> None:
+    def install_recurrent(self) -> None:
         """Let recurrent layers compute own rows in a compiled step."""
 
-    def install_rate_scaling(self, replace: Callable[[Any, str, Any], None]) -> None:
+    def install_rate_scaling(self) -> None:
         """Let optimizers update weights at a multiple of their rate, by `scaling.rate_factor`."""
         for kind, name in self.updates:
-            replace(kind, name, _apply_scaled(getattr(kind, name)))
+            observe(kind, name, apply_scaled)
 
     def generators_of(self, layer: Any) -> list[Any]:
         """The generators of layers that draw their seed when they are first used."""
@@ -116,7 +116,7 @@ class Keras:
     def seed_by(self, generator: Any) -> None:
         """Let this thread draw seeds from it."""
 
-    def install_batch_norm(self, replace: Replace) -> None:
+    def install_batch_norm(self) -> None:
         """Let batch normalisation take its moments over the rows of all ranks."""
         raise NotImplementedError
 
@@ -141,8 +141,7 @@ class Keras3(Keras):
     def __init__(self, module: Any, package: Any) -> None:
         super().__init__(module, package)
         self.symbolic = self._get_attribute("backend", "KerasTensor")
-        kinds = (module.optimizers.Optimizer, module.optimizers.LossScaleOptimizer)
-        self.updates = [(kind, "apply") for kind in kinds]
+        self.updates = [*update_methods(module), (module.optimizers.LossScaleOptimizer, "apply")]
         self.reductions = [(module.optimizers.Optimizer, "_all_reduce_sum_gradients")]
 
     def in_stateless_scope(self) -> bool:
@@ -167,12 +166,8 @@ class Keras3(Keras):
     def make_symbol(self, spec: tf.TensorSpec) -> Any:
         return self.symbolic(tuple(spec.shape), spec.dtype.name, name="symbol")
 
-    def install_batch_norm(self, replace: Replace) -> None:
-        kind = self.batch_normalization
-        moments = kind._moments
-
-        @functools.wraps(moments)
-        def all_moments(layer: Any, inputs: Any, mask: Any) -> Any:
+    def install_batch_norm(self) -> None:
+        def all_moments(moments: Function, layer: Any, inputs: Any, mask: Any) -> Any:
             region = sharing.region
             if region is None:
                 return moments(layer, inputs, mask)
@@ -180,17 +175,16 @@ class Keras3(Keras):
             epsilon = self.package.config.epsilon() if mask is not None else 0.0
             return batch_norm.global_moments(inputs, region, axes, mask, epsilon)
 
-        replace(kind, "_moments", all_moments)
+        observe(self.batch_normalization, "_moments", all_moments)
 
-    def install_rate_scaling(self, replace: Callable[[Any, str, Any], None]) -> None:
-        super().install_rate_scaling(replace)
+    def install_rate_scaling(self) -> None:
+        super().install_rate_scaling()
         kind = self._get_attribute("optimizers.base_optimizer", "BaseOptimizer")
-        current = kind._get_current_learning_rate
         schedule = self._get_attribute(
             "optimizers.schedules.learning_rate_schedule", "LearningRateSchedule"
         )
 
-        def scaled(optimizer: Any) -> Any:
+        def scaled(current: Function, optimizer: Any) -> Any:
             factor, rate = scaling.rate_factor(optimizer), optimizer._learning_rate
             if factor == 1:
                 return current(optimizer)
@@ -198,8 +192,8 @@ class Keras3(Keras):
             rate = rate(optimizer._iterations * factor) if is_schedule else current(optimizer)
             return scaling.update_rate(rate, optimizer) if scaling.is_applying(optimizer) else rate
 
-        replace(kind, "_get_current_learning_rate", scaled)
-        scaling.install_copies(kind, replace)
+        observe(kind, "_get_current_learning_rate", scaled)
+        scaling.install_copies(kind)
 
     def bind_update(self, grads: Any, trainable_variables: Any = None) -> Any:
         given = None if trainable_variables is None else list(trainable_variables)
@@ -217,8 +211,7 @@ class Keras2(Keras):
             self._get_attribute("mixed_precision.loss_scale_optimizer", name)
             for name in ("LossScaleOptimizer", "LossScaleOptimizerV3")
         ]
-        kinds = (module.optimizers.Optimizer, module.optimizers.legacy.Optimizer, *scaling)
-        self.updates = [(kind, "apply_gradients") for kind in kinds]
+        self.updates = update_methods(module) + [(kind, "apply_gradients") for kind in scaling]
         self.reductions = [
             (module.optimizers.Optimizer, "aggregate_gradients"),
             (module.optimizers.legacy.Optimizer, "_aggregate_gradients"),
@@ -240,13 +233,11 @@ class Keras2(Keras):
     def step_counts(self) -> list[tuple[Any, str]]:
         return [(self._get_attribute("engine.data_adapter", "DataHandler"), "_infer_steps")]
 
-    def install_sequential(self, replace: Replace) -> None:
+    def install_sequential(self) -> None:
         """A `Sequential` without an input layer makes its graph at the first batch, and again for one of another size."""
         kind = self._get_attribute("engine.sequential", "Sequential")
-        make = kind._build_graph_network_for_inferred_shape
 
-        @functools.wraps(make)
-        def made(model: Any, input_shape: Any, input_dtype: Any = None) -> None:
+        def made(make: Function, model: Any, input_shape: Any, input_dtype: Any = None) -> None:
             region = sharing.region
             if sharing.checking and model._graph_initialized:
                 return
@@ -255,20 +246,19 @@ class Keras2(Keras):
             with sharing.run_whole():
                 make(model, input_shape, input_dtype)
 
-        replace(kind, "_build_graph_network_for_inferred_shape", made)
+        observe(kind, "_build_graph_network_for_inferred_shape", made)
 
-    def install_recurrent(self, replace: Replace) -> None:
+    def install_recurrent(self) -> None:
         """A compiled LSTM or GRU chooses among two `tf.function`s, by device; own rows are computed by the plain one."""
+
+        def computed(plain: Function, choose: Function, /, *args: Any, **options: Any) -> Any:
+            compute = choose if sharing.region is None else plain
+            return compute(*args, **options)
+
         for name in ("lstm", "gru"):
             owner = importlib.import_module(f"{self.package.__name__}.src.layers.rnn.{name}")
-            choose = getattr(owner, f"{name}_with_backend_selection")
-            plain = getattr(owner, f"standard_{name}")
-
-            def computed(*args: Any, choose: Any = choose, plain: Any = plain, **options: Any) -> Any:  # fmt: skip
-                compute = choose if sharing.region is None else plain
-                return compute(*args, **options)
-
-            replace(owner, f"{name}_with_backend_selection", functools.wraps(choose)(computed))
+            listener = functools.partial(computed, getattr(owner, f"standard_{name}"))
+            observe(owner, f"{name}_with_backend_selection", listener)
 
     def generators_of(self, layer: Any) -> list[Any]:
         parts = self.layers_of(layer)
@@ -281,12 +271,10 @@ class Keras2(Keras):
         if generator is not None:
             self._seeds.generator = generator
 
-    def install_batch_norm(self, replace: Replace) -> None:
-        kind = self.batch_normalization
-        calculate = kind._calculate_mean_and_var
-
-        @functools.wraps(calculate)
-        def calculated(layer: Any, x: Any, axes: Any, keep_dims: bool, mask: Any = None) -> Any:
+    def install_batch_norm(self) -> None:
+        def calculated(
+            calculate: Function, layer: Any, x: Any, axes: Any, keep_dims: bool, mask: Any = None
+        ) -> Any:
             region = sharing.region
             if region is None:
                 return calculate(layer, x, axes, keep_dims, mask=mask)
@@ -300,32 +288,28 @@ class Keras2(Keras):
                 mean, variance = tf.reshape(mean, kept), tf.reshape(variance, kept)
             return mean, variance
 
-        for owner in kind.__mro__:
+        for owner in self.batch_normalization.__mro__:
             if "_calculate_mean_and_var" in vars(owner):
-                replace(owner, "_calculate_mean_and_var", calculated)
+                observe(owner, "_calculate_mean_and_var", calculated)
             if "_fused_batch_norm" in vars(owner):
-                self._install_fused_batch_norm(owner, replace)
+                self._install_fused_batch_norm(owner)
 
     @staticmethod
-    def _install_fused_batch_norm(owner: Any, replace: Replace) -> None:
+    def _install_fused_batch_norm(owner: Any) -> None:
         """The same of the operation that is used for images; layer normalisation uses it, too, for each row by itself."""
-        normalize = owner._fused_batch_norm
         within: list[Any] = []
 
-        @functools.wraps(normalize)
-        def normalizing(layer: Any, *args: Any, **options: Any) -> Any:
+        def normalizing(normalize: Function, layer: Any, *args: Any, **options: Any) -> Any:
             within.append(layer)
             try:
                 return normalize(layer, *args, **options)
             finally:
                 within.pop()
 
-        replace(owner, "_fused_batch_norm", normalizing)
-        fused = tf.compat.v1.nn.fused_batch_norm
-        signature = inspect.signature(fused)
+        observe(owner, "_fused_batch_norm", normalizing)
+        signature = inspect.signature(tf.compat.v1.nn.fused_batch_norm)
 
-        @functools.wraps(fused)
-        def normalized(*args: Any, **options: Any) -> Any:
+        def normalized(fused: Function, /, *args: Any, **options: Any) -> Any:
             region = sharing.region
             given = signature.bind(*args, **options)
             given.apply_defaults()
@@ -350,22 +334,22 @@ class Keras2(Keras):
                 new = [o * (1.0 - factor) + n * factor for o, n in zip(old, new, strict=True)]
             return (y, *new)
 
-        replace(tf.compat.v1.nn, "fused_batch_norm", normalized)
+        observe(tf.compat.v1.nn, "fused_batch_norm", normalized)
 
-    def install_rate_scaling(self, replace: Callable[[Any, str, Any], None]) -> None:
-        super().install_rate_scaling(replace)
+    def install_rate_scaling(self) -> None:
+        super().install_rate_scaling()
         schedule = self._get_attribute(
             "optimizers.schedules.learning_rate_schedule", "LearningRateSchedule"
         )
-        self._scale_current(replace, schedule)
-        self._scale_legacy(replace, schedule)
+        self._scale_current(schedule)
+        self._scale_legacy(schedule)
 
-    def _scale_current(self, replace: Callable[[Any, str, Any], None], schedule: Any) -> None:
+    def _scale_current(self, schedule: Any) -> None:
         """Those since Keras 2.11, which store the rate of a schedule in a variable before each update."""
         kind = self._get_attribute("optimizers.optimizer", "_BaseOptimizer")
-        compute, rate_of = kind._compute_current_learning_rate, kind.learning_rate
+        rate_of = kind.learning_rate
 
-        def computed(optimizer: Any) -> None:
+        def computed(compute: Function, optimizer: Any) -> None:
             compute(optimizer)
             factor, rate = scaling.rate_factor(optimizer), optimizer._learning_rate
             if factor != 1 and isinstance(rate, schedule):
@@ -375,23 +359,22 @@ class Keras2(Keras):
             rate = rate_of.fget(optimizer)
             return scaling.update_rate(rate, optimizer) if scaling.is_applying(optimizer) else rate
 
-        replace(kind, "_compute_current_learning_rate", computed)
-        replace(kind, "learning_rate", rate_of.getter(scaled))
-        scaling.install_copies(kind, replace)
+        observe(kind, "_compute_current_learning_rate", computed)
+        kind.learning_rate = rate_of.getter(scaled)
+        scaling.install_copies(kind)
 
-    def _scale_legacy(self, replace: Callable[[Any, str, Any], None], schedule: Any) -> None:
+    def _scale_legacy(self, schedule: Any) -> None:
         """Those before, whose `decay` counts steps as well."""
         kind = self._get_attribute("optimizers.legacy.optimizer_v2", "OptimizerV2")
-        get, decayed = kind._get_hyper, kind._decayed_lr
 
-        def scaled(optimizer: Any, name: str, dtype: Any = None) -> Any:
+        def scaled(get: Function, optimizer: Any, name: str, dtype: Any = None) -> Any:
             value = get(optimizer, name, dtype)
             is_rate = name == "learning_rate" and scaling.is_applying(optimizer)
             if not is_rate or isinstance(value, schedule):
                 return value
             return scaling.update_rate(value, optimizer)
 
-        def decayed_scaled(optimizer: Any, dtype: Any) -> Any:
+        def decayed_scaled(decayed: Function, optimizer: Any, dtype: Any) -> Any:
             factor = scaling.rate_factor(optimizer)
             if factor == 1:
                 return decayed(optimizer, dtype)
@@ -404,9 +387,9 @@ class Keras2(Keras):
                 )
             return rate / (1.0 + tf.cast(optimizer._initial_decay, dtype) * step)
 
-        replace(kind, "_get_hyper", scaled)
-        replace(kind, "_decayed_lr", decayed_scaled)
-        scaling.install_copies(kind, replace)
+        observe(kind, "_get_hyper", scaled)
+        observe(kind, "_decayed_lr", decayed_scaled)
+        scaling.install_copies(kind)
 
     def bind_update(self, grads_and_vars: Any, *args: Any, **options: Any) -> Any:
         pairs = list(grads_and_vars)
@@ -421,15 +404,10 @@ class Keras2(Keras):
             return decayed(tf.float32)
 
 
-def _apply_scaled(update: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that updates weights, in which the optimizer's rate is multiplied."""
-
-    @functools.wraps(update)
-    def applied(optimizer: Any, *args: Any, **options: Any) -> Any:
-        with scaling.applying_updates(optimizer):
-            return update(optimizer, *args, **options)
-
-    return applied
+def apply_scaled(update: Function, optimizer: Any, *args: Any, **options: Any) -> Any:
+    """Update weights, by the optimizer's rate multiplied."""
+    with scaling.applying_updates(optimizer):
+        return update(optimizer, *args, **options)
 
 
 def keras_of(module: Any) -> Keras:

@@ -9,17 +9,15 @@ defines itself.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
+from ..observe import Function, listening, observe
 from .calls import share_call
 from .context import sharing
 from .own_rows import own_rows_of
 
-Function = Callable[..., Any]
-Replace = Callable[[Any, str, Function], None]
 #: Losses by rows of TensorFlow.
 LOSSES = (
     "sparse_softmax_cross_entropy_with_logits",
@@ -30,21 +28,18 @@ LOSSES = (
 MEANS, SUMS = ("sum_over_batch_size", "mean"), ("sum",)
 
 
-def install_losses(keras: Any, replace: Replace) -> None:
+def install_losses(keras: Any) -> None:
+    by_rows = functools.partial(share_rows, keras)
     for name in LOSSES:
-        replace(tf.nn, name, shared_rows(getattr(tf.nn, name), keras))
+        observe(tf.nn, name, by_rows)
     if keras.is_keras_3:
         losses = keras.losses
-        replace(
-            losses.LossFunctionWrapper, "call", shared_loss(losses.LossFunctionWrapper.call, keras)
-        )
-        reduce = losses.reducing.reduce_weighted_values
-        replace(losses.reducing, "reduce_weighted_values", reduced_by_rows(reduce, losses, keras))
-        wrapper = losses.MeanMetricWrapper
-        update = updated_by_rows(wrapper.update_state, losses.function_name, keras)
-        replace(wrapper, "update_state", update)
-        samplewise = losses.metrics.reduce_to_samplewise_values
-        replace(losses.metrics, "reduce_to_samplewise_values", shared_rows(samplewise, keras))
+        reduce = functools.partial(reduce_by_rows, losses, keras)
+        update = functools.partial(update_by_rows, losses.function_name, keras)
+        observe(losses.LossFunctionWrapper, "call", functools.partial(share_loss, keras))
+        observe(losses.reducing, "reduce_weighted_values", reduce)
+        observe(losses.MeanMetricWrapper, "update_state", update)
+        observe(losses.metrics, "reduce_to_samplewise_values", by_rows)
 
 
 def has_own_rows(*values: Any) -> bool:
@@ -54,53 +49,45 @@ def has_own_rows(*values: Any) -> bool:
     return any(own_rows_of(value) is not None for value in tf.nest.flatten(values))
 
 
-def shared_rows(function: Function, keras: Any) -> Function:
+def share_rows(keras: Any, function: Function, /, *args: Any, **options: Any) -> Any:
     """A function that computes each row by itself, shared where it is given large outputs."""
-
-    @functools.wraps(function)
-    def shared(*args: Any, **options: Any) -> Any:
-        if not has_own_rows(args, options):
-            return function(*args, **options)
-        return share_call(function, function, keras, args, options, any_rows=True)
-
-    return shared
+    if not has_own_rows(args, options):
+        return function(*args, **options)
+    return share_call(function, function, keras, args, options, any_rows=True)
 
 
-def shared_loss(call: Function, keras: Any) -> Function:
+def share_loss(keras: Any, call: Function, loss: Any, y_true: Any, y_pred: Any) -> Any:
     """The values of a loss of Keras' for all entries."""
-
-    @functools.wraps(call)
-    def shared(loss: Any, y_true: Any, y_pred: Any) -> Any:
-        if not (keras.is_own_function(loss.fn) and has_own_rows(y_true, y_pred)):
-            return call(loss, y_true, y_pred)
-        values = functools.partial(call, loss)
-        return share_call(values, loss, keras, (y_true, y_pred), {}, any_rows=True)
-
-    return shared
+    if not (keras.is_own_function(loss.fn) and has_own_rows(y_true, y_pred)):
+        return call(loss, y_true, y_pred)
+    values = functools.partial(call, loss)
+    return share_call(values, loss, keras, (y_true, y_pred), {}, any_rows=True)
 
 
-def reduced_by_rows(reduce: Function, losses: Any, keras: Any) -> Function:
+def reduce_by_rows(
+    losses: Any,
+    keras: Any,
+    reduce: Function,
+    values: Any,
+    sample_weight: Any = None,
+    mask: Any = None,
+    reduction: Any = MEANS[0],
+    dtype: Any = None,
+) -> Any:
     """A mean or sum over entries, by way of those over each row."""
-
-    @functools.wraps(reduce)
-    def reduced(
-        values: Any, sample_weight: Any = None, mask: Any = None, reduction: Any = MEANS[0], dtype: Any = None
-    ) -> Any:  # fmt: skip
-        by_rows = {**dict.fromkeys(MEANS, mean_of_rows), **dict.fromkeys(SUMS, sum_of_rows)}
-        function = by_rows.get(reduction)
-        if function is None or not has_own_rows(values):
+    by_rows = {**dict.fromkeys(MEANS, mean_of_rows), **dict.fromkeys(SUMS, sum_of_rows)}
+    function = by_rows.get(reduction)
+    if function is None or not has_own_rows(values):
+        return reduce(values, sample_weight, mask, reduction, dtype)
+    weights = losses.reducing.apply_mask(
+        sample_weight, mask, dtype=values.dtype, reduction=reduction
+    )
+    if weights is not None:
+        weights = tf.cast(weights, values.dtype)
+        if len(weights.shape) != len(values.shape):
             return reduce(values, sample_weight, mask, reduction, dtype)
-        weights = losses.reducing.apply_mask(
-            sample_weight, mask, dtype=values.dtype, reduction=reduction
-        )
-        if weights is not None:
-            weights = tf.cast(weights, values.dtype)
-            if len(weights.shape) != len(values.shape):
-                return reduce(values, sample_weight, mask, reduction, dtype)
-        found = share_call(function, function, keras, (values, weights), {}, any_rows=True)
-        return reduce(found, None, None, reduction, dtype)
-
-    return reduced
+    found = share_call(function, function, keras, (values, weights), {}, any_rows=True)
+    return reduce(found, None, None, reduction, dtype)
 
 
 def mean_of_rows(values: Any, weights: Any) -> Any:
@@ -113,22 +100,25 @@ def sum_of_rows(values: Any, weights: Any) -> Any:
     return tf.reduce_sum(weighted, list(range(1, len(weighted.shape))))
 
 
-def updated_by_rows(update: Function, name: str, keras: Any) -> Function:
-    """A metric that is the mean of a function of Keras'.
+def update_by_rows(
+    name: str,
+    keras: Any,
+    update: Function,
+    metric: Any,
+    y_true: Any,
+    y_pred: Any,
+    sample_weight: Any = None,
+) -> Any:
+    """Update a metric that is the mean of a function of Keras'.
 
     Args:
         name: of the attribute that has the function.
     """
-
-    @functools.wraps(update)
-    def updated(metric: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        function = getattr(metric, name)
-        if not (keras.is_own_function(function) and has_own_rows(y_true, y_pred)):
-            return update(metric, y_true, y_pred, sample_weight)
-        setattr(metric, name, shared_rows(function, keras))
-        try:
-            return update(metric, y_true, y_pred, sample_weight)
-        finally:
-            setattr(metric, name, function)
-
-    return updated
+    function = getattr(metric, name)
+    if not (keras.is_own_function(function) and has_own_rows(y_true, y_pred)):
+        return update(metric, y_true, y_pred, sample_weight)
+    setattr(metric, name, listening(function, functools.partial(share_rows, keras)))
+    try:
+        return update(metric, y_true, y_pred, sample_weight)
+    finally:
+        setattr(metric, name, function)

@@ -8,12 +8,14 @@ operation out. An eager call has gathered already when the next one comes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
+
+from ..observe import Function, observe
 
 #: Bytes of an output's row from which the message that it saves is worth those that sharing a loss takes.
 LARGE_ROW = 4096
@@ -81,24 +83,19 @@ def has_read_rows(values: Any) -> bool:
     return any(hasattr(value, READ) for value in tf.nest.flatten(values))
 
 
-def install_steps(keras: Any, replace: Callable[[Any, str, Callable[..., Any]], None]) -> None:
+def install_steps(keras: Any) -> None:
     """Let the steps of Keras' models take own rows of what an iterator gathers."""
     for name in STEPS:
         owner = next(kind for kind in keras.Model.__mro__ if name in vars(kind))
-        replace(owner, name, step_of_own_rows(getattr(owner, name), keras))
+        observe(owner, name, functools.partial(step_of_own_rows, keras))
 
 
-def step_of_own_rows(step: Callable[..., Any], keras: Any) -> Callable[..., Any]:
+def step_of_own_rows(keras: Any, step: Function, model: Any, data: Any) -> Any:
     """A step of Keras' own, which calls the model and reads nothing else of the inputs; a loss of the program's might."""
-
-    @functools.wraps(step)
-    def stepped(model: Any, data: Any) -> Any:
-        if not keras.is_own_function(model.compute_loss):
-            return step(model, data)
-        with read_rows_kept(data):
-            return step(model, data)
-
-    return stepped
+    if not keras.is_own_function(model.compute_loss):
+        return step(model, data)
+    with read_rows_kept(data):
+        return step(model, data)
 
 
 @contextmanager
@@ -114,15 +111,10 @@ def read_rows_kept(data: Any) -> Iterator[None]:
             delattr(tensor, ATTRIBUTE)
 
 
-def shape_by_own_rows(shape: Callable[..., Any]) -> Callable[..., Any]:
+def shape_by_own_rows(shape: Function, input: Any, *args: Any, **options: Any) -> Any:  # noqa: A002 — as TensorFlow calls it
     """`tf.shape`, for which a tensor need not be gathered."""
-
-    @functools.wraps(shape)
-    def found(input: Any, *args: Any, **options: Any) -> Any:  # noqa: A002 — as TensorFlow calls it
-        own = own_rows_of(input)
-        if own is None:
-            return shape(input, *args, **options)
-        sizes = shape(own.values, *args, **options)
-        return tf.concat([[tf.cast(own.rows, sizes.dtype)], sizes[1:]], 0)
-
-    return found
+    own = own_rows_of(input)
+    if own is None:
+        return shape(input, *args, **options)
+    sizes = shape(own.values, *args, **options)
+    return tf.concat([[tf.cast(own.rows, sizes.dtype)], sizes[1:]], 0)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..observe import Function, observe
+
 #: The seed of all ranks' generators, where the program sets none.
 SEED_VARIABLE = "JUPYTER_HVD_SEED"
 #: "0" where ranks do not compare their data.
@@ -25,7 +27,6 @@ RESUME_VARIABLE = "JUPYTER_HVD_RESUME"
 FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
 _installed: list[Any] = []
 _begun = False
-_replaced: list[tuple[Any, str, Any]] = []
 
 
 def share_program() -> None:
@@ -116,7 +117,7 @@ def start_sharing() -> None:
     if os.environ.get(RESUME_VARIABLE) == "1":
         from . import resumed_fits
 
-        resumed_fits.install_resuming(tf.keras, replace_attribute)
+        resumed_fits.install_resuming(tf.keras)
     seed_tensorflow()
     random.setstate(state)
     pretend_ranks()
@@ -158,7 +159,7 @@ def seed_tensorflow(generator: bool = True) -> None:
     if seed is not None:
         tf.random.set_seed(CommonSeed(seed))
         random_seed = importlib.import_module("tensorflow.python.framework.random_seed")
-        replace_attribute(random_seed, "get_seed", seeds_without_common(random_seed))
+        observe(random_seed, "get_seed", functools.partial(seeds_without_common, random_seed))
         if generator:
             tf.random.set_global_generator(tf.random.Generator.from_seed(int(seed)))
         drawn = random.Random(int(seed))  # noqa: S311 — as TensorFlow would, from the system
@@ -166,32 +167,24 @@ def seed_tensorflow(generator: bool = True) -> None:
         def from_drawn_state(kind: Any, alg: Any = None) -> Any:
             return kind.from_seed(drawn.getrandbits(63), alg)
 
-        replace_attribute(
-            tf.random.Generator, "from_non_deterministic_state", classmethod(from_drawn_state)
-        )
+        tf.random.Generator.from_non_deterministic_state = classmethod(from_drawn_state)
 
 
-def seeds_without_common(random_seed: Any) -> Callable[[Any], Any]:
-    """TensorFlow's `get_seed`, which gives the two seeds of an operation, for which a `CommonSeed` is one that is not set.
+def seeds_without_common(random_seed: Any, get_seed: Function, op_seed: Any) -> Any:
+    """The two seeds of an operation, for which a `CommonSeed` is one that is not set.
 
     Args:
-        random_seed: TensorFlow's module.
+        random_seed: TensorFlow's module. get_seed: its function.
     """
     import tensorflow as tf
 
     from .keras_versions import eager_seed
 
-    get_seed: Callable[[Any], Any] = random_seed.get_seed
-
-    @functools.wraps(get_seed)
-    def found(op_seed: Any) -> Any:
-        eager = tf.executing_eagerly()
-        seed = eager_seed() if eager else tf.compat.v1.get_default_graph().seed
-        if op_seed is not None and isinstance(seed, CommonSeed):
-            return random_seed.DEFAULT_GRAPH_SEED, random_seed._truncate_seed(op_seed)
-        return get_seed(op_seed)
-
-    return found
+    eager = tf.executing_eagerly()
+    seed = eager_seed() if eager else tf.compat.v1.get_default_graph().seed
+    if op_seed is not None and isinstance(seed, CommonSeed):
+        return random_seed.DEFAULT_GRAPH_SEED, random_seed._truncate_seed(op_seed)
+    return get_seed(op_seed)
 
 
 def require_equal_starts() -> None:
@@ -251,16 +244,16 @@ def install_sharing(module: Any) -> None:
     from . import gradients, keras_versions, own_rows, random_ops, rank_zero_data, sharded_reads
 
     install_keras(module)
-    gradients.install_gradients(replace_attribute, keras_versions.raw_operations("gradients"))
-    random_ops.install_draws(replace_attribute, keras_versions.raw_operations)
-    rank_zero_data.install_reads(replace_attribute)
-    sharded_reads.install_iterators(replace_attribute)
-    replace_attribute(tf.saved_model, "save", saving_whole(tf.saved_model.save))
+    gradients.install_gradients(keras_versions.raw_operations("gradients"))
+    random_ops.install_draws(keras_versions.raw_operations)
+    rank_zero_data.install_reads()
+    observe(tf.data.Dataset, "__iter__", sharded_reads.iterate)
+    observe(tf.saved_model, "save", save_whole)
     keras_versions.vectorize_collectives()
-    install_functions(keras_versions.compiled_function())
+    observe(keras_versions.compiled_function(), "__call__", call_compiled)
     for owner in (tf, tf.compat.v2):
-        replace_attribute(owner, "function", without_xla(owner.function))
-        replace_attribute(owner, "shape", own_rows.shape_by_own_rows(owner.shape))
+        observe(owner, "function", compile_without_xla)
+        observe(owner, "shape", own_rows.shape_by_own_rows)
 
 
 def install_keras(module: Any) -> None:
@@ -272,20 +265,20 @@ def install_keras(module: Any) -> None:
     from . import calls, keras_versions, large_outputs, own_rows, rank_zero_data
 
     keras = keras_versions.keras_of(module)
-    calls.install_calls(keras, replace_attribute)
-    large_outputs.install_losses(keras, replace_attribute)
-    own_rows.install_steps(keras, replace_attribute)
-    rank_zero_data.install_keras(keras, replace_attribute)
-    keras.install_batch_norm(replace_attribute)
-    keras.install_recurrent(replace_attribute)
-    keras.install_sequential(replace_attribute)
+    observe(keras.Layer, "__call__", functools.partial(calls.call_layer, keras))
+    large_outputs.install_losses(keras)
+    own_rows.install_steps(keras)
+    rank_zero_data.install_keras(keras)
+    keras.install_batch_norm()
+    keras.install_recurrent()
+    keras.install_sequential()
     for name in ("save", "export"):
         if hasattr(module.Model, name):
-            replace_attribute(module.Model, name, saving_whole(getattr(module.Model, name)))
+            observe(module.Model, name, save_whole)
     _installed.append(keras)
 
 
-def install_functions(kind: Any) -> None:
+def call_compiled(call: Function, function: Any, /, *args: Any, **options: Any) -> Any:
     """A compiled function keeps what it was traced for, so that none is traced for own rows.
 
     One of Keras' own, such as a step within its loop, is a part of the function that calls it, and may be given own rows.
@@ -293,69 +286,36 @@ def install_functions(kind: Any) -> None:
     from .context import sharing
     from .own_rows import has_read_rows
 
-    original = kind.__call__
-
-    @functools.wraps(original)
-    def call(function: Any, *args: Any, **options: Any) -> Any:
-        sharing.refuse_sharing("it calls a tf.function")
-        python = function.python_function
-        if has_read_rows((args, options)) and any(k.is_own_function(python) for k in _installed):
-            return python(*args, **options)
-        return original(function, *args, **options)
-
-    replace_attribute(kind, "__call__", call)
+    sharing.refuse_sharing("it calls a tf.function")
+    python = function.python_function
+    if has_read_rows((args, options)) and any(k.is_own_function(python) for k in _installed):
+        return python(*args, **options)
+    return call(function, *args, **options)
 
 
-def saving_whole(save: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that saves models, with nothing of what shares them."""
+def save_whole(save: Function, /, *args: Any, **options: Any) -> Any:
+    """Save a model with nothing of what shares it."""
     from .context import sharing
 
-    @functools.wraps(save)
-    def saved(*args: Any, **options: Any) -> Any:
-        with sharing.run_whole():
-            result = save(*args, **options)
-        for path in [v for v in (*args, *options.values()) if isinstance(v, str | os.PathLike)]:
-            graph = Path(path) / "saved_model.pb"
-            if graph.is_file() and b"HorovodAll" in graph.read_bytes():
-                raise RuntimeError(
-                    f"jupyter_hvd: {path} would need Horovod to be loaded: a function that was saved was compiled while "
-                    "it was shared. Save the weights or a .keras file, and export these in a program without --batch global."
-                )
-        return result
-
-    return saved
+    with sharing.run_whole():
+        result = save(*args, **options)
+    for path in [v for v in (*args, *options.values()) if isinstance(v, str | os.PathLike)]:
+        graph = Path(path) / "saved_model.pb"
+        if graph.is_file() and b"HorovodAll" in graph.read_bytes():
+            raise RuntimeError(
+                f"jupyter_hvd: {path} would need Horovod to be loaded: a function that was saved was compiled while "
+                "it was shared. Save the weights or a .keras file, and export these in a program without --batch global."
+            )
+    return result
 
 
-def without_xla(function: Callable[..., Any]) -> Callable[..., Any]:
+def compile_without_xla(function: Function, /, *args: Any, **options: Any) -> Any:
     """`tf.function`, which does not compile with XLA: that cannot send anything."""
-
-    @functools.wraps(function)
-    def compiled(*args: Any, **options: Any) -> Any:
-        options.pop("jit_compile", None)
-        options.pop("experimental_compile", None)
-        return function(*args, **options)
-
-    return compiled
+    options.pop("jit_compile", None)
+    options.pop("experimental_compile", None)
+    return function(*args, **options)
 
 
 def installed_keras() -> Any:
     """That of `tf.keras`."""
     return _installed[0]
-
-
-def replace_attribute(owner: Any, name: str, new: Any) -> None:
-    _replaced.append((owner, name, vars(owner).get(name, getattr(owner, name))))
-    setattr(owner, name, new)
-
-
-def uninstall_sharing() -> None:
-    """Put everything back."""
-    global _begun
-    from .context import sharing
-
-    _begun = False
-    while _replaced:
-        owner, name, old = _replaced.pop()
-        setattr(owner, name, old)
-    _installed.clear()
-    sharing.active = False

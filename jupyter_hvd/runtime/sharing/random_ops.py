@@ -7,11 +7,11 @@ All of TensorFlow's and Keras' random functions end in a few operations; these a
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
+from ..observe import Function, observe
 from .context import Region, sharing
 from .split_gather import own_index
 
@@ -61,7 +61,7 @@ GENERATOR = ("normal", "truncated_normal", "uniform", "uniform_full_int")
 
 
 #: What a check draws instead of what would go on from one call to the next, inside TensorFlow.
-STATELESS: dict[str, Callable[..., Any]] = {
+STATELESS: dict[str, Function] = {
     "random_uniform": lambda shape, dtype, key: tf.random.stateless_uniform(
         shape, key, dtype=dtype
     ),
@@ -77,80 +77,62 @@ STATELESS: dict[str, Callable[..., Any]] = {
 }
 
 
-def install_draws(replace: Callable[[Any, str, Callable[..., Any]], None], raw: Any) -> None:
+def install_draws(raw: Any) -> None:
     """
     Args:
-        replace: sets an attribute of a module or class. raw: gives TensorFlow's module of operations of a name.
+        raw: gives TensorFlow's module of operations of a name.
     """
+    generator = tf.random.Generator
     for module, names in BY_SHAPE.items():
         for name in names:
-            draw = getattr(raw(module), name)
             if name in STATELESS:
-                draw = draw_again(draw, STATELESS[name])
-            replace(raw(module), name, draw_whole(draw))
-    for module, names in BY_VALUES.items():
-        for name in names:
-            replace(raw(module), name, refuse_draw(getattr(raw(module), name), name))
+                observe(raw(module), name, functools.partial(draw_again, STATELESS[name]))
+            observe(raw(module), name, functools.partial(draw_whole, 0))
     for name in GENERATOR:
-        method = getattr(tf.random.Generator, name)
-        replace(tf.random.Generator, name, draw_whole(method, position=1))
-    method = tf.random.Generator.binomial
-    replace(tf.random.Generator, "binomial", refuse_draw(method, "binomial"))
+        observe(generator, name, functools.partial(draw_whole, 1))
+    refused = [(raw(module), name) for module, names in BY_VALUES.items() for name in names]
+    for owner, name in (*refused, (generator, "binomial")):
+        observe(owner, name, functools.partial(refuse_draw, name))
 
 
-def draw_whole(draw: Callable[..., Any], position: int = 0) -> Callable[..., Any]:
-    """A function that draws numbers of a shape, for the whole batch where the shape is that of own rows.
+def draw_whole(position: int, draw: Function, /, *args: Any, **options: Any) -> Any:
+    """Draw numbers of a shape, for the whole batch where the shape is that of own rows.
 
     Args:
         position: of the argument `shape`.
     """
-
-    @functools.wraps(draw)
-    def drawn(*args: Any, **options: Any) -> Any:
-        region = sharing.region
-        if region is None:
-            return draw(*args, **options)
-        shape = options["shape"] if "shape" in options else args[position]
-        whole = whole_shape(shape, region)
-        if whole is None:
-            with suspended():
-                return draw(*args, **options)
-        if "shape" in options:
-            options["shape"] = whole
-        else:
-            args = (*args[:position], whole, *args[position + 1 :])
-        with suspended():
-            numbers = draw(*args, **options)
-        return tf.gather(numbers, own_index(region.rows))
-
-    return drawn
-
-
-def draw_again(draw: Callable[..., Any], stateless: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that draws equal numbers each time that a call is checked, and leaves none out afterwards."""
-
-    @functools.wraps(draw)
-    def drawn(*args: Any, **options: Any) -> Any:
-        # A `Sequential` of Keras 2 makes its graph again for another number of rows; nothing is computed in that.
-        if not sharing.checking or not tf.executing_eagerly():
-            return draw(*args, **options)
-        for name in ("seed", "seed2", "name"):
-            options.pop(name, None)
-        sharing.draws += 1
-        return stateless(*args, **options, key=(7, sharing.draws))
-
-    return drawn
-
-
-def refuse_draw(draw: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A function that may not be called for own rows."""
-
-    @functools.wraps(draw)
-    def drawn(*args: Any, **options: Any) -> Any:
-        sharing.refuse_sharing(f"it draws numbers by {name}, and they depend on the full batch")
+    region = sharing.region
+    if region is None:
         return draw(*args, **options)
+    shape = options["shape"] if "shape" in options else args[position]
+    whole = whole_shape(shape, region)
+    if whole is None:
+        with suspended():
+            return draw(*args, **options)
+    if "shape" in options:
+        options["shape"] = whole
+    else:
+        args = (*args[:position], whole, *args[position + 1 :])
+    with suspended():
+        numbers = draw(*args, **options)
+    return tf.gather(numbers, own_index(region.rows))
 
-    return drawn
+
+def draw_again(stateless: Function, draw: Function, /, *args: Any, **options: Any) -> Any:
+    """Draw equal numbers each time that a call is checked, and leave none out afterwards."""
+    # A `Sequential` of Keras 2 makes its graph again for another number of rows; nothing is computed in that.
+    if not sharing.checking or not tf.executing_eagerly():
+        return draw(*args, **options)
+    for name in ("seed", "seed2", "name"):
+        options.pop(name, None)
+    sharing.draws += 1
+    return stateless(*args, **options, key=(7, sharing.draws))
+
+
+def refuse_draw(name: str, draw: Function, /, *args: Any, **options: Any) -> Any:
+    """Draw numbers, but not for own rows."""
+    sharing.refuse_sharing(f"it draws numbers by {name}, and they depend on the full batch")
+    return draw(*args, **options)
 
 
 class suspended:  # noqa: N801 — used as a statement

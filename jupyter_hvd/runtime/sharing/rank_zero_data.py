@@ -6,7 +6,6 @@ broadcasts it, or that there is no more, or the error that it met: every rank go
 
 from __future__ import annotations
 
-import functools
 import itertools
 import pickle
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
+from ..observe import Function, listening, observe
 from . import keras_versions
 from .calls import in_dataset
 from .context import sharing
@@ -28,26 +28,25 @@ class RankZeroError(RuntimeError):
     """Rank 0 has met an error while it read what all ranks use."""
 
 
-def install_reads(replace: Callable[[Any, str, Callable[..., Any]], None]) -> None:
+def install_reads() -> None:
     """Let rank 0 read the elements of datasets for all ranks, where `sharing.rank_zero_reads`."""
     kind = keras_versions.iterator_class()
-    replace(kind, "_next_internal", reading_next(kind._next_internal))
-    replace(kind, "get_next_as_optional", reading_optional(kind.get_next_as_optional))
-    replace(tf.data.Dataset, "reduce", reduce_on_rank_zero(tf.data.Dataset.reduce))
-    replace(tf.data.Dataset, "cardinality", count_on_rank_zero(tf.data.Dataset.cardinality))
-    count = tf.data.experimental.cardinality
-    replace(tf.data.experimental, "cardinality", count_on_rank_zero(count))
+    observe(kind, "_next_internal", read_next)
+    observe(kind, "get_next_as_optional", read_optional)
+    observe(tf.data.Dataset, "reduce", reduce_on_rank_zero)
+    for owner in (tf.data.Dataset, tf.data.experimental):
+        observe(owner, "cardinality", count_on_rank_zero)
 
 
-def install_keras(keras: Any, replace: Callable[[Any, str, Any], None]) -> None:
+def install_keras(keras: Any) -> None:
     """Let Keras train as many steps an epoch as rank 0 has data for."""
     for owner, name in keras.step_counts():
         own = vars(owner)[name]
         if isinstance(own, property):
             assert own.fget is not None
-            replace(owner, name, property(count_on_rank_zero(own.fget)))
+            setattr(owner, name, property(listening(own.fget, count_on_rank_zero)))
         else:
-            replace(owner, name, count_on_rank_zero(own))
+            observe(owner, name, count_on_rank_zero)
 
 
 def reads_for_all() -> bool:
@@ -56,88 +55,70 @@ def reads_for_all() -> bool:
     return sharing.rank_zero_reads and together and not in_dataset()
 
 
-def reading_next(own: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(own)
-    def following(iterator: Any) -> Any:
-        if not reads_for_all():
-            return own(iterator)
-        spec = iterator.element_spec
-        if tf.executing_eagerly():
-            try:
-                arrays = from_rank_zero(lambda: read_arrays(iterator._iterator_resource, spec))
-            except StopIteration:
-                raise tf.errors.OutOfRangeError(None, None, "End of sequence") from None
-            return pack_element(spec, list(map(tf.convert_to_tensor, arrays)))
+def read_next(own: Function, iterator: Any) -> Any:
+    if not reads_for_all():
+        return own(iterator)
+    spec = iterator.element_spec
+    if tf.executing_eagerly():
+        try:
+            arrays = from_rank_zero(lambda: read_arrays(iterator._iterator_resource, spec))
+        except StopIteration:
+            raise tf.errors.OutOfRangeError(None, None, "End of sequence") from None
+        return pack_element(spec, list(map(tf.convert_to_tensor, arrays)))
 
-        def read(resource: Any) -> Any:
-            return from_rank_zero(lambda: read_arrays(resource, spec), name)
+    def read(resource: Any) -> Any:
+        return from_rank_zero(lambda: read_arrays(resource, spec), name)
 
-        name = f"jupyter_hvd.data.{next(_sites)}"
-        types = [part.dtype for part in parts_of(spec)]
-        return pack_element(spec, tf.py_function(read, [iterator._iterator_resource], types))
-
-    return following
+    name = f"jupyter_hvd.data.{next(_sites)}"
+    types = [part.dtype for part in parts_of(spec)]
+    return pack_element(spec, tf.py_function(read, [iterator._iterator_resource], types))
 
 
-def reading_optional(own: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(own)
-    def following(iterator: Any) -> Any:
-        if not reads_for_all():
-            return own(iterator)
-        spec = iterator.element_spec
-        name = f"jupyter_hvd.data.{next(_sites)}"
+def read_optional(own: Function, iterator: Any) -> Any:
+    if not reads_for_all():
+        return own(iterator)
+    spec = iterator.element_spec
+    name = f"jupyter_hvd.data.{next(_sites)}"
 
-        def read(resource: Any) -> Any:
-            try:
-                return [True, *from_rank_zero(lambda: read_arrays(resource, spec), name)]
-            except StopIteration:
-                return [False, *map(nothing_like, parts_of(spec))]
+    def read(resource: Any) -> Any:
+        try:
+            return [True, *from_rank_zero(lambda: read_arrays(resource, spec), name)]
+        except StopIteration:
+            return [False, *map(nothing_like, parts_of(spec))]
 
-        types = [tf.bool, *(part.dtype for part in parts_of(spec))]
-        found, *flat = tf.py_function(read, [iterator._iterator_resource], types)
-        found.set_shape([])
-        present = lambda: tf.experimental.Optional.from_value(pack_element(spec, flat))  # noqa: E731
-        return tf.cond(found, present, lambda: tf.experimental.Optional.empty(spec))
-
-    return following
+    types = [tf.bool, *(part.dtype for part in parts_of(spec))]
+    found, *flat = tf.py_function(read, [iterator._iterator_resource], types)
+    found.set_shape([])
+    present = lambda: tf.experimental.Optional.from_value(pack_element(spec, flat))  # noqa: E731
+    return tf.cond(found, present, lambda: tf.experimental.Optional.empty(spec))
 
 
-def reduce_on_rank_zero(own: Callable[..., Any]) -> Callable[..., Any]:
+def reduce_on_rank_zero(own: Function, dataset: Any, *args: Any, **options: Any) -> Any:
     """`Dataset.reduce` on rank 0 alone. A compiled loop over a dataset is one, too, and cannot wait for rank 0."""
+    if not reads_for_all():
+        return own(dataset, *args, **options)
+    if not tf.executing_eagerly():
+        raise RuntimeError(
+            "jupyter_hvd: with --data rank0 a compiled function cannot go through a dataset: give it an iterator, "
+            "`iter(dataset)`, or loop over the dataset outside and call the function with each batch"
+        )
 
-    @functools.wraps(own)
-    def reduced(dataset: Any, *args: Any, **options: Any) -> Any:
-        if not reads_for_all():
-            return own(dataset, *args, **options)
-        if not tf.executing_eagerly():
-            raise RuntimeError(
-                "jupyter_hvd: with --data rank0 a compiled function cannot go through a dataset: give it an iterator, "
-                "`iter(dataset)`, or loop over the dataset outside and call the function with each batch"
-            )
+    def read() -> Any:
+        return tf.nest.map_structure(as_array, own(dataset, *args, **options))
 
-        def read() -> Any:
-            return tf.nest.map_structure(as_array, own(dataset, *args, **options))
-
-        return tf.nest.map_structure(tf.convert_to_tensor, from_rank_zero(read))
-
-    return reduced
+    return tf.nest.map_structure(tf.convert_to_tensor, from_rank_zero(read))
 
 
 def as_array(value: Any) -> Any:
     return value.numpy() if isinstance(value, tf.Tensor) else value
 
 
-def count_on_rank_zero(own: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that counts data on rank 0 alone: the number, a tensor of TensorFlow's for one, or None."""
-
-    @functools.wraps(own)
-    def counted(*args: Any, **options: Any) -> Any:
-        if not (reads_for_all() and tf.executing_eagerly()):
-            return own(*args, **options)
-        found = from_rank_zero(lambda: as_array(own(*args, **options)))
-        return tf.constant(found) if isinstance(found, np.generic | np.ndarray) else found
-
-    return counted
+def count_on_rank_zero(own: Function, *args: Any, **options: Any) -> Any:
+    """Count data on rank 0 alone: the number, a tensor of TensorFlow's for one, or None."""
+    if not (reads_for_all() and tf.executing_eagerly()):
+        return own(*args, **options)
+    found = from_rank_zero(lambda: as_array(own(*args, **options)))
+    return tf.constant(found) if isinstance(found, np.generic | np.ndarray) else found
 
 
 def rank_zero(value: Any) -> Any:

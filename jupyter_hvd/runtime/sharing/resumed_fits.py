@@ -10,16 +10,16 @@ A `fit` is computed again where more than is stored may have changed in it: see 
 
 from __future__ import annotations
 
-import functools
 import inspect
 import itertools
 import os
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..observe import Function, observe
 from .random_state import RandomState, random_state, set_random_state
 from .report import report_line
 
@@ -46,7 +46,6 @@ SILENT = (
     "on_test_batch_begin",
     "on_test_batch_end",
 )
-Method = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -147,21 +146,19 @@ class RunningFit:
         return [*model.variables, *optimizer.variables]
 
 
-def install_resuming(module: Any, put: Callable[[Any, str, Method], None]) -> None:
+def install_resuming(module: Any) -> None:
     """Let each `fit` of Keras 3 be stored, and go on from what was stored; with another Keras each is computed again.
 
     Args:
-        module: a Keras. put: sets an attribute of a class.
+        module: a Keras.
     """
     if not module.__version__.startswith("3."):
         return
     running: list[RunningFit | None] = []
     numbers = itertools.count()
-    fit = module.Model.fit
-    signature = inspect.signature(fit)
+    signature = inspect.signature(module.Model.fit)
 
-    @functools.wraps(fit)
-    def resumed(*args: Any, **options: Any) -> Any:
+    def resumed(fit: Function, /, *args: Any, **options: Any) -> Any:
         given = signature.bind(*args, **options).arguments
         # All calls are counted, so that each has the same number whenever the program runs.
         file = Path(os.environ[STATE_VARIABLE]) / f"fit-{next(numbers)}.pickle"
@@ -172,33 +169,20 @@ def install_resuming(module: Any, put: Callable[[Any, str, Method], None]) -> No
         finally:
             running.pop()
 
-    put(module.Model, "fit", resumed)
-    kind = module.callbacks.CallbackList
-
     def current() -> RunningFit | None:
         return running[-1] if running else None
 
-    def silenced(method: Method) -> Method:
-        @functools.wraps(method)
-        def called(*args: Any, **options: Any) -> None:
-            found = current()
-            if found is None or not found.reads:
-                method(*args, **options)
+    def silenced(method: Function, /, *args: Any, **options: Any) -> None:
+        found = current()
+        if found is None or not found.reads:
+            method(*args, **options)
 
-        return called
-
-    for name in SILENT:
-        put(kind, name, silenced(getattr(kind, name)))
-    begin, end = kind.on_train_begin, kind.on_epoch_end
-
-    @functools.wraps(begin)
-    def begun(callbacks: Any, logs: Any = None) -> None:
+    def begun(begin: Function, callbacks: Any, logs: Any = None) -> None:
         begin(callbacks, logs)
         if (found := current()) is not None:
             found.begin_fit()
 
-    @functools.wraps(end)
-    def ended(callbacks: Any, epoch: int, logs: Any = None) -> None:
+    def ended(end: Function, callbacks: Any, epoch: int, logs: Any = None) -> None:
         found = current()
         if found is None or not found.reads:
             end(callbacks, epoch, logs)
@@ -209,8 +193,12 @@ def install_resuming(module: Any, put: Callable[[Any, str, Method], None]) -> No
             )
             found.end_epoch(epoch, bars_last)
 
-    put(kind, "on_train_begin", begun)
-    put(kind, "on_epoch_end", ended)
+    observe(module.Model, "fit", resumed)
+    kind = module.callbacks.CallbackList
+    for name in SILENT:
+        observe(kind, name, silenced)
+    observe(kind, "on_train_begin", begun)
+    observe(kind, "on_epoch_end", ended)
 
 
 def is_resumable(module: Any, given: Mapping[str, Any]) -> bool:

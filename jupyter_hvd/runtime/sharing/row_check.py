@@ -14,7 +14,7 @@ import random
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -23,6 +23,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
+from ..observe import Function, Observation
 from . import keras_versions
 from .calls import Batch, compute_shared, is_tensor
 from .checksums import DifferentDataError, words_of_difference
@@ -30,7 +31,8 @@ from .context import NotByRowsError, sharing
 from .own_rows import keep_own_rows, own_rows_of
 from .report import name_of
 
-Call = Callable[..., Any]
+#: How the names of methods begin that change a variable.
+WRITES = ("assign", "scatter_", "batch_scatter", "_strided_slice_assign")
 #: A relative difference that is rounding, by what a layer computes in.
 ROUNDING = {"float64": 1e-5, "float32": 1e-4, "bfloat16": 3e-2}
 #: Sizes to try for a dimension that is not known, and bounds for whole numbers.
@@ -67,7 +69,9 @@ class Verdict:
 _verdicts: WeakKeyDictionary[Any, dict[Any, Verdict]] = WeakKeyDictionary()
 
 
-def why_unshared(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any) -> str:
+def why_unshared(
+    call: Function, owner: Any, keras: Any, batch: Batch, args: Any, options: Any
+) -> str:
     """Why a call must run whole; "" where it can be shared.
 
     Raises:
@@ -164,7 +168,7 @@ def build_layer(owner: Any, keras: Any, args: Any, options: Any) -> str:
 
 
 def check_call(
-    call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any
+    call: Function, owner: Any, keras: Any, batch: Batch, args: Any, options: Any
 ) -> Verdict:
     """Compare the sharded with the unsharded call, with the same outcome on all ranks.
 
@@ -198,7 +202,7 @@ def check_call(
     return found[0]
 
 
-def compare_ways(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any) -> Verdict:  # fmt: skip
+def compare_ways(call: Function, owner: Any, keras: Any, batch: Batch, args: Any, options: Any) -> Verdict:  # fmt: skip
     others: set[int] = set()
     shared_before = sharing.has_shared
     for sample in sample_batches(call, owner, keras, batch, args, options):
@@ -236,7 +240,9 @@ def compare_ways(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, op
     return Verdict(refused, frozenset(others))
 
 
-def trace_refusal(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any) -> str:
+def trace_refusal(
+    call: Function, owner: Any, keras: Any, batch: Batch, args: Any, options: Any
+) -> str:
     """Why a compiled call cannot be shared, though it can with values; "" where it can.
 
     It is traced in a graph that never runs: what a refused call has drawn or assigned before would stay in the caller's.
@@ -308,7 +314,7 @@ def rounding_tolerance(owner: Any, keras: Any) -> float:
 
 
 def sample_batches(
-    call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any
+    call: Function, owner: Any, keras: Any, batch: Batch, args: Any, options: Any
 ) -> Iterator[tuple[int, Any, Any]]:
     """Batches with values: the call's own, or random ones on which it computes."""
     leaves = tf.nest.flatten((args, options))
@@ -392,7 +398,7 @@ class Observed:
 
 
 def observe_call(
-    run: Call, owner: Any, keras: Any, args: Any, options: Any
+    run: Function, owner: Any, keras: Any, args: Any, options: Any
 ) -> Observed | Exception:
     """The observed results of a call; its states are restored."""
     seen = Observed()
@@ -573,37 +579,26 @@ def plain_values(value: Any) -> list[Any]:
 def restoring_state(owner: Any, keras: Any) -> Iterator[Changed]:
     """Put back what the block changes of variables, layers and random numbers."""
     changed = Changed(owner, keras)
-    originals = [
-        (kind, name, method)
-        for kind in keras_versions.variable_classes()
-        for name, method in vars(kind).items()
-        if name.startswith(("assign", "scatter_", "batch_scatter", "_strided_slice_assign"))
-    ]
 
-    def noting(method: Any) -> Any:
-        def noted(variable: Any, *args: Any, **options: Any) -> Any:
-            changed.note_variable(variable)
-            return method(variable, *args, **options)
+    def write_noted(write: Function, variable: Any, *args: Any, **options: Any) -> Any:
+        changed.note_variable(variable)
+        return write(variable, *args, **options)
 
-        return noted
-
-    state = tf.random.Generator._prepare_key_counter
-
-    def prepared(generator: Any, *args: Any, **options: Any) -> Any:
+    def draw_noted(draw: Function, generator: Any, *args: Any, **options: Any) -> Any:
         changed.note_variable(generator.state)
-        return state(generator, *args, **options)
+        return draw(generator, *args, **options)
 
-    for kind, name, method in originals:
-        setattr(kind, name, noting(method))
-    tf.random.Generator._prepare_key_counter = prepared
+    observation = Observation()
+    for kind in keras_versions.variable_classes():
+        for name in [name for name in vars(kind) if name.startswith(WRITES)]:
+            observation.observe(kind, name, write_noted)
+    observation.observe(tf.random.Generator, "_prepare_key_counter", draw_noted)
     sharing.draws = 0
     try:
         with kept_draws(keras):
             yield changed
     finally:
-        for kind, name, method in originals:
-            setattr(kind, name, method)
-        tf.random.Generator._prepare_key_counter = state
+        observation.end()
         changed.restore_values()
 
 

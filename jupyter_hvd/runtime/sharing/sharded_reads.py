@@ -12,7 +12,6 @@ With `--data augment` maps may draw random numbers. Each rank draws others, from
 
 from __future__ import annotations
 
-import functools
 import time
 import weakref
 import zlib
@@ -24,6 +23,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
+from ..observe import Function
 from . import dataset_stages as stages
 from . import keras_versions, report
 from .calls import in_dataset, is_number
@@ -121,20 +121,14 @@ class ShardedDataset:
         return ShardedIterator(iterator_of(self.own), self.spec)
 
 
-def install_iterators(replace: Callable[[Any, str, Callable[..., Any]], None]) -> None:
-    """Let iterators of datasets compute own rows, where that pays."""
-    original = tf.data.Dataset.__iter__
-
-    @functools.wraps(original)
-    def iterate(dataset: Any) -> Any:
-        if not may_shard():
-            return original(dataset)
-        if dataset not in _sharded:
-            _sharded[dataset] = shard_dataset(dataset)
-        found = _sharded[dataset]
-        return original(dataset) if found is None else found.iterate_sharded()
-
-    replace(tf.data.Dataset, "__iter__", iterate)
+def iterate(iterator_of: Function, dataset: Any) -> Any:
+    """An iterator of a dataset, which computes own rows where that pays."""
+    if not may_shard():
+        return iterator_of(dataset)
+    if dataset not in _sharded:
+        _sharded[dataset] = shard_dataset(dataset)
+    found = _sharded[dataset]
+    return iterator_of(dataset) if found is None else found.iterate_sharded()
 
 
 def may_shard() -> bool:

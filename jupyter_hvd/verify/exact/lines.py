@@ -23,8 +23,8 @@ def line_now() -> str:
 
 
 def own_line() -> str:
-    """The line of the user's program that calls the function which calls this; "" where a library's does."""
-    frame = sys._getframe(2)
+    """The line of the user's program that calls an observed function, asked by its listener; "" where a library's does."""
+    frame = sys._getframe(3)
     return user_line(frame.f_code.co_filename, frame.f_lineno)
 
 

@@ -1,36 +1,34 @@
-"""Watches one process while it trains, and makes a record of it. The only module that replaces functions for that.
+"""Watches one process while it trains, and makes a record of it.
 
-Each replaced function calls the one that it stands for. A compiled step is observed, too: it calls back with a few numbers
-for each variable. Nothing is drawn from any generator, so that a program computes what it computes unobserved.
+It listens to functions of TensorFlow and Keras (`runtime/observe.py`). A compiled step is observed, too: it calls back with a
+few numbers for each variable. Nothing is drawn from any generator, so that a program computes what it computes unobserved.
 """
 
 from __future__ import annotations
 
 import builtins
-import functools
 import random
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...runtime.observe import Function, Observation
 from ...runtime.sharing.context import sharing
-from ...runtime.sharing.program import without_xla
+from ...runtime.sharing.program import compile_without_xla
 from .lines import line_now, line_of, own_line
 from .measures import Part, measure_parts, row_projections
 from .records import KINDS, Event, Fit, Kind, Record, Site, Variable
-from .rounding import looking_up, rounded_otherwise
+from .rounding import look_up_gradient, rounded_otherwise
 
-if TYPE_CHECKING:
-    from ...runtime.sharing.keras_versions import Keras
-
-#: What is replaced. All but the last two are public; all were tested with `keras_versions.TESTED`.
+#: What is observed. All but the last two are public; all were tested with `keras_versions.TESTED`.
 HOOKS = (
     "tf.GradientTape.gradient",
     "tf.GradientTape.jacobian",
@@ -110,7 +108,7 @@ class Observer:
         self._pieces, self._details = pieces, details
         self._report = report
         self._thread = threading.get_ident()
-        self._replaced: list[tuple[Any, str, Any]] = []
+        self.observation = Observation()
         self.begin_program()
 
     def begin_program(self) -> None:
@@ -144,7 +142,7 @@ class Observer:
         """Begin to watch.
 
         Raises:
-            UntestedVersionError: the names that are replaced were not tested with this TensorFlow or Keras.
+            UntestedVersionError: the functions that are observed were not tested with this TensorFlow or Keras.
         """
         import tensorflow as tf
 
@@ -156,60 +154,44 @@ class Observer:
         )
 
         keras = self._keras = keras_of(tf.keras)
+        observe = self.observation.observe
         state = random.getstate()
         tape = tf.GradientTape
-        self._replace_attribute(tape, "gradient", self._observe_gradient(tape.gradient))
+        observe(tape, "gradient", self._observe_gradient)
         for owner, name in ((tape, "jacobian"), (tape, "batch_jacobian"), (tf, "vectorized_map")):
-            self._replace_attribute(owner, name, self._suspend_within(getattr(owner, name)))
+            observe(owner, name, self._suspend_within)
         for kind, name in keras.updates:
-            self._replace_attribute(kind, name, self._observe_update(getattr(kind, name), keras))
-        self._replace_attribute(tf.keras.Model, "fit", self._observe_fit(tf.keras.Model.fit))
+            observe(kind, name, self._observe_update)
+        observe(tf.keras.Model, "fit", self._observe_fit)
         if self._details:
-            layer = keras.Layer
-            self._replace_attribute(
-                layer, "__call__", self._observe_batch(layer.__call__, tf.keras.Model)
-            )
+            observe(keras.Layer, "__call__", self._observe_batch)
             for kind, _ in keras.updates:
-                self._replace_attribute(
-                    kind, "__init__", self._note_created(kind.__init__, self._note_optimizer)
-                )
+                observe(kind, "__init__", partial(note_created, self._note_optimizer))
             data, strategy = tf.data.Dataset, tf.distribute.Strategy
-            for owner, name, observe in (
-                (data, "batch", self._observe_batching),
-                (data, "shard", observe_sharding),
-                (data, "__iter__", self._observe_iteration),
-                (strategy, "experimental_distribute_dataset", self._observe_distribution),
-                (strategy, "distribute_datasets_from_function", self._observe_distribution),
-            ):
-                self._replace_attribute(owner, name, observe(getattr(owner, name)))
+            observe(data, "batch", self._observe_batching)
+            observe(data, "shard", observe_sharding)
+            observe(data, "__iter__", self._observe_iteration)
+            for name in ("experimental_distribute_dataset", "distribute_datasets_from_function"):
+                observe(strategy, name, self._observe_distribution)
             for kind, name in keras.reductions:
-                self._replace_attribute(kind, name, self._observe_reduction(getattr(kind, name)))
-        self._replace_attribute(builtins, "print", self._observe_print(builtins.print))
+                observe(kind, name, self._observe_reduction)
+        observe(builtins, "print", self._observe_print)
         if keras.is_keras_3:
-            variable = tf.keras.Variable
-            made = self._note_created(variable.__init__, self._hold_name)
-            self._replace_attribute(variable, "__init__", made)
-        resource = variable_classes()[0]
-        self._replace_attribute(
-            resource, "__init__", self._note_created(resource.__init__, self._hold_variable)
-        )
-        self._replace_attribute(tf.saved_model, "load", self._observe_load(tf.saved_model.load))
-        kind = compiled_function()
-        self._replace_attribute(kind, "__call__", self._observe_call(kind.__call__))
+            observe(tf.keras.Variable, "__init__", partial(note_created, self._hold_name))
+        observe(variable_classes()[0], "__init__", partial(note_created, self._hold_variable))
+        observe(tf.saved_model, "load", self._observe_load)
+        observe(compiled_function(), "__call__", self._observe_call)
         for owner in (tf, tf.compat.v2):
-            self._replace_attribute(owner, "function", without_xla(owner.function))
+            observe(owner, "function", compile_without_xla)
         if self._pieces > 1:
             registry = gradient_registry()
-            kind = type(registry)
-            self._replace_attribute(kind, "lookup", looking_up(kind.lookup, registry, self._pieces))
+            observe(type(registry), "lookup", partial(look_up_gradient, registry, self._pieces))
         sharing.listener = self._observe_rows
         random.setstate(state)
 
     def uninstall(self) -> None:
         """Put everything back."""
-        while self._replaced:
-            owner, name, old = self._replaced.pop()
-            setattr(owner, name, old)
+        self.observation.end()
         sharing.listener = None
 
     def make_record(self, **known: Any) -> Record:
@@ -239,105 +221,83 @@ class Observer:
     def steps(self) -> int:
         return self._counts["update"] or self._counts["gradient"]
 
-    def _replace_attribute(self, owner: Any, name: str, new: Any) -> None:
-        self._replaced.append((owner, name, vars(owner).get(name, getattr(owner, name))))
-        setattr(owner, name, new)
-
     # Steps
 
-    def _observe_gradient(self, gradient: Callable[..., Any]) -> Callable[..., Any]:
+    def _observe_gradient(
+        self, gradient: Function, tape: Any, target: Any, sources: Any, *args: Any, **options: Any
+    ) -> Any:
         """The loss that a gradient for variables is taken of, and the gradient; it is the ranks' average by now."""
+        import tensorflow as tf
 
-        @functools.wraps(gradient)
-        def observed(tape: Any, target: Any, sources: Any, *args: Any, **options: Any) -> Any:
-            import tensorflow as tf
+        flat = tf.nest.flatten(sources)
+        if not self._is_observing() or not any(map(is_variable, flat)):
+            return gradient(tape, target, sources, *args, **options)
+        if tf.executing_eagerly():
+            self._stop_if_enough()
+        found = gradient(tape, target, sources, *args, **options)
+        gradients = tf.nest.flatten(found)
+        if self._rounding:
+            gradients = rounded_otherwise(gradients, self._rounding)
+            found = tf.nest.pack_sequence_as(found, gradients)
+        names = tuple(map(name_of, flat))
+        self._write_events(
+            self._see_value("gradient", names, loss_total(target), map(parts_of, gradients))
+        )
+        return found
 
-            flat = tf.nest.flatten(sources)
-            if not self._is_observing() or not any(map(is_variable, flat)):
-                return gradient(tape, target, sources, *args, **options)
-            if tf.executing_eagerly():
-                self._stop_if_enough()
-            found = gradient(tape, target, sources, *args, **options)
-            gradients = tf.nest.flatten(found)
-            if self._rounding:
-                gradients = rounded_otherwise(gradients, self._rounding)
-                found = tf.nest.pack_sequence_as(found, gradients)
-            names = tuple(map(name_of, flat))
-            self._write_events(
-                self._see_value("gradient", names, loss_total(target), map(parts_of, gradients))
-            )
-            return found
-
-        return observed
-
-    def _observe_update(self, apply: Callable[..., Any], keras: Keras) -> Callable[..., Any]:
+    def _observe_update(self, apply: Function, optimizer: Any, *args: Any, **options: Any) -> Any:
         """The learning rate of an update, and the variables after it."""
+        import tensorflow as tf
 
-        @functools.wraps(apply)
-        def observed(optimizer: Any, *args: Any, **options: Any) -> Any:
-            import tensorflow as tf
+        if not self._is_observing():
+            return apply(optimizer, *args, **options)
+        args, options, variables = self._keras.bind_update(*args, **options)
+        rate = tf.cast(tf.convert_to_tensor(self._keras.learning_rate(optimizer)), tf.float64)
+        self._reduced = None
+        seen = []
+        if self._details:
+            known = variables or optimizer._trainable_variables
+            names = tuple(map(name_of, known))
+            seen.append(self._see_value("before", names, rate, map(values_of, known)))
+            if not in_worker():
+                seen.append(self._see_value("applied", names, rate, map(given_parts, args[0])))
+        self._suspended += 1  # an optimizer may hand on to another one
+        try:
+            result = apply(optimizer, *args, **options)
+        finally:
+            self._suspended -= 1
+        if variables is None:
+            variables = optimizer._trainable_variables
+        names = tuple(map(name_of, variables))
+        if self._details and in_worker():
+            given = self._reduced or args[0]
+            seen.append(self._see_value("applied", names, rate, map(given_parts, given)))
+        made = self._optimizer_lines.get(id(optimizer), "")
+        seen.append(self._see_value("update", names, rate, map(values_of, variables), made))
+        self._write_events(*seen)
+        if tf.executing_eagerly():
+            self._stop_if_enough()
+        return result
 
-            if not self._is_observing():
-                return apply(optimizer, *args, **options)
-            args, options, variables = keras.bind_update(*args, **options)
-            rate = tf.cast(tf.convert_to_tensor(keras.learning_rate(optimizer)), tf.float64)
-            self._reduced = None
-            seen = []
-            if self._details:
-                known = variables or optimizer._trainable_variables
-                names = tuple(map(name_of, known))
-                seen.append(self._see_value("before", names, rate, map(values_of, known)))
-                if not in_worker():
-                    seen.append(self._see_value("applied", names, rate, map(given_parts, args[0])))
-            self._suspended += 1  # an optimizer may hand on to another one
-            try:
-                result = apply(optimizer, *args, **options)
-            finally:
-                self._suspended -= 1
-            if variables is None:
-                variables = optimizer._trainable_variables
-            names = tuple(map(name_of, variables))
-            if self._details and in_worker():
-                given = self._reduced or args[0]
-                seen.append(self._see_value("applied", names, rate, map(given_parts, given)))
-            made = self._optimizer_lines.get(id(optimizer), "")
-            seen.append(self._see_value("update", names, rate, map(values_of, variables), made))
-            self._write_events(*seen)
-            if tf.executing_eagerly():
-                self._stop_if_enough()
-            return result
-
-        return observed
-
-    def _observe_reduction(self, reduce: Callable[..., Any]) -> Callable[..., Any]:
+    def _observe_reduction(self, reduce: Function, /, *args: Any, **options: Any) -> Any:
         """The gradients of all processes that `tf.distribute` shares a step among, added up by the optimizer."""
+        self._reduced = list(reduce(*args, **options))
+        return self._reduced
 
-        @functools.wraps(reduce)
-        def observed(*args: Any, **options: Any) -> Any:
-            self._reduced = list(reduce(*args, **options))
-            return self._reduced
-
-        return observed
-
-    def _observe_batch(self, call: Callable[..., Any], model: type) -> Callable[..., Any]:
+    def _observe_batch(self, call: Function, layer: Any, *args: Any, **options: Any) -> Any:
         """The rows that a model is called with: a projection of each, by which it is found again in another batch."""
-
-        @functools.wraps(call)
-        def observed(layer: Any, *args: Any, **options: Any) -> Any:
-            if self._calls or not args or not self._is_observing():
-                return call(layer, *args, **options)
-            if isinstance(layer, model):
-                self._models.setdefault(id(layer), layer)
-                # Ranks that share each batch are all given all of its rows.
-                if not sharing.active:
-                    self._note_batch(args[0])
-            self._calls += 1
-            try:
-                return call(layer, *args, **options)
-            finally:
-                self._calls -= 1
-
-        return observed
+        if self._calls or not args or not self._is_observing():
+            return call(layer, *args, **options)
+        if isinstance(layer, self._keras.Model):
+            self._models.setdefault(id(layer), layer)
+            # Ranks that share each batch are all given all of its rows.
+            if not sharing.active:
+                self._note_batch(args[0])
+        self._calls += 1
+        try:
+            return call(layer, *args, **options)
+        finally:
+            self._calls -= 1
 
     def _note_batch(self, given: Any) -> None:
         import tensorflow as tf
@@ -442,33 +402,24 @@ class Observer:
         finally:
             self._suspended -= 1
 
-    def _suspend_within(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _suspend_within(self, function: Function, /, *args: Any, **options: Any) -> Any:
         """A function within which nothing is observed: it may be computed for all rows at once, or for one after another."""
-
-        @functools.wraps(function)
-        def suspended(*args: Any, **options: Any) -> Any:
-            with self._nothing_observed():
-                return function(*args, **options)
-
-        return suspended
+        with self._nothing_observed():
+            return function(*args, **options)
 
     # Early end
 
-    def _observe_call(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(call)
-        def observed(function: Any, *args: Any, **options: Any) -> Any:
-            if threading.get_ident() != self._thread:
-                return call(function, *args, **options)
-            self._depth += 1
-            try:
-                result = call(function, *args, **options)
-            finally:
-                self._depth -= 1
-            if not self._depth:
-                self._stop_if_enough()
-            return result
-
-        return observed
+    def _observe_call(self, call: Function, function: Any, *args: Any, **options: Any) -> Any:
+        if threading.get_ident() != self._thread:
+            return call(function, *args, **options)
+        self._depth += 1
+        try:
+            result = call(function, *args, **options)
+        finally:
+            self._depth -= 1
+        if not self._depth:
+            self._stop_if_enough()
+        return result
 
     def _stop_if_enough(self) -> None:
         """End the program after enough steps, but only right after one, so that all processes end at the same step.
@@ -488,42 +439,30 @@ class Observer:
 
     # What else there is
 
-    def _observe_fit(self, fit: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(fit)
-        def observed(model: Any, *args: Any, **options: Any) -> Any:
-            history = fit(model, *args, **options)
-            curves = {
-                str(name): tuple(float(np.mean(value)) for value in values)
-                for name, values in history.history.items()
-            }
-            self._fits.append(Fit(line_now(), len(history.epoch), curves))
-            return history
+    def _observe_fit(self, fit: Function, model: Any, *args: Any, **options: Any) -> Any:
+        history = fit(model, *args, **options)
+        curves = {
+            str(name): tuple(float(np.mean(value)) for value in values)
+            for name, values in history.history.items()
+        }
+        self._fits.append(Fit(line_now(), len(history.epoch), curves))
+        return history
 
-        return observed
+    def _observe_print(self, write: Function, /, *values: Any, **options: Any) -> Any:
+        write(*values, **options)
+        if options.get("file") in (None, sys.stdout) and len(self._prints) < MOST_PRINTS:
+            with suppress(Exception):
+                text = (options.get("sep") or " ").join(map(str, values))
+                first = next((line for line in text.splitlines() if line.strip()), "")
+                self._prints.append((first.strip(), line_now()))
 
-    def _observe_print(self, write: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(write)
-        def observed(*values: Any, **options: Any) -> Any:
-            write(*values, **options)
-            if options.get("file") in (None, sys.stdout) and len(self._prints) < MOST_PRINTS:
-                with suppress(Exception):
-                    text = (options.get("sep") or " ").join(map(str, values))
-                    first = next((line for line in text.splitlines() if line.strip()), "")
-                    self._prints.append((first.strip(), line_now()))
-
-        return observed
-
-    def _observe_load(self, load: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(load)
-        def observed(*args: Any, **options: Any) -> Any:
-            """A SavedModel's variables come in the order of a set, so they are not held."""
-            before = len(self._variables)
-            try:
-                return load(*args, **options)
-            finally:
-                del self._variables[before:]
-
-        return observed
+    def _observe_load(self, load: Function, /, *args: Any, **options: Any) -> Any:
+        """A SavedModel's variables come in the order of a set, so they are not held."""
+        before = len(self._variables)
+        try:
+            return load(*args, **options)
+        finally:
+            del self._variables[before:]
 
     def _observe_rows(self, rows: Any) -> None:
         import tensorflow as tf
@@ -534,58 +473,37 @@ class Observer:
             add = lambda number: self._rows.add(int(number))  # noqa: E731
             tf.numpy_function(add, [rows], [])
 
-    def _note_created(self, init: Callable[..., None], note: Callable[[Any], None]) -> Any:
-        @functools.wraps(init)
-        def noted(made: Any, *args: Any, **options: Any) -> None:
-            init(made, *args, **options)
-            if not sharing.checking:
-                note(made)
-
-        return noted
-
     # Data
 
-    def _observe_batching(self, batch: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(batch)
-        def observed(*args: Any, **options: Any) -> Any:
-            if line := own_line():
-                self._batch_lines[line] = None
-            return batch(*args, **options)
+    def _observe_batching(self, batch: Function, /, *args: Any, **options: Any) -> Any:
+        if line := own_line():
+            self._batch_lines[line] = None
+        return batch(*args, **options)
 
-        return observed
-
-    def _observe_iteration(self, iterate: Callable[..., Any]) -> Callable[..., Any]:
+    def _observe_iteration(self, iterate: Function, dataset: Any) -> Any:
         """Iteration over a dataset; what is iterated before the first update has the data of that."""
+        if not self._counts["update"]:
+            self._iterated.add(shard_line_of(dataset))
+        return iterate(dataset)
 
-        @functools.wraps(iterate)
-        def observed(dataset: Any) -> Any:
-            if not self._counts["update"]:
-                self._iterated.add(shard_line_of(dataset))
-            return iterate(dataset)
-
-        return observed
-
-    def _observe_distribution(self, distribute: Callable[..., Any]) -> Callable[..., Any]:
+    def _observe_distribution(
+        self, distribute: Function, strategy: Any, given: Any, *args: Any, **options: Any
+    ) -> Any:
         """A method of a strategy that gives each worker its part of a dataset, or lets a function make that."""
+        line = own_line()
+        if not line:
+            return distribute(strategy, given, *args, **options)
+        self._distribution_lines[line] = None
+        if not callable(given):
+            self._distributed.add(line if is_sharded_by_tensorflow(given) else "")
+            return distribute(strategy, given, *args, **options)
 
-        @functools.wraps(distribute)
-        def observed(strategy: Any, given: Any, *args: Any, **options: Any) -> Any:
-            line = own_line()
-            if not line:
-                return distribute(strategy, given, *args, **options)
-            self._distribution_lines[line] = None
-            if not callable(given):
-                self._distributed.add(line if is_sharded_by_tensorflow(given) else "")
-                return distribute(strategy, given, *args, **options)
+        def made(context: Any) -> Any:
+            dataset = given(context)
+            self._distributed.add(shard_line_of(dataset))
+            return dataset
 
-            def made(context: Any) -> Any:
-                dataset = given(context)
-                self._distributed.add(shard_line_of(dataset))
-                return dataset
-
-            return distribute(strategy, made, *args, **options)
-
-        return observed
+        return distribute(strategy, made, *args, **options)
 
     def _shard_line(self) -> str:
         """Where the first data were sharded; "" where some were not. Of distributed datasets, workers iterate over copies."""
@@ -625,17 +543,21 @@ class Observer:
                     yield Variable(name, bool(variable.trainable), value)
 
 
-def observe_sharding(shard: Callable[..., Any]) -> Callable[..., Any]:
+def note_created(
+    note: Callable[[Any], None], init: Function, made: Any, *args: Any, **options: Any
+) -> None:
+    """Initialize an object, and note it."""
+    init(made, *args, **options)
+    if not sharing.checking:
+        note(made)
+
+
+def observe_sharding(shard: Function, /, *args: Any, **options: Any) -> Any:
     """`shard` of a dataset, which notes in what it returns where the user's program calls it."""
-
-    @functools.wraps(shard)
-    def observed(*args: Any, **options: Any) -> Any:
-        line, dataset = own_line(), shard(*args, **options)
-        if line:
-            setattr(dataset, SHARDED, line)
-        return dataset
-
-    return observed
+    line, dataset = own_line(), shard(*args, **options)
+    if line:
+        setattr(dataset, SHARDED, line)
+    return dataset
 
 
 def shard_line_of(dataset: Any) -> str:

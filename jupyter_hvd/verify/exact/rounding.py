@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...runtime.observe import Function
+
 #: How much a gradient is changed, relative to the largest entry of all gradients.
 LAST_BIT = 2.0**-22
 GradientFunction = Callable[..., Any]
@@ -85,20 +87,16 @@ def sums_rows(name: str, operation: Any, received: Any, pieces: int) -> bool:
     return rank is not None and received.shape.rank > rank and (rows is None or rows >= pieces)
 
 
-def looking_up(lookup: Callable[..., Any], registry: Any, pieces: int) -> Callable[..., Any]:
-    """The method by which TensorFlow finds a gradient function in one of its registries.
+def look_up_gradient(registry: Any, pieces: int, lookup: Function, other: Any, name: str) -> Any:
+    """Find a function in one of TensorFlow's registries; one that computes a gradient adds it up in pieces.
 
     Args:
-        lookup: the method. registry: that of gradients.
+        registry: that of gradients. lookup: TensorFlow's method. other: the registry that is looked in.
     """
-
-    def found_in(other: Any, name: str) -> Any:
-        found = lookup(other, name)
-        if other is not registry or name not in SUMS | BROADCASTS:
-            return found
-        return gradient_in_pieces(name, found, pieces)
-
-    return found_in
+    found = lookup(other, name)
+    if other is not registry or name not in SUMS | BROADCASTS:
+        return found
+    return gradient_in_pieces(name, found, pieces)
 
 
 def rounded_otherwise(gradients: list[Any], pattern: int = 1) -> list[Any]:
