@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import log
 
 from ..tensor.cost.formula import Counted, Formula, cost_formula_of, cost_formulas, count_operations
 from ..tensor.derivative.reverse import adjoint
@@ -27,6 +26,7 @@ from ..tensor.language.terms import (
     Binders,
     uniquify,
 )
+from ..tensor.measure import fit_exponent
 from ..tensor.polyhedral import sets
 from ..tensor.ssa.program import (
     Contraction,
@@ -303,30 +303,23 @@ def _growth_estimate(subject: Subject, sizes: Sizes, plain: Plain | None) -> Ite
         return
     groups = {size.names[0]: size.names for size in subject.size_sliders()}
     for name, points in plain.adjoint.items():
-        ours = [
-            (
-                n,
-                flops,
-                subject.evaluate(
-                    subject.adjoint.total, {**sizes, **dict.fromkeys(groups.get(name, (name,)), n)}
-                ),
-            )
-            for n, flops in points[-2:]
+        tied = groups.get(name, (name,))
+        across, flops = zip(*points[-2:], strict=True) if points else ((), ())
+        counts = [
+            subject.evaluate(subject.adjoint.total, {**sizes, **dict.fromkeys(tied, n)})
+            for n in across
         ]
-        if len(ours) < 2:
+        if None in counts:
             continue
-        (n1, jax1, own1), (n2, jax2, own2) = ours
-        if own1 is None or own2 is None or jax1 <= 0:
-            continue
-        doublings = log(n2 / n1)
-        grows = log(jax2 / jax1) / doublings, log(max(own2, 1) / max(own1, 1)) / doublings
-        if grows[0] - grows[1] < 0.5 or jax2 < 4 * own2:
+        jax = fit_exponent(across, flops)
+        own = fit_exponent(across, [max(count or 0, 1) for count in counts])
+        if jax is None or own is None or jax - own < 0.5 or flops[-1] < 4 * (counts[-1] or 0):
             continue
         yield Advice(
             "jax",
             f"JAX alone would differentiate this worse: over {name} its gradient grows like "
-            f"{_power_text(name, grows[0])}, this one like {_power_text(name, grows[1])}. At {name} = {n2} "
-            f"XLA estimates {format_number(jax2)} flops, against {operation_count(own2)} here.",
+            f"{_power_text(name, jax)}, this one like {_power_text(name, own)}. At {name} = {across[-1]} "
+            f"XLA estimates {format_number(flops[-1])} flops, against {operation_count(counts[-1])} here.",
         )
 
 

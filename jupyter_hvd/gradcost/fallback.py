@@ -11,12 +11,12 @@ from html import escape
 from typing import Any
 
 from ..tensor.language.units import in_seconds
+from ..tensor.measure import Growth
 from .report import (
     Advice,
     Compared,
     Curve,
     Figure,
-    Growth,
     History,
     Measured,
     Plain,

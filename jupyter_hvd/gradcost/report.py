@@ -14,6 +14,7 @@ from typing import Any, Literal
 from ..tensor import TensorError
 from ..tensor.cost.formula import Formula
 from ..tensor.language.errors import Place
+from ..tensor.measure import Growth
 from .analysis import Analysis, Line, Sizes, piece_at, rename_sizes
 from .rules import RULES
 from .subject import BOUND, Subject
@@ -202,14 +203,6 @@ class Measured:
     jax_spread: tuple[float, float] | None
     faster: Faster
     note: str = ""
-
-
-@dataclass(frozen=True)
-class Growth:
-    """Seconds grow like the size to the power `exponent`, from the size `since` on."""
-
-    exponent: float
-    since: int
 
 
 @dataclass(frozen=True)

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import math
-import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..tensor import TensorError, calls
+from ..tensor.measure import LONG, fit_growth
 from .analysis import Sizes
 from .background_work import MEASURED, Progress, count_entries
-from .report import Growth, Times
+from .report import Times
 from .subject import Size, Subject
 
 FIRST = 4
 REPEATS = 7
-#: Seconds of one call at which no larger size is tried.
-LONG = 0.2
-#: What any call takes, whatever its sizes, is no more than this part of a time that shows how times grow.
-OVERHEAD = 1 / 3
-#: So few sizes show no growth.
-FEWEST = 3
-#: The correlation of times and sizes, on logarithmic axes, from which on they are a power of one another.
-STRAIGHT = 0.98
 
 
 def sweep_sizes(
@@ -99,19 +90,3 @@ def _shortest_seconds(
     times = interleaved((value, adjoint), REPEATS, step)
     first, second = map(min, times)
     return first, second
-
-
-def fit_growth(sizes: Sequence[int], seconds: Sequence[float]) -> Growth | None:
-    """How what exceeds a call's own time grows: a slope on logarithmic axes, from where on all times are mostly work. None
-    where these are too few, or lie on no line, as on a machine that does something else.
-    """
-    overhead = min(seconds)
-    first = 1 + max(k for k, t in enumerate(seconds) if overhead > OVERHEAD * t)
-    if len(seconds) - first < FEWEST:
-        return None
-    work = [t - overhead for t in seconds[first:]]
-    across, up = [math.log(n) for n in sizes[first:]], [math.log(t) for t in work]
-    if statistics.correlation(across, up) < STRAIGHT:
-        return None
-    slope, _ = statistics.linear_regression(across, up)
-    return Growth(round(slope, 2), sizes[first])

@@ -12,7 +12,7 @@ HEAD = (
     f'"""What converted programs need of jupyter_hvd.runtime {__version__}, written by jupyter hvd.'
 )
 #: Modules of the runtime that sharing imports, beside its own package.
-MODULES = ("process", "scaling", "horovod_names")
+MODULES = ("observe", "process", "scaling", "horovod_names")
 #: What programs find in the file, by the module that has it.
 NAMES = {
     module: [

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-import statistics
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -19,6 +17,17 @@ from .language.depth import deep_recursion
 from .language.errors import TensorError
 from .language.types import Array, IndexArray, Product, Real, Relation, TupleSet, size_names
 from .lowering.jacobian_cost import JacobianCost, derivative_factor
+from .measure import (
+    CALLS,
+    LARGE,
+    LEAST,
+    LONG,
+    MOST,
+    SHORT,
+    fit_doubled,
+    fit_exponents,
+    measure_doubled,
+)
 from .reference.evaluate import Environment
 from .ssa.program import Recurrence
 
@@ -26,11 +35,6 @@ PAPER = "$IO(Dᵀ) ≤ 4·$IO: Theorem 6.55 of “Differentiating A Tensor Langu
 SHARED = ", $IO with how its largest entries share their derivative"
 LOOPS = "$IO(Dᵀ) ≤ 4·($IO + I), I being the inputs and outputs of the iterations of loops: Theorem 2 of docs/recurrences.md"
 ROWS = "$J ≤ ρ·$D ≤ {}·ρ·$, ρ entries being what a value depends on at most: the theorem of docs/jacobians.md"
-#: Sizes grow until a call takes as long as this, in seconds, or an array has as many entries.
-LONG, LARGE = 0.2, 20_000_000
-#: Shorter calls measure what calling costs. A slope wants points, and as many are as good as more.
-SHORT, LEAST, MOST = 2e-4, 3, 5
-CALLS = 5
 
 
 class Differentiable(Protocol):
@@ -145,32 +149,21 @@ def certify(
     instance, both = function.instance, function.value_and_grad(*wrt)
     start, growing, given = _starting(function, ", ".join(map(repr, wrt)), sizes, given)
     formulas = cost_formula(instance.function), cost_formula(both.instance.function)
-    points: list[Point] = []
-    why = None
-    for at in _doubled(start, growing):
+
+    def point(factor: int) -> Point | None:
+        at = _multiplied(start, growing, factor)
         entries = sum(interface_size(i.function, at) for i in (instance, both.instance))
-        if points and entries > LARGE:
-            break
-        try:
-            points.append(_point((function, both), formulas, at, given))
-        except TensorError:
-            if not points:
-                raise
-            break
-        if points[-1].gradient_seconds > LONG:
-            break
-    if not growing:
-        why = "growth: every size is that of an array that was given"
-    long = [p for p in points if p.value_seconds > SHORT][-MOST:]
+        if factor > 1 and entries > LARGE:
+            return None
+        return _point((function, both), formulas, at, given)
+
+    points = measure_doubled(point, lambda p: not growing or p.gradient_seconds > LONG)
+    why = None if growing else "growth: every size is that of an array that was given"
+    long = [p for p in points if p.value_seconds > SHORT]
     if why is None and len(long) < LEAST:
         why = "growth of seconds: calls are too short, or soon too long, to be compared"
-    tail = points[-MOST:]
-    counted = (
-        _slopes(tail, lambda p: (p.value_operations, p.gradient_operations))
-        if growing and len(tail) >= LEAST
-        else None
-    )
-    timed = _slopes(long, lambda p: (p.value_seconds, p.gradient_seconds)) if why is None else None
+    counted = fit_doubled([(p.value_operations, p.gradient_operations) for p in points])
+    timed = fit_doubled([(p.value_seconds, p.gradient_seconds) for p in long])
     loops = any(isinstance(s.rhs, Recurrence) for s in instance.ssa.statements)
     return Certificate(
         function=function.__name__,
@@ -180,8 +173,8 @@ def certify(
         theorem=(LOOPS if loops else PAPER) + (SHARED if instance.says_how else ""),
         largest_ratio=max(p.gradient_io / max(1, p.value_io) for p in points),
         points=tuple(points),
-        operations_exponents=counted,
-        seconds_exponents=timed,
+        operations_exponents=counted if growing else None,
+        seconds_exponents=timed if why is None else None,
         not_measured=why,
         kernel=_kernel(both, instance, points[-1].sizes, given),
         device=str(jax.devices()[0].device_kind),
@@ -260,39 +253,31 @@ def certify_jacobian(
 
     function = jacobian.base
     start, growing, given = _starting(function, repr(jacobian.wrt), sizes, given)
-    points: list[JacobianPoint] = []
-    for at in _doubled(start, growing):
+
+    def point(factor: int) -> JacobianPoint:
+        at = _multiplied(start, growing, factor)
         arguments = _arguments(function.instance, at, given)
         outside = dict(function.instance.checked.outside)
         own = {x: value for x, value in arguments.items() if x not in outside}
-        try:
-            cost = jacobian.cost(**own)
-        except TensorError:
-            if not points:
-                raise
-            break
+        cost = jacobian.cost(**own)
         seconds = median(partial(jacobian.values, **own), CALLS)
-        points.append(JacobianPoint(at, cost, function.cost(**own).total, seconds))
-        if seconds > LONG or cost.entries > LARGE:
-            break
+        return JacobianPoint(at, cost, function.cost(**own).total, seconds)
+
+    points = measure_doubled(
+        point, lambda p: not growing or p.seconds > LONG or p.cost.entries > LARGE
+    )
+    long = [p for p in points if p.seconds > SHORT][-MOST:]
     return JacobianCertificate(
         jacobian.__name__,
         jacobian.wrt,
         str(jacobian.sparsity.count),
         tuple(points),
-        _growth([p for p in points if p.seconds > SHORT][-MOST:]),
+        fit_exponents(
+            [max(1, p.cost.entries) for p in long],
+            [(max(1, p.cost.operations), p.seconds) for p in long],
+        ),
         ROWS.format(derivative_factor(function.instance.ssa)),
     )
-
-
-def _growth(points: list[JacobianPoint]) -> tuple[float, float] | None:
-    entries = [math.log(max(1, p.cost.entries)) for p in points]
-    if len({*entries}) < LEAST:
-        return None
-    operations = [math.log(max(1, p.cost.operations)) for p in points]
-    seconds = [math.log(p.seconds) for p in points]
-    first, second = (statistics.linear_regression(entries, y).slope for y in (operations, seconds))
-    return first, second
 
 
 def _starting(
@@ -322,12 +307,8 @@ def _starting(
     return start, frozenset(growing), given
 
 
-def _doubled(start: Mapping[str, int], growing: Collection[str]) -> Iterator[dict[str, int]]:
-    """The sizes to begin with, then twice as large ones; the first alone where none grow."""
-    factor = 1
-    while factor == 1 or growing:
-        yield {n: k * factor if n in growing else k for n, k in start.items()}
-        factor *= 2
+def _multiplied(start: Mapping[str, int], growing: Collection[str], factor: int) -> dict[str, int]:
+    return {n: k * factor if n in growing else k for n, k in start.items()}
 
 
 def _arguments(
@@ -374,23 +355,4 @@ def _kernel(
     return Kernel(bytes_, flops)
 
 
-def _slopes(
-    points: list[Point], of: Callable[[Point], tuple[float, float]]
-) -> tuple[float, float] | None:
-    """Of two figures against the sizes, on logarithmic axes; None where one of them is zero."""
-    return slopes([of(p) for p in points])
-
-
-def slopes(found: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
-    """Of two figures, each at twice the sizes of those before, against the sizes; None where one of them is zero."""
-    if min(map(min, found)) <= 0:
-        return None
-    steps = range(len(found))
-    value, gradient = (
-        statistics.linear_regression(steps, [math.log2(pair[k]) for pair in found]).slope
-        for k in range(2)
-    )
-    return value, gradient
-
-
-__all__ = ["Certificate", "JacobianCertificate", "certify", "certify_jacobian", "slopes"]
+__all__ = ["Certificate", "JacobianCertificate", "certify", "certify_jacobian"]

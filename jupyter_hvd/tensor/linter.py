@@ -14,9 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from . import certificate
-from .certificate import CALLS, LEAST, MOST, slopes
 from .language.errors import TensorError
+from .measure import CALLS, LARGE, LEAST, LONG, SHORT, fit_doubled, measure_doubled
 
 #: Exponents that differ by less are the same: a doubling of a size is measured to about a fifth.
 MARGIN = 0.35
@@ -185,37 +184,32 @@ def _growth(
     import numpy as np
     from jax import tree_util
 
-    steps: list[Step] = []
-    factor, culprits = 1, tuple[str, ...]()
-    while True:
+    def step(factor: int) -> tuple[Step, tuple[str, ...]] | None:
         arguments = grown(factor)
         entries = sum(int(np.size(x)) for x in tree_util.tree_leaves(arguments))
-        if steps and entries > certificate.LARGE:
-            break
+        if factor > 1 and entries > LARGE:
+            return None
         found = _step(function, places, arguments, start * factor)
-        if found is None and steps:
-            break  # there is no memory for the next
-        if found is None:
+        if found is None and factor == 1:
             raise TensorError(
                 f"`{_name(function)}` takes more memory than there is", "begin with smaller arrays"
             )
-        steps.append(found[0])
-        culprits = found[1]
-        if steps[-1].gradient_seconds > certificate.LONG:
-            break
-        factor *= 2
+        return found
+
+    found = measure_doubled(step, lambda found: found[0].gradient_seconds > LONG)
+    steps, culprits = tuple(each for each, _ in found), found[-1][1]
     # What is short measures what calling costs, and the gradient is never the shorter.
-    long = [s for s in steps if s.value_seconds > certificate.SHORT][-MOST:]
+    long = [s for s in steps if s.value_seconds > SHORT]
     if len(long) < LEAST:
-        long = [s for s in steps if s.gradient_seconds > certificate.SHORT][-MOST:]
-    seconds = why = None
-    if len(long) >= LEAST:
-        seconds = slopes([(s.value_seconds, s.gradient_seconds) for s in long])
-    else:
-        why = "growth of seconds: calls are too short, or soon too long, to be compared"
-    tail = [(float(s.value_bytes) or 1.0, float(s.gradient_bytes) or 1.0) for s in steps[-MOST:]]
-    bytes_ = slopes(tail) if len(tail) >= LEAST else None
-    return Growth(name, tuple(steps), seconds, bytes_, why, culprits)
+        long = [s for s in steps if s.gradient_seconds > SHORT]
+    seconds = fit_doubled([(s.value_seconds, s.gradient_seconds) for s in long])
+    bytes_ = fit_doubled([(s.value_bytes or 1.0, s.gradient_bytes or 1.0) for s in steps])
+    why = (
+        None
+        if len(long) >= LEAST
+        else "growth of seconds: calls are too short, or soon too long, to be compared"
+    )
+    return Growth(name, steps, seconds, bytes_, why, culprits)
 
 
 def _step(

@@ -20,8 +20,8 @@ from jupyter_hvd.gradcost.panel import Panel
 from jupyter_hvd.gradcost.panel_comm import Panels
 from jupyter_hvd.gradcost.report import make_report
 from jupyter_hvd.gradcost.subject import make_subject
-from jupyter_hvd.gradcost.sweep import fit_growth
 from jupyter_hvd.tensor import TensorFunction, tensor
+from jupyter_hvd.tensor.measure import fit_growth
 
 
 @pytest.fixture

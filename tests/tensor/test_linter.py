@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from jax import lax
 
-from jupyter_hvd.tensor import TensorError, certificate, lint
+from jupyter_hvd.tensor import TensorError, lint, linter
 
 
 @pytest.fixture
 def _short(monkeypatch):
     """What is measured in these tests is not how long things take."""
-    monkeypatch.setattr(certificate, "LARGE", 3_000)
-    monkeypatch.setattr(certificate, "SHORT", 0)
+    monkeypatch.setattr(linter, "LARGE", 3_000)
+    monkeypatch.setattr(linter, "SHORT", 0)
 
 
 def smooth(x, w):
