@@ -7,41 +7,30 @@ values, is told as such.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from ..tensor.cost.formula import Counted, Formula, cost_formula_of, cost_formulas, count_operations
+from ..tensor.cost.statements import Sizes
 from ..tensor.derivative.reverse import adjoint
 from ..tensor.derivative.transforms import real_parameters
 from ..tensor.frontend.signature import words
-from ..tensor.instance import Instance
-from ..tensor.language.affine import Affine
 from ..tensor.language.errors import Place
 from ..tensor.language.pairs import soa
-from ..tensor.language.predicates import TRUE, Predicate, conj, conjuncts
-from ..tensor.language.printer import show
 from ..tensor.language.provenance import Origin, carry_origins, origin_of
 from ..tensor.language.terms import (
-    Binders,
     uniquify,
 )
 from ..tensor.measure import fit_exponent
-from ..tensor.polyhedral import sets
 from ..tensor.ssa.program import (
-    Contraction,
-    Input,
-    Map,
     Program,
-    Rhs,
-    Statement,
-    operands,
     statement_terms,
 )
+from ..tensor.ssa.python_printer import print_python
+from ..tensor.ssa.rewrites import Rewriting, find_rewritings
 from ..tensor.ssa.simplify import simplify
-from .analysis import Sizes
 from .report import Advice, AdviceKind, Locate, Plain, Report
-from .rewrites import Rewriting, find_rewritings
 from .subject import Subject
 from .wording import format_number, operation_count
 
@@ -64,13 +53,13 @@ class Adviser:
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
-        program = self.subject.value.instance.ssa
+        program = self.subject.instance.ssa
         return tuple(Candidate(self.subject, rewriting) for rewriting in find_rewritings(program))
 
     @cached_property
     def value(self) -> tuple[Formula, ...]:
         """What the value costs as it stands."""
-        return tuple(_program_costs(self.subject.value.instance.ssa))
+        return tuple(_program_costs(self.subject.instance.ssa))
 
     @cached_property
     def written(self) -> dict[tuple[str, int], tuple[Place, Formula]]:
@@ -132,11 +121,13 @@ def _cheaper_rewritings(adviser: Adviser, sizes: Sizes, locate: Locate) -> Itera
         if saves <= WORTH * (value + adjoint_now) or (kind, place) in told:
             continue
         told.add((kind, place))
+        first, program = candidate.rewriting.first, subject.instance.ssa
+        code = print_python(first, program, sizes, words(subject.instance.parameters))
         yield Advice(
             kind,
             _MESSAGES[kind],
             None if place is None else locate(place),
-            statement_text(candidate.rewriting.first, subject.value.instance, sizes),
+            f"t = {code}" if code else "",
             f"value {format_number(value)}, gradient {format_number(adjoint_now)} operations",
             f"value {format_number(value_then)}, gradient {format_number(adjoint_then)} operations",
             saves,
@@ -149,99 +140,6 @@ _MESSAGES = {
     "factored": "A factor does not depend on the index that is summed: multiply after the sum.",
     "reassociated": "Sum in another order: the product of the small factors first.",
 }
-
-
-def statement_text(rhs: Rhs, instance: Instance, sizes: Sizes) -> str:
-    """A statement as Python, over parameters and SSA variables; nothing where it has no short one."""
-    text = expression_text(rhs, instance, sizes)
-    return f"t = {text}" if text else ""
-
-
-def expression_text(
-    rhs: Rhs,
-    instance: Instance,
-    sizes: Sizes,
-    around: tuple[str, ...] = (),
-    names: Mapping[str, str] | None = None,
-    taken: frozenset[str] = frozenset(),
-) -> str:
-    """The right side of a statement as Python; nothing where it has no short one. Conditions that
-    always hold at these sizes are left out.
-
-    Args:
-        around: the variables of the loops that stand around it already, over its first generators.
-        names: what SSA variables are called; what is computed and has no name has no short form then.
-        taken: names that are no loop's variables here.
-    """
-    spelt = {s.name: _spell_statement(s) for s in instance.ssa.statements}
-    if names is not None:
-        spelt = {x: y for x, y in spelt.items() if x != y} | dict(names)
-        if not {*operands(rhs)} <= spelt.keys():
-            return ""
-    letters = [*around, *(x for x in "ijklpqrs" if x not in taken | {*around})]
-    indices = {index: letter for (index, _), letter in zip(_binders_of(rhs), letters, strict=False)}
-    written = words(instance.parameters) | indices
-
-    def spell_index(a: Affine) -> str:
-        return str(a.rename_names(written)).replace("·", "*")
-
-    def entry_text(name: str, places: tuple[str, ...]) -> str:
-        return spelt.get(name, name) + (f"[{', '.join(places)}]" if places else "")
-
-    match rhs:
-        case Contraction(gens, sums, mask, factors):
-            if mask.relations:
-                return ""
-            mask = conj(
-                *(q for q in conjuncts(mask) if not _always_holds(q, _binders_of(rhs), sizes))
-            )
-            if "∃" in show(mask):
-                return ""
-            body = " * ".join(
-                entry_text(f.name, tuple(map(spell_index, f.indices))) for f in factors
-            )
-        case Map(gens, mask, function, arguments) if mask == TRUE:
-            places = tuple(indices[g] for g, _ in gens)
-            sums = ()
-            body = f"{function.name}({', '.join(entry_text(x, places) for x in arguments)})"
-        case _:
-            return ""
-    if sums:
-        loops = " ".join(f"for {indices[s]} in range({spell_index(n)})" for s, n in sums)
-        condition = "" if mask == TRUE else f" if {_condition_text(show(mask, written))}"
-        body = f"sum({body} {loops}{condition})"
-    for g, n in reversed(gens[len(around) :]):
-        body = f"[{body} for {indices[g]} in range({spell_index(n)})]"
-    return body
-
-
-def _always_holds(q: Predicate, binders: Binders, sizes: Sizes) -> bool:
-    used = tuple(b for b in binders if b[0] in q.names)
-    opposite = sets.complement(q, used)
-    return opposite is not None and sets.sample_point(used, opposite, dict(sizes)) is None
-
-
-def _binders_of(rhs: Rhs) -> Binders:
-    return (*rhs.gens, *rhs.sums) if isinstance(rhs, Contraction) else rhs.gens
-
-
-def _spell_statement(statement: Statement) -> str:
-    rhs = statement.rhs
-    if isinstance(rhs, Input) and not rhs.path:
-        return rhs.parameter
-    return statement.name
-
-
-def _condition_text(text: str) -> str:
-    signs: dict[str, str | int | None] = {
-        "=": " == ",
-        "<": " < ",
-        "≤": " <= ",
-        "∧": "and",
-        "∨": "or",
-        "·": "*",
-    }
-    return text.translate(str.maketrans(signs))
 
 
 # What the compiled function finds by itself

@@ -12,12 +12,12 @@ import jax
 import numpy as np
 
 from ..tensor import TensorError, tensor
+from ..tensor.cost.statements import Sizes
 from ..tensor.jax.precision import keeping_float64
 from ..tensor.jax.profile import ProfileCancelledError
 from ..tensor.jax.sample_arguments import random_arguments
 from ..tensor.language.errors import Place
 from .advice import Adviser
-from .analysis import Sizes
 from .background_work import Cancelled
 from .report import Locate, Source
 from .rewritten_source import Written, find_proposals
@@ -180,7 +180,7 @@ def _draw_arguments(subject: Subject, sizes: Sizes) -> Iterator[dict[str, Any]]:
     """Random arguments, also of the derivative: positive ones first, then of either sign."""
     random = np.random.default_rng(1)
     for k in range(DRAWS):
-        given = random_arguments(subject.adjoint.instance, sizes, subject.arguments)
+        given = random_arguments(subject.adjoint_instance, sizes, subject.arguments)
         real = {*subject.differentiable_names, *given} - {x for x, _ in subject.types} | {
             *subject.differentiable_names
         }

@@ -9,10 +9,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..tensor.cost.statements import Sizes
 from ..tensor.jax.precision import is_double, keeping_float64
 from ..tensor.jax.sample_arguments import random_arguments
 from ..tensor.language.types import Array, Product, Real
-from .analysis import Sizes
 from .subject import Subject
 
 
@@ -25,7 +25,7 @@ def jax_precision(subject: Subject) -> AbstractContextManager[Any]:
 
 def at_sizes(subject: Subject, sizes: Sizes) -> dict[str, Any]:
     """What the gradient is run with at some sizes: random numbers, or what the subject was called with, at its sizes."""
-    arguments = random_arguments(subject.adjoint.instance, sizes, subject.arguments)
+    arguments = random_arguments(subject.adjoint_instance, sizes, subject.arguments)
     if subject.arguments is not None and dict(sizes) == dict(subject.start):
         arguments |= subject.arguments
     return arguments

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..tensor import TensorError, calls
+from ..tensor.cost.statements import Sizes
 from ..tensor.jax.profile import ProfileCancelledError, profile
-from .analysis import Sizes
 from .report import Faster, Measured, Plain, State
 from .subject import Subject
 
@@ -139,7 +139,7 @@ def _measure_parts(
     own = {x: arguments[x] for x, _ in subject.types}
     dense = subject.dense_entries(sizes)
     with_jax = subject.against is not None or dense <= MEASURED >> 2
-    steps = [len(p.instance.ssa.statements) + 1 for p in (subject.value, subject.adjoint)]
+    steps = [len(p.ssa.statements) + 1 for p in (subject.value, subject.adjoint)]
     total = sum(steps) + ROUNDS + (3 if with_jax else 2)
     done = 0
 
@@ -155,8 +155,8 @@ def _measure_parts(
 
     # The instances: a call of the function would change what its cards tell of its last call.
     calls.check(subject.instance, own, sizes)
-    value = profile(subject.value.instance, sizes, own, repeats, count_step, cancelled)
-    adjoint = profile(subject.adjoint.instance, sizes, arguments, repeats, count_step, cancelled)
+    value = profile(subject.instance, sizes, own, repeats, count_step, cancelled)
+    adjoint = profile(subject.adjoint_instance, sizes, arguments, repeats, count_step, cancelled)
     found = _time_interleaved(subject, sizes, arguments, own, with_jax, next_step)
     value_times, adjoint_times, *jax_times = found
     jax_spread = spread(jax_times[0]) if jax_times else None
@@ -200,8 +200,8 @@ def _time_interleaved(
     from .arguments import real_arguments
 
     functions = [
-        xla.compiled_kernel(subject.value.instance, sizes, own),
-        xla.compiled_kernel(subject.adjoint.instance, sizes, arguments),
+        xla.compiled_kernel(subject.instance, sizes, own),
+        xla.compiled_kernel(subject.adjoint_instance, sizes, arguments),
     ]
     if with_jax:
         plain = plainjax.plain_jax(subject, sizes).adjoint

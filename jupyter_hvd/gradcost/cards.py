@@ -7,8 +7,8 @@ from html import escape
 from typing import Any
 
 from ..tensor import TensorError, TensorFunction
+from ..tensor.cost.formula import piece_at
 from ..tensor.frontend.signature import declared
-from .analysis import piece_at
 from .unresolved_names import unresolved_names
 from .wording import format_formula
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..tensor import TensorError
-from .analysis import Sizes
+from ..tensor.cost.statements import Sizes
 from .cells import Cells, explain_error
 from .report import Compared, Slider, Times, make_curve, make_figure, spell_formulas
 from .subject import Size, Subject, make_subject

@@ -11,10 +11,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..tensor.cost.statements import Sizes
 from ..tensor.jax.dense import Dense
 from ..tensor.language.pairs import from_pairs
 from ..tensor.language.types import Array, Product, Real, dimensions
-from .analysis import Sizes
 from .subject import Subject
 
 

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from ..tensor import TensorError
-from ..tensor.cost.formula import Formula
+from ..tensor.cost.formula import Formula, piece_at, rename_sizes
+from ..tensor.cost.statements import Line, ProgramCosts, Sizes
 from ..tensor.language.errors import Place
 from ..tensor.measure import Growth
-from .analysis import Analysis, Line, Sizes, piece_at, rename_sizes
 from .rules import RULES
 from .subject import BOUND, Subject
 from .wording import format_formula
@@ -354,7 +354,7 @@ def _ratio_of(part: int | None, whole: int | None) -> float | None:
     return None if part is None or not whole else part / whole
 
 
-def make_figure(subject: Subject, part: Analysis, sizes: Sizes, here: Spell) -> Figure:
+def make_figure(subject: Subject, part: ProgramCosts, sizes: Sizes, here: Spell) -> Figure:
     """What a part of it costs at these sizes."""
     evaluate = subject.evaluate
     counts = {kind: evaluate(formula, sizes) for kind, formula in part.kinds.items()}
@@ -372,14 +372,14 @@ def make_figure(subject: Subject, part: Analysis, sizes: Sizes, here: Spell) -> 
     )
 
 
-def _count_entries(subject: Subject, part: Analysis, sizes: Sizes) -> int | None:
+def _count_entries(subject: Subject, part: ProgramCosts, sizes: Sizes) -> int | None:
     """The numbers that the statements hold, on the supports of their predicates."""
     numbers = [subject.evaluate(s.entries, sizes) for s in part.lines if not s.is_input]
     return None if None in numbers else sum(n for n in numbers if n is not None)
 
 
 def _make_rows(
-    subject: Subject, part: Analysis, sizes: Sizes, locate: Locate, here: Spell
+    subject: Subject, part: ProgramCosts, sizes: Sizes, locate: Locate, here: Spell
 ) -> tuple[Row, ...]:
     """The statements; after a loop those of a turn, whose operations are in the loop's."""
     rows = [_make_row(subject, line, sizes, locate, here) for line in part.lines]

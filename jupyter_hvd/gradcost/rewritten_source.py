@@ -10,16 +10,17 @@ import ast
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, count
 from typing import Any
 
 from ..tensor import TensorError
+from ..tensor.cost.statements import Sizes
+from ..tensor.frontend.signature import words
 from ..tensor.language.errors import Place
 from ..tensor.ssa.program import Contraction, Input
-from .advice import expression_text
-from .analysis import Sizes
-from .rewrites import Rewriting
+from ..tensor.ssa.python_printer import print_python
+from ..tensor.ssa.rewrites import Rewriting
 from .subject import Subject
 
 ATOMS = (ast.Name, ast.Call, ast.Subscript, ast.Constant, ast.Attribute)
@@ -281,10 +282,12 @@ def _reassociate_product(
         return
     name = written.fresh_name()
     names = {**_source_variables(written, subject), f"{own}′": name}
-    instance, taken = subject.value.instance, written.taken
-    first = expression_text(rewriting.first, instance, sizes, names=names, taken=taken)
-    around = tuple(loop.name for loop in loops)
-    rest = expression_text(late, instance, sizes, around, names, taken)
+    instance, taken = subject.instance, written.taken
+    printed = partial(
+        print_python, program=instance.ssa, sizes=sizes, words=words(instance.parameters)
+    )
+    first = printed(rewriting.first, names=names, taken=taken)
+    rest = printed(late, around=tuple(loop.name for loop in loops), names=names, taken=taken)
     if first and rest:
         yield written.replace_node(node, rest, f"{name} = {first}")
 
@@ -298,7 +301,7 @@ def _source_variables(written: Written, subject: Subject) -> dict[str, str]:
     ]
     found = {}
     for name, (start, end) in assigned:
-        for statement in subject.value.instance.ssa.statements:
+        for statement in subject.instance.ssa.statements:
             place = statement.origin.place
             if isinstance(statement.rhs, Input) or place is None:
                 continue

@@ -12,6 +12,9 @@ from typing import Any
 
 from ..tensor import TensorError, TensorFunction
 from ..tensor.cost.counting import Data
+from ..tensor.cost.evaluator import Evaluator
+from ..tensor.cost.statements import ProgramCosts, Sizes
+from ..tensor.cost.stored_values import Kept, stored_values
 from ..tensor.frontend.bounds import reads, undecided
 from ..tensor.instance import Instance
 from ..tensor.language.affine import Affine
@@ -34,8 +37,6 @@ from ..tensor.reference.evaluate import Environment, holds
 from ..tensor.ssa.normalize import normalize
 from ..tensor.ssa.program import Recurrence
 from ..tensor.tensor_function import DerivedFunction
-from .analysis import Analysis, Evaluator, Sizes
-from .stored_values import Kept, stored_values
 
 BOUND = 4  # Theorems 6.1 and 6.55
 START = 100
@@ -91,22 +92,28 @@ class Subject:
         return (self.function.grad if self.is_scalar else self.function.vjp)(*self.wrt)
 
     @cached_property
-    def value(self) -> Analysis:
-        return Analysis(self.instance, self.instance.function)
+    def adjoint_instance(self) -> Instance:
+        """The gradient at the types of the subject."""
+        instance: Instance = self.reverse.derived_from(self.instance)
+        return instance
 
     @cached_property
-    def differentiated(self) -> Analysis:
+    def value(self) -> ProgramCosts:
+        return _instance_costs(self.instance)
+
+    @cached_property
+    def differentiated(self) -> ProgramCosts:
         """The value as its derivative sees it, by which that is bounded: with how largest entries share it."""
         whole = self.instance.traced.function
-        return Analysis(self.instance, whole) if self.instance.says_how else self.value
+        return ProgramCosts(whole, self.instance.ssa) if self.instance.says_how else self.value
 
     @cached_property
-    def forward(self) -> Analysis:
-        return self._derive_instance(self.function.jvp(*self.wrt))
+    def forward(self) -> ProgramCosts:
+        return _instance_costs(self.function.jvp(*self.wrt).derived_from(self.instance))
 
     @cached_property
-    def adjoint(self) -> Analysis:
-        return self._derive_instance(self.reverse)
+    def adjoint(self) -> ProgramCosts:
+        return _instance_costs(self.adjoint_instance)
 
     @cached_property
     def kept(self) -> tuple[Kept, ...]:
@@ -115,13 +122,8 @@ class Subject:
         if not loops or isinstance(self.function, DerivedFunction):
             return ()
         derive = self.function.grad if self.is_scalar else self.function.vjp
-        return stored_values(
-            self.adjoint, self._derive_instance(derive(*self.wrt, checkpoint=True))
-        )
-
-    def _derive_instance(self, derivative: DerivedFunction) -> Analysis:
-        instance = derivative.derived_from(self.instance)
-        return Analysis(instance, instance.function)
+        carried = derive(*self.wrt, checkpoint=True).derived_from(self.instance)
+        return stored_values(self.adjoint, _instance_costs(carried))
 
     @cached_property
     def evaluate(self) -> Evaluator:
@@ -238,6 +240,10 @@ class Subject:
             ranges = (n.names for index, n in read.binders if index in read.index.names)
             found.append(read.size.names.union(*ranges))
         return tuple(dict.fromkeys(found))
+
+
+def _instance_costs(instance: Instance) -> ProgramCosts:
+    return ProgramCosts(instance.function, instance.ssa)
 
 
 WRITTEN_OUT = 1 << 16  # entries that take XLA as long as an iteration which is written out

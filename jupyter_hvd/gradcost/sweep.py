@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..tensor import TensorError, calls
+from ..tensor.cost.statements import Sizes
 from ..tensor.measure import LONG, fit_growth
-from .analysis import Sizes
 from .background_work import MEASURED, Progress, count_entries
 from .report import Times
 from .subject import Size, Subject
@@ -71,7 +71,7 @@ def wanted_sizes(
 def _make_arguments(subject: Subject, sizes: Sizes) -> dict[str, Any]:
     from ..tensor.jax.sample_arguments import random_arguments
 
-    return random_arguments(subject.adjoint.instance, sizes, subject.arguments)
+    return random_arguments(subject.adjoint_instance, sizes, subject.arguments)
 
 
 def _shortest_seconds(
@@ -84,9 +84,9 @@ def _shortest_seconds(
     own = {x: arguments[x] for x, _ in subject.types}
     calls.check(subject.instance, own, sizes)
     step()
-    value = compiled_kernel(subject.value.instance, sizes, own)
+    value = compiled_kernel(subject.instance, sizes, own)
     step()
-    adjoint = compiled_kernel(subject.adjoint.instance, sizes, arguments)
+    adjoint = compiled_kernel(subject.adjoint_instance, sizes, arguments)
     times = interleaved((value, adjoint), REPEATS, step)
     first, second = map(min, times)
     return first, second

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from ..tensor import TensorError, calls
+from ..tensor.cost.statements import Sizes
 from ..tensor.instance import Instance
 from ..tensor.language.types import Array, Product, Real
-from .analysis import Sizes
 from .background_work import require_room
 from .subject import Subject
 
@@ -37,8 +37,8 @@ def plans_text(subject: Subject, sizes: Sizes) -> str:
     own = {x: arguments[x] for x, _ in subject.types}
     calls.check(subject.instance, own, sizes)
     return (
-        f"value\n{_plan_text(subject.value.instance, sizes, own)}\n\n"
-        f"gradient by {', '.join(subject.wrt)}\n{_plan_text(subject.adjoint.instance, sizes, arguments)}"
+        f"value\n{_plan_text(subject.instance, sizes, own)}\n\n"
+        f"gradient by {', '.join(subject.wrt)}\n{_plan_text(subject.adjoint_instance, sizes, arguments)}"
     )
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import jax
 
+from ..tensor.cost.statements import Sizes
 from ..tensor.instance import Instance
 from ..tensor.jax.backend import kernel
 from ..tensor.jax.precision import is_double, keeping_float64
-from .analysis import Sizes
 
 
 @dataclass(frozen=True)

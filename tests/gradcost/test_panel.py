@@ -21,7 +21,6 @@ from jupyter_hvd.gradcost.panel_comm import Panels
 from jupyter_hvd.gradcost.report import make_report
 from jupyter_hvd.gradcost.subject import make_subject
 from jupyter_hvd.tensor import TensorFunction, tensor
-from jupyter_hvd.tensor.measure import fit_growth
 
 
 @pytest.fixture
@@ -167,16 +166,6 @@ def test_times_over_a_size_are_cancelled(by_name, shell):
     front.until(
         lambda m: "is not a size that can be chosen" in m.get("report", {}).get("error", "")
     )
-
-
-def test_growth_is_that_of_what_exceeds_a_call() -> None:
-    sizes = [2**k for k in range(2, 14)]
-    found = fit_growth(sizes, [1e-5 + 1e-10 * n**2 for n in sizes])
-    assert found.exponent == pytest.approx(2, abs=0.02)
-    assert 256 < found.since < 1024, "from 447 on two thirds of the time are work"
-    assert fit_growth(sizes, [1e-5] * len(sizes)) is None
-    assert fit_growth(sizes, [*[1e-5] * 10, 9e-5, 9e-4]) is None, "two points are no slope"
-    assert fit_growth(sizes, [1e-5, *[3e-4, 4e-5] * 5, 1e-4]) is None, "no power fits"
 
 
 def test_an_estimate_of_the_sizes_before_is_none_of_those_after(by_name, shell, monkeypatch):

@@ -13,13 +13,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tensor"))
 from IPython.core.interactiveshell import InteractiveShell
 from programs import CASES
 
-from jupyter_hvd.gradcost.analysis import points_of
 from jupyter_hvd.gradcost.cells import Cells
 from jupyter_hvd.gradcost.fallback import report_bundle, report_text
 from jupyter_hvd.gradcost.panel import Panel
 from jupyter_hvd.gradcost.report import make_report, move_sizes
 from jupyter_hvd.gradcost.subject import make_subject
 from jupyter_hvd.tensor import TensorError, tensor
+from jupyter_hvd.tensor.cost.statements import points_of
 from jupyter_hvd.tensor.language.predicates import TRUE
 from jupyter_hvd.tensor.language.printer import show
 

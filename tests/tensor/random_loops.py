@@ -11,8 +11,8 @@ from random import Random
 from random_programs import INPUTS, PARAMETERS, SIZES, Draw, Scope, environment, value
 from theorems import inner, passes_keep_value_and_cost, round_trips
 
-from jupyter_hvd.gradcost.loops import loop_interfaces
 from jupyter_hvd.tensor.cost.formula import cost_formula
+from jupyter_hvd.tensor.cost.loops import loop_interfaces
 from jupyter_hvd.tensor.cost.model import cost
 from jupyter_hvd.tensor.derivative import forward, reverse
 from jupyter_hvd.tensor.language.affine import Affine

@@ -509,3 +509,24 @@ def _order_pieces(pieces: list[Piece]) -> tuple[Piece, ...]:
         return max((sum(power for _, power in m) for m, _ in polynomial.terms), default=0)
 
     return tuple(sorted(pieces, key=lambda piece: -total_degree(piece[1])))
+
+
+def piece_at(formula: Formula, sizes: Mapping[str, int]) -> Formula:
+    """The formula on the region that the sizes lie in."""
+    here = Environment(integers=dict(sizes))
+    polynomial = next(q for region, q in formula.pieces if holds(region, here))
+    return Formula(((TRUE, polynomial),), formula.counts)
+
+
+def rename_sizes(formula: Formula, names: Mapping[str, str]) -> Formula:
+    """The formula with sizes under other names, those that are equal under one."""
+    pieces = []
+    for region, polynomial in formula.pieces:
+        total = Polynomial()
+        for monomial, k in polynomial.terms:
+            term = Polynomial.of(k)
+            for name, power in monomial:
+                term = term * Polynomial.of(Affine.of(names.get(name, name))).power(power)
+            total = total + term
+        pieces.append((region, total))
+    return Formula(tuple(pieces), formula.counts)

@@ -12,17 +12,16 @@ import jax
 from ..cost import counting
 from ..cost.counting import Data
 from ..cost.formula import count_operations
-from ..language.predicates import TRUE, Predicate
+from ..cost.statements import points_of
+from ..language.predicates import TRUE
 from ..language.printer import show
 from ..language.terms import Term, uniquify
 from ..lowering.roofline import describe_time
 from ..ssa.program import (
     Addition,
-    Contraction,
     Program,
     Rhs,
     statement_terms,
-    support,
 )
 from .backend import kernel
 from .kernel import Kernel
@@ -139,7 +138,7 @@ def _profiled(
             StatementProfile(
                 name,
                 show(term),
-                "" if (p := _predicate(statement.rhs)) == TRUE else show(p),
+                "" if (p := points_of(statement.rhs)[1]) == TRUE else show(p),
                 points,
                 together,
                 _bytes((stage.operands, measured.result)),
@@ -229,11 +228,6 @@ def _bytes(values: Any) -> int:
     )
 
 
-def _predicate(rhs: Rhs) -> Predicate:
-    """That of a statement, over its sums too."""
-    return rhs.mask if isinstance(rhs, Contraction) else support(rhs)
-
-
 def counts(rhs: Rhs, term: Term, data: Mapping[str, Data]) -> tuple[int, int]:
     """The points of a statement's predicate and the operations of its term, at concrete sizes."""
     made = count_operations(uniquify(term))
@@ -243,5 +237,4 @@ def counts(rhs: Rhs, term: Term, data: Mapping[str, Data]) -> tuple[int, int]:
     if isinstance(rhs, Addition):  # not the union: tuples of two relations are not joined
         both = (counting.count_points(rhs.gens, p, data) for p in (rhs.left_mask, rhs.right_mask))
         return sum(both) - together, together
-    binders = (*rhs.gens, *rhs.sums) if isinstance(rhs, Contraction) else rhs.gens
-    return counting.count_points(binders, _predicate(rhs), data), together
+    return counting.count_points(*points_of(rhs), data), together

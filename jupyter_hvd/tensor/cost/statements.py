@@ -1,32 +1,17 @@
-"""The cost of a program and of each of its statements, as formulas in the sizes and as figures."""
+"""The cost of a program and of each statement of its Tensor SSA, as formulas in the sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
 from typing import NamedTuple
 
-from ..tensor.cost import counting
-from ..tensor.cost.counting import Data
-from ..tensor.cost.formula import (
-    Count,
-    Formula,
-    Polynomial,
-    cost_formula,
-    cost_formulas,
-    count_formula,
-)
-from ..tensor.cost.model import interface_size
-from ..tensor.instance import Instance
-from ..tensor.language.affine import Affine
-from ..tensor.language.errors import Place
-from ..tensor.language.predicates import TRUE, Predicate, disj
-from ..tensor.language.predicates import substitute as substitute_predicate
-from ..tensor.language.printer import show
-from ..tensor.language.provenance import Origin
-from ..tensor.language.terms import (
+from ..language.errors import Place
+from ..language.predicates import TRUE, Predicate, disj
+from ..language.printer import show
+from ..language.provenance import Origin
+from ..language.terms import (
     Binder,
     Binders,
     Const,
@@ -39,19 +24,26 @@ from ..tensor.language.terms import (
     gens,
     strip_gens,
 )
-from ..tensor.reference.evaluate import Environment, holds
-from ..tensor.ssa.program import (
+from ..ssa.program import (
     Addition,
     Constant,
     Contraction,
     Input,
     Map,
+    Program,
     Recurrence,
     Rhs,
     Statement,
     support,
     term_of,
     type_of,
+)
+from .formula import (
+    Formula,
+    Polynomial,
+    cost_formula,
+    cost_formulas,
+    count_formula,
 )
 from .loops import Sizes as Sizes
 from .loops import (
@@ -61,9 +53,7 @@ from .loops import (
     named_histories,
     stored_counts,
 )
-
-#: An index space beyond this is not searched point by point.
-SEARCHED = 100_000_000
+from .model import interface_size
 
 
 class Spelling(NamedTuple):
@@ -99,11 +89,11 @@ class Line:
 
 
 @dataclass(frozen=True, eq=False)
-class Analysis:
-    """A program: its cost as written, and that of every statement of its Tensor SSA."""
+class ProgramCosts:
+    """The cost of a program as written, and that of every statement of its Tensor SSA."""
 
-    instance: Instance
     function: Lambda
+    ssa: Program
 
     @cached_property
     def total(self) -> Formula:
@@ -118,7 +108,7 @@ class Analysis:
     def lines(self) -> tuple[Line, ...]:
         variables: dict[str, Term] = {}
         made = []
-        for statement in self.instance.ssa.statements:
+        for statement in self.ssa.statements:
             term = term_of(statement.rhs, variables)
             made.append(self._statement_line(statement, term, variables))
             # Inputs and numbers read better as they are than by the variable's name.
@@ -133,7 +123,7 @@ class Analysis:
     ) -> Line:
         line, rhs = _statement_line(statement, term), statement.rhs
         if isinstance(rhs, Recurrence):
-            called = named_histories(self.instance.ssa, statement.name, rhs)
+            called = named_histories(self.ssa, statement.name, rhs)
             turns = tuple(
                 _iteration_lines(statement.name, rhs, called, variables, (), statement.origin)
             )
@@ -145,7 +135,7 @@ class Analysis:
     @cached_property
     def histories(self) -> Mapping[str, Formula]:
         """The numbers that loops keep from turn to turn, by variable."""
-        return stored_counts(self.instance.ssa)
+        return stored_counts(self.ssa)
 
     def io_count(self, sizes: Sizes) -> int:
         """`$(inputs) + $(output)` (6.53)."""
@@ -153,7 +143,7 @@ class Analysis:
 
     def loop_interfaces(self, sizes: Sizes) -> int:
         """What goes into and comes out of all iterations of loops; 0 where there is no loop."""
-        return loop_interfaces(self.instance.ssa, sizes)
+        return loop_interfaces(self.ssa, sizes)
 
 
 NOTHING = Formula(((TRUE, Polynomial()),))
@@ -233,70 +223,3 @@ def points_of(rhs: Rhs) -> tuple[Binders, Predicate]:
         case Contraction():
             return (*rhs.gens, *rhs.sums), rhs.mask
     return rhs.gens, TRUE
-
-
-@dataclass
-class Evaluator:
-    """Formulas at sizes, with the data of the relations; counts over data are counted once."""
-
-    data: Mapping[str, Data]
-
-    def __post_init__(self) -> None:
-        self._counted: dict[tuple[Count, tuple[tuple[str, int], ...]], int | None] = {}
-
-    def __call__(self, formula: Formula, sizes: Sizes) -> int | None:
-        """None where data that nobody has given decide, or where there are too many points to
-        search.
-        """
-        total = Formula(formula.pieces).evaluate(Environment(integers=dict(sizes)))
-        for count in formula.counts:
-            number = self._count_points(count, sizes)
-            if number is None:
-                return None
-            total += count.times * number
-        return total
-
-    def sum_formulas(self, formulas: Mapping[str, Formula], sizes: Sizes) -> int | None:
-        numbers = [self(formula, sizes) for formula in formulas.values()]
-        return None if None in numbers else sum(n for n in numbers if n is not None)
-
-    def _count_points(self, count: Count, sizes: Sizes) -> int | None:
-        needed = count.condition.names.union(*(n.names for _, n in count.binders))
-        at = {name: sizes[name] for name in sorted(needed & sizes.keys())}
-        key = (count, tuple(at.items()))
-        if key not in self._counted:
-            self._counted[key] = self._count_by_enumeration(count, at)
-        return self._counted[key]
-
-    def _count_by_enumeration(self, count: Count, at: Sizes) -> int | None:
-        names = count.condition.relations
-        if not names <= self.data.keys():
-            return None
-        values = {name: Affine.of(n) for name, n in at.items()}
-        binders = tuple(Binder(i, n.substitute(values)) for i, n in count.binders)
-        if prod(max(1, n.evaluate({})) for _, n in binders) > SEARCHED:
-            return None
-        return counting.count_points(
-            binders, substitute_predicate(count.condition, values), self.data
-        )
-
-
-def piece_at(formula: Formula, sizes: Sizes) -> Formula:
-    """The formula on the region that the sizes lie in."""
-    here = Environment(integers=dict(sizes))
-    polynomial = next(q for region, q in formula.pieces if holds(region, here))
-    return Formula(((TRUE, polynomial),), formula.counts)
-
-
-def rename_sizes(formula: Formula, names: Mapping[str, str]) -> Formula:
-    """The formula with sizes under other names, those that are equal under one."""
-    pieces = []
-    for region, polynomial in formula.pieces:
-        total = Polynomial()
-        for monomial, k in polynomial.terms:
-            term = Polynomial.of(k)
-            for name, power in monomial:
-                term = term * Polynomial.of(Affine.of(names.get(name, name))).power(power)
-            total = total + term
-        pieces.append((region, total))
-    return Formula(tuple(pieces), formula.counts)

@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import prod
 
-from ..tensor.cost.formula import Formula, count_formula
-from ..tensor.language.affine import Affine
-from ..tensor.language.predicates import TRUE
-from ..tensor.language.printer import show
-from ..tensor.language.terms import Binders, Term, Var, entry, strip_entries
-from ..tensor.language.types import Array
-from ..tensor.ssa.program import (
+from ..language.affine import Affine
+from ..language.predicates import TRUE
+from ..language.printer import show
+from ..language.terms import Binders, Term, Var, entry, strip_entries
+from ..language.types import Array
+from ..ssa.program import (
     Constant,
     Input,
     Part,
@@ -25,6 +24,7 @@ from ..tensor.ssa.program import (
     term_of,
     type_of,
 )
+from .formula import Formula, count_formula
 
 Sizes = Mapping[str, int]
 

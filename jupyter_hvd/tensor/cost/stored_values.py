@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, sqrt
 
-from ..tensor.language.affine import Affine
-from ..tensor.ssa.program import Part, Recurrence, operands
-from .analysis import Analysis, Evaluator, Line, Sizes
+from ..language.affine import Affine
+from ..ssa.program import Part, Recurrence, operands
+from .evaluator import Evaluator
+from .statements import Line, ProgramCosts, Sizes
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Kept:
         return whole, carried, min(whole, ceil(blocks))
 
 
-def stored_values(whole: Analysis, carried: Analysis) -> tuple[Kept, ...]:
+def stored_values(whole: ProgramCosts, carried: ProgramCosts) -> tuple[Kept, ...]:
     """The loops of a gradient that take from an earlier loop's histories, in it and with `checkpoint=True`."""
     first, second = _reversed_loops(whole), _reversed_loops(carried)
     if len(first) != len(second):
@@ -44,7 +45,7 @@ def stored_values(whole: Analysis, carried: Analysis) -> tuple[Kept, ...]:
     return tuple(Kept(size, a, b) for (size, a), (_, b) in zip(first, second, strict=True))
 
 
-def _reversed_loops(gradient: Analysis) -> list[tuple[Affine, tuple[Line, ...]]]:
+def _reversed_loops(gradient: ProgramCosts) -> list[tuple[Affine, tuple[Line, ...]]]:
     lines = {line.name: line for line in gradient.lines}
     found = []
     for line in gradient.lines:

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..tensor.language.affine import Affine
-from ..tensor.language.predicates import TRUE, Predicate, conj, conjuncts, exists_all, substitute
-from ..tensor.language.terms import (
+from ..language.affine import Affine
+from ..language.predicates import TRUE, Predicate, conj, conjuncts, exists_all, substitute
+from ..language.terms import (
     Binders,
     in_ranges,
     number_binders,
 )
-from ..tensor.ssa.program import (
+from .program import (
     Addition,
     Application,
     Constant,
