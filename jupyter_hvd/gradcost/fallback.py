@@ -6,10 +6,12 @@ All that comes from the user's notebook is escaped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
+from ..svg import Series, decades, plot
 from ..tensor.language.units import in_seconds
 from ..tensor.measure import Growth
 from .report import (
@@ -25,7 +27,6 @@ from .report import (
     Row,
     Times,
 )
-from .svg import Series, plot_svg
 from .wording import compare_gradients, format_number, format_spread, name_of_plain
 from .wording import format_ratio as spelt
 
@@ -207,29 +208,43 @@ def _html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f'<table style="border-collapse:collapse"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
 
 
-def plot_series(curve: Curve, plain: Plain | None) -> list[Series]:
-    """What a plot of one size shows."""
+def _plot_image(series: Sequence[Series], size: str, at: int, title: str) -> str:
+    """A plot over a size, both axes logarithmic, for front ends that run no script; a rule marks the size of the figures.
 
-    def curve_points(values: Sequence[int | None]) -> list[tuple[float, float]]:
-        return [(n, y) for n, y in zip(curve.sizes, values, strict=True) if y]
+    An SVG within an `img`: a page that lets no data in, such as GitHub's, then shows what the picture is of; of an SVG that
+    stands in the text it would leave the words, one after the other.
+    """
+    drawn = [each for each in series if each.points]
+    x, y = (
+        decades([p[k] for each in drawn for p in each.points], label, most)
+        for k, label, most in ((0, size, 20), (1, "", 6))
+    )
+    title = f"{title}, both axes logarithmic"
+    picture = b64encode(plot(drawn, x, y, title, rule=at).encode()).decode()
+    ends = (f"{s.label} {s.points[0][1]:.3g} to {s.points[-1][1]:.3g}" for s in drawn)
+    alt = escape("; ".join([title, *ends]))
+    return f'<img alt="{alt}" src="data:image/svg+xml;base64,{picture}">'
 
-    drawn = [
-        Series("value", VALUE, curve_points(curve.value)),
-        Series("forward", FORWARD, curve_points(curve.forward), dash="6 3"),
-        Series("adjoint", ADJOINT, curve_points(curve.adjoint)),
-    ]
-    if plain is not None:
-        dots: Mapping[str, Any] = plain.adjoint
-        drawn.append(Series("jax.grad", JAX, list(dots.get(curve.size, ())), dots=True))
-    return drawn
+
+def _series_of(
+    label: str, colour: str, sizes: Sequence[int], values: Sequence[float | None], dash: str = ""
+) -> Series:
+    """What is known and more than 0, which alone stands on a logarithmic axis."""
+    look = {"stroke": colour, **({"stroke_dasharray": dash} if dash else {})}
+    points = [(n, y) for n, y in zip(sizes, values, strict=True) if y]
+    return Series(label, points, look)
 
 
 def _curve_plot(report: Report, curve: Curve) -> str:
-    title = (
-        f"Operations of {report.function} and its derivatives over {curve.size}, "
-        "both axes logarithmic"
-    )
-    return plot_svg(plot_series(curve, report.plain), curve.size, curve.at, title)
+    dots = report.plain.adjoint.get(curve.size, ()) if report.plain else ()
+    drawn = [
+        _series_of("value", VALUE, curve.sizes, curve.value),
+        _series_of("forward", FORWARD, curve.sizes, curve.forward, dash="6 3"),
+        _series_of("adjoint", ADJOINT, curve.sizes, curve.adjoint),
+        Series("jax.grad", [point for point in dots if point[1] > 0], {"stroke": JAX}, dots=True),
+    ]
+    title = f"Operations of {report.function} and its derivatives over {curve.size}"
+    return _plot_image(drawn, curve.size, curve.at, title)
 
 
 def _comparison_html(report: Report) -> str:
@@ -265,27 +280,21 @@ def _gradients_plot(report: Report, own: Curve) -> str:
     curves = [own, *(c.curves.get(own.size) for c in report.compared)]
     names = [report.function, *(c.function for c in report.compared)]
     drawn = [
-        Series(
-            name,
-            SEVERAL[k % len(SEVERAL)],
-            [(n, y) for n, y in zip(c.sizes, c.adjoint, strict=True) if y],
-        )
+        _series_of(name, SEVERAL[k % len(SEVERAL)], c.sizes, c.adjoint)
         for k, (name, c) in enumerate(zip(names, curves, strict=True))
         if c is not None
     ]
-    title = (
-        f"Operations of the gradients of {', '.join(names)} over {own.size}, both axes logarithmic"
-    )
-    return plot_svg(drawn, own.size, own.at, title)
+    title = f"Operations of the gradients of {', '.join(names)} over {own.size}"
+    return _plot_image(drawn, own.size, own.at, title)
 
 
 def _times_plot(times: Times) -> str:
     drawn = [
-        Series("value", VALUE, list(zip(times.sizes, times.value, strict=True))),
-        Series("gradient", ADJOINT, list(zip(times.sizes, times.adjoint, strict=True))),
+        _series_of("value", VALUE, times.sizes, times.value),
+        _series_of("gradient", ADJOINT, times.sizes, times.adjoint),
     ]
-    title = f"Measured seconds of value and gradient over {times.size}, both axes logarithmic"
-    return plot_svg(drawn, times.size, times.sizes[-1], title)
+    title = f"Measured seconds of value and gradient over {times.size}"
+    return _plot_image(drawn, times.size, times.sizes[-1], title)
 
 
 def _plot_legend(plain: Plain | None) -> str:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from ..svg import draw_pattern
 from .called_function import CalledFunction
 from .calls import Call
 from .cost.counting import Data
-from .cost.pattern_picture import draw_pattern
 from .cost.patterns import (
     Sparsity,
     box_count,

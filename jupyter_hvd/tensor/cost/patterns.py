@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...svg import CELLS, draw_pattern
 from ..derivative.tangents import Linearization, tangent_addends
 from ..language.affine import Affine
 from ..language.depth import deep_recursion
@@ -33,7 +34,6 @@ from ..reference.evaluate import Environment
 from ..ssa.program import pointwise
 from .counting import Data, in_order_once, point_tables
 from .formula import Formula, Polynomial, count_formula
-from .pattern_picture import CELLS, draw_pattern
 
 LARGER = 8  # times as large sizes at which a pattern without structure is full, too
 #: Sizes of a picture, in the order in which the formula names them: the first that need no more than its cells.

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from ...package_versions import computing_versions
+from ...svg import Axis, Frame, Series, plot
 from ..checks import MARKS, Check
 from .verification import AgainstVerification, Curves
 
-WIDTH, HEIGHT, MARGIN = 640, 260, 48
+FRAME = Frame(640, 260, (48, 48, 48, 48))
 #: Points of a curve beyond which every k-th is drawn.
 MOST_POINTS = 2000
 STYLE = """\
@@ -33,7 +34,7 @@ td { overflow-wrap: anywhere; }
 th { font-weight: 600; white-space: nowrap; }
 .pass { color: var(--good); } .fail { color: var(--bad); } .unknown { color: var(--open); }
 svg { width: 100%; height: auto; } svg text { fill: var(--soft); font: 12px system-ui, sans-serif; }
-.axis { stroke: var(--faint); } .one { stroke: var(--one); } .other { stroke: var(--other); }
+.one { stroke: var(--one); } .other { stroke: var(--other); }
 polyline { fill: none; stroke-width: 2; } .other { stroke-dasharray: 6 4; }
 footer { color: var(--soft); margin-top: 2rem; }
 """
@@ -119,29 +120,19 @@ def loss_plot(curves: Curves) -> str:
     high += (high == low) * max(1.0, abs(high))
     steps = max(map(len, curves))
 
-    def point_at(step: int, loss: float) -> str:
-        x = MARGIN + (WIDTH - 2 * MARGIN) * step / max(1, steps - 1)
-        y = HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * (loss - low) / (high - low)
-        return f"{x:.1f},{y:.1f}"
-
-    def curve_line(curve: Sequence[float], kind: str) -> str:
+    def drawn(curve: Sequence[float]) -> list[tuple[float, float]]:
         each = max(1, len(curve) // MOST_POINTS)
-        points = (point_at(n, v) for n, v in list(enumerate(curve))[::each] if math.isfinite(v))
-        return f'<polyline class="{kind}" points="{" ".join(points)}"/>'
+        return [(n, v) for n, v in list(enumerate(curve))[::each] if math.isfinite(v)]
 
-    bottom, right = HEIGHT - MARGIN, WIDTH - MARGIN
-    return f"""\
-<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="The losses of both programs by step">
-<line class="axis" x1="{MARGIN}" y1="{bottom}" x2="{right}" y2="{bottom}"/>
-<line class="axis" x1="{MARGIN}" y1="{MARGIN}" x2="{MARGIN}" y2="{bottom}"/>
-<text x="{MARGIN - 6}" y="{bottom + 4}" text-anchor="end">{low:.4g}</text>
-<text x="{MARGIN - 6}" y="{MARGIN + 4}" text-anchor="end">{high:.4g}</text>
-<text x="{MARGIN}" y="{bottom + 18}">step 1</text>
-<text x="{right}" y="{bottom + 18}" text-anchor="end">step {steps}</text>
-{curve_line(curves[0], "one")}
-{curve_line(curves[1], "other")}
-<line class="one" x1="{MARGIN}" y1="18" x2="{MARGIN + 28}" y2="18" stroke-width="2"/>
-<text x="{MARGIN + 34}" y="22">original, one process</text>
-<line class="other" x1="{MARGIN + 190}" y1="18" x2="{MARGIN + 218}" y2="18" stroke-width="2"/>
-<text x="{MARGIN + 224}" y="22">other program, mean of its ranks</text>
-</svg>"""
+    last = max(1, steps - 1)
+    return plot(
+        [
+            Series("original, one process", drawn(curves[0]), {"class": "one"}),
+            Series("other program, mean of its ranks", drawn(curves[1]), {"class": "other"}),
+        ],
+        Axis(0, last, [(0, "step 1"), (last, f"step {steps}")]),
+        Axis(low, high, [(low, f"{low:.4g}"), (high, f"{high:.4g}")]),
+        "The losses of both programs by step",
+        frame=FRAME,
+        has_legend=True,
+    )
