@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from ..tensor import TensorError, TensorFunction
 from ..tensor.cost.formula import piece_at
 from ..tensor.frontend.signature import declared
+from .templates import render_html
 from .unresolved_names import unresolved_names
 from .wording import format_formula
 
@@ -65,33 +65,7 @@ def _card_state(function: TensorFunction) -> str:
 
 
 def cards_html(cards: list[Card]) -> str:
-    """The cards, side by side, in the theme's colours where there is a theme."""
-    return (
-        '<div style="display:flex;flex-wrap:wrap;gap:8px;margin:4px 0">'
-        + "".join(map(_card_html, cards))
-        + "</div>"
-    )
-
-
-def _card_html(shown: Card) -> str:
-    edge = "--jp-brand-color1, #1976d2" if shown.typed else "--jp-border-color1, #bdbdbd"
-    cost = (
-        f'<div>costs <code title="{escape(shown.formula, quote=True)}">{escape(shown.cost)}</code>'
-        " operations</div>"
-        if shown.typed
-        else ""
-    )
-    warnings = "".join(
-        f'<div style="color:var(--jp-error-color1, #b71c1c)">{escape(warning)}</div>'
-        for warning in shown.unresolved
-    )
-    return (
-        '<div style="border:1px solid var(--jp-border-color2, #ccc);'
-        f"border-left:4px solid var({edge});border-radius:2px;padding:4px 10px;"
-        'font-size:var(--jp-ui-font-size1, 13px);line-height:1.5">'
-        f"<code><b>{escape(shown.signature)}</b></code>{cost}"
-        f'<div style="color:var(--jp-ui-font-color2, #666)">{escape(shown.state)}</div>{warnings}</div>'
-    )
+    return render_html("cards.html.jinja", cards=cards)
 
 
 def cards_text(cards: list[Card]) -> str:

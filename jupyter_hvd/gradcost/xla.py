@@ -13,6 +13,7 @@ from ..tensor.cost.statements import Sizes
 from ..tensor.instance import Instance
 from ..tensor.jax.backend import kernel
 from ..tensor.jax.precision import is_double, keeping_float64
+from ..tensor.jax.profile import temporary_bytes, xla_estimates
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,8 @@ class Estimate:
 def estimate_cost(function: Callable[..., Any], shapes: Sequence[Any]) -> Estimate | None:
     """XLA's estimate after its own optimisations; None where it gives none."""
     compiled = function.lower(*shapes).compile()  # type: ignore[attr-defined]
-    analysis = compiled.cost_analysis()
-    if isinstance(analysis, list):
-        analysis = analysis[0] if analysis else {}
-    flops = (analysis or {}).get("flops")
-    memory = compiled.memory_analysis()
-    if flops is None:
-        return None
-    return Estimate(float(flops), int(getattr(memory, "temp_size_in_bytes", 0)))
+    flops, _ = xla_estimates(compiled)
+    return None if flops is None else Estimate(float(flops), temporary_bytes(compiled))
 
 
 def compile_call(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[], Any]:

@@ -196,12 +196,12 @@ def _measured(run: Callable[..., Any], operands: Any, repeats: int) -> _Measured
     require_memory(compiled)
     result = jax.block_until_ready(compiled(*operands))
     seconds = median(lambda: compiled(*operands), repeats)
-    flops, moved = _estimates(compiled)
-    memory = _bytes((operands, result)) + _temporary(compiled)
+    flops, moved = xla_estimates(compiled)
+    memory = _bytes((operands, result)) + temporary_bytes(compiled)
     return _Measured(result, flops, moved, seconds, compile_seconds, memory)
 
 
-def _estimates(compiled: Any) -> tuple[float | None, float | None]:
+def xla_estimates(compiled: Any) -> tuple[float | None, float | None]:
     """XLA's own `flops` and `bytes accessed`; older JAX gives them in a list."""
     try:
         analysis = compiled.cost_analysis()
@@ -213,7 +213,8 @@ def _estimates(compiled: Any) -> tuple[float | None, float | None]:
     return analysis.get("flops"), analysis.get("bytes accessed")
 
 
-def _temporary(compiled: Any) -> int:
+def temporary_bytes(compiled: Any) -> int:
+    """What a compiled function allocates beside its arguments and result."""
     try:
         return int(compiled.memory_analysis().temp_size_in_bytes)
     except Exception:  # some platforms have none

@@ -1,0 +1,27 @@
+"""HTML by Jinja2's templates, which escape what comes from the user's notebook."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader
+
+from ..tensor.language.units import in_seconds
+from .wording import format_number
+
+
+def render_html(template: str, **values: Any) -> str:
+    """
+    Args:
+        template: the name of a file of this folder.
+    """
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
+    made.filters |= {"count": format_number, "time": in_seconds}
+    return made
