@@ -36,8 +36,8 @@ SOURCES = (
 )
 #: A module among them that writes pages, which are not translated.
 PAGES_OF_RULES = "convert/documentation.py"
-#: Calls whose strings are Python programs, patterns, lists of names, or the command line's.
-LEFT_OUT = {"program", "add_argument", "add_parser", "compile", "print", "split"}
+#: Calls whose strings are Python programs, patterns, lists of names, parts of a picture, or the command line's.
+LEFT_OUT = {"program", "add_argument", "add_parser", "compile", "plot", "print", "split"}
 #: How a line of Python, an annotation, or a part of a page begins.
 CODE = ("import ", "# ", "[", "for %", "<", "Future[")
 #: What `str.format` or another template is to fill in.

@@ -1,5 +1,5 @@
-"""Loops that carry values, as the panel shows them: the statements of an iteration, counted over all iterations, what loops
-store for their reverse, and the inputs and outputs of iterations, which the bound counts (docs/recurrences.md).
+"""Costs of loops that carry values: the statements of an iteration, counted over all iterations, the numbers that loops store
+for their reverse, and the inputs and outputs of iterations, which the bound counts (docs/recurrences.md).
 """
 
 from __future__ import annotations
