@@ -2,6 +2,6 @@
 
 `subject` is the function under inspection, `report` the figures at given sizes as plain data, `advice`
 what would lower them, `plainjax` what JAX alone makes of the same program. `fallback` shows a report as
-text, HTML and SVG; `panel` and `live` show it live, through a comm. Arrows run one way, from the
+text, HTML and SVG; `panel` shows it live, through a comm. Arrows run one way, from the
 panel to the tensor language.
 """

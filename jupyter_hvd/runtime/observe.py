@@ -17,6 +17,7 @@ Of several listeners to a function, each gets the one before it as that function
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -36,8 +37,15 @@ def listening(function: Function, listener: Listener) -> Function:
 
 
 def observe(owner: Any, name: str, listener: Listener) -> None:
-    """Let a listener answer the calls of a function or method of a module or class from now on."""
-    setattr(owner, name, listening(getattr(owner, name), listener))
+    """Let a listener answer the calls of a function or method of a module or class from now on; of a property, its reads."""
+    found = inspect.getattr_static(owner, name) if isinstance(owner, type) else getattr(owner, name)
+    match found:
+        case classmethod() | staticmethod():
+            setattr(owner, name, type(found)(listening(found.__func__, listener)))
+        case property(fget=read) if read is not None:
+            setattr(owner, name, found.getter(listening(read, listener)))
+        case _:
+            setattr(owner, name, listening(found, listener))
 
 
 class Observation:

@@ -35,7 +35,7 @@ def pretend_ranks() -> None:
     def pretend_sizes() -> None:
         import horovod.tensorflow as hvd
 
-        hvd.size = lambda: int(size)
+        observe(hvd, "size", lambda _: int(size))
 
     if "tensorflow" in sys.modules:
         pretend_sizes()
@@ -206,17 +206,16 @@ def scaled_config(config: Mapping[str, Any], factor: int) -> ScaledConfig:
 
 def install_copies(kind: Any) -> None:
     """Let copies of the optimizers of a class be scaled as these are: by `from_config(get_config())`, and so by `deepcopy`."""
-    from_config = kind.from_config.__func__
 
     def get(get_config: Function, optimizer: Any) -> Any:
         config, factor = get_config(optimizer), rate_factor(optimizer)
         return config if factor == 1 else scaled_config(config, factor)
 
-    def make(cls: type, config: Any, *args: Any, **options: Any) -> Any:
+    def make(from_config: Function, cls: Any, config: Any, *args: Any, **options: Any) -> Any:
         optimizer = from_config(cls, config, *args, **options)
         factor = getattr(config, "factor", 1)
         if factor != 1:
-            vars(optimizer)[FACTOR] = factor
+            optimizer.__dict__[FACTOR] = factor
         return optimizer
 
     def reduce(reduce_own: Function, optimizer: Any) -> Any:
@@ -224,7 +223,7 @@ def install_copies(kind: Any) -> None:
         return rebuild_scaled, (rate_factor(optimizer), made, *arguments), *state
 
     observe(kind, "get_config", get)
-    kind.from_config = classmethod(make)
+    observe(kind, "from_config", make)
     if kind.__reduce__ is not object.__reduce__:  # Keras 3 saves an optimizer to copy it
         observe(kind, "__reduce__", reduce)
 

@@ -347,7 +347,6 @@ class Keras2(Keras):
     def _scale_current(self, schedule: Any) -> None:
         """Those since Keras 2.11, which store the rate of a schedule in a variable before each update."""
         kind = self._get_attribute("optimizers.optimizer", "_BaseOptimizer")
-        rate_of = kind.learning_rate
 
         def computed(compute: Function, optimizer: Any) -> None:
             compute(optimizer)
@@ -355,12 +354,12 @@ class Keras2(Keras):
             if factor != 1 and isinstance(rate, schedule):
                 optimizer._current_learning_rate.assign(rate(optimizer.iterations * factor))
 
-        def scaled(optimizer: Any) -> Any:
-            rate = rate_of.fget(optimizer)
+        def scaled(rate_of: Function, optimizer: Any) -> Any:
+            rate = rate_of(optimizer)
             return scaling.update_rate(rate, optimizer) if scaling.is_applying(optimizer) else rate
 
         observe(kind, "_compute_current_learning_rate", computed)
-        kind.learning_rate = rate_of.getter(scaled)
+        observe(kind, "learning_rate", scaled)
         scaling.install_copies(kind)
 
     def _scale_legacy(self, schedule: Any) -> None:

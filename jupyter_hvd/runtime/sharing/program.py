@@ -164,10 +164,10 @@ def seed_tensorflow(generator: bool = True) -> None:
             tf.random.set_global_generator(tf.random.Generator.from_seed(int(seed)))
         drawn = random.Random(int(seed))  # noqa: S311 — as TensorFlow would, from the system
 
-        def from_drawn_state(kind: Any, alg: Any = None) -> Any:
+        def from_drawn_state(_: Function, kind: Any, alg: Any = None) -> Any:
             return kind.from_seed(drawn.getrandbits(63), alg)
 
-        tf.random.Generator.from_non_deterministic_state = classmethod(from_drawn_state)
+        observe(tf.random.Generator, "from_non_deterministic_state", from_drawn_state)
 
 
 def seeds_without_common(random_seed: Any, get_seed: Function, op_seed: Any) -> Any:

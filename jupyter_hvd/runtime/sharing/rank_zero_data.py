@@ -15,7 +15,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from ..observe import Function, listening, observe
+from ..observe import Function, observe
 from . import keras_versions
 from .calls import in_dataset
 from .context import sharing
@@ -41,12 +41,7 @@ def install_reads() -> None:
 def install_keras(keras: Any) -> None:
     """Let Keras train as many steps an epoch as rank 0 has data for."""
     for owner, name in keras.step_counts():
-        own = vars(owner)[name]
-        if isinstance(own, property):
-            assert own.fget is not None
-            setattr(owner, name, property(listening(own.fget, count_on_rank_zero)))
-        else:
-            observe(owner, name, count_on_rank_zero)
+        observe(owner, name, count_on_rank_zero)
 
 
 def reads_for_all() -> bool:
