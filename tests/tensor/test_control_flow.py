@@ -221,6 +221,64 @@ def entries_swapped(x):
     return y * h[0] * h[1]
 
 
+@case(X)
+def names_of_nested_branches_in_a_short_loop(x):
+    n, total = len(x), 0.0
+    for i in range(n):
+        near = 0.0
+        for k in range(-1, 2):
+            j = i + k
+            if 0 <= j < n:
+                w = x[j] * k
+                if x[j] > 0:
+                    z = w * w
+                    near += z
+                near += w
+        total += near * x[i]
+    return total
+
+
+@case(X)
+def neighbours_in_a_list_of_tuples(x):
+    n, total = len(x), 0.0
+    for i in range(n):
+        for j, weight in [(i - 1, 0.5), (i + 1, 2.0)]:
+            if 0 <= j < n:
+                total += weight * x[i] * x[j]
+        for step, weight in [(1, 0.5), (2, 3.0)]:
+            total += weight * x[i] * x[(i + step) % n]
+    return total
+
+
+@case(X)
+def entries_of_a_slice_whose_length_varies(x):
+    total = 0.0
+    for i in range(len(x)):
+        rest = 0.0
+        for v in x[i:]:
+            rest += np.exp(v)
+        total += x[i] / rest
+        for v, w in zip(x[:i], x[::-1][:i], strict=False):
+            total += v * w * x[i]
+        for k, v in enumerate(x[:i]):
+            total += k * v * x[i]
+    return total
+
+
+@case(X, np.array([True, False, True, True, False, True, True]))
+def conditions_in_sorted_order(x, event):
+    order, total = np.argsort(x), 0.0
+    for k in range(len(x)):
+        i = order[k]
+        if not event[i]:
+            continue
+        risk = 0.0
+        for j in order[k:]:
+            risk += np.exp(x[j])
+        total += x[i] - np.log(risk)
+    return total
+
+
 @pytest.mark.parametrize(("function", "arguments"), CASES)
 def test_value_and_gradient(function, arguments):
     check(function, arguments)

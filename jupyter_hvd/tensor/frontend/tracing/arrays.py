@@ -73,7 +73,8 @@ class Wholes(Packing):
         """A value of any kind as an array or a scalar; conditions count 1 where they hold."""
         if isinstance(value, Data) and isinstance(value.type, Relation):
             dims = value.dims
-            return self.build(dims, lambda *at: self.truth_of(self.related(value, at)))
+            made = self.build(dims, lambda *at: self.truth_of(self.related(value, at)))
+            return made.of_nature(Nature(numbers="bool"))
         if isinstance(value, Value):
             return value
         if isinstance(value, Data) and isinstance(value.type, IndexArray):
@@ -368,10 +369,17 @@ def lists_of(value: Any) -> int:
     return 1 if isinstance(value, list) else 0
 
 
-def numbers_written(value: Any) -> list[Any] | None:
-    """The entries of a list of Python's whole numbers that is written out."""
+def integers_written(value: Any) -> list[Any] | None:
+    """The entries of a list that is written out, of integers or of tuples with integers: `[0, 2]`, `[(i - 1, j), (i, j - 1)]`."""
     written = value.written if isinstance(value, Value) and lists_of(value) else None
-    return written if written and all(type(entry) is int for entry in written) else None
+    return written if written and all(map(_holds_integer, written)) else None
+
+
+def _holds_integer(value: Any) -> bool:
+    """Whether a value is an integer that sizes and indices decide, or a tuple that has one."""
+    if isinstance(value, tuple):
+        return any(map(_holds_integer, value))
+    return type(value) is int or isinstance(value, Index)
 
 
 def numbers_of(value: Any) -> str:

@@ -23,7 +23,7 @@ from ..tracers import (
     several_cases,
     sought_of,
 )
-from .arrays import lists_of, nature_of, numbers_of, numbers_written
+from .arrays import integers_written, lists_of, nature_of, numbers_of
 from .loops import Iteration
 from .subscripts import Changed, Subscripts
 
@@ -263,7 +263,7 @@ class Entries(Subscripts):
 def _sliced_list(value: Any, place: Any) -> list[Any] | None:
     """`sizes[:-1]` of a list of whole numbers."""
     ends = (place.start, place.stop, place.step) if isinstance(place, slice) else ("",)
-    if (written := numbers_written(value)) and all(x is None or type(x) is int for x in ends):
+    if (written := integers_written(value)) and all(x is None or type(x) is int for x in ends):
         return list(written[place])
     return None
 

@@ -32,10 +32,10 @@ from .arrays import (
     SizesMet,
     at_most,
     beyond,
+    integers_written,
     lists_of,
     nature_of,
     numbers_of,
-    numbers_written,
     range_of,
 )
 from .conditions import as_truth
@@ -115,7 +115,7 @@ class Loops(Integers):
             value = self.structured(value)
         if isinstance(value, dict | list | tuple | str | set | frozenset):
             return Iteration(Affine.of(len(value)), self._nowhere, tuple(value))
-        if (written := numbers_written(value)) is not None:
+        if (written := integers_written(value)) is not None:
             return Iteration(Affine.of(len(written)), self._nowhere, tuple(written))
         if isinstance(value, Data):
             value = self.table_of(value) if isinstance(value.type, TupleSet) else value
@@ -124,7 +124,10 @@ class Loops(Integers):
         if isinstance(value, Value) and isinstance(value.type, Array):
             array = cast("Value", self._bind("items", value))
             return Iteration(value.type.size, lambda a: self.entry_within(array, a))
-        if isinstance(value, Selected) and value.length is None and not value.pairs:
+        if isinstance(value, Selected) and value.length is not None:
+            items = self.named(value.array, "items")
+            return Iteration(value.length, lambda a: self.entry_within(items, a))
+        if isinstance(value, Selected) and not value.pairs:
             return self._over_chosen(value)
         if isinstance(value, Barred):
             raise self.error(value.message, value.help)

@@ -28,6 +28,7 @@ from ...language.terms import (
     Term,
     Var,
     guard,
+    strip_entries,
     strip_guards,
     substitute,
 )
@@ -146,8 +147,10 @@ class Packing:
     def check(self, value: Value) -> None:
         """A value may be read: it has one here, and shares nothing with an array that has been changed since."""
         if value.defined is not None and not self.holds_here(value.defined):
+            root, _ = strip_entries(value.unchecked)
+            name = self.spelt.get(root.name, root.name) if isinstance(root, Var) else "this name"
             raise self.error(
-                "an `if` gives this name its value, and here it may have none",
+                f"an `if` gives `{name}` its value, and here it may have none",
                 "give it one in the other branch, too, or before the `if`",
             )
         if self.memory.changes and (array := self.memory.outdated(value)):

@@ -26,6 +26,7 @@ from ...language.predicates import (
     compare,
     conj,
     conjuncts,
+    disj,
     exists,
     negate,
 )
@@ -181,11 +182,14 @@ class Statements(Recurrences):
         integer = self.one_integer(p, x, q, y)
         if integer is not None:
             return integer
-        branches = []
+        branches, defined = [], list[Predicate]()
         for condition, bindings, value in ((p, first, x), (q, second, y)):
+            value, where = _where_defined(value)
             term, layout = self.pack(value)
             branches.append((condition, lets(bindings, term), layout))
-        return self._bind(name, self._one_of(self._either(branches), x, y))
+            defined.append(conj(condition, where))
+        made = self._bind(name, self._one_of(self._either(branches), x, y))
+        return made if defined == [p, q] else self._only_where(name, disj(*defined), made)
 
     def _defined_where(
         self, name: str, p: Predicate, bindings: Sequence[tuple[str, Term]], value: Any
@@ -194,8 +198,14 @@ class Statements(Recurrences):
         if isinstance(value, Barred | list) or not isinstance(value, Value):
             return undefined(name)
         made = self._bind(name, Value(self, guarded(p, lets(bindings, value.term)), value.layout))
-        made.defined = p
-        return made
+        return self._only_where(name, p, made)
+
+    def _only_where(self, name: str, p: Predicate, value: Any) -> Any:
+        """A value that a name has where a condition holds only."""
+        if not isinstance(value, Value):
+            return undefined(name)
+        value.defined = p
+        return value
 
     def _one_of(self, value: Value, one: Any, two: Any) -> Value:
         """A value that is one of two: it may share what either does."""
@@ -269,7 +279,11 @@ class Statements(Recurrences):
             elif isinstance(x, Barred) or isinstance(y, Barred):
                 joined.append(undefined(name))
             else:
-                joined.append(self._bind(name, self.one_of_two(test, x, y)))
+                (x, p), (y, q) = map(_where_defined, (x, y))
+                made = self._bind(name, self.one_of_two(test, x, y))
+                if (where := conj(p, q)) != TRUE:
+                    made = self._only_where(name, where, made)
+                joined.append(made)
         return tuple(joined)
 
     def _one_list(self, test: Value, one: Any, two: Any) -> Any:
@@ -1271,6 +1285,13 @@ class Statements(Recurrences):
         change = Change("=" if not op else "+=", term, conj(*taken), names, tuple(at))
         self._record(target, change)
         return target
+
+
+def _where_defined(value: Any) -> tuple[Any, Predicate]:
+    """A value to read wherever it is defined, and where that is."""
+    if not isinstance(value, Value) or value.defined is None:
+        return value, TRUE
+    return Value(value.tracer, value.unchecked, value.layout).of_nature(value.nature), value.defined
 
 
 def _closed(e: Term, bindings: Sequence[tuple[str, Term]], arrays: dict[str, Term] | None) -> Term:

@@ -283,7 +283,9 @@ class Subscripts(Places):
 
         mask = self.condition_array([most], lambda j: compare("<", j, length))
         mask.of_nature(Nature(numbers="bool"))
-        made = Selected(self, self.build([most, *rest], entry, value), mask, mask.term)
+        array = self.build([most, *rest], entry, value)
+        array.of_nature(replace(value.nature, shares=frozenset()))
+        made = Selected(self, array, mask, mask.term)
         made.length = length
         return made
 
