@@ -312,3 +312,22 @@ MORE = np.array([0.6, -0.3, 0.9, -1.4, 0.25, 1.2, -0.7])
 )
 def test_lists_that_loops_make_otherwise(f):
     check(f, (MORE,))
+
+
+def over_windows(a, win=3):
+    h, w = a.shape
+    kept = []
+    for i in range(h - win + 1):
+        for j in range(w - win + 1):
+            p = a[i : i + win, j : j + win]
+            mean, spread = p.mean(), p.var()
+            kept.append((2 * mean + 0.1) * (spread + 0.2) / (mean**2 + spread))
+    return np.mean(kept)
+
+
+@pytest.mark.parametrize("shape", [(6, 7), (30, 30), (40, 20)])
+def test_appends_in_two_loops_of_known_count_are_one_array(shape):
+    a = np.random.default_rng(1).uniform(0.5, 1.5, shape)
+    f = tensor(over_windows)
+    np.testing.assert_allclose(f(a), over_windows(a), rtol=1e-12)
+    assert len(str(f.plan(a)).splitlines()) < 100

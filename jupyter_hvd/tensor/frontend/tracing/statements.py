@@ -105,14 +105,15 @@ class Statements(Recurrences):
         super().__init__()
 
     def so_far(self) -> tuple[Any, ...]:
-        changes = [(c, len(c.changes)) for c in self.open]
+        changes = [(c, len(c.changes), dict(vars(c))) for c in self.open]
         return super().so_far(), len(self.masks), changes, set(self.borrowed), dict(self.lists)
 
     def back_to(self, before: tuple[Any, ...]) -> None:
         traced, masks, changes, self.borrowed, self.lists = before
         super().back_to(traced)
         del self.masks[masks:]
-        for carried, end in changes:
+        for carried, end, fields in changes:
+            vars(carried).update(fields)
             del carried.changes[end:]
 
     def current(self, get: Callable[[], Any], local: bool = False) -> Any:
@@ -507,9 +508,14 @@ class Statements(Recurrences):
         """A loop that only adds up, or whose turns are one by one; where it can be neither, and its count
         is a constant, written out, however long.
         """
+        if turns is not None:
+            after = self._as_one(loop)
+            if after is None:
+                return self._one_after_the_other(turns, loop.values, loop.body)
+            return after
         before = self.so_far()
         try:
-            return self._added_up(loop) if turns is None else self.one_by_one(loop)
+            return self._added_up(loop)
         except TensorError as error:
             begun = not all(
                 isinstance(v, Barred) and not isinstance(v, Carried) for v in loop.values
@@ -517,12 +523,10 @@ class Statements(Recurrences):
             reads = isinstance(error, InOrder) or any(
                 left_there(name) in error.message for name in loop.names
             )
-            if turns is None and not (begun and reads):
+            if not (begun and reads):
                 raise
         self.at(loop.k)
         self.back_to(before)
-        if turns is not None:
-            return self._one_after_the_other(turns, loop.values, loop.body)
         if (over := self.up_to_most(loop.bounds)) is not None:
             return self._repeated(replace(loop, bounds=over))
         return self.one_by_one(loop)
@@ -541,15 +545,29 @@ class Statements(Recurrences):
             return self._one_after_the_other(turns[1:], first, loop.body)
         self.at(loop.k)
         self.back_to(before)
-        before = self.so_far()
-        with suppress(TensorError):
-            after = self.one_by_one(loop)
-            pairs = zip(values, after, strict=True)
-            if all(old is LOCAL or not isinstance(new, Barred) for old, new in pairs):
-                return after
-        self.at(loop.k)
-        self.back_to(before)
+        if (after := self._as_one(loop, lasting=True)) is not None:
+            return after
         return self._one_after_the_other(turns, values, loop.body)
+
+    def _as_one(self, loop: Loop, lasting: bool = False) -> tuple[Any, ...] | None:
+        """A loop that carries values, or that only adds up; None where it can be neither, or where a name that must be `lasting`
+        would have no value after it.
+        """
+        for trace in (self.one_by_one, self._added_up):
+            before = self.so_far()
+            with suppress(TensorError):
+                after = trace(loop)
+                lost = (
+                    isinstance(new, Barred)
+                    and not isinstance(new, Carried | Appended)
+                    and old is not LOCAL
+                    for old, new in zip(loop.values, after, strict=True)
+                )
+                if not (lasting and any(lost)):
+                    return after
+            self.at(loop.k)
+            self.back_to(before)
+        return None
 
     def _one_after_the_other(
         self, turns: list[Any], values: tuple[Any, ...], body: Callable[..., Any]
