@@ -169,7 +169,8 @@ class Sought:
     `compare` says by a predicate how it compares with an affine expression, None where only numbers can. `meet` says where it is
     one, over indices of its own of which exactly one tuple fits. `check` notes that it must be below a size. It lies between
     `least` and `most`. Where negative ones may count from the end, `from_end` makes it an index of an
-    axis of a size. `entry` says of an entry of an index array which it is, and what is added to it.
+    axis of a size. `entry` says of an entry of an index array which it is, and what is added to it. `data` is the number of
+    one that is computed from data, which no predicate describes.
     """
 
     words: str
@@ -184,6 +185,7 @@ class Sought:
     within: tuple[Affine, Affine] | None = None
     entry: tuple[str, tuple[Affine, ...], Affine] | None = None
     division: tuple[str, Affine, Affine] | None = None
+    data: Value | None = None
 
 
 class Index:
@@ -236,6 +238,12 @@ def several_cases(value: Any) -> TypeGuard[Index]:
 def sought_of(value: Any) -> Sought | None:
     """What is known of an integer that is affine nowhere; None for anything else."""
     return value.sought if isinstance(value, Index) else None
+
+
+def data_of(value: Any) -> Value | None:
+    """The number of an integer that is computed from data; None for anything else."""
+    sought = sought_of(value)
+    return None if sought is None else sought.data
 
 
 class Condition:

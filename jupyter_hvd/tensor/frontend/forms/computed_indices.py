@@ -231,7 +231,9 @@ def interp(t: Any, x: Any, xp: Any, fp: Any) -> Any:
     right = t.once(right, "right").of_nature(right.nature)
     left = t.binary(t.here, "-", right, 1)
     a, b, f, g = (
-        t.once(t.subscript(values, (place,)), "end") if t.dims(right) else t.found(values, place)
+        t.once(t.subscript(values, (place,)), "end")
+        if t.dims(right)
+        else t.entry_of(values, (place,))
         for values in (xp, fp)
         for place in (left, right)
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...language.affine import Affine
 from ...language.function import find_function
-from ...language.predicates import Predicate
+from ...language.predicates import TRUE, Predicate, conj
 from ...language.terms import (
     At,
     Binder,
@@ -29,10 +29,11 @@ from ...language.terms import (
     sums,
 )
 from ...language.types import Array, Product
-from ..tracers import Data, Index, Nature, Value, affine_of, sought_of
+from ..tracers import Data, Index, Nature, Sought, Value, data_of, kind, sought_of
 from .arithmetic import Arithmetic
 from .arrays import Range, entry_aligned, numbers_of, range_of
 from .conditions import is_index_array
+from .packing import guarded
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,10 @@ class Places(Arithmetic):
             )
         self._bounds_of(place)
         named_place, nature = self.once(place, "place"), place.nature
-        return Found(self.dims(place), lambda at: self.read(named_place, *at).of_nature(nature))
+        return Found(
+            self.dims(place),
+            lambda at: self.from_data(self.read(named_place, *at).of_nature(nature)),
+        )
 
     def side_by_side_places(self, places: Sequence[Any]) -> tuple[tuple[Affine, ...], list[Any]]:
         """The sizes of arrays of integers that NumPy broadcasts, and these, each as an array of those sizes."""
@@ -98,29 +102,61 @@ class Places(Arithmetic):
             self.looked("the upper end", "what `clip` leaves", first[0] - bottom, below - bottom)
         return self.ranging(made, bottom, below)
 
-    def found(self, array: Value, *places: Value) -> Value:
-        """`x[p, q]` where data decide p and q: one of the entries, and zeros for all others."""
-        sized = self._as_size(places[0])
-        if (a := affine_of(sized)) is not None:
-            assert isinstance(array.type, Array)
-            self.looked("the index", "the array", a, array.type.size)
-            row = self.entry_within(array, a)
-            return self.found(row, *places[1:]) if places[1:] else row
-        known = (k for k, p in enumerate(places) if affine_of(self._as_size(p)) is not None)
-        count = next(known, len(places))
-        rows, binders, tests = array.term, list[Binder](), list[Term]()
-        for place in places[:count]:
+    def as_integer(self, place: Any) -> Any:
+        """A number in brackets as an integer; anything else as it is."""
+        if not isinstance(place, Value) or self.is_array(place):
+            return place
+        sized = self._as_size(place)
+        return self.from_data(place) if sized is place else sized
+
+    def from_data(self, number: Value) -> Index:
+        """A number that is computed from data, as an integer."""
+        within = number.nature.within
+        sought = Sought(
+            kind(number),
+            ("", ""),
+            lambda: number.term,
+            lambda _op, _k: None,
+            lambda _k: ((), TRUE),
+            lambda size, **_: self.lies_within(number, size),
+            lambda: within and within[0],
+            lambda: within and within[1] - 1,
+            within=within,
+            data=number,
+        )
+        return Index(self, sought=sought)
+
+    def _on_axis(self, place: Index, size: Affine) -> Sought:
+        """An integer that is affine nowhere, as an index of an axis of this size, to read there."""
+        place = self.from_either_end(place, size)
+        if (data := data_of(place)) is not None:
+            place = self.from_data(self.clamped(data, size))
+        assert place.sought is not None
+        place.sought.check(size)
+        return place.sought
+
+    def gathered(self, array: Value, *places: Index) -> Value:
+        """`x[p, q]` at integers that are affine nowhere: a sum of one term, and so without an addition.
+
+        `x[src[e]]` is `Σ j:n. [src(e, j)]·x[j]`, `x[a // k]` is `Σ j:n. Σ e:k. [k·j + e = a]·x[j]`, and where data decide p
+        `x[p]` is `Σ j:n. kept(picks(p, j), x[j])`.
+        """
+        rows, binders, met, tests = array.term, list[Binder](), TRUE, list[Term]()
+        for place in places:
             assert isinstance(rows.type, Array)
-            j = Binder(self.name("j"), rows.type.size)
-            place = self.clamped(place, j.size)
-            self.lies_within(place, j.size)
-            tests.append(self.is_place(self.once(place, "place"), Affine.of(j.name)).term)
-            rows = self._entry_term(rows, Affine.of(j.name))
-            binders.append(j)
-        term = self._chosen_of(tuple(binders), reduce(Mul, tests), rows)
+            size = rows.type.size
+            sought = self._on_axis(place, size)
+            j = Binder(self.name("j"), size)
+            at = Affine.of(j.name)
+            inner, p = sought.meet(at)
+            binders += [j, *inner]
+            met = conj(met, p)
+            if sought.data is not None:
+                tests.append(self.is_place(self.once(sought.data, "place"), at).term)
+            rows = self._entry_term(rows, at)
         nature = Nature(numbers=array.nature.numbers, within=array.nature.within)
-        found = Value(self, term, array.layout).of_nature(nature)
-        return self.found(found, *places[count:]) if places[count:] else found
+        term = self._sum_of(tuple(binders), met, tests, rows)
+        return Value(self, term, array.layout).of_nature(nature)
 
     def clamped(self, place: Value, size: Affine) -> Value:
         """Integers as indices of an axis of this size, to read there.
@@ -179,19 +215,19 @@ class Places(Arithmetic):
         """Whether a whole number, which is known to be an index of j's axis, is j: 1 or 0."""
         return Value(self, Call(find_function("picks"), (place.term, self.index_term(j))))
 
-    def _chosen_of(self, binders: Binders, here: Term, rows: Term) -> Term:
-        """`Σ j…. kept(here, rows)`, entry by entry where these are arrays, part by part of pairs."""
-
-        def summed(e: Term) -> Term:
-            match e.type:
-                case Array(inner, _):
-                    i = self.name("i")
-                    return Gen(i, inner, summed(self._entry_term(e, Affine.of(i))))
-                case Product():
-                    return Pair(summed(Proj(0, e)), summed(Proj(1, e)))
-            return sums(binders, Call(find_function("kept"), (here, e)))
-
-        return summed(rows)
+    def _sum_of(self, binders: Binders, p: Predicate, tests: Sequence[Term], e: Term) -> Term:
+        """`Σ j…. [p]·kept(tests, e)`, entry by entry of an array, part by part of a pair."""
+        match e.type:
+            case Array(inner, _):
+                i = self.name("i")
+                return Gen(
+                    i, inner, self._sum_of(binders, p, tests, self._entry_term(e, Affine.of(i)))
+                )
+            case Product():
+                return Pair(*(self._sum_of(binders, p, tests, Proj(k, e)) for k in (0, 1)))
+        if tests:
+            e = Call(find_function("kept"), (reduce(Mul, tests), e))
+        return sums(binders, guarded(p, e))
 
     def _entry_term(self, e: Term, a: Affine) -> Term:
         return self.read(Value(self, e), a).term if isinstance(e, Gen) else At(e, a)
@@ -222,17 +258,15 @@ class Places(Arithmetic):
         """Whether an integer is an affine expression."""
         return self.condition(self._compare("==", place, Index(self, k)))
 
-    def is_at(self, place: Index | Value, k: Affine) -> Value:
+    def is_at(self, place: Index, k: Affine) -> Value:
         """Whether an integer, which is an index of k's axis, is k, as 1 or 0."""
-        if isinstance(place, Value):
-            return self.is_place(place, k)
+        if (data := data_of(place)) is not None:
+            return self.is_place(data, k)
         return self.truth_of(self.equals(place, k))
 
-    def checked(self, place: Index | Value, size: Affine, from_end: bool = True) -> None:
+    def checked(self, place: Index, size: Affine, from_end: bool = True) -> None:
         """An integer is an index of an axis of this size, a negative one `from_end`: checked as every read is."""
-        if isinstance(place, Value):
-            self.lies_within(place, size)
-        elif place.sought is not None:
+        if place.sought is not None:
             place.sought.check(size, from_end=from_end)
         else:
             self.looked("the index", "the array", self.affine(place, "an index"), size)

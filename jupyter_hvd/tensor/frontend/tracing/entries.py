@@ -8,15 +8,14 @@ from typing import Any
 
 from ...language.affine import Affine
 from ...language.predicates import Predicate, Related, compare, disj
-from ...language.terms import Add, At, Binder, Const, Gen, Guard, Pair, Proj, Term, sums
-from ...language.types import REAL, Array, Product, Relation, TupleSet
+from ...language.terms import Add, Const, Gen, Guard, Term
+from ...language.types import REAL, Array, Relation, TupleSet
 from ..captured_data import OnHost
 from ..tracers import (
     Condition,
     Crossed,
     Data,
     Index,
-    Nature,
     Value,
     affine_of,
     is_tuple,
@@ -123,7 +122,8 @@ class Entries(Subscripts):
         if len(places) == 1 and isinstance(places[0], tuple):
             places = places[0]
         places = tuple(
-            self.no_list(self.listed_from(p)) if isinstance(p, Iteration) else p for p in places
+            self.no_list(self.listed_from(p)) if isinstance(p, Iteration) else self.as_integer(p)
+            for p in places
         )
         if (j := next((j for j, p in enumerate(places) if several_cases(p)), None)) is not None:
             return self._entry_by_cases(k, array, places, j)
@@ -198,44 +198,15 @@ class Entries(Subscripts):
                 "it has fewer dimensions than it has indices here",
             )
         size = array.type.size
-        if isinstance(place, Value) and not self.is_array(place):
-            return self.found(array, place)
+        place = self.as_integer(place)
         cases = self.by_cases(place)
         if cases is None:
             cases = self.from_the_end(place, size)
         if cases is not None:
             return self.case_by_case(cases, lambda a: self.entry_within(array, a))
         if sought_of(place) is not None:
-            return self._gathered(array, place, size)
+            return self.gathered(array, place)
         return self.entry_within(array, self.from_start(place, size))
-
-    def _gathered(self, array: Value, place: Index, size: Affine) -> Value:
-        """`x[src[e]]` is `Σ j:n. [src(e, j)]·x[j]`, and `x[a // k]` is `Σ j:n. Σ e:k. [k·j + e = a]·x[j]`.
-
-        They have one term, and so no addition.
-        """
-        if isinstance(place := self.from_either_end(place, size), Value):
-            return self.found(array, place)
-        assert place.sought is not None
-        place.sought.check(size)
-        index = self.name("j")
-        at = Affine.of(index)
-        inner, met = place.sought.meet(at)
-        made = Value(
-            self, self._sum_of([Binder(index, size), *inner], met, At(array.term, at)), array.layout
-        )
-        return made.of_nature(Nature(numbers=array.nature.numbers, within=array.nature.within))
-
-    def _sum_of(self, binders: Sequence[Binder], p: Predicate, e: Term) -> Term:
-        match e.type:
-            case Array(inner, _):
-                i = self.name("i")
-                return Gen(i, inner, self._sum_of(binders, p, At(e, Affine.of(i))))
-            case Product():
-                return Pair(
-                    self._sum_of(binders, p, Proj(0, e)), self._sum_of(binders, p, Proj(1, e))
-                )
-        return sums(tuple(binders), Guard(p, e))
 
     def _selection(self, value: Any, place: Any) -> Any:
         parts = value if isinstance(value, tuple) else self.parts(value)

@@ -60,6 +60,7 @@ class Integers(Conditions):
     counting_from_start: Callable[[str, Affine, Affine], str | None]
     is_tested: Callable[[Data], bool]
     segment_ids: Callable[[Data], Data | None]
+    from_data: Callable[[Value], Index]
 
     # Affine case by case
 
@@ -221,11 +222,11 @@ class Integers(Conditions):
                 )
                 self.lookups.append(Lookup(relation, arguments, offset, size, *here, *flags))
 
-        def from_end(size: Affine) -> Index | Value:
+        def from_end(size: Affine) -> Index:
             check(size)
             there = self.counting_from_start(relation, offset, size)
             if there is None:
-                return Value(self, number()).of_nature(Nature(numbers="int"))
+                return self.from_data(Value(self, number()).of_nature(Nature(numbers="int")))
             return self.looked_up(there, arguments, ZERO)
 
         refusal = (

@@ -44,6 +44,7 @@ from ..tracers import (
     Value,
     affine_of,
     data_help,
+    data_of,
     describe,
     kind,
 )
@@ -331,6 +332,8 @@ class Packing:
         """A value as an affine expression of indices and sizes; `what` as in `scalar`."""
         if (a := affine_of(value)) is not None:
             return a
+        if (data := data_of(value)) is not None:
+            value = data
         if isinstance(value, Index):
             if value.sought is not None:
                 message, help_ = value.sought.refusal

@@ -986,6 +986,7 @@ class Statements(Recurrences):
         """`y[i] = e`, `y[i] += e`."""
         self.at(k)
         places = places[0] if len(places) == 1 and isinstance(places[0], tuple) else places
+        places = tuple(map(self.as_integer, places))
         for j, place in enumerate(places):
             if (cases := self.by_cases(place)) is not None:
                 ends = places[:j], places[j + 1 :]
@@ -1176,9 +1177,8 @@ class Statements(Recurrences):
     def one_place(self, k: int, place: Any) -> Any:
         """The first index of `y[i][j] = e`, which names a row."""
         self.at(k)
-        if isinstance(place, int | str | Index) or (
-            isinstance(place, Value) and not self.is_array(place)
-        ):
+        place = self.as_integer(place)
+        if isinstance(place, int | str | Index):
             return place
         raise self.error(
             "this stores in a part of a part",
@@ -1270,10 +1270,10 @@ class Statements(Recurrences):
         found: list[tuple[Callable[[Affine], Value], Affine]] = []
         for j, (place, n, name) in enumerate(zip(spelt, own, names, strict=True)):
             k, place = Affine.of(name), self.from_either_end(place, n)
-            if op and isinstance(place, Value) and not self.is_array(place):
-                found.append((self.storable(place, n), k))
-                continue
             sought = sought_of(place)
+            if op and sought is not None and sought.data is not None:
+                found.append((self.storable(sought.data, n), k))
+                continue
             if op and sought is not None:
                 sought.check(n)
                 with self._inside([Binder(name, n)]):

@@ -13,7 +13,7 @@ from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists,
 from ...language.terms import Call, Const, Gen, Var
 from ...language.types import REAL, IndexArray
 from ..captured_data import OnHost
-from ..tracers import Data, Index, Nature, Selected, Value, affine_of, kind, sought_of
+from ..tracers import Data, Index, Nature, Selected, Value, affine_of, data_of, kind, sought_of
 from .arrays import nature_of
 from .computed_indices import Found, Places
 
@@ -140,7 +140,6 @@ class Subscripts(Places):
 
     # What classes that extend this one define
     stacked: Callable[[list[Any], int], Any]
-    _gathered: Callable[[Value, Index, Affine], Value]
 
     def cut(self, *parts: Any) -> slice:
         """`start:stop:step` in brackets."""
@@ -165,6 +164,7 @@ class Subscripts(Places):
 
     def subscript(self, array: Any, places: tuple[Any, ...]) -> Any:
         """A part of an array, as an array."""
+        places = tuple(map(self.as_integer, places))
         if isinstance(array, Data):
             return self._part_of_data(array, places)
         value = self.once(self.whole(array))
@@ -210,7 +210,7 @@ class Subscripts(Places):
                     out += gathered
                 axes.append((next(arrays), first))
                 continue
-            if isinstance(place, Value) or sought_of(place):
+            if sought_of(place):
                 axes.append((One(place, partial(self.equals, place)), 0))
                 continue
             axis = self._axis(place, size, value, at - 1, ragged=True)
@@ -224,18 +224,15 @@ class Subscripts(Places):
 
         def entry(*here: Affine) -> Value:
             whole: Any = value
-            picked: list[Value] = []  # places that data decide, one axis after the other
+            picked: list[Index] = []  # places that are not affine, one axis after the other
             for axis, k in axes:
                 place = axis.entry(here[k : k + len(axis.dims)])
-                if isinstance(place, Value):
+                if sought_of(place):
                     picked.append(place)
                     continue
-                whole, picked = self.found(whole, *picked) if picked else whole, []
-                if sought_of(place):
-                    whole = self._gathered(whole, place, whole.type.size)
-                else:
-                    whole = self.read(whole, self.affine(place, "an index"))
-            return self.whole(self.found(whole, *picked) if picked else whole)
+                whole, picked = self.gathered(whole, *picked) if picked else whole, []
+                whole = self.read(whole, self.affine(place, "an index"))
+            return self.whole(self.gathered(whole, *picked) if picked else whole)
 
         made = self.build(out, entry, value)
         copied = bool(many) or any(isinstance(axis, One) for axis, _ in axes)
@@ -432,13 +429,13 @@ class Subscripts(Places):
 
     def stored(self, array: Value, places: tuple[Any, ...], value: Any, op: str) -> Value:
         """The array with `value` at these places: instead of what was there, or combined with it."""
-        array = self.once(array, "old")
+        array, places = self.once(array, "old"), tuple(map(self.as_integer, places))
         own = self.dims(array)
         value = value if isinstance(value, Selected) else self.whole(value)
         if any(isinstance(place, Data) or sought_of(place) is not None for place in places):
             spelt = tuple(map(self.from_either_end, self._spelt_out(places, len(own)), own))
             places = spelt if ... in places else spelt[: len(places)]
-        if any(isinstance(p, Value) and not self.is_array(p) for p in places):
+        if any(data_of(p) is not None for p in places):
             return self._stored_where_found(array, places, value, op)
         if not op and any(map(self._integers, places)):
             return self._stored_by_lists(array, places, value, op)
@@ -519,8 +516,7 @@ class Subscripts(Places):
         """`y[np.argmax(x)] = v`: what every place along that axis would be, taken where it is this one."""
         own = self.dims(array)
         spelt = list(self._spelt_out(places, len(own)))
-        axis = next(k for k, p in enumerate(spelt) if isinstance(p, Value) and not self.is_array(p))
-        place = spelt[axis]
+        axis, place = next((k, p) for k, p in enumerate(map(data_of, spelt)) if p is not None)
         is_here = self.storable(self.once(place, "place").of_nature(place.nature), own[axis])
         spelt[axis] = slice(None)
         behind = sum(isinstance(p, slice) for p in spelt[axis + 1 :])
