@@ -71,6 +71,32 @@ def assembled(stiffness, elements):
     return K
 
 
+@case(T, ROWS, np.array([1, 0]))
+def lists_beside_arrays_and_lists(T, i, two):
+    rows = T[[0, 2, -1], i] + T[[0, 2, 1], :, [1, 1, 3]][:, :1] + T[1, [0, 2, 2]]
+    block = T[np.ix_([0, 1, 3], two, [2, -1])]
+    return rows * np.sum(block**2) + T[[3], i] * np.sum(T[:, two, [0, 4]]) + np.sum(T[[2]])
+
+
+@case(A, ROWS[:2])
+def assigned_at_lists(A, i):
+    B = np.where(A > 0, A, 1.0)
+    B[[0, 0, 2], [1, 1, 3]] += A[0, 0]
+    B[[1, -1]] = A[i]
+    B[:, [0, 5]] *= A[:, :2]
+    B[np.ix_([0, 2], [1, 3])] += A[:2, :2]
+    return B
+
+
+@case(A, X)
+def slices_that_data_end(A, x):
+    k = np.searchsorted(np.sort(x), 0.1)
+    y = np.zeros(len(x))
+    y[k:] = x[0]
+    y[: np.argmax(x)] += 2.0 * x[1]
+    return np.sum(A[0, 0] * x[:k] ** 2) + np.sum(y * x)
+
+
 @pytest.mark.parametrize(("function", "arguments"), CASES)
 def test_value_and_gradient(function, arguments):
     check(function, arguments)

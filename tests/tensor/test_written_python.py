@@ -465,14 +465,6 @@ def _in_a_part(M):
     return N
 
 
-def _lists_beside(M, i):
-    return M[i, [0, 1]]
-
-
-def _list_apart(M):
-    return np.zeros((2, 3, 4))[0, :, [0, 1]] * M[0, 0]
-
-
 def _polynomial(x, y):
     return np.polynomial.polynomial.polyval(x, y)
 
@@ -487,8 +479,6 @@ def _columns_chosen(M, m):
         (_columns_chosen, (M, np.arange(5) > 2), "along one axis of several"),
         (_swapped_in_a_tuple, (x,), "a tuple of targets that is in another"),
         (_in_a_part, (M,), "a part of a part"),
-        (_lists_beside, (M, np.array([0, 1])), "beside another index"),
-        (_list_apart, (M,), "beside another index"),
         (_polynomial, (x, y), "not in the tensor language"),
     ],
 )

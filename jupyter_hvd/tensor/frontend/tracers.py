@@ -151,13 +151,6 @@ class Selected:
         return self.tracer.attribute(self, name)
 
 
-@dataclass(frozen=True)
-class Crossed:
-    """The places along an axis that meet those along the others, as `np.ix_` gives them."""
-
-    places: Any
-
-
 #: Where an integer is an affine expression, and which.
 Case = tuple[Predicate, Affine]
 
@@ -174,13 +167,13 @@ class Sought:
     """
 
     words: str
-    refusal: tuple[str, str]
     number: Callable[[], Term]
-    compare: Callable[[str, Affine], Predicate | None]
-    meet: Callable[[Affine], tuple[Binders, Predicate]]
     check: Callable[..., None]
     least: Callable[[], Affine | None]
     most: Callable[[], Affine | None]
+    refusal: tuple[str, str] = ("", "")
+    compare: Callable[[str, Affine], Predicate | None] = lambda _op, _k: None
+    meet: Callable[[Affine], tuple[Binders, Predicate]] = lambda _k: ((), TRUE)
     from_end: Callable[[Affine], Any] | None = None
     within: tuple[Affine, Affine] | None = None
     entry: tuple[str, tuple[Affine, ...], Affine] | None = None

@@ -134,7 +134,7 @@ def indices(t: Any, dimensions: Any, sparse: bool = False) -> Any:
 def ix_(t: Any, *places: Any) -> Any:
     """Rows and columns that meet: `A[np.ix_(i, j)]` is `A[i[:, None], j]`, and of lists that are written out `A[i][:, j]`."""
     if any(isinstance(t.listed(p), tuple | list) for p in places):
-        return tuple(map(t.crossed, places))
+        return tuple(t.along_axis(p, k, len(places)) for k, p in enumerate(places))
     return tuple(
         t.subscript(p, (slice(None), *[None] * behind)) for behind, p in enumerate(reversed(places))
     )[::-1]

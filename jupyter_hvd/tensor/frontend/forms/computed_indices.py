@@ -161,35 +161,25 @@ def take_along_axis(t: Any, arr: Any, indices: Any, axis: Any = -1) -> Any:
     x = t.once(t.whole(arr))
     dims = t.dims(x)
     (k,) = axes_of(t, axis, len(dims))
-    data = t.is_index_array(indices)
-    own = indices.dims if data else t.dims(t.whole(indices))
-    if len(own) != len(dims) or (not data and t.numbers_of(indices) != "int"):
+    own = t.integers_in(indices, "`take_along_axis`").dims
+    if len(own) != len(dims):
         raise t.error(
             "`take_along_axis` takes an index array with the same number of dimensions",
             "pass integers: `np.take_along_axis(x, labels[:, None], axis=1)`",
         )
-    along = (t.each_index(j, n, len(dims)) for j, n in enumerate(dims))
+    along = (t.along_axis(t.every_place(n), j, len(dims)) for j, n in enumerate(dims))
     return t.subscript(x, tuple(indices if j == k else place for j, place in enumerate(along)))
 
 
 @form("one_hot")
 def one_hot(t: Any, x: Any, num_classes: Any) -> Any:
     """`[[labels[i] == k for k in range(m)] for i in range(n)]`."""
-    classes = t.size_of(num_classes)
-    if not t.is_index_array(x) and t.numbers_of(x) == "int":
-        places = t.once(t.whole(x), "place")
-        return t.build(
-            [*t.dims(places), classes],
-            lambda *at: t.function("equal", t.read(places, *at[:-1]), t.index(at[-1])),
-            places,
-        )
-    if not t.is_index_array(x):
-        raise t.error("`one_hot` takes an array of integers", "pass the labels as one")
+    places = t.integers_in(x, "`one_hot`")
 
-    def holds(*at: Affine) -> Any:
-        return t.equals(x.entry(at[:-1]), at[-1])
+    def entry(*at: Affine) -> Any:
+        return t.whole(t._compare("==", places.entry(at[:-1]), t.index(at[-1])))
 
-    return t.condition_array([*x.dims, classes], holds)
+    return t.build([*places.dims, t.size_of(num_classes)], entry)
 
 
 @form("segment_sum")
@@ -206,18 +196,17 @@ def segment_sum(t: Any, data: Any, segment_ids: Any, num_segments: Any = None, *
 def bincount(t: Any, x: Any, weights: Any = None, minlength: Any = None, length: Any = None) -> Any:
     """`[sum(w[e] for e in range(n) if src[e] == k) for k in range(m)]`; the places are below m."""
     bins = minlength if length is None else length
-    data = t.is_index_array(x)
-    dims = x.dims if data else t.dims(t.whole(x))
+    places = t.integers_in(x, "`bincount`")
     if bins is None and (most := t.on_host(x, "max")) is not None:
         bins = t.binary(t.here, "+", most, 1)
-    if (not data and t.numbers_of(x) != "int") or len(dims) != 1 or bins is None:
+    if len(places.dims) != 1 or bins is None:
         raise t.error(
             "how many bins there are is data",
             "pass the places as an array of integers, and how many bins: `np.bincount(src, w, minlength=m)`",
         )
-    if data and length is None:
+    if t.is_index_array(x) and length is None:
         t.in_range(x, t.size_of(bins), from_end=False)
-    w = t.build(dims, lambda *_: t.whole(1)) if weights is None else weights
+    w = t.build(places.dims, lambda *_: t.whole(1)) if weights is None else weights
     return segment_sum(t, w, x, bins)
 
 

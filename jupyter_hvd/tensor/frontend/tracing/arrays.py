@@ -277,7 +277,7 @@ class Wholes(Packing):
 
     def _aligned(self, value: Value, places: Sequence[Affine]) -> Value:
         """The entry of an operand that is broadcast to these places."""
-        return self.read(value, *_broadcast(self.dims(value), places))
+        return self.read(value, *broadcast_places(self.dims(value), places))
 
     def product(self, left: Value, right: Value) -> Value:
         """`[p]·a · [q]·b` is `[p∧q]·a·b`, so that a sum of it has only the terms that count."""
@@ -486,10 +486,10 @@ def _innermost(value: Value) -> Any:
 
 def entry_aligned(array: Any, places: Sequence[Affine]) -> Any:
     """The entry of an array of integers that is broadcast to these places."""
-    return array.entry(_broadcast(array.dims, places))
+    return array.entry(broadcast_places(array.dims, places))
 
 
-def _broadcast(dims: Sequence[Affine], places: Sequence[Affine]) -> list[Affine]:
+def broadcast_places(dims: Sequence[Affine], places: Sequence[Affine]) -> list[Affine]:
     """The place in an operand of these sizes, of one that NumPy broadcasts."""
     here = places[len(places) - len(dims) :]
     return [Affine.of(0) if n == Affine.of(1) else a for n, a in zip(dims, here, strict=True)]

@@ -20,7 +20,6 @@ from ...language.terms import (
     Binder,
     Binders,
     Call,
-    Const,
     Gen,
     Mul,
     Pair,
@@ -29,7 +28,7 @@ from ...language.terms import (
     sums,
 )
 from ...language.types import Array, Product
-from ..tracers import Data, Index, Nature, Sought, Value, data_of, kind, sought_of
+from ..tracers import Index, Nature, Sought, Value, data_of, kind, sought_of
 from .arithmetic import Arithmetic
 from .arrays import Range, entry_aligned, numbers_of, range_of
 from .conditions import is_index_array
@@ -37,11 +36,18 @@ from .packing import guarded
 
 
 @dataclass(frozen=True)
-class Found:
-    """An array of whole numbers that data decide, in brackets."""
+class Indices:
+    """An array of integers in brackets. Where they are `written` one by one, they are read at constants only."""
 
     dims: tuple[Affine, ...]
     entry: Callable[[Sequence[Affine]], Any]
+    written: bool = False
+
+    def at(self, axis: int, place: Affine) -> Any:
+        """The integers at a place along an axis; an integer where it was the only axis."""
+        dims = (*self.dims[:axis], *self.dims[axis + 1 :])
+        made = Indices(dims, lambda at: self.entry((*at[:axis], place, *at[axis:])), self.written)
+        return made if dims else made.entry(())
 
 
 class Places(Arithmetic):
@@ -60,18 +66,30 @@ class Places(Arithmetic):
                 "keep every entry: `np.where(x > 0, x, 0)`; or index by an array of integers",
             )
         self._bounds_of(place)
-        named_place, nature = self.once(place, "place"), place.nature
-        return Found(
-            self.dims(place),
-            lambda at: self.from_data(self.read(named_place, *at).of_nature(nature)),
-        )
+        return self._computed_indices(place)
 
-    def side_by_side_places(self, places: Sequence[Any]) -> tuple[tuple[Affine, ...], list[Any]]:
+    def _computed_indices(self, place: Value) -> Indices:
+        named_place, nature = self.once(place, "place"), place.nature
+
+        def entry(at: Sequence[Affine]) -> Index:
+            return self.from_data(self.read(named_place, *at).of_nature(nature))
+
+        return Indices(self.dims(place), entry)
+
+    def integers_in(self, value: Any, what: str) -> Any:
+        """An array of integers, by its sizes and entries; `what` takes it."""
+        if is_index_array(value):
+            return value
+        if numbers_of(whole := self.whole(value)) != "int":
+            raise self.error(f"{what} takes an array of integers", "pass the labels as one")
+        return self._computed_indices(whole)
+
+    def side_by_side_places(
+        self, places: Sequence[Any]
+    ) -> tuple[tuple[Affine, ...], list[Indices]]:
         """The sizes of arrays of integers that NumPy broadcasts, and these, each as an array of those sizes."""
         dims = self.broadcast_dims([tuple(p.dims) for p in places])
-        return dims, [
-            p if tuple(p.dims) == dims else Found(dims, partial(entry_aligned, p)) for p in places
-        ]
+        return dims, [Indices(dims, partial(entry_aligned, p)) for p in places]
 
     def _bounds_of(self, place: Value) -> tuple[Affine, Affine]:
         if place.nature.within is None:
@@ -103,7 +121,10 @@ class Places(Arithmetic):
         return self.ranging(made, bottom, below)
 
     def as_integer(self, place: Any) -> Any:
-        """A number in brackets as an integer; anything else as it is."""
+        """A number in brackets as an integer, also as an end of a slice; anything else as it is."""
+        if isinstance(place, slice):
+            ends = (place.start, place.stop, place.step)
+            return slice(*(self.as_integer(x) if numbers_of(x) == "int" else x for x in ends))
         if not isinstance(place, Value) or self.is_array(place):
             return place
         sized = self._as_size(place)
@@ -114,10 +135,7 @@ class Places(Arithmetic):
         within = number.nature.within
         sought = Sought(
             kind(number),
-            ("", ""),
             lambda: number.term,
-            lambda _op, _k: None,
-            lambda _k: ((), TRUE),
             lambda size, **_: self.lies_within(number, size),
             lambda: within and within[0],
             lambda: within and within[1] - 1,
@@ -231,28 +249,6 @@ class Places(Arithmetic):
 
     def _entry_term(self, e: Term, a: Affine) -> Term:
         return self.read(Value(self, e), a).term if isinstance(e, Gen) else At(e, a)
-
-    def same_places(self, data: Data, found: Value, same: bool) -> Value:
-        """`labels == np.argmax(A, axis=1)`: whether `Σ j:n. [labels(i, j)]·picks(p[i], j)`, which has one term, is 1."""
-        low, below = self._bounds_of(found)
-        if low.constant < 0 or any(c < 0 for _, c in low.terms):
-            raise self.error(
-                "a number that may be negative beside an index array", "np.maximum(k, 0)"
-            )
-        dims = self.broadcast_dims([data.dims, self.dims(found)])
-        found = self.once(found, "place")
-
-        def entry(*at: Affine) -> Value:
-            label = entry_aligned(data, at)
-            here_found = self._aligned(found, at)
-
-            def term(j: Affine) -> Value:
-                return self.conditioned(self.equals(label, j), self.is_place(here_found, j))
-
-            met = self.total([below], term, here_found).term
-            return Value(self, Call(find_function("equal"), (met, Const(int(same)))))
-
-        return self.build(dims, entry, found)
 
     def equals(self, place: Index, k: Affine) -> Predicate:
         """Whether an integer is an affine expression."""

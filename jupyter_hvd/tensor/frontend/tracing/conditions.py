@@ -62,7 +62,6 @@ class Conditions(Wholes):
     # What classes that extend this one define
     negated_search: Callable[[Predicate], Predicate | None]
     integers_as_numbers: Callable[[Any], Any]
-    same_places: Callable[[Data, Value, bool], Value]
     compared_integers: Callable[[str, Any, Any], Condition | bool | None]
     cases_of: Callable[[Any], tuple[Case, ...] | None]
     piecewise: Callable[[Sequence[Case]], Any]
@@ -247,10 +246,9 @@ class Conditions(Wholes):
             return inside if op == "in" else self._negated(inside)
         if op in ("==", "!=") and (is_index_array(left) or is_index_array(right)):
             data, other = (left, right) if is_index_array(left) else (right, left)
-            if is_index_array(other) or sought_of(other):
+            computed = isinstance(other, Value) and range_of(other) and not self._counts(other)
+            if computed or is_index_array(other) or sought_of(other):
                 return self._compare(op, *map(self.integers_as_numbers, (left, right)))
-            if isinstance(other, Value) and range_of(other) and not self._counts(other):
-                return self.same_places(data, other, op == "==")
             return self._equal_places(op, data, other)
         left, right = self._as_size(left), self._as_size(right)
         known = self.compared_integers(op, left, right)

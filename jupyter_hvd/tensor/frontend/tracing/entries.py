@@ -13,7 +13,6 @@ from ...language.types import REAL, Array, Relation, TupleSet
 from ..captured_data import OnHost
 from ..tracers import (
     Condition,
-    Crossed,
     Data,
     Index,
     Value,
@@ -138,8 +137,6 @@ class Entries(Subscripts):
             return self.side_by_side(array, places)
         if type(array).__name__ in ("MGridClass", "OGridClass"):
             return self.grid(type(array).__name__ == "OGridClass", places)
-        if any(isinstance(place, Crossed) for place in places):
-            return self._crossing(array, places)
         if len(places) == 1 and (part := _sliced_list(array, places[0])) is not None:
             return self.written_out(part)
         if isinstance(array, Changed):
@@ -164,18 +161,6 @@ class Entries(Subscripts):
             places[j],
             lambda a: self.entry(k, array, *places[:j], Index(self, a), *places[j + 1 :]),
         )
-
-    def crossed(self, places: Any) -> Crossed:
-        """What `np.ix_` gives for an axis."""
-        return Crossed(places)
-
-    def _crossing(self, array: Any, places: tuple[Any, ...]) -> Any:
-        """`A[np.ix_(i, j)]`: one axis after the other."""
-        for k, place in enumerate(places):
-            if not isinstance(place, Crossed):
-                raise self.error("`np.ix_` beside another index", "give it all axes' places")
-            array = self.subscript(array, (*[slice(None)] * k, place.places))
-        return array
 
     def _chooses(self, place: Any) -> bool:
         """Whether a place is an array of conditions."""

@@ -235,13 +235,13 @@ class Integers(Conditions):
         )
         sought = Sought(
             "an entry of an index array",
-            refusal,
             number,
-            compared,
-            lambda k: ((), equals(k)),
             check,
             least,
             most,
+            refusal,
+            compared,
+            lambda k: ((), equals(k)),
             from_end=from_end if relation in self.signed else None,
             entry=(relation, arguments, offset),
         )
@@ -314,13 +314,13 @@ class Integers(Conditions):
 
         sought = Sought(
             "an index",
-            refusal,
             number,
-            compared,
-            meet,
             check,
             lambda: ZERO,
             lambda: n - 1 if op == "%" and self._divisor(n) else None,
+            refusal,
+            compared,
+            meet,
             within=(ZERO, n) if op == "%" else None,
             division=(op, a, n),
         )

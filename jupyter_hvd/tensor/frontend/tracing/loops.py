@@ -466,7 +466,7 @@ class Loops(Integers):
         """Whether indices decide which of several affine expressions a bound is."""
         if not several_cases(bound):
             sought = sought_of(bound)
-            return sought is not None and sought.most() is not None
+            return sought is not None and (sought.data is not None or sought.most() is not None)
         names = frozenset[str]().union(*(p.names for p, _ in bound.cases or ()))
         return bool(names & {i for i, _ in self.binders}) and self.one_case(bound) is None
 

@@ -346,9 +346,14 @@ class Packing:
             )
         if isinstance(value, Value) and (count := self.count_before_call(value)) is not None:
             return count
+        help_ = "use i, n, constants, +, - and multiples: `x[2*i + 1]`; for data, an index array"
+        if isinstance(value, Value) and value.type == REAL:
+            help_ = (
+                "make an integer of it: `int(np.floor(t))`; after `while p:  # at most n` integers may be NaN: "
+                "write `for _ in range(n):` and `break`"
+            )
         raise self.error(
-            f"{what} takes an affine expression of indices and sizes, not {kind(value)}",
-            "use i, n, constants, +, - and multiples: `x[2*i + 1]`; for data, an index array",
+            f"{what} takes an affine expression of indices and sizes, not {kind(value)}", help_
         )
 
     def condition(self, value: Any) -> Predicate:

@@ -8,7 +8,6 @@ an `iterate` of the language.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -49,7 +48,6 @@ from ...polyhedral import sets
 from ..tracers import (
     Barred,
     Condition,
-    Crossed,
     Data,
     Index,
     Nature,
@@ -79,7 +77,7 @@ from .recurrences import (
     left_there,
     undefined,
 )
-from .subscripts import STORED_IN_SLICE
+from .subscripts import STORED_IN_SLICE, is_written
 
 AT_MOST = (
     "say how often it runs at most: `while p and k < 100:` with `k += 1`, or `while p:  # at most 100`; "
@@ -1002,8 +1000,13 @@ class Statements(Recurrences):
         self._may_change(name, root)
         if op in ("&", "|", "^", "<<", ">>") and numbers_of(root) != "bool":
             raise self.error(f"`{op}=` of entries that are not conditions", "write `y[i] = …`")
-        if any(isinstance(place, Crossed) for place in places):
-            return self._stored_crossed(k, op, name, target, places, value)
+        if isinstance(target, Carried) and any(map(is_written, places)):
+
+            def one(target: Any, places: tuple[Any, ...], value: Any, op: str) -> Any:
+                return self.store(k, op, name, target, places, value)
+
+            own = self.dims(self.whole(root))
+            return self.stored_by_lists(one, target, places, value, op, own=own)
         if any(isinstance(place, Selected) for place in places):
             places = self._as_condition(self.whole(root), places, value)
         if isinstance(places[0], slice) and any(
@@ -1026,28 +1029,6 @@ class Statements(Recurrences):
             made = change(self.whole(root), places, value, op)
             return self._bind(name, self._in_place(root, made))
         return self._stored_in_loop(target, self.whole(root), places, value, op)
-
-    def _stored_crossed(
-        self, k: int, op: str, name: str, target: Any, places: tuple[Any, ...], value: Any
-    ) -> Any:
-        """`A[np.ix_(i, j)] += v` of lists that are written out: each place that they name once."""
-        each = [
-            p.places.written if isinstance(p, Crossed) and isinstance(p.places, Value) else None
-            for p in places
-        ]
-        if any(written is None for written in each):
-            raise self.error(
-                "`np.ix_` of arrays, where something is stored",
-                "loop over one of them: `for p in range(len(i)): A[i[p], j] += v[p]`",
-            )
-        value = self.once(self.whole(value), "new")
-        dims = [Affine.of(len(written or ())) for written in each]
-        self._fits_into(value, dims)
-        for at in itertools.product(*(range(len(written or ())) for written in each)):
-            here = tuple(list_[j] for list_, j in zip(each, at, strict=True) if list_ is not None)
-            part = self._aligned(value, [Affine.of(j) for j in at])
-            target = self.store(k, op, name, target, here, part)
-        return target
 
     def _stored_by_cases(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from itertools import product
 from typing import Any
 
 from ...language.affine import Affine
@@ -13,9 +14,9 @@ from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists,
 from ...language.terms import Call, Const, Gen, Var
 from ...language.types import REAL, IndexArray
 from ..captured_data import OnHost
-from ..tracers import Data, Index, Nature, Selected, Value, affine_of, data_of, kind, sought_of
-from .arrays import nature_of
-from .computed_indices import Found, Places
+from ..tracers import Data, Index, Nature, Selected, Value, data_of, kind, sought_of
+from .arrays import broadcast_places, entry_aligned, nature_of
+from .computed_indices import Indices, Places
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Axis:
     start: Affine
     step: int = 1
     length: Affine | None = None
+    is_here: None = None
 
     @property
     def dims(self) -> tuple[Affine, ...]:
@@ -69,6 +71,7 @@ class One:
 
     integer: Any
     equals: Callable[[Affine], Predicate]
+    is_here: Callable[[Affine], Value] | None = None  # where data decide, 1 or 0
     length: None = None
     dims: tuple[Affine, ...] = ()
     step: int = 1
@@ -89,12 +92,24 @@ class One:
 
 
 #: What stands for many indices at once; an `Axis` where it is an array that counts, `np.arange(n)`.
-_Many = (Data, Axis, Found)
+_Many = (Data, Axis, Indices)
 ZERO = Affine.of(0)
 STORED_IN_SLICE = (
     "a slice that data end, beside other indices or in `x.at[…]`",
     "loop over its entries: `for j in range(k[i], k[i + 1]): y[j] += e`",
 )
+
+
+def is_written(place: Any) -> bool:
+    """Whether a place is a list of integers that is written out."""
+    return isinstance(place, Indices) and place.written
+
+
+def _lead(places: Sequence[Any], spelt: Sequence[Any]) -> int:
+    """How many axes of the result come before those of the arrays of integers."""
+    if not _side_by_side(places):
+        return 0
+    return next(k for k, p in enumerate(spelt) if p is not None and not isinstance(p, slice))
 
 
 def _side_by_side(places: Sequence[Any]) -> bool:
@@ -140,6 +155,7 @@ class Subscripts(Places):
 
     # What classes that extend this one define
     stacked: Callable[[list[Any], int], Any]
+    written_out: Callable[[list[Any]], Any]
 
     def cut(self, *parts: Any) -> slice:
         """`start:stop:step` in brackets."""
@@ -149,18 +165,12 @@ class Subscripts(Places):
         """Whether a bracket is more than one entry's."""
         if isinstance(place, Data):
             return isinstance(place.type, IndexArray)
-        return place is None or place is ... or isinstance(place, slice) or self.is_array(place)
-
-    def _require_alone(self, places: tuple[Any, ...], k: int) -> None:
-        """Raise TensorError where NumPy pairs a written list's entries with those of another place, or puts its axis first."""
-        slices = [place is None or place is ... or isinstance(place, slice) for place in places]
-        others = [j for j, is_slice in enumerate(slices) if j != k and not is_slice]
-        apart = any(any(slices[min(j, k) + 1 : max(j, k)]) for j in others)
-        if apart or any(self._takes_many(places[j]) for j in others):
-            raise self.error(
-                "a list of indices beside another index",
-                "write the entries: `[x[k[e], c] for …]`, or two brackets: `x[0][:, [0, 1]]`",
-            )
+        return (
+            place is None
+            or place is ...
+            or isinstance(place, slice | Indices)
+            or self.is_array(place)
+        )
 
     def subscript(self, array: Any, places: tuple[Any, ...]) -> Any:
         """A part of an array, as an array."""
@@ -169,27 +179,15 @@ class Subscripts(Places):
             return self._part_of_data(array, places)
         value = self.once(self.whole(array))
         own = self.dims(value)
-        chosen = [k for k, place in enumerate(places) if self._integers(place)]
-        if len(chosen) == 1:
-            (k,) = chosen
-            self._require_alone(places, k)
-            rows = [
-                self.subscript(value, (*places[:k], j, *places[k + 1 :])) for j in places[k].written
-            ]
-            before = self._spelt_out(places, len(own))[
-                : k + (... in places[:k]) * (len(own) - len(places))
-            ]
-            lead = sum(place is None or isinstance(place, slice) for place in before)
-            return self.stacked(rows, lead)
         out: list[Affine] = []
         axes: list[
             Any
         ] = []  # for each axis of the array: its Axis and its place in the result, or index arrays
-        places = self._clamped_places(
-            tuple(self._counting(place) or place for place in places), own
-        )
+        places = self._clamped_places(tuple(map(self._as_indices, places)), own)
         places = tuple(map(self._found_many, places))
         spelt = self._spelt_out(places, len(own))
+        if any(map(is_written, spelt)):
+            return self._at_written(value, places, spelt)
         for place, size in zip((p for p in spelt if p is not None), own, strict=True):
             if isinstance(place, Axis):
                 self.in_range(place, size)
@@ -286,10 +284,51 @@ class Subscripts(Places):
         made.length = length
         return made
 
-    def _integers(self, place: Any) -> bool:
-        """Whether a place is a list of constants, `x[[0, 2]]`."""
+    def _at_written(self, value: Value, places: tuple[Any, ...], spelt: tuple[Any, ...]) -> Any:
+        """`x[[0, 2]]`: what is at each of the integers of an axis that are written out, stacked."""
+        many = [p for p in spelt if isinstance(p, _Many)]
+        dims = self.broadcast_dims([p.dims for p in many])
+
+        def size(p: Any, axis: int) -> Affine | None:
+            own = axis - len(dims) + len(p.dims)
+            return p.dims[own] if own >= 0 else None
+
+        written = [p for p in many if is_written(p)]
+        each = (k for k, n in enumerate(dims) if any(size(p, k) == n for p in written))
+        if (axis := next(each, None)) is None:
+            ones = [p.entry([ZERO] * len(p.dims)) if is_written(p) else p for p in spelt]
+            return self.subscript(value, tuple(ones))
+
+        def at(p: Any, j: int) -> Any:
+            if not isinstance(p, _Many) or (n := size(p, axis)) is None:
+                return p
+            own = axis - len(dims) + len(p.dims)
+            return Indices(p.dims, p.entry, is_written(p)).at(
+                own, ZERO if n == Affine.of(1) else Affine.of(j)
+            )
+
+        rows = [
+            self.subscript(value, tuple(at(p, j) for p in spelt))
+            for j in range(self.number(dims[axis]))
+        ]
+        return self.stacked(rows, _lead(places, spelt) + axis)
+
+    def along_axis(self, place: Any, axis: int, rank: int) -> Indices:
+        """An array of integers along one of so many axes, to stand beside others: `np.arange(n)[:, None]`, `np.ix_`."""
+        if isinstance(place, tuple | list):
+            place = self.written_out(list(place))
+        one = self._found_many(self._as_indices(place, symbols=True))
+        dims = [one.dims[0] if k == axis else Affine.of(1) for k in range(rank)]
+        return Indices(tuple(dims), lambda at: one.entry((at[axis],)), is_written(one))
+
+    def _as_indices(self, place: Any, symbols: bool = False) -> Any:
+        """What is in brackets, where it counts, `np.arange(n)`, or is a list of constants, `[0, 2]`, or of `symbols`, as that."""
         written = place.written if isinstance(place, Value) else None
-        return bool(written) and all(isinstance(j, int) for j in written or ())
+        constant = bool(written) and all(type(j) is int for j in written or ())
+        if written and (constant or symbols):
+            size = Affine.of(len(written))
+            return Indices((size,), lambda at: written[at[0].constant], written=True)
+        return self._counting(place) or place
 
     def _counting(self, place: Any) -> Axis | None:
         """`np.arange(n)` in brackets, if a place is that."""
@@ -300,11 +339,6 @@ class Subscripts(Places):
                 step = a.coefficient(index)
                 return Axis(self, a - Affine.of(index) * step, step, size)
         return None
-
-    def each_index(self, axis: int, size: Affine, rank: int) -> Found:
-        """Every index of an axis, as an array of so many dimensions, to stand beside others: `np.arange(n)[:, None]`."""
-        dims = [size if k == axis else Affine.of(1) for k in range(rank)]
-        return Found(tuple(dims), lambda at: Index(self, at[axis]))
 
     def _part_of_data(self, data: Data, places: tuple[Any, ...]) -> Any:
         """`src[:, 0]`, `labels[:, None]`; a boolean array's part is one of numbers."""
@@ -352,7 +386,10 @@ class Subscripts(Places):
         return self._sliced(place, size, owner, axis, ragged)
 
     def _taken(self, place: Any, size: Affine, value: Value, axis: int) -> Axis | One:
-        """As `_axis`, of what is stored; also at `src[e]`, `i // 2` and `i % 2`."""
+        """As `_axis`, of what is stored; also at `src[e]`, `i // 2` and `i % 2`, and where data decide."""
+        if (data := data_of(place)) is not None:
+            number = self.once(data, "place").of_nature(data.nature)
+            return One(place, lambda _: TRUE, self.storable(number, size))
         if (sought := sought_of(place)) is not None:
             sought.check(size)
             return One(place, partial(self.equals, place))
@@ -435,14 +472,12 @@ class Subscripts(Places):
         if any(isinstance(place, Data) or sought_of(place) is not None for place in places):
             spelt = tuple(map(self.from_either_end, self._spelt_out(places, len(own)), own))
             places = spelt if ... in places else spelt[: len(places)]
-        if any(data_of(p) is not None for p in places):
-            return self._stored_where_found(array, places, value, op)
-        if not op and any(map(self._integers, places)):
-            return self._stored_by_lists(array, places, value, op)
         places = self._as_places(places)
+        if any(map(is_written, places)):
+            return self.whole(self.stored_by_lists(self.stored, array, places, value, op))
         if many := [p for p in places if isinstance(p, _Many)]:
             rows, *others = places
-            lists = all(isinstance(p, Data | Found) and len(p.dims) == 1 for p in others)
+            lists = all(isinstance(p, Data | Indices) and len(p.dims) == 1 for p in others)
             if others and lists and isinstance(rows, Axis) and abs(rows.step) == 1:
                 return self._one_in_each_row(array, rows, others, value, op)
             if op and not all(isinstance(p, Axis) for p in many):  # which names no place twice
@@ -470,14 +505,19 @@ class Subscripts(Places):
             if steps:
                 p, new = self._spread_out(axes, here, value)
                 q = disj(*(a.misses(k, self.name) for a, k in zip(axes, here, strict=True)))
-            if op in ("+", "-"):
-                new = self.negative(new) if op == "-" else new
-                return self.plus_of(old, self.conditioned(p, new))
-            if op:
+            if op == "-":
+                new = self.negative(new)
+            elif op not in ("", "+"):
                 new = self.computed(op, old, new)
+            tests = [a.is_here(k) for a, k in zip(axes, here, strict=True) if a.is_here]
+            if tests:
+                rest = self.whole(0) if op in ("+", "-") else old
+                new = self._chosen(reduce(self.product, tests), new, rest)
+            if op in ("+", "-"):
+                return self.plus_of(old, self.conditioned(p, new))
             q = q if steps else self._negation(p)
             kept = old if old.term is Const(0) else self.conditioned(q, old)
-            return self.plus_of(self.conditioned(p, new), kept)
+            return self.plus_of(self.conditioned(p, new), kept) if p != TRUE else new
 
         made = self.build(own, entry, array, value)
         within = None if op else nature_of([array, value]).within
@@ -510,35 +550,17 @@ class Subscripts(Places):
             self.same(one.substitute(inner), other.substitute(inner))
         return one == other
 
-    def _stored_where_found(
-        self, array: Value, places: tuple[Any, ...], value: Value, op: str
-    ) -> Value:
-        """`y[np.argmax(x)] = v`: what every place along that axis would be, taken where it is this one."""
-        own = self.dims(array)
-        spelt = list(self._spelt_out(places, len(own)))
-        axis, place = next((k, p) for k, p in enumerate(map(data_of, spelt)) if p is not None)
-        is_here = self.storable(self.once(place, "place").of_nature(place.nature), own[axis])
-        spelt[axis] = slice(None)
-        behind = sum(isinstance(p, slice) for p in spelt[axis + 1 :])
-        if len(self.dims(value)) > behind:
-            value = self.subscript(value, (..., None, *[slice(None)] * behind))
-        all_ = self.once(self.stored(array, tuple(spelt), value, op), "all")
-
-        def entry(*at: Affine) -> Value:
-            return self._chosen(is_here(at[axis]), self.read(all_, *at), self.read(array, *at))
-
-        made = self.build(own, entry, array, all_)
-        return made.of_nature(replace(made.nature, within=nature_of([array, all_]).within))
-
     # Changes where arrays say
 
     def stored_once(self, array: Value, places: tuple[Any, ...], value: Any, op: str) -> Value:
         """NumPy's `y[k] = v` and `y[k] += v`: of what k says of one place the last counts."""
         array, value = self.once(array, "old"), self.once(self.whole(value), "new")
         own = self.dims(array)
-        if any(map(self._integers, places)):
-            return self._stored_by_lists(array, places, value, op)
-        spelt = self._spelt_out(self._as_places(places), len(own))
+        places = self._as_places(places)
+        if any(map(is_written, places)):
+            made = self.stored_by_lists(self.stored, array, places, value, op, once=True)
+            return self.whole(made)
+        spelt = self._spelt_out(places, len(own))
         spelt = tuple(map(self.from_either_end, spelt, own))
         many = [(k, p) for k, p in enumerate(spelt) if isinstance(p, _Many)]
         if not _side_by_side(spelt) or any(isinstance(p, Value) or sought_of(p) for p in spelt):
@@ -643,40 +665,45 @@ class Subscripts(Places):
 
         return self.once(self.build(turns, entry, of), "later")
 
-    def _stored_by_lists(
-        self, array: Value, places: tuple[Any, ...], value: Value, op: str
-    ) -> Value:
-        """`y[[0, 2]] = v`: one place after the other, of those that are named twice the last."""
-        own = self.dims(array)
-        spelt = self._spelt_out(places, len(own))
-        lists = {k: p.written for k, p in enumerate(spelt) if self._integers(p)}
-        counts = {*map(len, lists.values())}
-        slices = [k for k, p in enumerate(spelt) if isinstance(p, slice)]
-        others = [p for k, p in enumerate(spelt) if k not in lists and k not in slices]
-        if len(counts) > 1 or any(affine_of(p) is None for p in others):
+    def stored_by_lists(
+        self,
+        store: Callable[[Any, tuple[Any, ...], Any, str], Any],
+        target: Any,
+        places: tuple[Any, ...],
+        value: Any,
+        op: str,
+        once: bool = False,
+        own: Sequence[Affine] = (),
+    ) -> Any:
+        """`y[[0, 2]] = v`: one place after the other; where they count `once`, of those that are named twice the last."""
+        own = own or self.dims(target)
+        spelt, value = self._spelt_out(places, len(own)), self.once(self.whole(value), "new")
+        many = [p for p in spelt if isinstance(p, _Many)]
+        if not all(map(is_written, many)):
             raise self.error(
-                "a list of indices beside another index", "store in several statements"
+                "a list of indices beside other arrays of places, where something is stored",
+                "loop over these: `for p in range(len(i)): A[i[p], j] += v[p]`",
             )
-        (count,) = counts
-        taken = [k for k in range(len(spelt)) if k not in slices]
-        if taken[-1] - taken[0] + 1 != len(taken):
-            raise self.error("a list of indices, separated from another index", "store row by row")
-        # The value's axis along the list: of the axes behind, each is one of the value.
-        behind = sum(k > taken[0] for k in slices)
-        dims = self.dims(value)
-        along = len(dims) - behind - 1
-        if along >= 0:
-            self.meet(Affine.of(count), dims[along])
-        rows = {tuple(_from_start(p[j], own[k]) for k, p in lists.items()): j for j in range(count)}
-        made = array
-        for j in sorted(rows.values()):
-            at = tuple(lists[k][j] if k in lists else p for k, p in enumerate(spelt))
-            row = value
-            if along >= 0:
-                part = j if dims[along] == Affine.of(count) else 0
-                row = self.subscript(value, (*[slice(None)] * along, part))
-            made = self.stored(made, at, row, op)
-        return made
+        turns = self.broadcast_dims([p.dims for p in many])
+        behind = sum(isinstance(p, slice) for p in spelt) - _lead(places, spelt)
+        theirs = self.dims(value)
+        lead = max(0, len(theirs) - behind - len(turns))
+        block = theirs[lead : max(lead, len(theirs) - behind)]
+        for mine, one in zip(turns[len(turns) - len(block) :], block, strict=True):
+            if one != Affine.of(1):
+                self.same(mine, one)
+        stores: dict[Any, tuple[tuple[Any, ...], Value]] = {}
+        for e in product(*(range(n.constant) for n in turns)):
+            at = [Affine.of(j) for j in e]
+            here = tuple(entry_aligned(p, at) if isinstance(p, _Many) else p for p in spelt)
+            entry = [Index(self, a) for a in broadcast_places(block, at)]
+            row = self.subscript(value, (*[slice(None)] * lead, *entry)) if block else value
+            ints = [_from_start(p, n) for p, n in zip(here, own, strict=True) if type(p) is int]
+            known = once and len(ints) == len(spelt) - sum(isinstance(p, slice) for p in spelt)
+            stores[tuple(ints) if known else e] = here, row
+        for here, row in stores.values():
+            target = store(target, here, row, op)
+        return target
 
     def _spread_out(
         self, axes: Sequence[Axis | One], here: Sequence[Affine], value: Value
@@ -702,11 +729,11 @@ class Subscripts(Places):
     def _as_places(self, places: tuple[Any, ...]) -> tuple[Any, ...]:
         """What stands in brackets, its arrays of integers as places along an axis."""
         return tuple(
-            p if isinstance(p, _Many) else self._counting(p) or self._found_many(p) for p in places
+            p if isinstance(p, _Many) else self._found_many(self._as_indices(p)) for p in places
         )
 
     def _one_in_each_row(
-        self, array: Value, rows: Axis, places: Sequence[Data | Found], value: Value, op: str
+        self, array: Value, rows: Axis, places: Sequence[Data | Indices], value: Value, op: str
     ) -> Value:
         """`A[np.arange(n), src] = v`: in each of these rows, `v[e]` at `src[e]`."""
         own, value = self.dims(array), self.once(value, "new")
