@@ -331,3 +331,25 @@ def test_appends_in_two_loops_of_known_count_are_one_array(shape):
     f = tensor(over_windows)
     np.testing.assert_allclose(f(a), over_windows(a), rtol=1e-12)
     assert len(str(f.plan(a)).splitlines()) < 100
+
+
+def all_entries_so_far(x):
+    y = []
+    for v in x:
+        y.append((1 - v * sum(y)) / (1 + v))
+    return np.array(y)
+
+
+def entries_so_far_of_an_array(x):
+    y = np.zeros(len(x))
+    for k in range(len(x)):
+        y[k] = (1 - x[k] * np.sum(y[:k])) / (1 + x[k])
+    return y
+
+
+def test_a_list_that_is_read_whole_says_to_fill_an_array():
+    x = np.linspace(0.1, 0.4, 6)
+    with pytest.raises(TensorError, match=r"sum\(y\)[\s\S]*fill an array"):
+        tensor(all_entries_so_far)(x)
+    check(entries_so_far_of_an_array, (x,))
+    np.testing.assert_allclose(entries_so_far_of_an_array(x), all_entries_so_far(x))

@@ -132,7 +132,8 @@ class Appended(Barred):
     ) -> None:
         super().__init__(
             f"`{name}` is a list that this loop appends to",
-            "give the value that an iteration reads a name of its own",
+            "give the value that an iteration reads a name of its own, `total += e`; or fill an array, "
+            "`y[k] = e`, and read `y[:k]`",
         )
         self.name = name
         self.first = first

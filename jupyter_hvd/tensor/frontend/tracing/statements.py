@@ -1006,7 +1006,7 @@ class Statements(Recurrences):
                 return self.store(k, op, name, target, places, value)
 
             own = self.dims(self.whole(root))
-            return self.stored_by_lists(one, target, places, value, op, own=own)
+            return self.stored_by_lists(one, target, places, value, op, True, own)
         if any(isinstance(place, Selected) for place in places):
             places = self._as_condition(self.whole(root), places, value)
         if isinstance(places[0], slice) and any(
@@ -1089,9 +1089,6 @@ class Statements(Recurrences):
             )
         self._may_change(name, root)
         self._holds(name, root, value)
-        for place, size in zip(places, self.dims(self.whole(root)), strict=False):
-            if isinstance(place, Data):
-                self.in_range(place, size)
         value = self.negative(self.whole(value)) if op == "-" else value
         made = self.stored(self.whole(root), places, value, "+")
         return self._bind(name, self._in_place(root, made))
@@ -1168,7 +1165,7 @@ class Statements(Recurrences):
 
     def _of_several_places(self, places: tuple[Any, ...]) -> bool:
         """Whether an array names the places alone, and may name one twice."""
-        many = [p for p in places if is_index_array(p) or self.is_array(p)]
+        many = [p for p in places if is_index_array(p) or is_written(p) or self.is_array(p)]
         return bool(many) and not any(map(self._counting, many))
 
     def _as_condition(self, root: Value, places: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
