@@ -698,9 +698,10 @@ class Subscripts(Places):
             here = tuple(entry_aligned(p, at) if isinstance(p, _Many) else p for p in spelt)
             entry = [Index(self, a) for a in broadcast_places(block, at)]
             row = self.subscript(value, (*[slice(None)] * lead, *entry)) if block else value
-            ints = [_from_start(p, n) for p, n in zip(here, own, strict=True) if type(p) is int]
-            known = once and len(ints) == len(spelt) - sum(isinstance(p, slice) for p in spelt)
-            stores[tuple(ints) if known else e] = here, row
+            if once and op and all(isinstance(p, int | slice) for p in here):
+                ints = [(p, n) for p, n in zip(here, own, strict=True) if isinstance(p, int)]
+                e = tuple(p if p >= 0 else self.number(n) + p for p, n in ints)
+            stores[e] = here, row
         for here, row in stores.values():
             target = store(target, here, row, op)
         return target
@@ -800,7 +801,3 @@ def _step_of(places: tuple[Any, ...]) -> OnHost | None:
     inner = [x for p in parts for x in (p if isinstance(p, tuple) else (p,))]
     known = all(x is None or x is ... or isinstance(x, int) for x in inner)
     return OnHost("getitem", tuple(parts)) if known else None
-
-
-def _from_start(j: int, size: Affine) -> Affine:
-    return Affine.of(j) if j >= 0 else size + j
