@@ -76,7 +76,7 @@ def run(shell: InteractiveShell, source: str) -> float:
 
 def warm_cells(shell: InteractiveShell, rounds: int) -> dict[str, float]:
     """For each kind of cell the median of what it costs above its code's own time, in milliseconds."""
-    from jupyter_hvd.session import distribute
+    from jupyter_hvd.notebook import distribute
 
     own: list[float] = []
     judge = distribute.Session._judge_run
@@ -226,7 +226,7 @@ def idle(shell: InteractiveShell, rest_after: float, seconds: float = 20) -> flo
     """How much of a core the busiest of two ranks takes, in percent, that have nothing to do."""
     import psutil
 
-    from jupyter_hvd.session import cluster
+    from jupyter_hvd.notebook import cluster
 
     kept, cluster.REST_AFTER = cluster.REST_AFTER, rest_after
     folder = Path(tempfile.mkdtemp())

@@ -6,7 +6,7 @@ What is predicted is the time of a step's own computing plus that of averaging i
 from allreduces as `%hvd network` makes them, whose sizes know nothing of the models, and nothing is fitted to a step. The ranks
 share this machine's cores, so computing is measured as all of them do it at once, without averaging, from a common
 start until the last is done. With `--batch global` the ranks share one batch: an N-th of that computing, and what
-`jupyter_hvd.session.network.Network.sharing_seconds` says. One iteration has some of each, so that what else the machine
+`jupyter_hvd.notebook.network.Network.sharing_seconds` says. One iteration has some of each, so that what else the machine
 does meets them all; every figure is the mean over the iterations, since means add up. `--write` puts the table into
 docs/distribute-reference.md.
 """
@@ -123,10 +123,10 @@ def measure(turns: int) -> list[Row]:
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
-    from jupyter_hvd.rank.allreduce_times import SIZES, allreduce_seconds
+    from jupyter_hvd.notebook.network import fit_network
+    from jupyter_hvd.ranks.allreduce_times import SIZES, allreduce_seconds
     from jupyter_hvd.runtime.sharing.context import sharing
     from jupyter_hvd.runtime.sharing.program import start_sharing
-    from jupyter_hvd.session.network import fit_network
 
     start_sharing()
     sharing.active = False

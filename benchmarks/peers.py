@@ -32,11 +32,11 @@ from statistics import median
 from jupyter_hvd import convert_source
 from jupyter_hvd.cli.global_batch import RANK_MODULE
 from jupyter_hvd.convert import Options
-from jupyter_hvd.launchers.job import Program, run_job
-from jupyter_hvd.launchers.rank_placement import place_ranks
-from jupyter_hvd.launchers.reaper import private_folder
-from jupyter_hvd.rules.base import Batch
-from jupyter_hvd.unconverted_programs import common_variables
+from jupyter_hvd.convert.rules.base import Batch
+from jupyter_hvd.convert.unconverted_programs import common_variables
+from jupyter_hvd.launch.job import Program, run_job
+from jupyter_hvd.launch.rank_placement import place_ranks
+from jupyter_hvd.launch.reaper import private_folder
 
 ONE, CONVERTED, BY_HAND, STRATEGY = "one process", "per-rank", "by hand", "MultiWorkerMirrored"
 GLOBAL = "global"

@@ -43,8 +43,9 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """Called by `%load_ext jupyter_hvd`."""
-    from . import gpu_memory, magics, tensor_magics
+    from .magics import distribute, tensor
+    from .notebook import gpu_memory
 
     gpu_memory.let_kernel_share()
-    magics.load_magics(shell)
-    tensor_magics.load_magics(shell)
+    distribute.load_magics(shell)
+    tensor.load_magics(shell)

@@ -12,7 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .rules.base import Batch
+    from .convert.rules.base import Batch
 
 #: Horovod puts gradients together into buffers of so many bytes, where `HOROVOD_FUSION_THRESHOLD` says nothing else.
 FUSED = 128 * 2**20

@@ -8,9 +8,9 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from .gpu_memory import VARIABLE, judge_gpus, parse_gpus, query_gpus
-from .launchers.hosts import LaunchError
-from .launchers.mpi import mpirun_version, require_mpi
+from .launch.hosts import LaunchError
+from .launch.mpi import mpirun_version, require_mpi
+from .notebook.gpu_memory import VARIABLE, judge_gpus, parse_gpus, query_gpus
 from .package_versions import TENSORFLOW, version_of
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ LEFT_OUT = {
 }
 #: Modules whose strings are tables of libraries' functions, programs, or headings of pages.
 WITHOUT_MESSAGES = (
-    *("frameworks", "analysis/scale_signatures.py", "convert/documentation.py"),
-    "jobfiles/shared_runtime.py",
+    *("convert/tensorflow", "analysis/scale_signatures.py", "convert/documentation.py"),
+    "jobs/shared_runtime.py",
     *("tensor/derivative/elementary.py", "verify/against/report_page.py"),
 )
 #: Calls that tell a user something and go on.

@@ -22,17 +22,10 @@ PACKAGE = ROOT / "jupyter_hvd"
 TEXTS = ROOT / "labextension" / "src" / "servertexts.json"
 #: Modules whose strings reach a panel.
 SOURCES = (
-    *("rules/**/*.py", "convert/**/*.py", "verify/**/*.py", "analysis/scale_*.py"),
+    *("convert/*.py", "convert/rules/*.py", "verify/**/*.py", "analysis/scale_*.py", "files.py"),
     *("gradcost/advice.py", "gradcost/panel_comm.py", "gradcost/apply_advice.py"),
-    *(
-        "request_bodies.py",
-        "conversion_limit.py",
-        "documents.py",
-        "files.py",
-        "server.py",
-        "worker.py",
-    ),
-    *("control_channel.py", "launchers/diagnosis.py", "session/network.py"),
+    *("server/request_bodies.py", "server/routes.py", "server/verification.py", "server/worker.py"),
+    *("launch/diagnosis.py", "notebook/control_channel.py", "notebook/network.py"),
 )
 #: A module among them that writes pages, which are not translated.
 PAGES_OF_RULES = "convert/documentation.py"

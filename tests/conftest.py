@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from jupyter_hvd.launchers.base import rank_environment
-from jupyter_hvd.rank.forks import FORKS_VARIABLE, WITHOUT_HOROVOD, start_forkservers
+from jupyter_hvd.launch.base import rank_environment
+from jupyter_hvd.ranks.forks import FORKS_VARIABLE, WITHOUT_HOROVOD, start_forkservers
 
 from . import needs, selection
 from .mlir_contexts import share_contexts
@@ -93,8 +93,8 @@ def pytest_sessionfinish() -> None:
 @cache
 def shared_forks() -> Mapping[str, str]:
     """One pair of servers for all ranks that tests of this process begin: each start by itself would import twice."""
-    from jupyter_hvd.launchers.reaper import private_folder
-    from jupyter_hvd.session import cluster
+    from jupyter_hvd.launch.reaper import private_folder
+    from jupyter_hvd.notebook import cluster
     from jupyter_hvd.verify.exact import verification
 
     kept = contextlib.ExitStack()
@@ -188,7 +188,7 @@ def run_forked_script() -> Command:
 
     def run(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
         assert FORKS_VARIABLE in os.environ, "mark the test `slow`"
-        command = [sys.executable, "-P", "-m", "jupyter_hvd.rank.forks", WITHOUT_HOROVOD]
+        command = [sys.executable, "-P", "-m", "jupyter_hvd.ranks.forks", WITHOUT_HOROVOD]
         given = {"env": os.environ, "capture_output": True, "text": True, "check": False} | options
         given["env"] = rank_environment(uuid.uuid4().hex, given["env"])
         return subprocess.run([*command, "forked_script", *map(str, words)], **given)

@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.progress import track
 
 from jupyter_hvd import convert_source
-from jupyter_hvd.documents import load_script
+from jupyter_hvd.convert.documents import load_script
 from jupyter_hvd.files import UnusableInputError
 
 PACKAGES = (

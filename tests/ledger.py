@@ -21,13 +21,13 @@ import nbformat
 import jupyter_hvd
 from jupyter_hvd import convert_notebook, convert_source
 from jupyter_hvd.convert import Options
-from jupyter_hvd.documents import load_document
+from jupyter_hvd.convert.documents import load_document
 from jupyter_hvd.verify.exact.scaled_program import verify_scaled
 from jupyter_hvd.verify.exact.verification import ExactVerification
 
 VARIABLE = "JUPYTER_HVD_LEDGER"
 #: What runs and watches a program.
-WATCHERS = ("verify", "launchers", "rank", "runtime", "frameworks", "backends")
+WATCHERS = ("verify", "launch", "ranks", "runtime", "convert/tensorflow", "convert/horovod.py")
 TRAINERS = ("tensorflow-cpu", "tensorflow", "keras", "tf-keras", "horovod", "numpy", "scikit-learn")
 
 

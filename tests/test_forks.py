@@ -15,12 +15,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jupyter_hvd.launchers.base import rank_environment
-from jupyter_hvd.launchers.job import JobResult, Program, run_job, run_single
-from jupyter_hvd.launchers.processes import end_processes, processes_of
-from jupyter_hvd.launchers.rank_placement import place_ranks
-from jupyter_hvd.launchers.reaper import PrivateFolder, private_folder
-from jupyter_hvd.rank.forks import FORKS_VARIABLE, KeptForks, start_forkservers
+from jupyter_hvd.launch.base import rank_environment
+from jupyter_hvd.launch.job import JobResult, Program, run_job, run_single
+from jupyter_hvd.launch.processes import end_processes, processes_of
+from jupyter_hvd.launch.rank_placement import place_ranks
+from jupyter_hvd.launch.reaper import PrivateFolder, private_folder
+from jupyter_hvd.ranks.forks import FORKS_VARIABLE, KeptForks, start_forkservers
 from jupyter_hvd.verify.exact.rank import limit_variables
 from jupyter_hvd.verify.workspace import make_orders
 
@@ -241,7 +241,7 @@ def test_without_a_server_it_runs_by_itself(run: Run, tmp_path: Path) -> None:
 def test_another_python_has_none_of_ours(run: Run, forks: Mapping[str, str]) -> None:
     """Its TensorFlow is another."""
     folder = forks[FORKS_VARIABLE].rpartition(":")[2]
-    program = "import sys\nprint('tensorflow' in sys.modules, 'jupyter_hvd.rank.forkserver' in sys.orig_argv)\n"
+    program = "import sys\nprint('tensorflow' in sys.modules, 'jupyter_hvd.ranks.forkserver' in sys.orig_argv)\n"
     assert run(program)[1] == ["True True"]
     assert run(program, forks={FORKS_VARIABLE: f"/another:{folder}"})[1] == ["True False"]
 
@@ -279,7 +279,7 @@ def test_they_are_kept_while_the_environment_stays(
 def forked(forks: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """A module's `main`, run by a fork."""
     return subprocess.run(
-        [sys.executable, "-P", "-m", "jupyter_hvd.rank.forks", *arguments],
+        [sys.executable, "-P", "-m", "jupyter_hvd.ranks.forks", *arguments],
         env=rank_environment(uuid.uuid4().hex, forks),
         capture_output=True,
         text=True,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_hvd.gpu_memory import (
+from jupyter_hvd.notebook.gpu_memory import (
     VARIABLE,
     GpuUse,
     KernelGpu,
@@ -25,7 +25,7 @@ from jupyter_hvd.runtime.process import _own_gpu
 LOAD = """
 import os, sys
 from IPython.core.interactiveshell import InteractiveShell
-from jupyter_hvd.gpu_memory import VARIABLE, kernel_gpus, tensorflow_runs
+from jupyter_hvd.notebook.gpu_memory import VARIABLE, kernel_gpus, tensorflow_runs
 shell = InteractiveShell.instance()
 load = lambda: shell.run_line_magic("load_ext", "jupyter_hvd")
 """

@@ -18,8 +18,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_hvd.cli.job import plain_name
 from jupyter_hvd.install.build import SOURCE_HASH
-from jupyter_hvd.jobfiles.kubernetes import kubernetes_name, yaml_scalar
-from jupyter_hvd.jobfiles.slurm import starter_text
+from jupyter_hvd.jobs.kubernetes import kubernetes_name, yaml_scalar
+from jupyter_hvd.jobs.slurm import starter_text
 
 PROGRAMS = Path(__file__).parent / "programs"
 FIT = (PROGRAMS / "fit_uneven.py").read_text()

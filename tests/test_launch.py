@@ -15,11 +15,11 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from jupyter_hvd.launchers.base import JOB_VARIABLE
-from jupyter_hvd.launchers.job import Program, run_single
-from jupyter_hvd.launchers.processes import end_processes
-from jupyter_hvd.launchers.reaper import private_folder
-from jupyter_hvd.rank.agent import follow_process
+from jupyter_hvd.launch.base import JOB_VARIABLE
+from jupyter_hvd.launch.job import Program, run_single
+from jupyter_hvd.launch.processes import end_processes
+from jupyter_hvd.launch.reaper import private_folder
+from jupyter_hvd.ranks.agent import follow_process
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
@@ -98,7 +98,7 @@ def test_traceback_once(hvd, tmp_path: Path) -> None:
     assert done.stderr.count("ValueError: not today") == 1
     assert "rank 1 failed" in done.stderr
     assert "raise ValueError('not today')" in done.stderr
-    assert "jupyter_hvd/rank/" not in done.stderr
+    assert "jupyter_hvd/ranks/" not in done.stderr
 
 
 @pytest.mark.own_forks
@@ -326,7 +326,7 @@ def test_a_placement_ends_while_a_thread_of_it_writes() -> None:
     """Python 3.13's own end aborts then: `could not acquire lock for <_io.BufferedWriter name='<stdout>'>`."""
     source = (
         "import sys, threading, time\n"
-        "from jupyter_hvd.launchers.placement_reports import exit_now\n"
+        "from jupyter_hvd.launch.placement_reports import exit_now\n"
         "def write():\n    while True:\n        sys.stdout.write('x' * 2**16)\n"
         "threading.Thread(target=write, daemon=True).start()\ntime.sleep(1)\nexit_now(0)"
     )

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 from horovod.runner.common.util.hosts import HostInfo, get_host_assignments
 
-from jupyter_hvd.launchers.authentication import TOKEN_VARIABLE, ClientHandshake
-from jupyter_hvd.launchers.base import JOB_VARIABLE, Orders
-from jupyter_hvd.launchers.heartbeat import connect_as, encode_message
-from jupyter_hvd.launchers.hosts import Host
-from jupyter_hvd.launchers.mpi import (
+from jupyter_hvd.launch.authentication import TOKEN_VARIABLE, ClientHandshake
+from jupyter_hvd.launch.base import JOB_VARIABLE, Orders
+from jupyter_hvd.launch.heartbeat import connect_as, encode_message
+from jupyter_hvd.launch.hosts import Host
+from jupyter_hvd.launch.mpi import (
     ANY_MPI,
     horovod_has,
     mpirun_command,
     mpirun_environment,
     mpirun_version,
 )
-from jupyter_hvd.launchers.placement import LOST, Placement, slots_of
-from jupyter_hvd.rank.job_rank import require_all_ranks
+from jupyter_hvd.launch.placement import LOST, Placement, slots_of
+from jupyter_hvd.ranks.job_rank import require_all_ranks
 
 SECRET = "secret-that-nobody-else-may-read"
 without_mpi = pytest.mark.skipif(

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from jupyter_hvd.launchers.host_checks import Answer, Reach, check_hosts, find_differences
-from jupyter_hvd.launchers.hosts import LaunchError
-from jupyter_hvd.launchers.node_probe import describe_host
+from jupyter_hvd.launch.host_checks import Answer, Reach, check_hosts, find_differences
+from jupyter_hvd.launch.hosts import LaunchError
+from jupyter_hvd.launch.node_probe import describe_host
 
 
 def this_machine(_: str, entry: Sequence[str]) -> Reach:

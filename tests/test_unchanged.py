@@ -20,7 +20,7 @@ def depends(test: str, on: str) -> bool:
 @pytest.mark.parametrize(
     ("test", "on", "expected"),
     [
-        ("convert/test_rules.py", "jupyter_hvd/rules/tensorflow_horovod/learning_rate.py", True),
+        ("convert/test_rules.py", "jupyter_hvd/convert/rules/learning_rate.py", True),
         ("convert/test_rules.py", "jupyter_hvd/analysis/flow.py", True),  # by what it imports
         ("convert/test_rules.py", "jupyter_hvd/tensor/ssa/simplify.py", False),
         ("convert/test_rules.py", "docs/rules.md", True),
@@ -31,13 +31,13 @@ def depends(test: str, on: str) -> bool:
         ("tensor/test_theorems.py", "tests/tensor/test_front.py", False),
         ("tensor/test_theorems.py", "jupyter_hvd/convert/conversion.py", False),
         ("convert/test_cli.py", "jupyter_hvd/tensor/ssa/simplify.py", True),  # it runs commands
-        ("exact/test_exact.py", "jupyter_hvd/rules/tensorflow_horovod/learning_rate.py", True),
+        ("exact/test_exact.py", "jupyter_hvd/convert/rules/learning_rate.py", True),
         (
             "exact/test_exact.py",
             "jupyter_hvd/tensor/ssa/simplify.py",
             False,
         ),  # it says nothing of it
-        ("distribute/test_faults.py", "jupyter_hvd/session/cluster.py", True),
+        ("distribute/test_faults.py", "jupyter_hvd/notebook/cluster.py", True),
         ("distribute/test_faults.py", "jupyter_hvd/gradcost/report.py", False),
         ("test_platforms.py", "jupyter_hvd/tensor/ssa/simplify.py", True),
         ("test_documentation.py", "README.md", True),

@@ -39,7 +39,7 @@ LEFT_OUT = {PACKAGE, "tests", "node_modules", "build", "dist", "lib"}
 GIVEN = f"{PACKAGE}.convert"
 #: The modules that import the tensor language and its panel from outside, by what the text of a test that runs them says.
 TO_TENSOR = {
-    f"{PACKAGE}.tensor_magics": r"\btensor\b|\bgrad\b|jax|gradcost",
+    f"{PACKAGE}.magics.tensor": r"\btensor\b|\bgrad\b|jax|gradcost",
     f"{PACKAGE}.cli.certify": r"\bcertify\b",
     f"{PACKAGE}.cli.device_profile": r"\bdevice.profile\b",
 }

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..conversion_limit import conversion_limit
-from ..documents import load_document, write_document
+from ..convert.conversion_limit import conversion_limit
+from ..convert.documents import load_document, write_document
 from ..files import UnusableInputError, write_atomically
 from .codes import OK, REFUSED, UNUSABLE
 from .options import add_batch, add_options, options_for
@@ -89,7 +89,7 @@ def write_runtime(program: Path) -> None:
     Raises:
         UnusableInputError: somebody else's is there.
     """
-    from ..jobfiles.shared_runtime import is_own, runtime_file, runtime_path
+    from ..jobs.shared_runtime import is_own, runtime_file, runtime_path
 
     path = runtime_path(program)
     if (path.exists() or path.is_symlink()) and not is_own(path):
@@ -115,7 +115,7 @@ def output_path(path: Path, arguments: argparse.Namespace) -> Path:
 
 
 def is_own_output(path: Path) -> bool:
-    from ..rules.tensorflow_horovod.imports import MARK
+    from ..convert.rules.imports import MARK
 
     try:
         text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
@@ -125,7 +125,7 @@ def is_own_output(path: Path) -> bool:
 
 
 def invalid_as_json(path: Path, message: str) -> dict[str, Any]:
-    from ..rules.options import SYNTAX
+    from ..convert.rules.options import SYNTAX
 
     diagnostic = {
         "code": SYNTAX,

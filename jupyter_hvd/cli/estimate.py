@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..convert.documents import load_document
+from ..convert.unconverted_programs import common_variables, require_single_process
 from ..cost_model import LINKS, Alone, speed_up, step_seconds
-from ..documents import load_document
 from ..files import UnusableInputError
-from ..unconverted_programs import common_variables, require_single_process
 from .codes import OK
 from .options import add_batch, options_for
 from .program_copy import program_copy
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ..convert import Options
-    from ..documents import Document
-    from ..rules.base import Batch
+    from ..convert.documents import Document
+    from ..convert.rules.base import Batch
 
-TIMED_MODULE = "jupyter_hvd.rank.timed_rank"
+TIMED_MODULE = "jupyter_hvd.ranks.timed_rank"
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def parse_numbers(text: str) -> tuple[int, ...]:
 
 
 def run_estimate(arguments: argparse.Namespace) -> int:
-    from ..rules.base import BATCHES
+    from ..convert.rules.base import BATCHES
 
     options = options_for(argparse.Namespace(batch=arguments.batch), arguments.file)
     document = require_single_process(arguments.file, load_document(arguments.file))
@@ -126,16 +126,16 @@ def timed_alone(arguments: argparse.Namespace, document: Document) -> Alone:
 def time_program(
     arguments: argparse.Namespace, document: Document, size: int, variables: dict[str, str]
 ) -> dict[str, Any]:
-    """What `rank.timed_rank` says of a program on some ranks of this machine.
+    """What `ranks.timed_rank` says of a program on some ranks of this machine.
 
     Raises:
         UnusableInputError: no step was seen.
     """
-    from ..launchers.hosts import LaunchError
-    from ..launchers.job import Program, run_job, run_single
-    from ..launchers.rank_placement import place_ranks
-    from ..launchers.signals import ended_by_signals
-    from ..rank.timed_rank import TIMES_VARIABLE
+    from ..launch.hosts import LaunchError
+    from ..launch.job import Program, run_job, run_single
+    from ..launch.rank_placement import place_ranks
+    from ..launch.signals import ended_by_signals
+    from ..ranks.timed_rank import TIMES_VARIABLE
 
     path: Path = arguments.file
     with (

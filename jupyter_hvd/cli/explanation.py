@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..conversion_limit import conversion_limit
-from ..documents import Notebook, load_document
+from ..convert.conversion_limit import conversion_limit
+from ..convert.documents import Notebook, load_document
 from ..files import UnusableInputError
 from .codes import OK
 from .options import add_limit

@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..documents import load_document
+from ..convert.documents import load_document
+from ..convert.unconverted_programs import require_single_process
 from ..files import UnusableInputError
-from ..unconverted_programs import require_single_process
 from .program_copy import program_copy
 
 if TYPE_CHECKING:
-    from ..launchers.diagnosis import Locate
-    from ..launchers.reaper import PrivateFolder
+    from ..launch.diagnosis import Locate
+    from ..launch.reaper import PrivateFolder
 
-RANK_MODULE = "jupyter_hvd.rank.shared_rank"
+RANK_MODULE = "jupyter_hvd.ranks.shared_rank"
 #: Options of conversions.
 OF_CONVERSIONS = ("standalone", "select", "ignore", "warmup_epochs")
 

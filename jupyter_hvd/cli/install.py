@@ -41,7 +41,7 @@ def run_install(options: argparse.Namespace) -> int:
     from ..install.build import HOROVOD, Build, CannotBuildError, installed_tensorflow
     from ..install.pip import Source
     from ..install.run import install_horovod, kept_wheel
-    from ..launchers.signals import ended_by_signals
+    from ..launch.signals import ended_by_signals
 
     out, errors = make_consoles(False)
     if options.wheels is not None and not options.wheels.is_dir():

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..conversion_limit import conversion_limit
-from ..documents import Script, load_document
+from ..convert.conversion_limit import conversion_limit
+from ..convert.documents import Script, load_document
 from ..files import UnusableInputError, write_atomically
 from .codes import OK, REFUSED, UNUSABLE
 from .options import add_batch, add_options, options_for
@@ -54,10 +54,10 @@ def add_parser(commands: Any) -> None:
 
 def run_job_files(arguments: argparse.Namespace) -> int:
     from ..convert import NotPythonError
-    from ..jobfiles.program import left_out, script_of
-    from ..jobfiles.shared_runtime import runtime_file
-    from ..launchers.hosts import LaunchError, require_ranks
-    from ..rules.tensorflow_horovod.imports import SHARING_FILE
+    from ..convert.rules.imports import SHARING_FILE
+    from ..jobs.program import left_out, script_of
+    from ..jobs.shared_runtime import runtime_file
+    from ..launch.hosts import LaunchError, require_ranks
 
     path: Path = arguments.file
     _, errors = make_consoles(False)
@@ -105,8 +105,8 @@ def files_for(
     Raises:
         UnusableInputError: an option cannot be used, or is for the other kind of job.
     """
-    from ..jobfiles import kubernetes, slurm
-    from ..jobfiles import program as programs
+    from ..jobs import kubernetes, slurm
+    from ..jobs import program as programs
 
     own = ("image", "slots") if arguments.slurm else ("time", "partition", "sbatch", "python")
     for option in own:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..conversion_limit import CONVERSION_SECONDS
+from ..convert.conversion_limit import CONVERSION_SECONDS
 from ..files import UnusableInputError
 
 if TYPE_CHECKING:

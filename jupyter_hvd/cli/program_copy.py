@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..documents import write_document
+from ..convert.documents import write_document
 
 if TYPE_CHECKING:
-    from ..documents import Document
-    from ..launchers.diagnosis import Locate
-    from ..launchers.reaper import PrivateFolder
+    from ..convert.documents import Document
+    from ..launch.diagnosis import Locate
+    from ..launch.reaper import PrivateFolder
 
 
 @contextmanager
@@ -26,8 +26,8 @@ def program_copy(
         original: what the user's file holds. program: what the copy holds.
         shared: make the folder beside the file, where other hosts see it too.
     """
-    from ..launchers.diagnosis import locate_by
-    from ..launchers.reaper import private_folder
+    from ..launch.diagnosis import locate_by
+    from ..launch.reaper import private_folder
     from ..source.lines import origin_finder
 
     with private_folder(path.resolve().parent if shared else None) as folder:

@@ -19,7 +19,7 @@ def add_parser(commands: Any) -> None:
 def run_rule(arguments: argparse.Namespace) -> int:
     from rich.table import Table
 
-    from ..rules.tensorflow_horovod import BY_CODE, RULES
+    from ..convert.rules import BY_CODE, RULES
 
     console, _ = make_consoles(False)
     if arguments.code is None:

@@ -13,11 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..conversion_limit import CONVERSION_SECONDS, conversion_limit
-from ..documents import load_document
+from ..convert.conversion_limit import CONVERSION_SECONDS, conversion_limit
+from ..convert.documents import load_document
+from ..convert.unconverted_programs import common_variables
 from ..files import UnusableInputError
-from ..launchers.arguments import add_place_options, where_of
-from ..unconverted_programs import common_variables
+from ..launch.arguments import add_place_options, where_of
 from .codes import REFUSED, UNUSABLE
 from .global_batch import RANK_MODULE, program_as_it_is, refuse_conversion_options
 from .options import add_batch, add_options, options_for
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     from ..convert import Options
     from ..jobs.log import JobLog
-    from ..launchers.diagnosis import Locate
-    from ..launchers.job import JobResult
-    from ..launchers.progress import Stall
-    from ..launchers.rank_placement import Place
-    from ..launchers.reaper import PrivateFolder
-    from ..launchers.restarts import Policy
+    from ..launch.diagnosis import Locate
+    from ..launch.job import JobResult
+    from ..launch.progress import Stall
+    from ..launch.rank_placement import Place
+    from ..launch.reaper import PrivateFolder
+    from ..launch.restarts import Policy
 
 
 class RefusedError(Exception):
@@ -113,11 +113,11 @@ def converted_copy(
 def run_run(arguments: argparse.Namespace) -> int:
     from rich.text import Text
 
-    from ..launchers.hosts import LaunchError
-    from ..launchers.job import Program
-    from ..launchers.rank_placement import place_ranks
-    from ..launchers.restarts import RESIZED, run_job_again
-    from ..launchers.signals import ended_by_signals
+    from ..launch.hosts import LaunchError
+    from ..launch.job import Program
+    from ..launch.rank_placement import place_ranks
+    from ..launch.restarts import RESIZED, run_job_again
+    from ..launch.signals import ended_by_signals
     from ..runtime.scaling import VIRTUAL_SIZE_VARIABLE
     from ..runtime.sharing.program import RESUME_VARIABLE
 
@@ -197,7 +197,7 @@ def policy_for(
         UnusableInputError: the options for it do not fit together.
         LaunchError: nor do the hosts.
     """
-    from ..launchers.restarts import Elastic, Restarts
+    from ..launch.restarts import Elastic, Restarts
 
     if arguments.restarts < 0:
         raise UnusableInputError("--restarts: must be a whole number from 0 on")
@@ -281,7 +281,7 @@ def stall_printer(
     """Prints where the ranks are that make no progress, and what it means; the log has it too."""
     from rich.text import Text
 
-    from ..launchers.diagnosis import report_stall
+    from ..launch.diagnosis import report_stall
 
     def show_stall(stall: Stall, hosts: Mapping[int, str]) -> None:
         lines = report_stall(stall, locate, hosts).lines

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..documents import Document
+from ..convert.documents import Document
 
 if TYPE_CHECKING:
     from rich.console import Console

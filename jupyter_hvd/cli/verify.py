@@ -11,9 +11,9 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..documents import load_document
+from ..convert.documents import load_document
+from ..convert.unconverted_programs import common_variables, require_single_process
 from ..files import UnusableInputError, write_atomically
-from ..unconverted_programs import common_variables, require_single_process
 from .codes import OK, REFUSED
 from .global_batch import refuse_conversion_options
 from .options import add_options, options_for
@@ -99,8 +99,8 @@ def add_parser(commands: Any) -> None:
 
 def run_verify(arguments: argparse.Namespace) -> int:
     from ..convert import NotPythonError
-    from ..launchers.hosts import LaunchError
-    from ..launchers.signals import ended_by_signals
+    from ..launch.hosts import LaunchError
+    from ..launch.signals import ended_by_signals
     from ..verify.workspace import UnconfirmedError
 
     options = options_for(arguments, arguments.file, arguments.beside)

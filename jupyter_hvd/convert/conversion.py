@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..frameworks.base import TrainingLoop
-from ..rules.base import Severity
 from ..source.edits import Edit
 from .decisions import decision_of
+from .framework import TrainingLoop
+from .rules.base import Severity
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode

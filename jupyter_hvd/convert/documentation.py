@@ -7,7 +7,7 @@ from difflib import unified_diff
 from inspect import getdoc
 from typing import Any
 
-from ..rules.base import Example, Rule
+from .rules.base import Example, Rule
 
 #: The headings of a rule's page, in their order. All but the example's are sections of the rule's docstring.
 HEADINGS = (
@@ -66,7 +66,7 @@ def all_pages(rules: tuple[Rule[Any], ...]) -> str:
         "# The rules\n\n"
         "Each rule makes one kind of change, or refuses one kind of program. `jupyter hvd rule CODE` prints one rule.\n"
         'Leave a rule out by `--ignore CODE`, by `ignore = ["CODE"]` under `[tool.jupyter-hvd]`, or on one line by\n'
-        "`# hvd: ignore[CODE]`. `make docs` writes this page from `jupyter_hvd/rules/`; every example is a test.\n"
+        "`# hvd: ignore[CODE]`. `make docs` writes this page from `jupyter_hvd/convert/rules/`; every example is a test.\n"
     )
     pages = []
     for rule in rules:
@@ -76,6 +76,6 @@ def all_pages(rules: tuple[Rule[Any], ...]) -> str:
 
 
 if __name__ == "__main__":
-    from ..rules.tensorflow_horovod import RULES
+    from .rules import RULES
 
     print(all_pages(RULES), end="")

@@ -12,20 +12,15 @@ from functools import lru_cache
 import libcst as cst
 
 from ..analysis.module import Module, Span
-from ..rules.base import Finding, Fix, Problem
-from ..rules.options import SYNTAX, Options
-from ..rules.tensorflow_horovod import RULES
-from ..rules.tensorflow_horovod.context import Context, Rule
-from ..rules.tensorflow_horovod.imports import (
-    imports_tensorflow,
-    is_own_work,
-    makes_models,
-    uses_horovod,
-)
 from ..source.cells import JoinedCells
 from ..source.edits import Layer, apply_edits, by_priority
 from ..source.parsing import NESTED_TOO_DEEPLY, deep_recursion, deepest_line, syntax_error
 from .conversion import Change, Conversion, Diagnostic, Status
+from .rules import RULES
+from .rules.base import Finding, Fix, Problem
+from .rules.context import Context, Rule
+from .rules.imports import imports_tensorflow, is_own_work, makes_models, uses_horovod
+from .rules.options import SYNTAX, Options
 
 PYTHON_2 = re.compile(
     r"^[ \t]*(print\s+[^\s(=]|exec\s+[^\s(=]|except\s+\w+\s*,\s*\w+\s*:)", re.MULTILINE

@@ -10,11 +10,11 @@ import libcst as cst
 
 from ..analysis.library import Kind
 from ..analysis.scale_exponents import Explained
-from ..frameworks.tensorflow.roles import Role
-from ..rules.options import Options
-from ..rules.tensorflow_horovod.context import Context
 from ..source.cells import JoinedCells
 from ..source.parsing import deep_recursion, syntax_error
+from .rules.context import Context
+from .rules.options import Options
+from .tensorflow.roles import Role
 
 _EXPONENTS = {
     Fraction(-1): "steps (÷ N)",

@@ -6,11 +6,11 @@ import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..rules.options import Options
 from ..source.cells import JoinedCells
 from ..source.edits import Edit
 from .conversion import Conversion, NotebookConversion
 from .engine import convert_joined
+from .rules.options import Options
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode

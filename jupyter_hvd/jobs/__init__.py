@@ -1,1 +1,1 @@
-"""The log that each job of `jupyter hvd run` keeps, and what is asked of it later: `jobs`, `logs`, `stop`."""
+"""Jobs without a notebook: the files that run a program elsewhere, and the log that each job of `jupyter hvd run` keeps."""

@@ -36,7 +36,7 @@ export const NETWORKS: readonly (INetwork & { name: string })[] = [
   { name: 'NVLink 4', bandwidth: 450e9, latency: 2e-6 }
 ];
 
-/** Horovod puts gradients together into buffers of so many bytes, see `session/network.py`. */
+/** Horovod puts gradients together into buffers of so many bytes, see `notebook/network.py`. */
 const FUSED = 128 * 2 ** 20;
 
 /**
@@ -51,7 +51,7 @@ export function allreduceTime(workers: number, bytes: number, network: INetwork)
 }
 
 /**
- * The time that the messages of a step take, see `session/network.py`.
+ * The time that the messages of a step take, see `notebook/network.py`.
  *
  * The outputs of the model are gathered before the gradients are averaged, in N−1 messages. Their bytes are
  * left out: they are few beside the gradients unless a row is large, and then losses are shared, and they are not gathered.

@@ -23,7 +23,7 @@ export type Measured =
   | { message: string };
 
 const NETWORK =
-  '__import__("jupyter_hvd.magics", fromlist=["measured"]).measured(get_ipython())';
+  '__import__("jupyter_hvd.magics.distribute", fromlist=["measured"]).measured(get_ipython())';
 
 /**
  * Measure bandwidth and latency between the ranks that live in a kernel; null where it cannot be asked.

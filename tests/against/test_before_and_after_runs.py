@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_hvd.documents import Script, load_document
+from jupyter_hvd.convert.documents import Script, load_document
 from jupyter_hvd.files import UnusableInputError
-from jupyter_hvd.launchers.job import TIMED_OUT
+from jupyter_hvd.launch.job import TIMED_OUT
 from jupyter_hvd.verify.against.programs import names_processes, require_processes, require_python
 from jupyter_hvd.verify.against.steps import process_of
 from jupyter_hvd.verify.against.verification import judge_ending, line_in

@@ -20,7 +20,7 @@ from jupyter_hvd.analysis.scale_edits import edit_around
 from jupyter_hvd.analysis.scale_exponents import ScaleAnalysis
 from jupyter_hvd.analysis.scale_signatures import Edited, EntryPoint, Signature, signature
 from jupyter_hvd.analysis.values import ValueAnalysis
-from jupyter_hvd.frameworks.tensorflow.library import TensorFlowLibrary
+from jupyter_hvd.convert.tensorflow.library import TensorFlowLibrary
 
 _FUNCTIONS = {
     "standin.batches": "batch_size: b -> [-b][b] 0",

@@ -11,10 +11,10 @@ import pytest
 
 from jupyter_hvd import convert_source
 from jupyter_hvd.convert import engine
+from jupyter_hvd.convert import rules as rules
 from jupyter_hvd.convert.documentation import rule_page
-from jupyter_hvd.rules import tensorflow_horovod as rules
-from jupyter_hvd.rules.tensorflow_horovod import BY_CODE, RULES
-from jupyter_hvd.rules.tensorflow_horovod.context import Rule
+from jupyter_hvd.convert.rules import BY_CODE, RULES
+from jupyter_hvd.convert.rules.context import Rule
 from jupyter_hvd.source.edits import apply_edits
 
 PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 def rule(monkeypatch) -> Rule:
     """The rule of the page, in force."""
     (source,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    module = types.ModuleType("jupyter_hvd.rules.tensorflow_horovod.logs")
+    module = types.ModuleType("jupyter_hvd.convert.rules.logs")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile(source, str(PAGE), "exec"), module.__dict__)
     made: Rule = module.Log()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_hvd.conversion_limit import TooLongError, conversion_limit
+from jupyter_hvd.convert.conversion_limit import TooLongError, conversion_limit
 
 
 def test_what_fails_because_it_is_ended_is_told_as_that() -> None:

@@ -9,15 +9,15 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_hvd import convert_notebook, convert_source
-from jupyter_hvd.documents import Notebook
+from jupyter_hvd.convert.documents import Notebook
+from jupyter_hvd.convert.model_parameters import model_sizes
 from jupyter_hvd.files import UnusableInputError
-from jupyter_hvd.jobfiles.program import script_of
-from jupyter_hvd.parameters import model_sizes
-from jupyter_hvd.session.cell_names import names_of
-from jupyter_hvd.session.errors import DistributeError
-from jupyter_hvd.session.program import check_syntax
+from jupyter_hvd.jobs.program import script_of
+from jupyter_hvd.notebook.cell_names import names_of
+from jupyter_hvd.notebook.errors import DistributeError
+from jupyter_hvd.notebook.program import check_syntax
+from jupyter_hvd.server.worker import answer_convert, answer_request
 from jupyter_hvd.source.parsing import UnparsableError, parse_python
-from jupyter_hvd.worker import answer_convert, answer_request
 
 TRAINING = """
 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])

@@ -6,7 +6,7 @@ import libcst as cst
 
 from jupyter_hvd.analysis.module import Module
 from jupyter_hvd.analysis.values import ValueAnalysis
-from jupyter_hvd.frameworks.tensorflow.library import TensorFlowLibrary
+from jupyter_hvd.convert.tensorflow.library import TensorFlowLibrary
 
 
 def texts_reaching(source: str) -> set[str]:

@@ -13,7 +13,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from jupyter_hvd import Options, convert_notebook, convert_source, runtime
-from jupyter_hvd.jobfiles.shared_runtime import runtime_file
+from jupyter_hvd.jobs.shared_runtime import runtime_file
 from jupyter_hvd.settings import OptionError
 
 from ..suite import PROGRAMS as SUITE

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import pytest
 
 from jupyter_hvd.convert.notebook import convert_cells
-from jupyter_hvd.rules.options import Options
+from jupyter_hvd.convert.rules.options import Options
 
 TRAINING = """\
 import tensorflow as tf

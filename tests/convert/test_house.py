@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from jupyter_hvd import analysis
-from jupyter_hvd.backends.base import Backend
-from jupyter_hvd.backends.horovod import Horovod
-from jupyter_hvd.frameworks.base import Framework
-from jupyter_hvd.frameworks.tensorflow.program import TensorFlow
+from jupyter_hvd.convert.backend import Backend
+from jupyter_hvd.convert.framework import Framework
+from jupyter_hvd.convert.horovod import Horovod
+from jupyter_hvd.convert.tensorflow.program import TensorFlow
 
 FOLDER = Path(analysis.__file__).parent
 

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from jupyter_hvd.frameworks.tensorflow.tf_api import (
+from jupyter_hvd.convert.tensorflow.tf_api import (
     CALLBACKS,
     OPTIMIZERS,
     SCHEDULES,

@@ -13,9 +13,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from jupyter_hvd import convert_notebook, convert_source
 from jupyter_hvd.convert import NotPythonError
-from jupyter_hvd.rules.base import Finding, Fix
-from jupyter_hvd.rules.tensorflow_horovod.context import Context, Rule
-from jupyter_hvd.rules.tensorflow_horovod.fit_progress import Verbose
+from jupyter_hvd.convert.rules.base import Finding, Fix
+from jupyter_hvd.convert.rules.context import Context, Rule
+from jupyter_hvd.convert.rules.fit_progress import Verbose
 from jupyter_hvd.source.masking import mask_cell
 
 

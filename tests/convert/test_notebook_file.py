@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from jupyter_hvd.documents import Notebook, load_notebook
+from jupyter_hvd.convert.documents import Notebook, load_notebook
 from jupyter_hvd.files import UnusableInputError
 
 TRAINING = [

@@ -11,7 +11,7 @@ from jupyter_hvd.analysis.scale_findings import Recurrence, Scale
 from jupyter_hvd.analysis.scale_inference import ScaleInference
 from jupyter_hvd.analysis.scale_recurrences import Recurrences
 from jupyter_hvd.convert import Conversion
-from jupyter_hvd.frameworks.tensorflow import scale_signatures
+from jupyter_hvd.convert.tensorflow import scale_signatures
 
 LOOP = """\
 import math

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from jupyter_hvd.convert.decisions import DECISIONS, decision_of
-from jupyter_hvd.rules.tensorflow_horovod import RULES
-from jupyter_hvd.training_numbers import training_cells, training_numbers
+from jupyter_hvd.convert.rules import RULES
+from jupyter_hvd.convert.training_numbers import training_cells, training_numbers
 
 ROOT = Path(__file__).parents[2]
 IMPORTS = "import tensorflow as tf\n"

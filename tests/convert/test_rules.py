@@ -10,9 +10,9 @@ import pytest
 from jupyter_hvd import convert_source
 from jupyter_hvd.convert import Options
 from jupyter_hvd.convert.documentation import HEADINGS, all_pages, rule_page, sections
-from jupyter_hvd.rules.base import Example
-from jupyter_hvd.rules.tensorflow_horovod import RULES
-from jupyter_hvd.rules.tensorflow_horovod.context import Rule
+from jupyter_hvd.convert.rules import RULES
+from jupyter_hvd.convert.rules.base import Example
+from jupyter_hvd.convert.rules.context import Rule
 from jupyter_hvd.source.edits import apply_edits
 
 EXAMPLES = [(rule, example) for rule in RULES for example in rule.examples]

@@ -11,8 +11,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_hvd import convert_source, explain_source
-from jupyter_hvd.rules.base import program
-from jupyter_hvd.rules.options import Options
+from jupyter_hvd.convert.rules.base import program
+from jupyter_hvd.convert.rules.options import Options
 
 OPTIONS = Options(select=("HVD7", "HVD8"))
 MODEL = """import math

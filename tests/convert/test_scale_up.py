@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_hvd import Options, convert_source
-from jupyter_hvd.jobfiles.shared_runtime import runtime_file
+from jupyter_hvd.jobs.shared_runtime import runtime_file
 
 #: Batches and rates alone: counts of steps are edited by HVD804.
 SCALED = Options(select=("HVD7", "HVD801", "HVD802", "HVD803", "HVD9", "HVD102", "HVD104"))

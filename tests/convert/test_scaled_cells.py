@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jupyter_hvd import Options
-from jupyter_hvd.session.program import Program, convert_program
+from jupyter_hvd.notebook.program import Program, convert_program
 
 CELLS = Options(open_ended=True, ignore=("HVD202", "HVD301", "HVD401", "HVD403", "HVD601"))
 IMPORTS = "import math\nimport tensorflow as tf"

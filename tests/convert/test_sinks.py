@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jupyter_hvd import convert_source
-from jupyter_hvd.rules.base import program
+from jupyter_hvd.convert.rules.base import program
 
 HEAD = program(
     """

@@ -9,8 +9,8 @@ from jupyter_hvd import convert_source
 from jupyter_hvd.analysis.library import Kind
 from jupyter_hvd.analysis.module import Module
 from jupyter_hvd.analysis.values import ValueAnalysis
-from jupyter_hvd.frameworks.tensorflow.library import TensorFlowLibrary
-from jupyter_hvd.frameworks.tensorflow.roles import Role
+from jupyter_hvd.convert.tensorflow.library import TensorFlowLibrary
+from jupyter_hvd.convert.tensorflow.roles import Role
 
 HEAD = "import tensorflow as tf\nfrom tensorflow import keras as k\n"
 

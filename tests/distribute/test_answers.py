@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from jupyter_hvd.launchers.addresses import PORTS_NEEDED, ports_to_keep
+from jupyter_hvd.launch.addresses import PORTS_NEEDED, ports_to_keep
 
 pytestmark = pytest.mark.slow
 
 #: Rank 0 answers while the thread that sends and receives is held up before it asks rank 1.
 HELD_UP = """
 import time
-from jupyter_hvd.rank import remote
+from jupyter_hvd.ranks import remote
 
 ranks = get_ipython().magics_manager.registry['HvdMagics'].session.ranks
 call = ranks._send_call
@@ -66,7 +66,7 @@ def test_a_rank_that_does_not_hear_at_first(open_notebook: Any) -> None:
 
 #: The first controller ends, or passes nothing on, as where a port that it had chosen is another's by then.
 ENDED = """
-from jupyter_hvd.session.cluster import Cluster
+from jupyter_hvd.notebook.cluster import Cluster
 
 launch, launched = Cluster._launch_ranks, []
 
@@ -80,7 +80,7 @@ Cluster._launch_ranks = ended
 """
 DEAF = """
 from ipyparallel import Client
-from jupyter_hvd.session import cluster
+from jupyter_hvd.notebook import cluster
 
 cluster.PATIENT, send, launched = 2, Client.send_apply_request, []
 
@@ -94,7 +94,7 @@ Client.send_apply_request = deaf
 #: The ranks' output is lost, their answers are not: each goes by a port of its own.
 DUMB = """
 from ipyparallel import Client
-from jupyter_hvd.session import cluster
+from jupyter_hvd.notebook import cluster
 
 cluster.PATIENT, dispatch, launched = 2, Client._dispatch_iopub, []
 
@@ -119,7 +119,7 @@ def test_a_controller_that_is_lost_at_the_start(open_notebook: Any, fault: str) 
 
 LOST_LATER = """
 from ipyparallel import Client
-from jupyter_hvd.session import cluster
+from jupyter_hvd.notebook import cluster
 
 cluster.LAST_PRINTED, dispatch, lost = 1, Client._dispatch_iopub, False
 Client._dispatch_iopub = lambda self, message: None if lost else dispatch(self, message)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_hvd.rules.base import Batch
-from jupyter_hvd.rules.options import Options
-from jupyter_hvd.session.cell_names import names_of
-from jupyter_hvd.session.dependencies import Cell, Needs, find_needs
-from jupyter_hvd.session.errors import DistributeError
-from jupyter_hvd.session.planning import CellPlan, RanksState, find_recovery, plan_cell
-from jupyter_hvd.session.program import masked
+from jupyter_hvd.convert.rules.base import Batch
+from jupyter_hvd.convert.rules.options import Options
+from jupyter_hvd.notebook.cell_names import names_of
+from jupyter_hvd.notebook.dependencies import Cell, Needs, find_needs
+from jupyter_hvd.notebook.errors import DistributeError
+from jupyter_hvd.notebook.planning import CellPlan, RanksState, find_recovery, plan_cell
+from jupyter_hvd.notebook.program import masked
 
 
 def plan(

@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 import pytest
 
-from jupyter_hvd.launchers.addresses import PORTS_VARIABLE
+from jupyter_hvd.launch.addresses import PORTS_VARIABLE
 
 pytestmark = pytest.mark.slow
 
@@ -183,7 +183,7 @@ def test_messages_are_lost(ready: Any, after: Any, fault_told: Any) -> None:
     """What goes between kernel and ranks gets stuck on its way: the ranks wait for work."""
     before = ready.processes()
     for process in before:
-        if "jupyter_hvd.session.controller" in process.cmdline():
+        if "jupyter_hvd.notebook.controller" in process.cmdline():
             process.suspend()
     result = ready.run("%%distribute\n1")
     assert result.error["ename"] == "AnswerLost"
@@ -324,7 +324,7 @@ ENDS = {"fit": KINDS["fit"].replace("4000", "1"), "a tape": KINDS["a tape"].repl
 def test_trainings_broken_off_at_any_time(open_notebook: Callable[..., Any], kind: str) -> None:
     """At random, `JUPYTER_HVD_BREAKS` times: new ranks train on as one."""
     notebook = open_notebook()
-    notebook.good("from jupyter_hvd.session import cluster\ncluster.ABORT_PATIENCE = 60")
+    notebook.good("from jupyter_hvd.notebook import cluster\ncluster.ABORT_PATIENCE = 60")
     for cell in (MODEL + "model.compile(optimizer, 'mse')\n", DATA, FAULTS):
         notebook.good(cell)
     notebook.good(f"%%distribute -n 2\n{ENDS[kind]}")

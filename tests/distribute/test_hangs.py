@@ -19,9 +19,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from jupyter_hvd.launchers.diagnosis import Line, explain_stall, report_stall
-from jupyter_hvd.launchers.job_monitor import PAUSE, JobMonitor, is_due, is_hang
-from jupyter_hvd.launchers.progress import Position, Progress, Stall, position_of
+from jupyter_hvd.launch.diagnosis import Line, explain_stall, report_stall
+from jupyter_hvd.launch.job_monitor import PAUSE, JobMonitor, is_due, is_hang
+from jupyter_hvd.launch.progress import Position, Progress, Stall, position_of
 from jupyter_hvd.source.lines import line_origins
 
 #: A program that uses Horovod by another name runs as it is written.
@@ -327,7 +327,7 @@ def test_lines_of_a_conversion(before: str, after: str, origins: tuple[int, ...]
 
 def test_what_a_rank_looks_at_may_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """A property of the user's, in the thread of the lifeline."""
-    from jupyter_hvd.launchers import heartbeat
+    from jupyter_hvd.launch import heartbeat
 
     def fails() -> None:
         raise ValueError("no shape")

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from jupyter_hvd.rank.snapshot import find_delta, take_snapshot
-from jupyter_hvd.session.delta import apply_delta
+from jupyter_hvd.notebook.delta import apply_delta
+from jupyter_hvd.ranks.snapshot import find_delta, take_snapshot
 
 #: Names that cells bind.
 BOUND = ["new", "empty"]

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jupyter_hvd.launchers.base import Output
-from jupyter_hvd.launchers.diagnosis import StallReport
-from jupyter_hvd.launchers.progress import Stall
-from jupyter_hvd.rank.bounded_calls import BoundedCalls
-from jupyter_hvd.rank.code import is_code, packed_code, text_of_code
-from jupyter_hvd.rank.questions import QUESTION, answer_question
-from jupyter_hvd.rank.serialization import digest_value, is_plain
-from jupyter_hvd.rank.variables import VariableSummary, list_variables, summarize_value, text_of
-from jupyter_hvd.session.cell_output import KEPT, CellOutput, RankText
-from jupyter_hvd.session.inspection import Inspector
-from jupyter_hvd.session.monitor import Message
-from jupyter_hvd.session.variables import compare_summaries, shown_variables, within_limit
+from jupyter_hvd.launch.base import Output
+from jupyter_hvd.launch.diagnosis import StallReport
+from jupyter_hvd.launch.progress import Stall
+from jupyter_hvd.notebook.cell_output import KEPT, CellOutput, RankText
+from jupyter_hvd.notebook.inspection import Inspector
+from jupyter_hvd.notebook.monitor import Message
+from jupyter_hvd.notebook.variables import compare_summaries, shown_variables, within_limit
+from jupyter_hvd.ranks.bounded_calls import BoundedCalls
+from jupyter_hvd.ranks.code import is_code, packed_code, text_of_code
+from jupyter_hvd.ranks.questions import QUESTION, answer_question
+from jupyter_hvd.ranks.serialization import digest_value, is_plain
+from jupyter_hvd.ranks.variables import VariableSummary, list_variables, summarize_value, text_of
 
 OFF = threading.Event()
 
@@ -186,7 +186,7 @@ def test_no_code_of_the_users_runs_beside_a_cell() -> None:
 
 
 def test_equal_values_with_other_digests_are_one_group() -> None:
-    from jupyter_hvd.rank.serialization import SerializedValue
+    from jupyter_hvd.ranks.serialization import SerializedValue
 
     told = {rank: {"s": VariableSummary("a set", digest=rank + 1, size=1)} for rank in (0, 1, 2)}
     sets = [{"a", "b"}, {"b", "a"}, {"a"}]
@@ -235,7 +235,7 @@ class Ranks:
 
 
 def test_a_rank_that_does_not_answer_holds_up_no_other() -> None:
-    from jupyter_hvd.session.tracebacks import SentCell
+    from jupyter_hvd.notebook.tracebacks import SentCell
 
     cells = {"<In[3]#1>": SentCell(3, "%%distribute\nstep()", ())}
     seen = Inspector().panel_state(Ranks(), cells, None)  # type: ignore[arg-type]

@@ -174,7 +174,7 @@ def test_status(trained: Any) -> None:
 def test_ranks_without_work_rest(trained: Any) -> None:
     """Horovod's threads never sleep: ranks that have nothing to do leave it, and join it again for the next cell."""
     trained.good(
-        "from jupyter_hvd.session import cluster\nrest, cluster.REST_AFTER = cluster.REST_AFTER, 0.5"
+        "from jupyter_hvd.notebook import cluster\nrest, cluster.REST_AFTER = cluster.REST_AFTER, 0.5"
     )
     pids = trained.rank_pids()
     trained.good(
@@ -375,7 +375,7 @@ def test_what_lies_between_the_ranks_is_measured(alone: Any, trained: Any) -> No
     shown = trained.good("%hvd network").stdout
     assert shown.startswith("2 ranks: bandwidth "), shown
     assert shown.count("by these figures") == 6
-    ask = "from jupyter_hvd.magics import measured\nprint(measured(get_ipython()))"
+    ask = "from jupyter_hvd.magics.distribute import measured\nprint(measured(get_ipython()))"
     assert "there are no ranks" in alone.good(ask).stdout
 
 
@@ -513,7 +513,7 @@ def test_stop_and_restart(trained: Any, after: Any) -> None:
     # They come from the same servers, which stay.
     kept = [" ".join(process.cmdline()) for process in after(before)]
     assert len(kept) == 2, kept
-    assert all("jupyter_hvd.rank.forkserver" in one for one in kept), kept
+    assert all("jupyter_hvd.ranks.forkserver" in one for one in kept), kept
     result = trained.run("%%distribute --no-deps\nprint(state)")
     assert result.error["ename"] == "NameError"
     before = trained.processes()

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from jupyter_hvd.launchers.progress import Stall
-from jupyter_hvd.rank.reply import Frame, RemoteError, Reply
-from jupyter_hvd.session.monitor import CallMonitor, Run, WentOn
-from jupyter_hvd.session.reports import failure_of
+from jupyter_hvd.launch.progress import Stall
+from jupyter_hvd.notebook.monitor import CallMonitor, Run, WentOn
+from jupyter_hvd.notebook.reports import failure_of
+from jupyter_hvd.ranks.reply import Frame, RemoteError, Reply
 
 EVENT_LOOP = {"cell": None, "inside": "/lib/python3.11/selectors.py"}
 ALLREDUCE = {"cell": ["<In[3]#1>", 2], "inside": "/site-packages/horovod/tensorflow/mpi_ops.py"}

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from jupyter_hvd.launchers.mpi import ANY_MPI
+from jupyter_hvd.launch.mpi import ANY_MPI
 
 from .hosts import HOSTS, change, command_lines
 from .slurm import slurm_of_two_nodes
@@ -224,7 +224,7 @@ def test_two_hosts(two_hosts: Path, start: Any) -> None:
     job = start(TRAINS.replace("BEFORE", "") + SLEEPS, "-H", hosts, "--ignore", "HVD6", PATH=path)
     said(job, "begun", 2)
     lines = command_lines()
-    assert sum("jupyter_hvd.rank.agent" in line and "mpirun" not in line for line in lines) >= 2
+    assert sum("jupyter_hvd.ranks.agent" in line and "mpirun" not in line for line in lines) >= 2
     assert any("orted" in line for line in lines)
     token = next(
         process.environ()["JUPYTER_HVD_TOKEN"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_hvd.rank.allreduce_times import SIZES
-from jupyter_hvd.session.errors import DistributeError
-from jupyter_hvd.session.network import FUSED, Network, fit_network
+from jupyter_hvd.notebook.errors import DistributeError
+from jupyter_hvd.notebook.network import FUSED, Network, fit_network
+from jupyter_hvd.ranks.allreduce_times import SIZES
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from jupyter_hvd.rank.paths import AccessPath, own_attributes, weighted_objects
-from jupyter_hvd.rank.serialization import pack_value
-from jupyter_hvd.session.weights import (
+from jupyter_hvd.notebook.weights import (
     find_counterparts,
     make_owned,
     outermost_objects,
     same_models,
 )
+from jupyter_hvd.ranks.paths import AccessPath, own_attributes, weighted_objects
+from jupyter_hvd.ranks.serialization import pack_value
 
 V = tf.Variable(1.0)
 

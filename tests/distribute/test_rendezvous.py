@@ -7,7 +7,7 @@ import http.client
 import pytest
 from horovod.runner.common.util.hosts import HostInfo, get_host_assignments
 
-from jupyter_hvd.launchers.rendezvous import Rendezvous
+from jupyter_hvd.launch.rendezvous import Rendezvous
 
 
 class Rank:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from jupyter_hvd.rank import training_state
-from jupyter_hvd.rank.paths import TRAINED, weighted_objects
-from jupyter_hvd.rank.serialization import is_random_generator, pack_value, weights_of
+from jupyter_hvd.ranks import training_state
+from jupyter_hvd.ranks.paths import TRAINED, weighted_objects
+from jupyter_hvd.ranks.serialization import is_random_generator, pack_value, weights_of
 
 
 class Own(tf.keras.Model):

@@ -76,7 +76,7 @@ def test_training_across_two_hosts_and_the_loss_of_one(
     notebook.finish(message, until=lambda r: "begun" in r.stdout)
     # Both hosts share this machine's list of processes.
     lines = command_lines()
-    assert sum("jupyter_hvd.rank.notebook_rank" in line for line in lines) >= 2
+    assert sum("jupyter_hvd.ranks.notebook_rank" in line for line in lines) >= 2
     for secret in (SECRET, key_of(before), token_of(before)):
         assert not [line for line in lines if secret in line]
     second = list(HOSTS)[1]

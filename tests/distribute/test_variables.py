@@ -10,20 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jupyter_hvd.magics import distribute_parser, hvd_parser, rank_parser
-from jupyter_hvd.rank.bounded_calls import BoundedCalls, UnansweredError
-from jupyter_hvd.rank.serialization import SerializedValue
-from jupyter_hvd.rank.variables import (
-    MOST_CHARACTERS,
-    VariableSummary,
-    summarize_value,
-)
-from jupyter_hvd.session.variables import (
+from jupyter_hvd.magics.distribute import distribute_parser, hvd_parser, rank_parser
+from jupyter_hvd.notebook.variables import (
     VariablesTable,
     compare_summaries,
     first_difference,
     shown_variables,
 )
+from jupyter_hvd.ranks.bounded_calls import BoundedCalls, UnansweredError
+from jupyter_hvd.ranks.serialization import SerializedValue
+from jupyter_hvd.ranks.variables import MOST_CHARACTERS, VariableSummary, summarize_value
 
 
 @pytest.mark.parametrize(

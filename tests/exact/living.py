@@ -20,7 +20,7 @@ import types
 from multiprocessing.connection import Client
 from pathlib import Path
 
-from jupyter_hvd.rank.shared_rank import explain_failure
+from jupyter_hvd.ranks.shared_rank import explain_failure
 from jupyter_hvd.runtime.scaling import VIRTUAL_SIZE_VARIABLE
 from jupyter_hvd.verify.exact import lines
 from jupyter_hvd.verify.exact import observer as observing

@@ -21,10 +21,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from jupyter_hvd.convert import Options
-from jupyter_hvd.documents import load_document
+from jupyter_hvd.convert.documents import load_document
+from jupyter_hvd.convert.unconverted_programs import common_variables, require_single_process
 from jupyter_hvd.files import UnusableInputError
-from jupyter_hvd.rank.forks import separate_forkservers
-from jupyter_hvd.unconverted_programs import common_variables, require_single_process
+from jupyter_hvd.ranks.forks import separate_forkservers
 from jupyter_hvd.verify.checks import Check
 from jupyter_hvd.verify.exact.verification import (
     PRELOADED,

@@ -16,10 +16,10 @@ from contextlib import suppress
 from multiprocessing.connection import Listener, wait
 from pathlib import Path
 
-from jupyter_hvd.launchers.job import Program, run_job, run_single
-from jupyter_hvd.launchers.processes import end_processes
-from jupyter_hvd.launchers.rank_placement import place_ranks
-from jupyter_hvd.launchers.reaper import PrivateFolder
+from jupyter_hvd.launch.job import Program, run_job, run_single
+from jupyter_hvd.launch.processes import end_processes
+from jupyter_hvd.launch.rank_placement import place_ranks
+from jupyter_hvd.launch.reaper import PrivateFolder
 from jupyter_hvd.verify.exact.compare import PRINTED, compare_records, first_difference
 from jupyter_hvd.verify.exact.records import Record
 

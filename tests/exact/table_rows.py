@@ -18,9 +18,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from jupyter_hvd import Options, convert_source
-from jupyter_hvd.documents import Script, load_document
+from jupyter_hvd.convert.documents import Script, load_document
+from jupyter_hvd.convert.unconverted_programs import common_variables, require_single_process
 from jupyter_hvd.files import UnusableInputError
-from jupyter_hvd.unconverted_programs import common_variables, require_single_process
 from jupyter_hvd.verify.exact.scaled_program import verify_scaled
 from jupyter_hvd.verify.exact.verification import SEED, SIZES, ExactVerification, verify_exact
 

@@ -14,12 +14,12 @@ import pytest
 
 from jupyter_hvd.cli.global_batch import RANK_MODULE, program_as_it_is
 from jupyter_hvd.convert import Options
-from jupyter_hvd.launchers import restarts
-from jupyter_hvd.launchers.job import Program
-from jupyter_hvd.launchers.rank_placement import place_ranks
-from jupyter_hvd.launchers.restarts import RESIZED, Elastic, run_job_again
+from jupyter_hvd.convert.unconverted_programs import common_variables
+from jupyter_hvd.launch import restarts
+from jupyter_hvd.launch.job import Program
+from jupyter_hvd.launch.rank_placement import place_ranks
+from jupyter_hvd.launch.restarts import RESIZED, Elastic, run_job_again
 from jupyter_hvd.runtime.sharing.program import RESUME_VARIABLE
-from jupyter_hvd.unconverted_programs import common_variables
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exact")]
 

@@ -1,4 +1,4 @@
-"""Runs a script where TensorFlow has been imported: `python -m jupyter_hvd.rank.forks forked_script SCRIPT …`.
+"""Runs a script where TensorFlow has been imported: `python -m jupyter_hvd.ranks.forks forked_script SCRIPT …`.
 
 A folder of its own, since the servers find modules by it, and so does what they fork.
 """

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_hvd.documents import Notebook, load_document
+from jupyter_hvd.convert.documents import Notebook, load_document
 from jupyter_hvd.files import UnusableInputError, write_atomically
 
 FIT = """import tensorflow as tf

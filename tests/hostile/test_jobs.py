@@ -127,7 +127,7 @@ def command_line(process: psutil.Process) -> str:
     "number",
     [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.thorough), signal.SIGKILL],
 )
-@pytest.mark.parametrize("who", ["jupyter_hvd.launchers.placement", "jupyter_hvd.rank.shared_rank"])
+@pytest.mark.parametrize("who", ["jupyter_hvd.launch.placement", "jupyter_hvd.ranks.shared_rank"])
 def test_signal_to_a_process_of_the_job(
     tmp_path: Path, aftermath: Aftermath, who: str, number: signal.Signals
 ) -> None:
@@ -152,7 +152,7 @@ def test_the_reaper_is_killed(tmp_path: Path, aftermath: Aftermath) -> None:
     """What looks after the job is killed; the job ends in order all the same"""
     with job(tmp_path) as process:
         wait_for(lambda: begun(tmp_path))
-        process_named(aftermath, "jupyter_hvd.launchers.reaper").kill()
+        process_named(aftermath, "jupyter_hvd.launch.reaper").kill()
         process.terminate()
         process.wait(20)
 
@@ -172,7 +172,7 @@ def test_no_secret_in_a_command_line(tmp_path: Path, aftermath: Aftermath) -> No
             assert "JUPYTER_TOKEN" not in environment  # what is Jupyter's, it has not
         token = psutil.Process(ranks[0]).environ()["JUPYTER_HVD_TOKEN"]
         assert not any(token in command_line(p) for p in everyone())
-        placed = process_named(aftermath, "jupyter_hvd.launchers.placement")
+        placed = process_named(aftermath, "jupyter_hvd.launch.placement")
         assert SECRET not in str(placed.environ())
 
 
@@ -208,7 +208,7 @@ def test_another_user_at_the_rendezvous(tmp_path: Path, aftermath: Aftermath) ->
     """Another user of the machine reads, writes and deletes in the ranks' rendezvous store"""
     with job(tmp_path):
         wait_for(lambda: begun(tmp_path))
-        store = process_named(aftermath, "jupyter_hvd.launchers.placement")
+        store = process_named(aftermath, "jupyter_hvd.launch.placement")
         port = next(
             c.laddr.port for c in store.net_connections("inet") if c.status == psutil.CONN_LISTEN
         )

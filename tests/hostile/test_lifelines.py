@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from jupyter_hvd.launchers.authentication import ClientHandshake
-from jupyter_hvd.launchers.heartbeat import FIRST_LINE, STRANGERS, HeartbeatServer, connect_as
+from jupyter_hvd.launch.authentication import ClientHandshake
+from jupyter_hvd.launch.heartbeat import FIRST_LINE, STRANGERS, HeartbeatServer, connect_as
 
 from .conftest import Aftermath
 

@@ -12,8 +12,8 @@ import pytest
 from jupyter_hvd import Options
 from jupyter_hvd.convert import OptionError
 from jupyter_hvd.files import UnusableInputError
+from jupyter_hvd.server.worker import answer_convert
 from jupyter_hvd.settings import settings_near
-from jupyter_hvd.worker import answer_convert
 
 FIT = """import tensorflow as tf
 

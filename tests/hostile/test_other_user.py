@@ -44,7 +44,7 @@ while True:
 #: A kernel's end of a job's connections whose token is in its command line, and which asks nobody for a user id.
 CARELESS = """\
 import sys, time
-from jupyter_hvd.launchers import heartbeat
+from jupyter_hvd.launch import heartbeat
 heartbeat.is_own = lambda *_: None
 listening = heartbeat.HeartbeatServer("127.0.0.1", 0, lambda: None, ["rank 0", "rank 1"])
 listening.token = sys.argv[1]
@@ -161,9 +161,9 @@ def test_no_secret_of_a_job(open_folder: Path, aftermath: Aftermath) -> None:
 @contextmanager
 def living_ranks() -> Iterator[Any]:
     """Two ranks as `%%distribute` has them, while they start."""
-    from jupyter_hvd.launchers.rank_placement import place_ranks
-    from jupyter_hvd.rank.forks import KeptForks
-    from jupyter_hvd.session.cluster import PRELOADED, Cluster
+    from jupyter_hvd.launch.rank_placement import place_ranks
+    from jupyter_hvd.notebook.cluster import PRELOADED, Cluster
+    from jupyter_hvd.ranks.forks import KeptForks
 
     forks = KeptForks(PRELOADED)
     ranks = Cluster(place_ranks(2), forks)
@@ -176,9 +176,9 @@ def living_ranks() -> Iterator[Any]:
 
 def test_no_secret_of_living_ranks(open_folder: Path, aftermath: Aftermath) -> None:
     """The secrets of `%%distribute` are searched while its ranks start, and while values are pushed to them"""
-    from jupyter_hvd.rank.paths import AccessPath
-    from jupyter_hvd.rank.serialization import pack_value
-    from jupyter_hvd.session.transfer import push_values
+    from jupyter_hvd.notebook.transfer import push_values
+    from jupyter_hvd.ranks.paths import AccessPath
+    from jupyter_hvd.ranks.serialization import pack_value
 
     aftermath.tries = 0
     with living_ranks() as ranks, ExitStack() as kept:

@@ -17,7 +17,7 @@ from .test_jobs import begun, command_line, job, of_the_job, wait_for
 pytestmark = [pytest.mark.slow, pytest.mark.own_forks]
 
 #: What ends with the job, by a word of its command line. The reaper is left: nothing can follow its own SIGKILL beside another's.
-VICTIMS = ("jupyter_hvd run", "launchers.placement", "rank.agent", "rank.shared_rank")
+VICTIMS = ("jupyter_hvd run", "launch.placement", "ranks.agent", "ranks.shared_rank")
 
 
 @pytest.mark.long

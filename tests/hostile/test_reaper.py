@@ -12,8 +12,8 @@ import pytest
 
 BEGINNER = """\
 import os, subprocess, sys, time
-from jupyter_hvd.launchers.base import JOB_VARIABLE
-from jupyter_hvd.launchers.reaper import PrivateFolder, make_shared_folder
+from jupyter_hvd.launch.base import JOB_VARIABLE
+from jupyter_hvd.launch.reaper import PrivateFolder, make_shared_folder
 folder = PrivateFolder()
 shared = make_shared_folder(folder.job, 1)
 child = subprocess.Popen(
@@ -52,7 +52,7 @@ def test_the_beginner_is_killed(forks: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_signals_to_the_reaper(number: signal.Signals) -> None:
     """The reaper itself heeds no signal but SIGKILL"""
-    from jupyter_hvd.launchers.reaper import private_folder
+    from jupyter_hvd.launch.reaper import private_folder
 
     with private_folder() as folder:
         time.sleep(0.5)

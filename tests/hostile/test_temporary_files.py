@@ -70,7 +70,7 @@ def test_what_is_noted(tmp_path: Path) -> None:
     """What libraries make, and what `tempfile` itself is to remove; not what is left to the user's code"""
     program = """\
 import multiprocessing.util, os, sys, tempfile
-from jupyter_hvd.launchers import heartbeat, temporary_files
+from jupyter_hvd.launch import heartbeat, temporary_files
 notes = temporary_files.make_notes_folder(temporary_files.Path(sys.argv[1]))
 os.environ.update(notes)
 temporary_files.note_temporary_files()
@@ -86,7 +86,7 @@ if sys.argv[2] == "lifeline":
     heartbeat.end_self()
 os.kill(os.getpid(), 9)
 """
-    from jupyter_hvd.launchers.temporary_files import remove_noted
+    from jupyter_hvd.launch.temporary_files import remove_noted
 
     for way in ("lifeline", "killed"):
         job, temporary = tmp_path / f"job-{way}", tmp_path / f"tmp-{way}"

@@ -364,7 +364,7 @@ def test_the_server_is_killed(user: Path, aftermath) -> None:
         "name": "train.ipynb",
     }
     program = (
-        "import asyncio, json, sys\nfrom jupyter_hvd.server import Verifier\n"
+        "import asyncio, json, sys\nfrom jupyter_hvd.server.routes import Verifier\n"
         "async def main():\n    async for event in Verifier().stream_events(json.load(sys.stdin)): print(event)\n"
         "asyncio.run(main())"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from jupyter_hvd.export import to_script, without_magics
+from jupyter_hvd.source.export import to_script, without_magics
 
 
 def test_cells_stay_apart_and_text_becomes_comments():

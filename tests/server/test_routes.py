@@ -16,7 +16,7 @@ import psutil
 import pytest
 from tornado.httpclient import HTTPClientError
 
-from jupyter_hvd import server
+from jupyter_hvd.server.routes import routes as server
 
 #: Tells this module's processes from those of other tests on the machine.
 MARK = "JUPYTER_HVD_TEST"
@@ -293,7 +293,7 @@ def verifications(mark: str) -> list[int]:
 
 def test_the_server_starts_without_the_converter():
     program = (
-        "import sys, jupyter_hvd.server\n"
+        "import sys, jupyter_hvd.server.routes\n"
         "loaded = {'libcst', 'tensorflow', 'jax', 'horovod', 'numpy'} & set(sys.modules)\n"
         "assert not loaded, loaded"
     )

@@ -13,8 +13,8 @@ import jsonschema
 import nbformat
 import pytest
 
+from jupyter_hvd.server.worker import answer_convert, answer_rules, answer_script
 from jupyter_hvd.source.edits import Edit, apply_edits
-from jupyter_hvd.worker import answer_convert, answer_rules, answer_script
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "jupyter_hvd" / "conversion.schema.json").read_text())

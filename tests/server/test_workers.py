@@ -12,14 +12,14 @@ from typing import Any
 import psutil
 import pytest
 
-from jupyter_hvd.server import WorkerError, Workers
+from jupyter_hvd.server.routes import WorkerError, Workers
 
 pytestmark = pytest.mark.slow
 
 #: A server that dies in the midst of a conversion: it prints the number of the process that converts.
 DYING = """
 import asyncio, sys, pathlib
-from jupyter_hvd.server import Workers
+from jupyter_hvd.server.routes import Workers
 
 async def main():
     workers = Workers(pathlib.Path("."))
@@ -57,7 +57,7 @@ async def test_a_slow_notebook_holds_up_no_other(
         workers.stop()
     await asyncio.sleep(0.1)
     commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
-    assert not [c for c in commands if "jupyter_hvd.worker" in c and str(tmp_path) in c]
+    assert not [c for c in commands if "jupyter_hvd.server.worker" in c and str(tmp_path) in c]
 
 
 async def test_workers_are_started_as_they_are_needed(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ async def test_the_start_of_a_process_is_not_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = "import runpy, sys, time; time.sleep(6); del sys.argv[0]; runpy.run_module(sys.argv[0], run_name='__main__')"
-    monkeypatch.setattr("jupyter_hvd.server.SAFE_PYTHON", [sys.executable, "-P", "-c", late])
+    monkeypatch.setattr("jupyter_hvd.server.routes.SAFE_PYTHON", [sys.executable, "-P", "-c", late])
     workers = Workers(tmp_path, limit=5)
     try:
         status, _ = await workers.ask_worker("rules")

@@ -26,9 +26,9 @@ from pathlib import Path
 
 from jupyter_hvd import convert_source
 from jupyter_hvd.convert import Options
-from jupyter_hvd.documents import load_document
-from jupyter_hvd.rank.forks import separate_forkservers
-from jupyter_hvd.unconverted_programs import common_variables
+from jupyter_hvd.convert.documents import load_document
+from jupyter_hvd.convert.unconverted_programs import common_variables
+from jupyter_hvd.ranks.forks import separate_forkservers
 from jupyter_hvd.verify.against.verification import (
     AgainstVerification,
     KnownRuns,

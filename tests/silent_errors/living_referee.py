@@ -16,7 +16,7 @@ import types
 from multiprocessing.connection import Client
 from pathlib import Path
 
-from jupyter_hvd.launchers.rank_location import own_files
+from jupyter_hvd.launch.rank_location import own_files
 from jupyter_hvd.verify.exact.observer import Observer
 from jupyter_hvd.verify.exact.rank import last_line
 from jupyter_hvd.verify.exact.records import Record

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...documents import Document
+from ...convert.documents import Document
 from ...files import UnusableInputError
 from ...source.masking import mask_cell
 from ...source.parsing import syntax_error

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...documents import Document
-from ...launchers.hosts import LaunchError, hosts_for
-from ...launchers.job import TIMED_OUT
-from ...launchers.reaper import private_folder
-from ...rank.forks import separate_forkservers
+from ...convert.documents import Document
+from ...launch.hosts import LaunchError, hosts_for
+from ...launch.job import TIMED_OUT
+from ...launch.reaper import private_folder
+from ...ranks.forks import separate_forkservers
 from .. import checks
 from ..checks import Check
 from ..exact.compare import TOLERANCE

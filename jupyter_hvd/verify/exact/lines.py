@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ...launchers.rank_location import own_files
+from ...launch.rank_location import own_files
 
 #: What is no line of the user's.
 INSTALLED = tuple({*sysconfig.get_paths().values(), str(Path(__file__).parents[2])})

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...rank.forks import run_forked
+from ...ranks.forks import run_forked
 
 #: What an observer is to do: a JSON object of arguments of `Observer`.
 LIMITS_VARIABLE = "JUPYTER_HVD_OBSERVE"
@@ -71,8 +71,8 @@ def report_file(folder: Path) -> Path:
 
 def main() -> int:
     """Run what the command line says, observed; the exit code."""
-    from ...rank.job_rank import hold_heartbeat, run_arguments
-    from ...rank.shared_rank import explain_failure
+    from ...ranks.job_rank import hold_heartbeat, run_arguments
+    from ...ranks.shared_rank import explain_failure
     from ...runtime.sharing.program import (
         SEED_VARIABLE,
         seed_early,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ...conversion_limit import CONVERSION_SECONDS, conversion_limit
 from ...convert import Options
-from ...documents import Document
+from ...convert.conversion_limit import CONVERSION_SECONDS, conversion_limit
+from ...convert.documents import Document
+from ...convert.unconverted_programs import common_variables, require_single_process
 from ...files import UnusableInputError
-from ...unconverted_programs import common_variables, require_single_process
 from ..checks import Check
 from .compare import TOLERANCE
 from .verification import SEED, ExactVerification, verify_exact

@@ -11,15 +11,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...documents import Document, write_document
+from ...convert.documents import Document, write_document
 from ...files import UnusableInputError, is_notebook
-from ...launchers.diagnosis import locate_by, report_stall
-from ...launchers.hosts import LaunchError, hosts_for
-from ...launchers.job import TIMED_OUT, Program, ended_with, run_job, run_single
-from ...launchers.progress import Stall
-from ...launchers.rank_placement import place_ranks
-from ...launchers.reaper import PrivateFolder, private_folder
-from ...rank.forks import separate_forkservers
+from ...launch.diagnosis import locate_by, report_stall
+from ...launch.hosts import LaunchError, hosts_for
+from ...launch.job import TIMED_OUT, Program, ended_with, run_job, run_single
+from ...launch.progress import Stall
+from ...launch.rank_placement import place_ranks
+from ...launch.reaper import PrivateFolder, private_folder
+from ...ranks.forks import separate_forkservers
 from ...runtime.scaling import VIRTUAL_SIZE_VARIABLE
 from ...source.lines import origin_finder
 from .. import checks

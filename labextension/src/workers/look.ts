@@ -1,6 +1,6 @@
 import { Kernel, KernelMessage } from '@jupyterlab/services';
 
-/** A worker as its kernel sees it: see `session/inspection.py`. */
+/** A worker as its kernel sees it: see `notebook/inspection.py`. */
 export interface IWorker {
   rank: number;
   host: string;

@@ -1,0 +1,293 @@
+"""HVD803: learning rates grow with the batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from fractions import Fraction
+
+import libcst as cst
+
+from ...analysis.library import Kind
+from ...analysis.scale_edits import edit_around
+from ...analysis.scale_exponents import Coercion
+from ...analysis.syntax import argument, has_star
+from ..tensorflow import tf_api
+from ..tensorflow.roles import Role
+from .base import Example, Finding, Fix, Problem, program
+from .context import HOROVOD, RUNTIME, TENSORFLOW, Context, Rule
+from .optimizer_rates import (
+    depends_on_rates,
+    find_loaded_models,
+    find_unseen_optimizers,
+    makers_for_summed_losses,
+    makers_with_kept_rates,
+)
+from .optimizers import called, default_optimizer_call, optimizer_makers, rate_given, scaled_default
+from .own_updates import decays_of, grows_with_batch, is_undone, rates_of
+
+#: Kinds of values that are numbers.
+NUMBERS = frozenset({Kind.CONSTANT, Kind.OTHER})
+
+
+class ScaleRate(Rule):
+    """Multiply learning rates by the number of ranks.
+
+    - A number that is given once is multiplied there: `Adam(1e-3 * hvd.size())`.
+    - Where a schedule, a callback or the program depends on the rate or on `optimizer.iterations`, the optimizer is wrapped in
+      `jhvd.scale_rate`. It returns the same optimizer, which multiplies the rate only while it updates weights. What the program reads, sets,
+      bounds, plots and schedules is the rate of one process. A schedule is evaluated at the step at which one process has seen as many examples.
+    - Rates by which the program itself changes weights are multiplied where they are numbers beside the gradient.
+
+    `weight_decay` of `AdamW` and others is scaled with the rate.
+
+    Why:
+    A step averages its gradient over N times the rows, and there are N times fewer steps (the linear scaling rule of Goyal et al.).
+
+    Known problems:
+    - Adaptive optimizers may need less than N times the rate. Leave the rule out (`--ignore HVD803`) or set the rate yourself.
+    - Momentum and the moments of optimizers are not scaled.
+    - A loss that is a sum over the rows of a batch grows with it: the rate of `SGD` is then left alone, with a note. This is seen in loops with a tape, in `train_step`, where the program applies gradients itself, and where `compile` is given a loss with `reduction="sum"`.
+    - An optimizer restored from a saved configuration is not scaled.
+
+    When it does not apply:
+    With `--batch global`; to an optimizer that only takes batches of all rows; to a rate that is computed from the batch size, since it grows already.
+    """
+
+    code = "HVD803"
+    name = "learning rate"
+    rationale = (
+        "rate → rate × ranks: a step averages over N times the rows, so it may be N times as long."
+    )
+    batches = ("per-rank",)
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.Adam(1e-3), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.Adam(1e-3 * hvd.size()), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+        ),
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                schedule = tf.keras.optimizers.schedules.ExponentialDecay(0.1, 1000, 0.9)
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.SGD(schedule), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                schedule = tf.keras.optimizers.schedules.ExponentialDecay(0.1, 1000, 0.9)
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(jhvd.scale_rate(tf.keras.optimizers.SGD(schedule)), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            "A schedule is asked for one process's steps, and stays as it is.",
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        if not context.batch_sizes.grown:
+            return
+        found = list(self._of_optimizers(context))
+        yield from found
+        if not found and not context.options.open_ended:  # else another cell may have it
+            yield Problem(
+                min(context.batch_sizes.grown, key=lambda call: context.module.span(call).start),
+                "no optimizer was found, so no learning rate is scaled, although the batch is",
+                f"multiply the learning rate by {context.backend.size} where it is given",
+                "warning",
+            )
+
+    def _of_optimizers(self, context: Context) -> Iterator[Finding]:
+        kept = makers_with_kept_rates(context)
+        warmup = context.options.warmup_epochs
+        touched = context.keeps_values or warmup > 0 or depends_on_rates(context)
+        wrapped = list(find_unseen_optimizers(context))
+        flowing = {node for each in wrapped for node in context.values.flow.backward_slice(each)}
+        for expression in wrapped:
+            yield scale_where_it_updates(context, expression)
+        summed = makers_for_summed_losses(context)
+        for call in context.values.index.calls:
+            if optimizer_makers(context, call) and call not in kept and call not in flowing:
+                yield from self._of_maker(context, call, touched, call in summed)
+        yield from self._of_compiles(context, kept, touched, summed)
+        for model in find_loaded_models(context):
+            yield scale_where_it_updates(context, model)
+        yield from self._of_updates(context)
+        loops = context.batch_sizes.grown - {*context.training.keras.fits} if warmup else ()
+        for call in sorted(loops, key=lambda each: context.module.span(each).start):
+            yield Problem(
+                call,
+                "this training has no warm-up: only epochs of `fit` are counted",
+                "let the program itself set a smaller rate at first",
+                "info",
+            )
+
+    def _of_maker(
+        self, context: Context, call: cst.Call, touched: bool, is_summed: bool
+    ) -> Iterator[Finding]:
+        """Scale the rate of the optimizer that a call makes; one around another, as Lookahead, has that one's.
+
+        Args:
+            is_summed: its gradients are those of a sum over the rows of a batch.
+        """
+        if any(Role.OPTIMIZER in context.values.kinds(arg.value) for arg in call.args):
+            return
+        makers = optimizer_makers(context, call)
+        known = tf_api.optimizer(next(iter(makers)).name) if len(makers) == 1 else None
+        if len(called(context, call)) != 1 or any(v.kind is Kind.FUNCTION for v in makers):
+            known = None
+        rate = rate_given(context, call)
+        plain = has_plain_rate(context, call, rate)
+        grows = rate is not None and context.batch_sizes.follow(rate.value)
+        if known is not None and known.name == "SGD" and is_summed:
+            yield self._report_summed_loss(context, call)
+            return
+        if plain and rate is not None and grows and not context.keeps_values:
+            yield Problem(
+                rate.value,
+                "this learning rate is computed from the batch size, which is multiplied by the number of ranks, so it grows already",
+                "nothing needs to be done, if the rate is meant to grow with the batch",
+                "info",
+            )
+        elif touched or known is None or not known.name or not plain:
+            yield scale_where_it_updates(context, call)
+        elif rate is not None:
+            yield Fix(
+                rate.value, context.times_size(rate.value), explain_larger_rate(context, rate.value)
+            )
+        else:
+            default = scaled_default(context, known, context.module.text(call.func))
+            opening = context.module.source.index("(", context.module.span(call.func).end) + 1
+            text = f"{default}, " if call.args else default
+            yield Fix(call, (context.insert(opening, text),))
+
+    def _of_compiles(
+        self,
+        context: Context,
+        kept: Set[cst.CSTNode],
+        touched: bool,
+        summed: Set[cst.CSTNode],
+    ) -> Iterator[Finding]:
+        """Optimizers that `compile` makes of their names, and the default one."""
+        for call in context.training.keras.compiles:
+            arg = argument(call, "optimizer", 0)
+            if arg is None and not has_star(call) and call not in kept:
+                known = tf_api.OPTIMIZERS["rmsprop"]
+                text = f"optimizer={scaled_optimizer_call(context, known, touched)}"
+                edit = context.add_keyword(call, text)
+                yield Fix(call, (edit,), needs=(HOROVOD, RUNTIME, TENSORFLOW))
+            elif arg is not None and isinstance(arg.value, cst.SimpleString):
+                named = tf_api.OPTIMIZERS.get(str(arg.value.evaluated_value).lower())
+                if named is not None and named.name == "SGD" and arg.value in summed:
+                    yield self._report_summed_loss(context, arg.value)
+                elif named is not None and arg.value not in kept:
+                    text = scaled_optimizer_call(context, named, touched)
+                    edit = context.replace(arg.value, text)
+                    yield Fix(arg.value, (edit,), needs=(HOROVOD, RUNTIME, TENSORFLOW))
+
+    def _report_summed_loss(self, context: Context, optimizer: cst.CSTNode) -> Problem:
+        return Problem(
+            optimizer,
+            "the loss is a sum over the rows of a batch, so gradients grow with the batch, and this rate is not scaled",
+            f"nothing needs to be done; where the loss is divided by the number of rows, multiply the rate by {context.backend.size}",
+            "info",
+        )
+
+    def _of_updates(self, context: Context) -> Iterator[Finding]:
+        """The rates by which the program changes weights itself."""
+        own = [
+            update
+            for update, sites in context.data.step_sites
+            if update.optimizer is None
+            and any(site.call in context.batch_sizes.grown for site in sites)
+        ]
+        is_weight = context.training.gradients.is_weight
+        moments = [u.variables[0] for u in own if not is_weight(u.variables[0])]
+        for update in own:
+            if not is_weight(update.variables[0]) or is_undone(context, update, own):
+                continue
+            if grows_with_batch(context, update):
+                yield self._report_summed_loss(context, update.call)
+                continue
+            rates = list(rates_of(context, update, moments))
+            for rate in rates:
+                yield Fix(rate, context.times_size(rate), explain_larger_rate(context, rate))
+            for decay in decays_of(context, update):
+                yield raise_decay(context, decay)
+            if not rates:
+                yield Problem(
+                    update.call,
+                    "the program updates these weights without an optimizer, at a rate that is not scaled",
+                    f"multiply the rate by {context.backend.size} if the training should be as fast",
+                    "warning",
+                )
+
+
+def explain_larger_rate(context: Context, rate: cst.BaseExpression) -> str:
+    """Why a rate is multiplied."""
+    text = context.module.text(rate)
+    return f"rate {text} → {text} × ranks: a step averages over N times the rows, so it may be N times as long"
+
+
+def scale_where_it_updates(context: Context, optimizer: cst.BaseExpression) -> Fix:
+    """An optimizer that multiplies its rate only while it updates weights."""
+    epochs = context.options.warmup_epochs
+    edits = context.wrap(
+        optimizer, f"{context.runtime('scale_rate')}(", f"{warmup_argument(context)})"
+    )
+    grows = f" It grows from rate to rate × ranks in the first {epochs} epochs of `fit`."
+    return Fix(
+        optimizer, edits, f"{ScaleRate.rationale}{grows}" if epochs else "", needs=(RUNTIME,)
+    )
+
+
+def warmup_argument(context: Context) -> str:
+    """The argument behind an optimizer whose rate grows in the first epochs; '' where none is to."""
+    epochs = context.options.warmup_epochs
+    return f", warmup_epochs={epochs}" if epochs else ""
+
+
+def scaled_optimizer_call(context: Context, known: tf_api.Optimizer, touched: bool) -> str:
+    """A call that makes an optimizer with its default rate, scaled there or at the sink."""
+    if not touched:
+        return default_optimizer_call(context, known)
+    optimizer = default_optimizer_call(context, known, scaled=False)
+    return f"{context.runtime('scale_rate')}({optimizer}{warmup_argument(context)})"
+
+
+def has_plain_rate(context: Context, call: cst.Call, rate: cst.Arg | None) -> bool:
+    """Whether an optimizer is given a number for its rate, or none, and no decay of it by steps."""
+    if has_star(call) or argument(call, "decay") is not None:
+        return False
+    kinds = context.values.kinds(rate.value) if rate is not None else frozenset()
+    return rate is None or (bool(kinds) and kinds <= NUMBERS)
+
+
+def raise_decay(context: Context, decay: cst.BaseExpression) -> Fix:
+    """A decay of weights at each step, raised to the power of the number of ranks."""
+    text = context.module.text(decay)
+    why = f"{text} → {text} ** ranks: weights decay by it at each step, and a step of N ranks stands for N steps"
+    coercion = Coercion(decay, Fraction(1), "repeated", False, why)
+    before, after = edit_around(decay, context.module.parent(decay), coercion, context.backend.size)
+    return Fix(decay, context.wrap(decay, before, after), why)

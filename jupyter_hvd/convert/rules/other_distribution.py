@@ -1,0 +1,90 @@
+"""HVD902: programs that distribute with `tf.distribute`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ..tensorflow import tf_api
+from .base import Example, Finding, program
+from .context import Context
+from .refusal import Refusal, uses
+
+
+class OtherDistribution(Refusal):
+    """Refuse programs that distribute by other means.
+
+    Nothing. The program is refused.
+
+    Why:
+    A strategy for several processes and Horovod would both take the devices and both average the gradients.
+
+    Known problems:
+    To remove the strategy is left to you: the converter does not know which batch size and rate you mean then.
+
+    When it does not apply:
+    - To strategies for the devices of one process (`MirroredStrategy` and others): HVD104 replaces them.
+    - To TPU code with an alternative in the program, `try: … except` or `if … else` with such a strategy: Horovod runs where there is no TPU.
+    """
+
+    code = "HVD902"
+    name = "other distribution"
+    rationale = "`tf.distribute` and Horovod would both average the gradients."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                strategy = tf.distribute.MultiWorkerMirroredStrategy()
+                with strategy.scope():
+                    model = tf.keras.Sequential()
+                    model.compile('sgd')
+                model.fit([1.0])
+                """
+            ),
+            None,
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        yield from uses(
+            context,
+            tf_api.OTHER_DISTRIBUTION,
+            "this program already distributes, with {name}",
+            "remove the strategy and its scope, so that the program trains in one process, then convert it",
+            (*tf_api.LOCAL_STRATEGIES, *tf_api.WITH_LOCAL_STRATEGIES),
+            lambda node, name: is_tpu(name) and self._has_other_way(context, node),
+        )
+
+    def _has_other_way(self, context: Context, node: cst.CSTNode) -> bool:
+        """Whether a program goes on without what it asks for here: where there is no TPU, as where Horovod runs."""
+        child = node
+        for ancestor in context.module.ancestors(node):
+            if isinstance(ancestor, cst.Try) and child is ancestor.body and ancestor.handlers:
+                return True
+            if isinstance(ancestor, cst.If) and child is ancestor.body:
+                other = ancestor.orelse
+                inside = {
+                    a for call in self._local(context) for a in context.module.ancestors(call)
+                }
+                if other is not None and other in inside:
+                    return True
+            child = ancestor
+        return False
+
+    def _local(self, context: Context) -> Iterator[cst.Call]:
+        """The calls that make a strategy for the devices of one process."""
+        for call in context.values.index.calls:
+            if context.values.qualified(call.func) in tf_api.LOCAL_STRATEGIES:
+                yield call
+
+
+def is_tpu(name: str) -> bool:
+    """Whether a name is of what TPUs need, or of a module that has it."""
+    return (
+        "TPU" in name
+        or name in ("tensorflow.distribute.cluster_resolver", "tensorflow.distribute.experimental")
+        or name.startswith(("tensorflow.tpu.", "tensorflow.config.experimental_connect_to_cluster"))
+    )

@@ -1,1 +1,0 @@
-"""What the converter knows of the libraries that programs train with: one package a library."""

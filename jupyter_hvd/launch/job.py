@@ -1,0 +1,292 @@
+"""A batch job on N ranks: its output by rank, its true exit code, no process left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from .base import (
+    ECHO,
+    Exit,
+    Orders,
+    Output,
+    Queued,
+    describe_exit,
+    parse_report,
+    rank_environment,
+    start_placement,
+)
+from .heartbeat import HeartbeatServer
+from .hosts import LaunchError
+from .job_monitor import Told, watch_ranks
+from .processes import end_processes
+from .rank_placement import Place
+from .reaper import PrivateFolder
+from .status_file import status_files
+from .temporary_files import make_notes_folder
+
+#: Receives a line of output: the rank, "stdout" or "stderr", the text without newline.
+Listener = Callable[[int, str, str], None]
+#: What runs a program on each rank of a batch job.
+BATCH_RANK = "jupyter_hvd.ranks.job_rank"
+#: The exit code of a job whose time was up.
+TIMED_OUT = 124
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """How a job ended.
+
+    Attributes:
+        code: 0, or the exit code of the first rank that failed; 124 for a timeout.
+        rank: the rank that failed first, None where none did or none is known.
+        report: its traceback, or what else is known.
+    """
+
+    code: int
+    rank: int | None = None
+    report: str = ""
+
+
+@dataclass(frozen=True)
+class Program:
+    """The program that a rank runs.
+
+    Attributes:
+        converted: the file to run. original: the user's file, for `sys.argv` and imports.
+        module: the module that runs it, `python -m module CONVERTED FOLDER ORIGINAL *ARGUMENTS`.
+    """
+
+    converted: Path
+    original: Path
+    arguments: Sequence[str] = ()
+    module: str = BATCH_RANK
+
+
+def run_job(
+    program: Program,
+    place: Place,
+    folder: PrivateFolder,
+    *,
+    timeout: float | None = None,
+    listener: Listener,
+    queued: Callable[[str], None] = lambda _: None,
+    stalled: Told = lambda *_: None,
+    environment: Mapping[str, str] | None = None,
+) -> JobResult:
+    """Run a program on the ranks of a place and wait for its end.
+
+    Args:
+        folder: names the job, and goes with it.
+        queued: told what the job waits for before it starts, and "" when it need wait no more.
+        stalled: told, from another thread, where the ranks are when they make no progress.
+        timeout: seconds after which the job is ended.
+        environment: more variables for the ranks.
+
+    Raises:
+        LaunchError: Horovod is missing, or the job cannot be started.
+    """
+    _require_horovod()
+    address = place.address
+    exits: dict[int, int] = {}
+    said: list[str] = []
+    with _status_folder(folder) as status, _open_heartbeats(address, place.size) as lines:
+        orders = Orders(
+            folder.job,
+            place.size,
+            place.hosts,
+            program.module,
+            _launcher_arguments(program, status),
+            rank_environment(
+                folder.job,
+                {**lines.variables, **make_notes_folder(folder.path), **(environment or {})},
+            ),
+            os.getcwd(),  # noqa: PTH109 — as the user's shell names it
+            address,
+            launcher=place.launcher,
+            files=(str(program.converted), str(status)),
+        )
+        process = start_placement(orders)
+        with (
+            ended_with(folder.job),
+            ensure_ended(process),
+            _expire_after(process, timeout) as expired,
+            watch_ranks(lines, place.size, status, stalled),
+        ):
+            assert process.stdout is not None
+            for line in process.stdout:
+                report = parse_report(line.rstrip("\n"))
+                match report:
+                    case Exit(rank, code):
+                        exits.setdefault(rank, code)
+                    case Queued(text):
+                        queued(text)
+                    case Output(None, _, text):
+                        said.append(text)
+                    case Output(int(rank), stream, text):
+                        listener(rank, stream, text)
+            code = process.wait()
+        if expired.is_set():
+            return JobResult(
+                TIMED_OUT, None, f"the job was ended after {round(timeout or 0, 1):g} s, as asked"
+            )
+        return _job_result(status, code, exits, said)
+
+
+def run_single(
+    program: Program,
+    folder: PrivateFolder,
+    *,
+    timeout: float | None = None,
+    environment: Mapping[str, str] | None = None,
+    launcher: Sequence[str] = (),
+    size: int = 1,
+) -> tuple[JobResult, list[str]]:
+    """Run a program in one process, without Horovod and its launcher; how it ended, and the lines it printed.
+
+    A job may have several such runs at once: what one leaves running ends with the job, see `end_processes`.
+
+    Args:
+        launcher: a command that starts the program, more than once where it likes: its words. size: how many processes at most.
+    """
+    with (
+        _status_folder(folder) as status,
+        _open_heartbeats("127.0.0.1", size) as lines,
+        # Files and not pipes: a child that the program leaves behind would hold a pipe open.
+        tempfile.TemporaryFile("w+", errors="replace", dir=folder.path) as printed,
+        tempfile.TemporaryFile("w+", errors="replace", dir=folder.path) as said,
+    ):
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            program.module,
+            *_launcher_arguments(program, status),
+        ]
+        process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
+            [*launcher, *command],
+            env=rank_environment(folder.job, {**lines.variables, **(environment or {})}),
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=said,
+            text=True,
+            start_new_session=True,
+        )
+        with ensure_ended(process):
+            try:
+                code = process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                return JobResult(TIMED_OUT, None, f"no end within {timeout:g} s"), []
+        printed.seek(0)
+        said.seek(0)
+        result = _job_result(
+            status, code if code >= 0 else 128 - code, {}, said.read().splitlines()
+        )
+        return result, printed.read().splitlines()
+
+
+def _launcher_arguments(program: Program, status: Path) -> tuple[str, ...]:
+    return (str(program.converted), str(status), str(program.original), *program.arguments)
+
+
+@contextmanager
+def _status_folder(folder: PrivateFolder) -> Iterator[Path]:
+    """Where the ranks of one run write how they ended."""
+    with tempfile.TemporaryDirectory(prefix="status-", dir=folder.path) as status:
+        yield Path(status)
+
+
+@contextmanager
+def _open_heartbeats(address: str, size: int) -> Iterator[HeartbeatServer]:
+    """Listen for the ranks and their launcher: they end with this process, on whatever host."""
+    names = ["launcher", *(f"rank {rank}" for rank in range(size))]
+    lifelines = HeartbeatServer(address, 0, lambda: None, names)
+    try:
+        yield lifelines
+    finally:
+        lifelines.close()
+
+
+@contextmanager
+def _expire_after(
+    process: subprocess.Popen[str], timeout: float | None
+) -> Iterator[threading.Event]:
+    """Terminate a process after some seconds; the event tells whether that has happened."""
+    expired = threading.Event()
+
+    def end_expired() -> None:
+        expired.set()
+        process.terminate()
+
+    timer = threading.Timer(timeout or 0, end_expired)
+    timer.daemon = True
+    if timeout:
+        timer.start()
+    try:
+        yield expired
+    finally:
+        timer.cancel()
+
+
+def _require_horovod() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("horovod") is None:
+        raise LaunchError("Horovod is not installed here: see `jupyter hvd doctor`")
+
+
+def _job_result(
+    status: Path, code: int, exits: Mapping[int, int], said: Sequence[str] = ()
+) -> JobResult:
+    """The rank that failed first, by its own clock, with its own exit code."""
+    endings = [json.loads(file.read_text()) for file in status_files(status)]
+    if code < 0:  # the ranks that failed then did so for that reason
+        return JobResult(
+            128 - code, None, f"the process that starts the ranks died: {describe_exit(128 - code)}"
+        )
+    failed = sorted((e for e in endings if e["code"] != 0), key=lambda e: e["time"])
+    silent = [rank for rank in exits if rank not in {e["rank"] for e in endings}]
+    blamed = [e for e in failed if not ECHO.search(e["report"])]
+    if blamed:
+        return JobResult(blamed[0]["code"], blamed[0]["rank"], blamed[0]["report"])
+    if silent:
+        # A rank that could not write how it ended was killed from outside.
+        rank = silent[0]
+        return JobResult(exits[rank] or 1, rank, describe_exit(exits[rank]))
+    if failed:
+        return JobResult(failed[0]["code"], failed[0]["rank"], failed[0]["report"])
+    return JobResult(code, None, "\n".join(said) if code else "")
+
+
+@contextmanager
+def ensure_ended(process: subprocess.Popen[str]) -> Iterator[None]:
+    """End a process when the block is left, however it is left."""
+    try:
+        yield
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(6)
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+@contextmanager
+def ended_with(job: str) -> Iterator[None]:
+    """End every process of a job when the block is left, however it is left."""
+    try:
+        yield
+    finally:
+        end_processes(job)

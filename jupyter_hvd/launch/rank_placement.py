@@ -1,0 +1,100 @@
+"""Chooses the launcher and the hosts of a job: from the user's options, or from what a scheduler has allocated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .addresses import own_address
+from .allocation import Allocation, current_allocation
+from .base import HOROVODRUN, LAUNCHERS, Launcher
+from .hosts import Host, LaunchError, hosts_for, require_ranks
+from .mpi import mpirun_launcher, require_mpi
+from .slurm import Resources, address_towards_nodes, require_slurm, salloc_launcher
+
+
+@dataclass(frozen=True)
+class Where:
+    """The placement that the user requests.
+
+    Attributes:
+        hosts: as horovodrun's `-H`. launcher: one of `LAUNCHERS`. resources: for Slurm alone.
+    """
+
+    hosts: str | None = None
+    launcher: str | None = None
+    resources: Resources = field(default_factory=Resources)
+
+
+#: This machine, even inside an allocation.
+HERE = Where(launcher="horovodrun")
+
+
+@dataclass(frozen=True)
+class Place:
+    """The placement that was chosen.
+
+    Attributes:
+        size: how many ranks. where: they were asked to go.
+        hosts: of the ranks, in order; none where the launcher learns them when Slurm grants some.
+        address: this machine's, as these hosts see it.
+    """
+
+    size: int
+    where: Where
+    launcher: Launcher
+    hosts: tuple[Host, ...]
+    address: str
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all ranks are on this machine."""
+        return bool(self.hosts) and self.address.startswith("127.")
+
+
+def place_ranks(size: int, where: Where = HERE) -> Place:
+    """Decide where a number of ranks goes, which asks the scheduler, and the names of hosts.
+
+    Raises:
+        LaunchError: there is no such place, or no room in it; what the user asks for does not fit together.
+    """
+    if where.launcher not in (None, *LAUNCHERS):
+        raise LaunchError(f"--launcher {where.launcher}: choose one of {', '.join(LAUNCHERS)}")
+    if where.hosts is not None and where.launcher in ("slurm", "hostfile"):
+        raise LaunchError(f"-H and --launcher {where.launcher} each name hosts: leave one out")
+    if where.launcher == "mpirun":
+        require_mpi()
+    asked = where.resources.slurm_options()
+    found = None if where.launcher == "horovodrun" or where.hosts else current_allocation()
+    if where.launcher == "hostfile" and (found is None or found.scheduler == "slurm"):
+        raise LaunchError(
+            "--launcher hostfile: this is not a job of PBS, LSF or Grid Engine, which list their "
+            "hosts in PBS_NODEFILE, LSB_HOSTS or PE_HOSTFILE"
+        )
+    if found is not None and where.launcher in (None, found.scheduler, "hostfile", "mpirun"):
+        if asked:
+            raise LaunchError(
+                f"job {found.job} has its resources already: leave {' '.join(asked)} out"
+            )
+        return _place_in_allocation(found, size, where)
+    if where.launcher == "slurm":
+        require_slurm()
+        require_ranks(size)
+        address = address_towards_nodes(where.resources.partition)
+        return Place(size, where, salloc_launcher(size, where.resources), (), address)
+    if asked:
+        raise LaunchError(f"{' '.join(asked)}: this is for --launcher slurm")
+    hosts = hosts_for(size, where.hosts)
+    launcher = mpirun_launcher() if where.launcher == "mpirun" else HOROVODRUN
+    return Place(size, where, launcher, hosts, own_address(hosts))
+
+
+def _place_in_allocation(found: Allocation, size: int, where: Where) -> Place:
+    require_ranks(size)
+    hosts = found.hosts_for(size)
+    return Place(size, where, _launcher_within(found, where), hosts, own_address(hosts))
+
+
+def _launcher_within(found: Allocation, where: Where) -> Launcher:
+    if where.launcher == "mpirun":
+        return mpirun_launcher()
+    return Launcher("srun" if found.scheduler == "slurm" else "ssh")

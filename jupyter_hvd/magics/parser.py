@@ -1,0 +1,39 @@
+"""The parser of our magics' arguments: IPython's own, which also shows the usage and knows `--help`."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any, NoReturn
+
+from IPython.core.error import UsageError
+from IPython.core.magic_arguments import MagicArgumentParser
+
+from ..removed_options import removed_words
+
+
+class MagicParser(MagicArgumentParser):  # type: ignore[misc]
+    """Wrong arguments are the user's to mend, not the kernel's to end by."""
+
+    def __init__(self, prog: str, description: str) -> None:
+        super().__init__(prog, description=description, add_help=True)
+        self.allow_abbrev = False
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{self.prog}: {message}\n{self.format_usage().strip()}")
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise UsageError(message or self.format_help())
+
+    def parse_line(self, line: str, default: str = "") -> Any:
+        """The arguments in a magic's line.
+
+        Raises:
+            UsageError: they are wrong, or help was asked for.
+        """
+        try:
+            words = shlex.split(line) or shlex.split(default)
+        except ValueError as error:  # a quotation mark that is not closed
+            self.error(str(error))
+        if advice := removed_words(words):
+            raise UsageError(f"{self.prog}: {advice}")
+        return self.parse_args(words)

@@ -1,0 +1,143 @@
+"""Lets the notebook have what a cell has changed on the ranks. Works on a namespace alone, without any rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..ranks import training_state
+from ..ranks.links import unpack_linked
+from ..ranks.paths import AccessPath, objects_below, weighted_objects
+from ..ranks.serialization import digest_value, pack_value
+from ..ranks.snapshot import Assignment
+from .weights import NO_ORDER, find_counterparts, into_set, shortest_path
+
+#: Something of the notebook's, with the paths that lead to it.
+Counterpart = tuple[Any, list[AccessPath]]
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What has become of a delta.
+
+    Attributes:
+        lines: of what stays on the ranks, and why. parted: names that lead to other things there than here.
+        digests: of the weights that both have now, by path.
+    """
+
+    lines: Sequence[str]
+    parted: Collection[str]
+    digests: Mapping[str, int]
+
+
+def apply_delta(
+    delta: Sequence[Assignment],
+    namespace: dict[str, Any],
+    names: Sequence[str],
+    used: Collection[str],
+) -> Applied:
+    """Change a namespace as a cell has changed that of the ranks.
+
+    Paths led to the namespace's objects before the cell, so all are followed before any object is changed.
+
+    Args:
+        names: those of the user. used: those that the cell uses.
+    """
+    weights = [each for each in delta if each.is_of_weights]
+    found = [_find_counterparts(each, namespace, names, used) for each in weights]
+    absent = [each for each, there in zip(weights, found, strict=True) if not there]
+    ways = [path for each in absent for path in each.paths]
+    # What the notebook has at these paths is other things.
+    parted = {path.name for path in ways if path.follow_path(namespace) is not None}
+    others = [each for each in delta if not each.is_of_weights]
+    parted |= {name for each in others for name in _names_parted_by(each, namespace, names)}
+    lines = []
+    for each, assign in [(each, _resolve(each, namespace)) for each in others]:
+        why = assign()
+        if why and (each.place is not None or each.paths[0].name in names):  # else Python tells
+            lines.append(f"`{each}` in the notebook is not that of the ranks: {why}")
+    digests: dict[str, int] = {}
+    for each, there in zip(weights, found, strict=True):
+        if line := _stays_line(each, there, namespace):
+            lines.append(line)
+        for value, own in there:
+            if failure := _set_weights(value, each, namespace):
+                lines.append(
+                    f"`{shortest_path(own)}` in the notebook is not that of the ranks: {failure}"
+                )
+            else:
+                same = [path for path in each.paths if path.follow_path(namespace) is value]
+                digests |= dict.fromkeys(map(str, same), digest_value(pack_value(value)))
+    return Applied(lines, parted, digests)
+
+
+def _find_counterparts(
+    changed: Assignment, namespace: Mapping[str, Any], names: Sequence[str], used: Collection[str]
+) -> list[Counterpart]:
+    """What is to have the weights of something on the ranks; for what the cell has made, what it has replaced, if nothing else
+    leads there.
+    """
+    found = find_counterparts(changed.before or changed.paths, namespace, used)
+    if changed.before:
+        return found
+    ways = {id(each.value): {*each.paths} for each in weighted_objects(namespace, names)}
+    return [(value, own) for value, own in found if ways[id(value)] <= {*changed.paths}]
+
+
+def _names_parted_by(
+    each: Assignment, namespace: Mapping[str, Any], names: Sequence[str]
+) -> set[str]:
+    """The names that lead to an object whose contents stay on the ranks, where these are all that it holds."""
+    stays = each.value is not None and each.value.kind == "none"
+    if not stays or each.place is None or each.place.kind != "all":
+        return set()
+    owner = each.paths[0].follow_path(namespace)
+    return {path.name for path, value in objects_below(namespace, names) if value is owner}
+
+
+def _resolve(each: Assignment, namespace: dict[str, Any]) -> Callable[[], str]:
+    """What lets a name or an object hold what the ranks' does, and says why it cannot."""
+    if each.value is not None and each.value.kind == "none":
+        why = each.value.why
+        return lambda: why
+    owner = each.paths[0].follow_path(namespace)
+    try:
+        value = None if each.value is None else unpack_linked(each.value, namespace)
+    except Exception as error:
+        failure = str(error)
+        return lambda: failure
+
+    def assign() -> str:
+        try:
+            each.set_value(namespace, owner, value)
+        except Exception as error:  # a property of the user's own may raise anything
+            return str(error) or type(error).__name__
+        return ""
+
+    return assign
+
+
+def _stays_line(
+    changed: Assignment, found: Sequence[Counterpart], namespace: Mapping[str, Any]
+) -> str:
+    """Where weights stay on the ranks, and why; '' where the notebook has what is to have them."""
+    lost = [path for path in changed.paths if path.steps and path.follow_path(namespace) is None]
+    if found and (changed.before or not lost):
+        return ""
+    assert changed.value is not None
+    none = "the notebook has no model or variable there"
+    why = NO_ORDER if into_set(changed.paths) else none
+    stay = "stay" if changed.value.kind == "weights" else "stays"
+    known = f"the {changed.value.kind} of `{shortest_path(lost or changed.paths)}`"
+    return f"{known} {stay} on the ranks: {why}"
+
+
+def _set_weights(value: Any, changed: Assignment, namespace: Mapping[str, Any]) -> str:
+    """Set weights in what there is; why that cannot be, or ''."""
+    assert changed.value is not None
+    try:
+        training_state.set_state(value, changed.value, namespace)
+    except Exception as error:
+        return str(error) or type(error).__name__
+    return ""

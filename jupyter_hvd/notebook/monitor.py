@@ -1,0 +1,231 @@
+"""A call on all ranks while it runs: what has been heard of it, and whether it goes on.
+
+Has no sockets and no processes: messages and times are arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..launch.base import Output
+from ..launch.job_monitor import WAITS, is_due, is_hang
+from ..launch.progress import STALL_SECONDS, Progress, Stall
+from ..ranks.reply import RemoteError, Reply
+
+#: How long the other ranks may go on when one has failed.
+GRACE = 1.5
+#: Bytes a second: a message may take this long before it is held to be lost.
+SLOWEST = 1e6
+
+Reason = Literal["interrupt", "timeout", "error", "deadlock", "unanswered"]
+#: For how many seconds ranks may heed an interrupt before collective operations are aborted, which costs them nothing but the
+#: time to join Horovod anew. In a deadlock nothing else helps; a rank that waits for work has nothing to interrupt.
+PATIENCE: Mapping[Reason, float] = {
+    "interrupt": 1.5,
+    "timeout": 1.5,
+    "error": 1.5,
+    "deadlock": 0.5,
+    "unanswered": 0.0,
+}
+#: For how many seconds more they may come back then, before they are held to be stuck for good.
+ABORT_PATIENCE = 5.0
+
+
+@dataclass(frozen=True)
+class Message:
+    """An IOPub message from a rank, of some call: a stream, a display, …"""
+
+    rank: int
+    kind: str
+    content: Mapping[str, Any]
+    call: int = 0
+
+
+@dataclass(frozen=True)
+class WentOn:
+    """Ranks that made no progress do so again.
+
+    Attributes:
+        seconds: for how long they waited, as was last seen.
+    """
+
+    seconds: float
+
+
+#: What is shown of a call: what a rank has written below Python, its messages, that ranks make no progress, that they do again.
+Shown = Output | Message | Stall | WentOn
+Show = Callable[[Shown], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a call on all ranks ended.
+
+    Attributes:
+        replies: what each rank answered, by rank.
+        stopped: why ranks were interrupted, if they were.
+        waited: ranks that did not handle the interrupt, after which collective operations were aborted.
+        stuck: those of them that did not return even then.
+        lost: the failed rank, and how it failed, where one has.
+    """
+
+    replies: Mapping[int, Any]
+    stopped: Reason | None = None
+    waited: tuple[int, ...] = ()
+    stuck: tuple[int, ...] = ()
+    lost: tuple[int, str] | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        return self.lost is None and not self.stuck
+
+    @property
+    def has_trained(self) -> bool:
+        return any(isinstance(reply, Reply) and reply.trained for reply in self.replies.values())
+
+    @property
+    def is_replicated(self) -> bool:
+        """Whether all ranks have trained the same, as far as they tell by themselves."""
+        return len({r.trained for r in self.replies.values() if isinstance(r, Reply)}) == 1
+
+    @property
+    def in_step(self) -> bool:
+        """Whether all ranks have come to the same end."""
+        ends = [reply.error for reply in self.replies.values() if isinstance(reply, Reply)]
+        kinds = {e and (e.type, e.text, *((f.file, f.line) for f in e.frames)) for e in ends}
+        return self.stopped is None and len(kinds) <= 1
+
+
+class CallMonitor:
+    """What has been heard of a call so far.
+
+    Attributes:
+        call: its number. open: the ranks that have not answered.
+    """
+
+    def __init__(
+        self, call: int, ranks: set[int], show: Show, marker: str | None, size: int, now: float
+    ) -> None:
+        """Args: size: how many bytes were sent to each rank."""
+        self.call = call
+        self.open = set(ranks)
+        self.replies: dict[int, Any] = {}
+        self._show = show
+        self._marker = marker
+        self._markers_due = 2 * len(ranks) if marker else 0
+        self._started = now
+        self._travel = dict.fromkeys(ranks, size * len(ranks) / SLOWEST)
+        self._first_error: float | None = None
+        self._last_answer = now
+        self._stall: Stall | None = None
+        self._stall_told = now
+        self._progress = Progress(ranks, now)
+
+    def take_event(self, event: Shown | None) -> None:
+        if isinstance(event, Message) and event.call != self.call:
+            return  # the rest of an earlier call's output
+        if (
+            isinstance(event, Output)
+            and self._marker is not None
+            and event.text.endswith(self._marker)
+        ):
+            self._markers_due -= 1
+            rest = event.text.removesuffix(self._marker)
+            event = Output(event.rank, event.stream, rest) if rest else None
+        if event is not None:
+            self._show(event)
+
+    def take_answer(self, rank: int, future: Any, now: float) -> None:
+        self.open.discard(rank)
+        self._last_answer = now
+        try:
+            reply = future.result()
+        except Exception as error:
+            reply = error
+        # ipyparallel answers with exceptions, and raises none of them.
+        if isinstance(reply, Exception):
+            reply = Reply(RemoteError(type(reply).__name__, str(reply)))
+        self.replies[rank] = reply
+        if isinstance(reply, Reply) and reply.error and self._first_error is None:
+            self._first_error = now
+        if not self.open and self._first_error is None:
+            self._note_progress()
+
+    def printed_characters(self) -> int:
+        """How many characters the ranks have printed in this call, by their own count."""
+        return sum(r.printed for r in self.replies.values() if isinstance(r, Reply))
+
+    def all_marked(self) -> bool:
+        return self._markers_due <= 0
+
+    def reason_to_stop(self, now: float, timeout: float | None) -> Reason | None:
+        if timeout is not None and now - self._started > timeout:
+            return "timeout"
+        if self._first_error is not None and now - self._first_error > GRACE:
+            return "error"
+        if self.replies and self.open and self._is_deadlock(now - self._last_answer):
+            return "deadlock"
+        if self.unanswered_ranks():
+            return "unanswered"
+        return None
+
+    def unanswered_ranks(self) -> set[int]:
+        """The ranks that wait for work, once one has for longer than a request or an answer can be on its way."""
+        waiting = {
+            rank
+            for rank in self.open
+            if (place := self._progress.position_of_rank(rank)) is not None and place.awaits_work
+        }
+        late = any(self.idle_seconds(k) >= STALL_SECONDS - 1 + self._travel[k] for k in waiting)
+        return waiting if late else set()
+
+    # Ranks that wait
+
+    def note_position(self, rank: int, told: Mapping[str, Any], now: float) -> None:
+        """Take in where a rank says that it is, and how much it has computed."""
+        if told["call"] == self.call:
+            self._progress.note_position(rank, told, now)
+
+    def expect_answer(self, rank: int, size: int) -> None:
+        """A rank has sent its answer, of so many bytes."""
+        self._travel[rank] = max(self._travel[rank], size / SLOWEST)
+
+    def idle_seconds(self, rank: int) -> float:
+        """For how many seconds a rank has computed nothing, in one place; by its own clock."""
+        return self._progress.idle_seconds(rank)
+
+    def tell_stall(self, now: float) -> None:
+        """Tell where the ranks are when some of them have waited for others for long, and when they go on."""
+        stall = self._progress.find_stall(self.open, now, self.replies, WAITS)
+        if stall is None or not is_hang(stall):
+            self._note_progress()
+        elif self._stall is None or is_due(self._stall, stall, now - self._stall_told):
+            self._stall, self._stall_told = stall, now
+            self._show(stall)
+
+    def _note_progress(self) -> None:
+        if self._stall is not None:
+            waited = max(self._stall.since.values(), default=0.0)
+            self._stall = None
+            self._show(WentOn(waited))
+
+    def _is_deadlock(self, alone: float) -> bool:
+        """Whether all that still run wait in an operation that those who have finished take no part in.
+
+        Args:
+            alone: for how many seconds nobody has finished. Who has waited long for the last one may just be hearing of it.
+        """
+
+        def is_waiting(rank: int) -> bool:
+            place, patience = self._progress.position_of_rank(rank), STALL_SECONDS - 1
+            if place is None:
+                return False
+            waited = min(alone, self.idle_seconds(rank))
+            # What runs in TensorFlow need not be a collective operation: it is given longer.
+            return (place.in_horovod and waited >= patience) or (
+                place.in_tensorflow and waited >= 2 * patience
+            )
+
+        return all(is_waiting(rank) for rank in self.open)

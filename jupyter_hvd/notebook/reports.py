@@ -1,0 +1,129 @@
+"""Reports of failed runs on the ranks. Pure functions from a run and the cells to text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..launch.diagnosis import Line, StallReport, ranks_text, report_stall
+from ..launch.progress import Stall
+from ..ranks.reply import RemoteError, Reply
+from .monitor import Run
+from .tracebacks import PLAIN, RED, SentCell, find_blamed_rank, render_traceback
+
+Cells = Mapping[str, SentCell]
+#: Said where a rank waits for one that has trained and ended.
+UPDATES = "Ranks that train together make the same number of updates."
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The name and message of the error to raise, and the lines to show."""
+
+    name: str
+    message: str
+    lines: tuple[str, ...]
+
+
+def failure_of(run: Run, cells: Cells, timeout: float | None = None) -> Failure | None:
+    """The failure of a run; None where it succeeded.
+
+    Args:
+        cells: the cells by the names of their files on the ranks.
+        timeout: the seconds that the run was given.
+    """
+    errors = {
+        rank: reply
+        for rank, reply in run.replies.items()
+        if isinstance(reply, Reply) and reply.error is not None
+    }
+    if run.lost is not None:
+        return headed_failure("RankLost", f"rank {run.lost[0]} was lost: {run.lost[1]}")
+    match run.stopped:
+        case "interrupt":
+            return headed_failure(
+                "KeyboardInterrupt",
+                "interrupted",
+                *position_lines(errors, cells),
+                *stuck_lines(run),
+            )
+        case "timeout":
+            message = f"not finished after {timeout:g} s"
+            return headed_failure(
+                "TimeoutError", message, *position_lines(errors, cells), *stuck_lines(run)
+            )
+        case "deadlock":
+            late = run.stuck or run.waited or tuple(sorted(errors))
+            done = ranks_text(sorted(set(run.replies) - set(late)) or sorted(run.replies))
+            waiting = ranks_text(late)
+            message = (
+                f"{done} finished the cell while {waiting} still waits in a collective operation"
+            )
+            return headed_failure(
+                "Deadlock", message, *([UPDATES] if run.has_trained else []), *stuck_lines(run)
+            )
+        case "unanswered":
+            message = (
+                f"no answer came from {ranks_text(run.stuck)}: the request or the answer was lost"
+            )
+            return headed_failure("AnswerLost", message)
+    if not errors:
+        return None
+    rank = find_blamed_rank(errors)
+    error = errors[rank].error
+    assert error is not None
+    same = [r for r, e in sorted(errors.items()) if e.error and is_same(e.error, error)]
+    lines = (*render_traceback(error, ranks_text(same), cells), *stuck_lines(run))
+    return Failure(error.type, error.text, lines)
+
+
+def headed_failure(name: str, message: str, *more: str) -> Failure:
+    return Failure(name, message, (f"{RED}{name}{PLAIN}: {message}", *more))
+
+
+def is_same(error: RemoteError, other: RemoteError) -> bool:
+    return (error.type, error.text) == (other.type, other.text)
+
+
+def stuck_lines(run: Run) -> list[str]:
+    if run.stuck:
+        return [f"{ranks_text(run.stuck)} waited in an operation that cannot be interrupted."]
+    if run.waited:
+        return [
+            f"{ranks_text(run.waited)} waited for others; the collective operation was aborted."
+        ]
+    return []
+
+
+def position_lines(errors: Mapping[int, Reply], cells: Cells) -> list[str]:
+    """Where the interrupted ranks were."""
+    lines = []
+    for rank, reply in sorted(errors.items()):
+        frames = reply.error.frames if reply.error else ()
+        inside = [frame for frame in frames if frame.file in cells]
+        if inside:
+            last = inside[-1]
+            lines.append(f"  rank {rank} was at {place_in((last.file, last.line), cells)}")
+    return lines
+
+
+def place_in(place: tuple[str, int], cells: Cells) -> str:
+    found = line_of(place, cells)
+    assert found is not None
+    return found.name
+
+
+def stall_report(stall: Stall, cells: Cells, hosts: Mapping[int, str]) -> StallReport:
+    """The report of ranks that make no progress: a table and its meaning."""
+    return report_stall(stall, lambda place: line_of(place, cells), hosts)
+
+
+def line_of(place: tuple[str, int], cells: Cells) -> Line | None:
+    """The user's line for a place in a cell as it was sent."""
+    cell = cells.get(place[0])
+    if cell is None:
+        return None
+    number = cell.user_line(place[1])
+    rows = cell.source.splitlines()
+    text = rows[number - 1].strip() if 0 < number <= len(rows) else ""
+    return Line(f"In[{cell.number}], line {number}", text)

@@ -1,0 +1,137 @@
+"""Translates errors from the ranks to lines of the user's cells. Pure functions from text to text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ..launch.base import ECHO
+from ..ranks.reply import RemoteError, Reply
+from ..source.edits import Edit
+
+_IN_CELL = re.compile(r'File "(<In\[\d+\]#\d+>)", line (\d+)')
+RED, GREEN, BOLD, DIM, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[1m", "\x1b[2m", "\x1b[0m"
+CONTEXT = 2
+
+
+@dataclass(frozen=True)
+class SentCell:
+    """A cell as the user wrote it, and for each line of its conversion the line that it comes from."""
+
+    number: int
+    source: str
+    lines: tuple[int, ...]
+
+    def user_line(self, converted: int) -> int:
+        return self.lines[min(max(converted, 1), len(self.lines)) - 1] if self.lines else converted
+
+
+def line_map(source: str, edits: Iterable[Edit]) -> tuple[int, ...]:
+    """For each line of the edited text, from 1, the line of the source that it comes from.
+
+    A line that was put in belongs to the line at which it was.
+    """
+    pieces: list[tuple[str, int, bool]] = []
+    position = 0
+    for edit in sorted(dict.fromkeys(edits), key=Edit.sort_key):
+        pieces.append((source[position : edit.start], position, True))
+        pieces.append((edit.text, edit.start, False))
+        position = edit.end
+    pieces.append((source[position:], position, True))
+    origins: list[int | None] = [None]
+    kept: list[bool] = [False]
+    for text, start, own in pieces:
+        for offset, character in enumerate(text):
+            if character == "\n":
+                if origins[-1] is None:
+                    origins[-1] = start + (offset if own else 0)
+                origins.append(None)
+                kept.append(False)
+            elif not character.isspace() and (origins[-1] is None or (own and not kept[-1])):
+                origins[-1] = start + (offset if own else 0)
+                kept[-1] = own
+    last = len(source)
+    return tuple(source.count("\n", 0, last if o is None else o) + 1 for o in origins)
+
+
+def in_user_lines(text: str, cells: Mapping[str, SentCell]) -> str:
+    """`File "<In[3]#7>", line 9` in TensorFlow's own reports, said of the user's cell."""
+
+    def replace_file(match: re.Match[str]) -> str:
+        cell = cells.get(match[1])
+        return (
+            match[0]
+            if cell is None
+            else f"Cell In[{cell.number}], line {cell.user_line(int(match[2]))}"
+        )
+
+    return _IN_CELL.sub(replace_file, text)
+
+
+def render_traceback(error: RemoteError, where: str, cells: Mapping[str, SentCell]) -> list[str]:
+    """The lines of a traceback, as IPython shows one.
+
+    Args:
+        where: "rank 1".
+        cells: the cells by the names of their files on the ranks.
+    """
+    lines: list[str] = []
+    if error.because:
+        lines += render_traceback(error.because, where, cells)
+        link = (
+            "The above exception was the direct cause of the following exception:"
+            if error.direct
+            else "During handling of the above exception, another exception occurred:"
+        )
+        lines += ["", link, ""]
+    kind, text = error.type, in_user_lines(error.text, cells)
+    head = f"{RED}{kind}{PLAIN}"
+    lines.append(
+        f"{head}{' ' * max(1, 42 - len(kind))}Traceback (most recent call last) on {where}"
+    )
+    for file, line, name, code in error.frames:
+        lines += render_frame(file, line, name, code, cells)
+    if error.syntax is not None and error.syntax[0] in cells:
+        file, line, text = error.syntax
+        lines += render_frame(file, line, "<module>", "", cells)
+    lines += ["", f"{head}: {text}" if text else head]
+    return lines
+
+
+def render_frame(
+    file: str, line: int, name: str, code: str, cells: Mapping[str, SentCell]
+) -> list[str]:
+    inside = "" if name == "<module>" else f", in {GREEN}{name}{PLAIN}"
+    cell = cells.get(file)
+    if cell is None:
+        return [f"File {GREEN}{file}:{line}{PLAIN}{inside}", f"    {code.strip()}"]
+    own = cell.user_line(line)
+    return [
+        f"{GREEN}Cell In[{cell.number}], line {own}{PLAIN}{inside}",
+        *code_excerpt(cell.source, own),
+    ]
+
+
+def code_excerpt(source: str, line: int) -> list[str]:
+    """A line of a cell with its neighbours, and an arrow to it."""
+    rows = source.splitlines()
+    shown = []
+    for number in range(max(1, line - CONTEXT), min(len(rows), line + CONTEXT) + 1):
+        row = rows[number - 1]
+        if number == line:
+            shown.append(f"{GREEN}----> {number}{PLAIN} {BOLD}{row}{PLAIN}")
+        else:
+            shown.append(f"{DIM}{number:>7}{PLAIN} {row}")
+    return shown
+
+
+def find_blamed_rank(errors: Mapping[int, Reply]) -> int:
+    """The rank whose error is the cause: the first that is not only the echo of another's."""
+
+    def is_echo(error: RemoteError | None) -> bool:
+        return error is not None and (
+            error.type == "KeyboardInterrupt" or bool(ECHO.search(f"{error.type}: {error.text}"))
+        )
+
+    return min(errors, key=lambda rank: (is_echo(errors[rank].error), errors[rank].time))

@@ -1,0 +1,106 @@
+"""Weights between the notebook and the ranks: what in the one is the counterpart of what in the other. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..ranks.paths import TRAINED, AccessPath, weighted_objects
+from ..ranks.serialization import SerializedValue, digest_value, keras_kind, weights_of
+
+
+@dataclass(frozen=True)
+class Owned:
+    """An object with weights in the notebook.
+
+    Attributes:
+        paths: that lead to it, here and on the ranks. weights: that the ranks are to have there.
+    """
+
+    value: Any
+    paths: tuple[AccessPath, ...]
+    weights: SerializedValue
+    digest: int
+
+    def is_known(self, known: Mapping[str, int]) -> bool:
+        """Whether the ranks have these weights there, by digests of what they have."""
+        return all(known.get(str(path)) == self.digest for path in self.paths)
+
+
+def outermost_objects(found: Sequence[Owned]) -> list[Owned]:
+    """Without the layers and variables of models that are there themselves."""
+    own = [frozenset(map(id, weights_of(each.value))) for each in found]
+    return [
+        one
+        for place, one in enumerate(found)
+        if not any(
+            own[place] < other or (own[place] == other and k < place) for k, other in enumerate(own)
+        )
+    ]
+
+
+def paths_in_use(paths: Sequence[AccessPath], used: Collection[str]) -> tuple[AccessPath, ...]:
+    """Of the paths to one object those from names that a cell uses, where there are any: what names share may be parted on the
+    other side, a loop's variable have gone on, and they are the ones that count.
+    """
+    return tuple(path for path in paths if path.name in used) or tuple(paths)
+
+
+def find_counterparts(
+    paths: Sequence[AccessPath], namespace: Mapping[str, Any], used: Collection[str]
+) -> list[tuple[Any, list[AccessPath]]]:
+    """The notebook's counterpart of an object on the ranks, and its access paths. They may be several, where a
+    cell on the ranks has given an object a second name.
+    """
+    values = {path: path.follow_path(namespace) for path in paths}
+    there = [path for path in paths if keras_kind(values[path]) in TRAINED]
+    found: dict[int, tuple[Any, list[AccessPath]]] = {}
+    for path in paths_in_use(there, used):
+        found.setdefault(id(values[path]), (values[path], []))[1].append(path)
+    return list(found.values())
+
+
+def replicated_digests(answers: Collection[Mapping[str, int]]) -> dict[str, int]:
+    """The digests that are the same on all ranks."""
+    first, *others = answers
+    return {path: own for path, own in first.items() if all(o.get(path) == own for o in others)}
+
+
+def make_owned(
+    value: Any, paths: Sequence[AccessPath], used: Collection[str], weights: SerializedValue
+) -> Owned:
+    return Owned(value, paths_in_use(paths, used), weights, digest_value(weights))
+
+
+def same_models(namespace: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, frozenset[str]]:
+    """For each of some names those that stand for the same models, for layers of them, or for containers of them."""
+    parts: dict[str, set[int]] = {}
+    for each in weighted_objects(namespace, names):
+        for path in each.paths:
+            if all(step.kind in ("entry", "place") for step in path.steps):
+                parts.setdefault(path.name, set()).update(parts_of_model(each.value))
+    by_part: dict[int, set[str]] = {}
+    for name, own in parts.items():
+        for part in own:
+            by_part.setdefault(part, set()).add(name)
+    return {name: frozenset().union(*(by_part[p] for p in own)) for name, own in parts.items()}
+
+
+def parts_of_model(model: Any) -> set[int]:
+    """The ids of a model, its layers and their variables: what two that have any in common share."""
+    layers = model._flatten_layers() if hasattr(model, "_flatten_layers") else [model]
+    return {*map(id, (*layers, *weights_of(model), model))}
+
+
+def shortest_path(paths: Sequence[AccessPath]) -> str:
+    """The name of an object for users: its shortest access path."""
+    return str(min(paths, key=lambda path: len(path.steps)))
+
+
+#: Why what is in a set, and has no other name, has no counterpart.
+NO_ORDER = "members of a set have no order that processes share. Keep them in a list or a dict, or give them names"
+
+
+def into_set(paths: Sequence[AccessPath]) -> bool:
+    return any(path.is_unordered for path in paths)

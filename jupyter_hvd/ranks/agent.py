@@ -1,0 +1,168 @@
+"""Starts one rank, on whatever host: `python -m jupyter_hvd.ranks.agent [HOST:PORT]`.
+
+The job's placement (`launch/placement.py`) tells it what to run, and is told what that writes and how it ends: over
+standard input and output or, where mpirun starts agents, over a connection to HOST:PORT. When this ends, so does the rank.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import IO, Any
+
+from ..launch.authentication import take_token
+from ..launch.heartbeat import connect_as, decode_message, encode_message, end_self
+from ..launch.hosts import LaunchError, interface_towards
+from ..launch.mpi import require_horovod_for_mpi
+from ..launch.placement_reports import LONGEST_LINE, exit_now
+from .forks import PASSED_ON, Fork, start_fork
+
+#: By which Open MPI tells a process its rank.
+RANK_VARIABLE = "OMPI_COMM_WORLD_RANK"
+RENDEZVOUS_VARIABLE = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
+#: Seconds without a word after which a process that has ended has written all; its children may hold its output open.
+LAST_WORDS = 1.0
+#: Seconds for that to be passed on, where the machine is slow or a child writes on.
+LATE_WORDS = 10.0
+
+
+class Link:
+    """The agent's end of what connects it with the placement."""
+
+    def __init__(self, lines: IO[bytes], out: IO[bytes]) -> None:
+        self._lines, self._out = lines, out
+        self._speaking = threading.Lock()
+
+    def send_message(self, message: Mapping[str, Any]) -> None:
+        with self._speaking, suppress(OSError):
+            self._out.write(encode_message(message))
+            self._out.flush()
+
+    def next_message(self) -> dict[str, Any]:
+        """The placement's next message. When there are no more, the job has ended, and so does this process."""
+        message = None
+        with suppress(OSError):
+            message = decode_message(self._lines.readline())
+        return message or end_self()
+
+
+def link_to(address: str) -> Link:
+    """The link over a connection; where nobody listens that knows the job's token, the process ends."""
+    rank = int(os.environ[RANK_VARIABLE])
+    who = {"rank": rank, "host": os.uname().nodename}
+    try:
+        connection, lines = connect_as(f"rank {rank}", address, take_token(), who)
+    except OSError:
+        end_self()
+    return Link(lines, connection.makefile("wb"))
+
+
+def start_rank(orders: Mapping[str, Any]) -> subprocess.Popen[bytes] | Fork:
+    """The rank's process: a fork of a server where there is one for it.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    module, arguments, directory = orders["module"], orders["arguments"], orders["directory"]
+    environment = {**os.environ, **orders["environment"]}
+    if RENDEZVOUS_VARIABLE in environment:
+        # The interface by which a host reaches the first one may have another name on each.
+        interface = interface_towards(environment[RENDEZVOUS_VARIABLE]) or "lo"
+        names = ("HOROVOD_GLOO_IFACE", "NCCL_SOCKET_IFNAME")
+        environment = {**dict.fromkeys(names, interface), **environment}
+    if orders["fork"] and (fork := start_fork(module, arguments, environment, directory)):
+        return fork
+    return subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
+        [sys.executable, "-P", "-m", module, *arguments],
+        env=environment,
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def follow_process(
+    process: subprocess.Popen[bytes] | Fork, pass_on: Callable[[str, str], None]
+) -> int:
+    """Pass on what a process writes until it ends, and give its exit code as a shell does: 137 where signal 9 ended it.
+
+    Args:
+        process: with pipes for what it writes. pass_on: gets "stdout" or "stderr", and a line.
+    """
+    assert process.stdout is not None
+    assert process.stderr is not None
+    streams = {"stdout": process.stdout, "stderr": process.stderr}
+
+    ended = threading.Event()
+
+    def pump_stream(name: str) -> None:
+        with suppress(OSError, ValueError):
+            for line in lines_of(streams[name], ended.is_set):
+                pass_on(name, line.decode(errors="replace"))
+
+    pumps = [threading.Thread(target=pump_stream, args=(name,), daemon=True) for name in streams]
+    for each in pumps:
+        each.start()
+    code = process.wait()
+    ended.set()
+    for each in pumps:
+        each.join(LATE_WORDS)
+    return code if code >= 0 else 128 - code
+
+
+def lines_of(stream: IO[bytes], has_ended: Callable[[], bool]) -> Iterator[bytes]:
+    """The lines of a process's stream as they come; what a carriage return ends is one, too: progress shows at once.
+
+    Args:
+        has_ended: whether the process has ended. A child of it may hold the stream open.
+    """
+    rest = b""
+    while True:
+        if not select.select([stream], [], [], LAST_WORDS)[0]:
+            if has_ended():
+                break
+            continue
+        data = os.read(stream.fileno(), 2**16)
+        if not data:
+            break
+        *lines, rest = re.split(rb"\r?\n|\r(?!\n)", rest + data)
+        yield from lines
+        if len(rest) > LONGEST_LINE:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
+
+
+def main(address: str = "") -> int:
+    """Be the agent of a rank; its exit code."""
+    link = link_to(address) if address else Link(sys.stdin.buffer, sys.stdout.buffer)
+    orders = link.next_message()
+    try:
+        if address:
+            require_horovod_for_mpi()  # that of this host
+        process = start_rank(orders)
+    except (LaunchError, OSError) as error:
+        link.send_message({"stream": "stderr", "text": f"host {os.uname().nodename}: {error}"})
+        link.send_message({"exit": 1})
+        return 1
+    for number in PASSED_ON:
+        signal.signal(number, lambda number, _: process.send_signal(number))
+    threading.Thread(target=link.next_message, daemon=True).start()
+    code = follow_process(
+        process, lambda name, line: link.send_message({"stream": name, "text": line})
+    )
+    link.send_message({"exit": code})
+    return code
+
+
+if __name__ == "__main__":
+    exit_now(main(*sys.argv[1:]))

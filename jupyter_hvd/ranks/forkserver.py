@@ -1,0 +1,194 @@
+"""Imports TensorFlow and forks, for `forks.py`: `python -P -m jupyter_hvd.ranks.forkserver (MODULE … LISTENER) …`.
+
+Each listener is served by a process that has imported the modules before it: the last by this one, the others by its forks.
+It makes no tensor and opens no device before it forks, and has no thread but NumPy's own, which bear it. A child
+takes over the standard streams, the environment, the folder and the job's name of the process that asked for it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import struct
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ..launch.base import JOB_VARIABLE
+from .fork_exit import Ending
+from .forks import NUMBER
+from .imports import pause_gc
+
+#: Seconds for a request to arrive once it has begun.
+PATIENCE = 10.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """The child to fork: a module's `main`, its arguments, environment and folder, and its standard streams."""
+
+    module: str
+    arguments: list[str]
+    environment: dict[str, str]
+    folder: str
+    streams: list[int]
+
+
+@dataclass(frozen=True)
+class Child:
+    pid: int
+    asking: socket.socket
+
+
+class ForkServer:
+    """Forks for each request, passes signals on, and reports how each child ends.
+
+    Its standard input is held open by who began it; it ends with that.
+    """
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._watched = selectors.DefaultSelector()
+        self._watched.register(listener, selectors.EVENT_READ)
+        self._watched.register(sys.stdin.fileno(), selectors.EVENT_READ)
+
+    def serve_forks(self) -> Request | None:
+        """Returns in each child, with what it was forked for, and in the server at its end, with None."""
+        while True:
+            for key, _ in self._watched.select():
+                if key.fd not in self._watched.get_map():
+                    continue  # of a child that was found to have ended just now
+                if key.fileobj is self._listener:
+                    if (request := self._answer_request()) is not None:
+                        return request
+                elif isinstance(key.data, Child):
+                    self._attend_child(key.data, key.fileobj is key.data.asking, key.fd)
+                else:
+                    return None
+
+    def _answer_request(self) -> Request | None:
+        asking, _ = self._listener.accept()
+        try:
+            asking.settimeout(PATIENCE)
+            request = read_request(asking)
+        except (OSError, ValueError, struct.error):
+            asking.close()
+            return None
+        pid = os.fork()
+        if pid == 0:
+            asking.close()
+            self._let_go()
+            return request
+        for stream in request.streams:
+            os.close(stream)
+        child = Child(pid, asking)
+        self._watched.register(asking, selectors.EVENT_READ, child)
+        self._watched.register(os.pidfd_open(pid), selectors.EVENT_READ, child)
+        with suppress(OSError):
+            asking.send(b"!")
+        return None
+
+    def _let_go(self) -> None:
+        """A child has nothing to do with what the server watches."""
+        for key in list(self._watched.get_map().values()):
+            if isinstance(key.fileobj, socket.socket):
+                key.fileobj.close()
+            elif key.fd != sys.stdin.fileno():
+                os.close(key.fd)
+        self._watched.close()
+
+    def _attend_child(self, child: Child, asked: bool, descriptor: int) -> None:
+        if asked:
+            numbers = b""
+            with suppress(OSError):
+                numbers = child.asking.recv(16)
+            for number in numbers or [signal.SIGKILL]:  # who asked has gone
+                with suppress(ProcessLookupError):
+                    os.kill(child.pid, number)
+            if not numbers:
+                self._watched.unregister(child.asking)
+            return
+        self._watched.unregister(descriptor)
+        os.close(descriptor)
+        code = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
+        with suppress(OSError):
+            child.asking.send(NUMBER.pack(code if code >= 0 else 128 - code))
+        with suppress(KeyError):
+            self._watched.unregister(child.asking)
+        child.asking.close()
+
+
+def read_request(asking: socket.socket) -> Request:
+    """
+    Raises:
+        OSError, ValueError, struct.error: it is none, or does not come to its end.
+    """
+    length, streams, *_ = socket.recv_fds(asking, NUMBER.size, 3)
+    text, missing = b"", NUMBER.unpack(length)[0]
+    while missing > len(text):
+        part = asking.recv(missing - len(text))
+        if not part:
+            raise ConnectionError
+        text += part
+    module, arguments, environment, folder = json.loads(text)
+    return Request(module, arguments, environment, folder, streams)
+
+
+def adopt_settings(request: Request) -> None:
+    """Take over what the process that asks was started with."""
+    os.setsid()
+    for descriptor, stream in enumerate(request.streams):
+        os.dup2(stream, descriptor)
+        os.close(stream)
+    bear_name(request.environment[JOB_VARIABLE])
+    os.environ.clear()
+    os.environ.update(request.environment)
+    os.chdir(request.folder)
+    tempfile.tempdir = None  # to be found anew in this environment
+    if "numpy" in sys.modules:
+        sys.modules[
+            "numpy"
+        ].random.seed()  # each process draws its own numbers, as Python's own module sees to
+    sys.argv[1:] = request.arguments
+
+
+def bear_name(job: str) -> None:
+    """Write a job's name over the one that this process was started with.
+
+    The system shows the memory that the environment lay in when the process began: there it is
+    looked for when a job is ended.
+    """
+    find = ctypes.CDLL(None).getenv
+    find.restype = ctypes.c_void_p
+    name = job.encode()
+    if len(os.environ[JOB_VARIABLE].encode()) != len(name):
+        raise ValueError(f"{job} is not the name of a job")
+    ctypes.memmove(find(JOB_VARIABLE.encode()), name, len(name))
+
+
+def main() -> None:
+    ending = Ending()
+    *order, listener = sys.argv[1:]
+    with pause_gc():
+        for word in order:
+            if not word.isdigit():
+                with suppress(ImportError):  # who needs it says so itself
+                    importlib.import_module(word)
+            elif os.fork() == 0:
+                listener = word
+                break
+    request = ForkServer(socket.socket(fileno=int(listener))).serve_forks()
+    if request is not None:
+        adopt_settings(request)
+        ending.code = importlib.import_module(request.module).main() or 0
+        sys.exit(ending.code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""Runs one rank of a job: `python -m jupyter_hvd.ranks.job_rank PROGRAM STATUS_DIR ORIGINAL [ARGS]`.
+
+A notebook's cells run one after the other in an IPython shell, as in a kernel. How
+the rank ended is left in the status folder, so that one rank
+is blamed for a failure that all of them report.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import traceback
+import types
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ..files import is_notebook, write_atomically
+from ..launch.heartbeat import HeartbeatClient
+from ..launch.rank_location import list_threads, own_files
+from ..launch.status_file import status_file
+from ..launch.temporary_files import note_temporary_files
+from ..runtime.observe import Function, observe
+from .shell_lines import ShellLines
+
+
+def run_program(
+    program: Path,
+    status: Path,
+    original: Path,
+    args: list[str],
+    finish: Callable[[], None] | None,
+    explain: Callable[[str], str] = str,
+) -> int:
+    """Run a program as the original would run; its exit code.
+
+    Args:
+        finish: called when the program has ended, however it has.
+        explain: makes the user's report of a traceback.
+    """
+    rank = int(os.environ.get("HOROVOD_RANK", "0"))
+    sys.argv = [str(original), *args]
+    sys.path.insert(0, str(original.resolve().parent))
+    code, report = 0, ""
+    try:
+        if is_notebook(program):
+            code, report = run_notebook(program, status, quiet=rank != 0)
+        else:
+            run_script(program, original)
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        report = stop.code if isinstance(stop.code, str) else ""
+    except KeyboardInterrupt:
+        code, report = 130, "interrupted"
+    except BaseException as error:
+        code, report = 1, _user_traceback(error)
+    report = explain(report)
+    if code and not hasattr(sys, "last_value"):  # as where no one catches it; the guard looks there
+        sys.last_value = RuntimeError(report)
+    if finish is not None:
+        finish()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # the program may have closed it
+            stream.flush()
+    ending = {
+        "rank": rank,
+        "code": code,
+        "report": report,
+        "time": time.time(),
+        "host": os.uname().nodename,
+    }
+    # Whole or not at all: who is killed here is one that could not say how it ended.
+    write_atomically(status_file(status, rank), json.dumps(ending).encode())
+    return code
+
+
+def hold_heartbeat() -> None:
+    """End with the process that began the job, on whatever host it is."""
+    note_temporary_files()
+    rank = os.environ.get("HOROVOD_RANK", "0")
+    held = HeartbeatClient(f"rank {rank}")
+    with suppress(ImportError):
+        note_horovods_threads(held)
+
+
+def note_horovods_threads(held: HeartbeatClient) -> None:
+    """Know the threads that Horovod starts: they are never idle, whether the rank computes or not."""
+    from horovod.common.basics import HorovodBasics
+
+    def init_horovod(begin: Function, /, *args: Any, **kwargs: Any) -> Any:
+        before = list_threads()
+        result = begin(*args, **kwargs)
+        held.busy_threads = list_threads() - before
+        if not (kwargs.get("comm") or args[1:2]):  # all ranks, and none that are chosen
+            require_all_ranks(args[0].size())
+        return result
+
+    observe(HorovodBasics, "init", init_horovod)
+
+
+def require_all_ranks(size: int) -> None:
+    """Make sure that those whom MPI has brought together are those whom mpirun has started.
+
+    Raises:
+        RuntimeError: they are not, where mpirun is of another MPI than Horovod's: each rank would train alone.
+    """
+    started = os.environ.get("HOROVOD_SIZE")
+    if os.environ.get("HOROVOD_CONTROLLER") == "mpi" and str(size) != started:
+        raise RuntimeError(
+            f"mpirun has started {started} ranks, of which Horovod sees {size}: it was built with another MPI; "
+            "`jupyter hvd install --mpi` rebuilds it"
+        )
+
+
+def run_script(program: Path, original: Path) -> None:
+    """Run the converted text as the original script: as `__main__`, with its `__file__`."""
+    own_files[str(program)] = ""
+    code = compile(program.read_bytes(), str(program), "exec")
+    module = types.ModuleType("__main__")
+    module.__dict__.update(__file__=str(original), __builtins__=__builtins__)
+    sys.modules["__main__"] = module
+    exec(code, module.__dict__)  # noqa: S102 — the user's own program is what is to be run
+
+
+def _user_traceback(error: BaseException) -> str:
+    """The traceback from the user's own first line on."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>"):
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames))
+
+
+def run_notebook(program: Path, status: Path, *, quiet: bool) -> tuple[int, str]:
+    """Run the code cells in order; stop at the first that fails.
+
+    Args:
+        status: a folder that all ranks of the job see.
+        quiet: show no values of last expressions and no rich display; rank 0's are enough.
+
+    Returns:
+        the exit code and, for a failure, the report with the cell and the traceback.
+    """
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from .magic_output import let_magics_be_quiet
+
+    class RankShell(InteractiveShell):  # type: ignore[misc]
+        def enable_gui(self, gui: str | None = None) -> None:
+            """No event loop: `%matplotlib inline` has nothing to start here."""
+
+    shell: Any = RankShell.instance(colors="nocolor")
+    shell.showtraceback = lambda *_, **__: None
+    shell.showsyntaxerror = lambda *_, **__: None
+    if quiet:
+        shell.display_pub.publish = lambda *_, **__: None
+        shell.displayhook.write_output_prompt = lambda: None
+        shell.displayhook.write_format_data = lambda *_: None
+        shell.displayhook.finish_displayhook = lambda: None
+    let_magics_be_quiet(shell)
+    shell.quiet_magics = quiet
+    ShellLines(shell, status, quiet=quiet).install()
+    cells = code_cells(program)
+    code_name, index = shell.compile.get_code_name, 0
+
+    def open_remembered(*args: Any) -> str:
+        name: str = code_name(*args)
+        own_files[name] = str(index)
+        return name
+
+    shell.compile.get_code_name = open_remembered
+    for index, source in cells:
+        result = shell.run_cell(source, store_history=True)
+        error = result.error_before_exec or result.error_in_exec
+        if isinstance(error, SystemExit):
+            raise error
+        if error is not None:
+            return 1, f"in cell {index}:\n{_cell_traceback(shell, error)}"
+    return 0, ""
+
+
+def code_cells(program: Path) -> list[tuple[int, str]]:
+    """The places and texts of the cells that have code, of a notebook that was written here, so of version 4.
+
+    `nbformat` would take a second to import on each rank, nearly all of it for the grammar of a kind of address.
+    """
+    cells = json.loads(program.read_bytes())["cells"]
+    texts = [
+        (n, "".join(cell["source"])) for n, cell in enumerate(cells) if cell["cell_type"] == "code"
+    ]
+    return [(number, text) for number, text in texts if text.strip()]
+
+
+def _cell_traceback(shell: Any, error: BaseException) -> str:
+    lines = shell.InteractiveTB.structured_traceback(
+        type(error), error, error.__traceback__, tb_offset=1
+    )
+    return str(shell.InteractiveTB.stb2text(lines))
+
+
+def run_arguments(
+    arguments: list[str],
+    finish: Callable[[], None] | None = None,
+    explain: Callable[[str], str] = str,
+) -> int:
+    """Run the arguments that follow the module's name on the command line."""
+    program, status, original, *args = arguments
+    return run_program(Path(program), Path(status), Path(original), args, finish, explain)
+
+
+def main() -> int:
+    """Run what the command line says; the exit code."""
+    hold_heartbeat()
+    return run_arguments(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

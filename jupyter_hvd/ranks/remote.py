@@ -1,0 +1,504 @@
+"""Functions that the kernel calls on a rank: run a cell, set and get values, identify itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from ..launch.heartbeat import HeartbeatClient
+from ..launch.rank_location import list_threads
+from ..runtime.sharing import program
+from ..runtime.sharing.random_state import RandomState, random_state, set_random_state
+from ..runtime.sharing.start import work_on_a_copy
+from . import trained_weights, training_state
+from .magic_output import let_magics_be_quiet
+from .paths import TRAINED, AccessPath, weighted_objects
+from .reply import LayerSeeds, Reply, describe_error
+from .serialization import (
+    SerializedValue,
+    digest_value,
+    is_plain,
+    keeps_place,
+    keras_kind,
+    pack_value,
+    rate_of,
+    read_pushed,
+    size_of,
+    unpack_value,
+)
+from .snapshot import Assignment, find_delta, take_snapshot
+
+#: The file of a cell's code on the ranks, `<In[3]#7>`: the notebook's number and a serial one.
+CELL_FILE = "<In[{number}]#{serial}>"
+#: How ranks are watched in a cell: compared when it has trained, while it trains too, or not at all.
+Watch = Literal["after", "never"]
+
+#: What ties this rank to the kernel; the engine sets it.
+lifeline: HeartbeatClient | None = None
+
+#: The call that is answered.
+_call: int | None = None
+
+
+def answer_call(call: int, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function, and tell that the answer is on its way and how large it is: it may get lost."""
+    global _call
+    _call = call
+    reply = function(*args)
+    if lifeline is not None:
+        lifeline.send_message({"answered": [call, size_of(reply)]})
+    return reply
+
+
+#: How many characters this rank has printed; its output counts.
+printed = 0
+
+#: Copies of standard output and error as they were when the rank began, by their descriptors.
+_outputs: dict[int, int] = {}
+
+
+def keep_outputs() -> None:
+    """Keep copies of standard output and error: a cell may close them."""
+    _outputs.update({descriptor: os.dup(descriptor) for descriptor in (1, 2)})
+
+
+def reopen_outputs() -> bool:
+    """Open again what a cell has closed of standard output and error; whether it has."""
+    closed = []
+    for descriptor, kept in _outputs.items():
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            with suppress(OSError):
+                os.dup2(kept, descriptor)
+            closed.append(descriptor)
+    return bool(closed)
+
+
+#: What brings this rank's copy of the folder up to date, where it works on one.
+_renew_files: Callable[[], None] | None = None
+
+
+def share_cells() -> None:
+    """Share what cells compute from now on, where the notebook's ranks share each batch."""
+    global _renew_files
+    if os.environ.get(program.BATCH_VARIABLE) is None:
+        return
+    if os.environ["HOROVOD_RANK"] != "0":
+        _renew_files = work_on_a_copy()
+    program.share_program()
+
+
+def layer_seeds(namespace: Mapping[str, Any], held: Sequence[str]) -> LayerSeeds:
+    """Those of the layers that some names lead to."""
+    layers = [e for e in weighted_objects(namespace, held) if hasattr(e.value, "_flatten_layers")]
+    if not layers:
+        return {}
+    from ..runtime.sharing.keras_versions import seed_states
+
+    found = [(e.paths[0], [s.numpy() for s in seed_states(e.value)]) for e in layers]
+    return {path: each for path, each in found if each}
+
+
+def set_layer_seeds(namespace: Mapping[str, Any], seeds: LayerSeeds) -> None:
+    """Let layers go on drawing from where those of another process have come to."""
+    for path, given in seeds.items():
+        there = path.follow_path(namespace) if path.name in namespace else None
+        if hasattr(there, "_flatten_layers"):
+            from ..runtime.sharing.keras_versions import seed_states
+
+            own = seed_states(there)
+            if len(own) == len(given):
+                for variable, state in zip(own, given, strict=True):
+                    variable.assign(state)
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The notebook's state with which shared cells start on the ranks.
+
+    Attributes:
+        drawn: for each cell the random numbers with which it began there; None where that is not known.
+        rates: the learning rates of optimizers, by paths that lead to these.
+        seeds: what layers draw from, such as those that drop, by paths that lead to these or their models.
+        guard: whether the ranks compare their data.
+        data: see `jupyter_hvd.runtime.start_shared`.
+    """
+
+    drawn: tuple[RandomState | None, ...]
+    rates: Mapping[AccessPath, float] = field(default_factory=dict)
+    seeds: LayerSeeds = field(default_factory=dict)
+    guard: bool = True
+    data: str = "each"
+
+
+@dataclass(frozen=True)
+class Sync:
+    """What a rank takes from the notebook before it runs cells, in the same call.
+
+    Attributes:
+        values: what `set_values` sets, pickled. beginning: for ranks that share each batch.
+    """
+
+    values: bytes
+    beginning: Beginning | None = None
+
+    def take(self) -> dict[str, str]:
+        """Take it; what failed, by path."""
+        failed = set_values(self.values, None, [])
+        if self.beginning is not None:
+            begin_shared(self.beginning)
+        return failed
+
+
+#: With which random numbers the next cells begin.
+_drawn: deque[RandomState | None] = deque()
+
+
+def begin_shared(beginning: Beginning) -> None:
+    """Have the notebook's random numbers, learning rates and files for the next cells.
+
+    All ranks do before any runs a cell, so that none copies what another has written in it.
+    """
+    from IPython.core.getipython import get_ipython
+
+    from ..runtime.sharing.context import sharing
+
+    sharing.guarded = beginning.guard
+    sharing.data = beginning.data
+    _drawn.clear()
+    _drawn.extend(beginning.drawn)
+    shell: Any = get_ipython()
+    for path, rate in beginning.rates.items():
+        there: Any = path.follow_path(shell.user_ns) if path.name in shell.user_ns else None
+        if rate_of(there) not in (None, rate):
+            there.learning_rate = rate
+    set_layer_seeds(shell.user_ns, beginning.seeds)
+    if _renew_files is not None:
+        _renew_files()
+    count_agreeing_ranks()
+
+
+def run_alone(source: str, file: str, marker: str) -> Reply:
+    """Run a cell that other ranks need not run: its magics print here, too; arguments as for `run_cell`."""
+    return run_cell(None, source, file, (), marker, quiet=False)
+
+
+def prepare_cell(
+    sync: Sync,
+    cells: Sequence[tuple[str, str]],
+    added: Sequence[str],
+    watch: Watch,
+    plain: Sequence[AccessPath],
+    weights: Sequence[AccessPath],
+) -> Reply:
+    """Run the cells that another one needs, each with its file, one after the other until one fails.
+
+    Args:
+        added, watch: as for `run_cell`.
+        plain: paths to values of which rank 0 is to give digests afterwards.
+        weights: paths to what these cells may have made, of which all ranks are to.
+    """
+    reply, failed = Reply(), sync.take()
+    for number, (source, file) in enumerate(cells):
+        reply = run_cell(None, source, file, added, watch=watch, goes_on=number > 0)
+        if reply.error is not None:
+            return replace(reply, failed=failed)
+    asked = [*(plain if is_first_rank() else ()), *(weights if cells else ())]
+    return replace(reply, failed=failed, digests=digest_paths(asked))
+
+
+def is_first_rank() -> bool:
+    return os.environ.get("HOROVOD_RANK") == "0"
+
+
+def run_cell(
+    sync: Sync | None,
+    source: str,
+    file: str,
+    added: Sequence[str],
+    marker: str = "",
+    wanted: Sequence[str] = (),
+    watch: Watch = "never",
+    goes_on: bool = False,
+    held: Sequence[str] = (),
+    quiet: bool = True,
+) -> Reply:
+    """Run one converted cell in this rank's namespace, as a kernel would.
+
+    Args:
+        sync: what is to be taken first.
+        file: what the cell's code is known by, as in `CELL_FILE`.
+        added: names that the conversion binds, which are its own whatever other cells do with them.
+        marker: written to stdout and stderr at the end, below Python, so that the kernel
+            knows that all that C++ wrote before has come through.
+        wanted: names whose values the notebook wants back from rank 0, if the cell succeeds.
+        watch: how the ranks are compared; `compare_weights` does it when the cell has ended.
+        goes_on: whether it is counted with the cell before.
+        held: names of what may hold models: what the cell gives other weights there, the notebook wants back, too.
+        quiet: whether magics print on rank 0 only.
+    """
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    failed = None if sync is None else sync.take()
+    started, printed_before = time.time(), printed
+    reopen_outputs()
+    if _drawn and (state := _drawn.popleft()) is not None:
+        set_random_state(state)
+    first = is_first_rank()
+    held, wanted = (held, wanted) if first else ((), ())
+    before = take_snapshot(shell.user_ns, held, wanted)
+    with own_names(shell.user_ns, added), quiet_shell(shell, file, quiet and not first):
+        try:
+            with allow_interrupt():
+                if watch != "never" and not goes_on:
+                    trained_weights.watch_cell()
+                result = shell.run_cell(source, store_history=False)
+                error = result.error_before_exec or result.error_in_exec
+        except (KeyboardInterrupt, RuntimeError) as stopped:
+            error = stopped
+    if reopen_outputs():
+        print(
+            "the cell has closed the standard output of this rank; it is open again",
+            file=sys.stderr,
+        )
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for stream in (1, 2) if marker else ():
+        os.write(stream, f"{marker}\n".encode())
+    delta, drawn = list[Assignment](), None
+    if error is None and first:
+        delta = find_delta(before, shell.user_ns, held, wanted)
+        # A seed that the notebook has not set stays unset.
+        if sync is not None and sync.beginning is not None:
+            drawn = random_state(), layer_seeds(shell.user_ns, held)
+    return Reply(
+        describe_error(error) if error is not None else None,
+        time.time(),
+        time.time() - started,
+        printed - printed_before,
+        delta,
+        trained_weights.training_digest() if watch != "never" else "",
+        failed,
+        drawn=drawn,
+    )
+
+
+def compare_weights() -> str:
+    """Compare the ranks' weights, once all have ended a cell; what tells them apart, or ''."""
+    return trained_weights.compare_trained()
+
+
+#: What the conversion's names stand for, to be put back where a cell of the user's has bound them.
+_own: dict[str, Any] = {}
+
+
+@contextmanager
+def own_names(namespace: dict[str, Any], names: Sequence[str]) -> Iterator[None]:
+    """A user's `import horovod.tensorflow as hvd` in another cell does not take ours away."""
+    namespace.update({name: _own[name] for name in names if name in _own})
+    try:
+        yield
+    finally:
+        _own.update({name: namespace[name] for name in names if name in namespace})
+
+
+@contextmanager
+def quiet_shell(shell: Any, file: str, quiet: bool) -> Iterator[None]:
+    """The shell prints no tracebacks, the kernel does; the cell's code is known by its own file.
+
+    Args:
+        quiet: whether magics print nothing.
+    """
+    if not hasattr(shell, "quiet_magics"):
+        let_magics_be_quiet(shell)
+    shell.quiet_magics = quiet
+    replaced = {
+        "showtraceback": lambda *_, **__: None,
+        "showsyntaxerror": lambda *_, **__: None,
+        "_showtraceback": lambda *_, **__: None,
+    }
+    for name, function in replaced.items():
+        setattr(shell, name, function)
+    shell.compile.get_code_name = lambda *_: file
+    try:
+        yield
+    finally:
+        for name in replaced:
+            delattr(shell, name)
+        del shell.compile.get_code_name
+
+
+#: Whether what runs now may be stopped by an interrupt.
+_interruptible = False
+
+
+def heed_interrupt(*_: object) -> None:
+    """The handler of SIGINT for as long as a rank lives: what is interrupted outside a cell would cost its answer."""
+    if _interruptible:
+        raise KeyboardInterrupt
+
+
+def interrupt_call(call: int) -> None:
+    """Interrupt a call if it is answered still; from another thread."""
+    if call == _call:
+        # The main thread itself: a signal to the process may wake another one.
+        main = threading.main_thread().ident
+        assert main is not None
+        signal.pthread_kill(main, signal.SIGINT)
+
+
+@contextmanager
+def allow_interrupt() -> Iterator[None]:
+    """An interrupt stops what runs within, also one that came for this call before it was begun."""
+    global _interruptible
+    try:
+        _interruptible = True
+        if (
+            lifeline is not None
+            and _call is not None
+            and lifeline.last_message("interrupt") == _call
+        ):
+            raise KeyboardInterrupt
+        yield
+    finally:
+        _interruptible = False
+        signal.signal(signal.SIGINT, heed_interrupt)  # the cell may have set one of its own
+
+
+def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> dict[str, str]:
+    """Bind names in this rank's namespace, and set weights of objects at paths, as `transfer.push_values` sends them; return what
+    failed, by path.
+    """
+    from IPython.core.getipython import get_ipython
+
+    values: dict[AccessPath, SerializedValue] = read_pushed(head, path, places)
+
+    shell: Any = get_ipython()
+    namespace = shell.user_ns
+    failed = {}
+    for target, packed in values.items():
+        there = target.follow_path(namespace)
+        if packed.kind in TRAINED and there is None:
+            failed[str(target)] = "no cell that has run there has made it"
+            continue
+        try:
+            if packed.kind in TRAINED:
+                training_state.set_state(there, packed, namespace)
+                continue
+            value = unpack_value(packed, there)
+            if not target.steps:
+                namespace[target.name] = value
+        except Exception as error:
+            failed[str(target)] = f"{type(error).__name__}: {error}"
+    return failed
+
+
+def get_values(paths: Sequence[AccessPath]) -> dict[str, SerializedValue]:
+    """The values that some paths lead to, by path, of those that lead to any."""
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    there = [p for p in paths if p.name in shell.user_ns]
+    found = {path: path.follow_path(shell.user_ns) for path in there}
+    return {
+        str(p): pack_value(v, limit=None) for p, v in found.items() if v is not None or not p.steps
+    }
+
+
+def digest_paths(paths: Sequence[AccessPath]) -> dict[str, int]:
+    """Digests of the plain values, and of the weights, that some paths lead to, by path."""
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    there = {p: p.follow_path(shell.user_ns) for p in paths if p.name in shell.user_ns}
+    return {
+        str(path): digest_value(pack_value(value, None))
+        for path, value in there.items()
+        if keras_kind(value) in TRAINED or is_plain(value)
+    }
+
+
+def status_row() -> dict[str, Any]:
+    """The row of this rank in `%hvd status`."""
+    import psutil
+
+    devices = "CPU"
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is not None:
+        gpus = tensorflow.config.get_visible_devices("GPU")
+        devices = ", ".join(g.name.rpartition("physical_device:")[2] for g in gpus) or "CPU"
+    return {"device": devices, "memory": psutil.Process().memory_info().rss}
+
+
+def panel_state() -> dict[str, Any]:
+    """The state of this rank for a panel: device, memory, and where it is, as `HeartbeatClient.report_position` says."""
+    assert lifeline is not None
+    return {**status_row(), **lifeline.report_position()}
+
+
+def count_agreeing_ranks() -> int:
+    """How many ranks take part in a small allreduce: all, if they still work together."""
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
+    return int(hvd.allreduce(tf.constant(1), op=hvd.Sum, name="jupyter_hvd.agree"))
+
+
+# Horovod anew in a process that lives on
+
+#: Horovod is left by one thread at a time.
+_leaving = threading.Lock()
+
+
+def join_horovod() -> int:
+    """Join the ranks' Horovod; how many they are."""
+    import horovod.tensorflow as hvd
+
+    before = list_threads()
+    hvd.init()
+    if lifeline is not None:
+        lifeline.busy_threads = list_threads() - before
+    return int(hvd.size())
+
+
+def leave_horovod() -> None:
+    """Leave Horovod. On all ranks, what waits in a collective operation fails: Horovod tells the others."""
+    import horovod.tensorflow as hvd
+
+    with _leaving:
+        hvd.shutdown()
+
+
+def abort_call(call: int) -> None:
+    """Leave Horovod while a call is answered, from another thread than the one that does."""
+    if call == _call:
+        leave_horovod()
+
+
+def rejoin_horovod() -> int:
+    """Join Horovod again once all ranks have left it, and return the number of ranks.
+
+    Raises:
+        RuntimeError: it sums by MPI, which begins once in a process.
+    """
+    if os.environ.get("HOROVOD_CONTROLLER") != "gloo":
+        raise RuntimeError("MPI begins once in a process")
+    return join_horovod()
+
+
+def draw_level(names: Sequence[str]) -> list[str]:
+    """Of some names those of what goes on by itself, where a cell was broken off on some ranks sooner than on others."""
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    return [name for name in names if keeps_place(shell.user_ns.get(name))]

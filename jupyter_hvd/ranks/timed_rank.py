@@ -1,0 +1,145 @@
+"""One process, or one rank, that ends once enough of its training steps were timed.
+
+`python -m jupyter_hvd.ranks.timed_rank PROGRAM STATUS_DIR ORIGINAL [ARGS]`. It works on a copy of the folder. Steps are those
+that optimizers count, looked at from another thread: nothing is added to a step.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+#: Names the file that rank 0 writes its times to.
+TIMES_VARIABLE = "JUPYTER_HVD_STEP_TIMES"
+#: Seconds between two looks; after the first step until it counts, in which functions are compiled; of which steps are timed.
+PAUSE, WARM_UP, ENOUGH = 0.25, 2.0, 5.0
+#: So many steps are timed at least, unless that takes `PATIENCE` seconds.
+LEAST, PATIENCE = 10, 30.0
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Means over some steps.
+
+    Attributes:
+        steps: how many. seconds, cpu_seconds: of one step; the second of all cores together.
+        cores: that this process may use. bytes: of what the optimizer trains; 0 where that is not known.
+    """
+
+    steps: int
+    seconds: float
+    cpu_seconds: float
+    cores: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Look:
+    """How many steps were made at a time, by the clock and by the processor, in seconds."""
+
+    steps: int
+    clock: float
+    processor: float
+
+
+def find_optimizers() -> list[Any]:
+    """All optimizers of this process."""
+    return [o for o in gc.get_objects() if hasattr(type(o), "apply_gradients")]
+
+
+def sample_progress(found: list[Any]) -> Look:
+    counts = [int(o.iterations.numpy()) for o in found if getattr(o, "built", True)]
+    return Look(max(counts, default=0), time.perf_counter(), time.process_time())
+
+
+def trained_bytes(found: list[Any]) -> int:
+    """The bytes of what the optimizers train, as far as they say."""
+    variables = [v for o in found for v in getattr(o, "_trainable_variables", ())]
+    own = {id(v): v for v in variables}.values()
+    return sum(int(v.numpy().nbytes) for v in own)
+
+
+def times_between(first: Look, last: Look, found: list[Any]) -> StepTimes:
+    steps = last.steps - first.steps
+    return StepTimes(
+        steps,
+        (last.clock - first.clock) / steps,
+        (last.processor - first.processor) / steps,
+        len(os.sched_getaffinity(0)),
+        trained_bytes(found),
+    )
+
+
+class Watch:
+    """Looks at the training from another thread, and ends the process when it has seen enough."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._begun: float | None = None
+        self._first: Look | None = None
+        self._found: list[Any] = []
+
+    def start(self) -> None:
+        atexit.register(self._write_times)
+        threading.Thread(target=self._look_on, daemon=True).start()
+
+    def _look_on(self) -> None:
+        while True:
+            time.sleep(PAUSE)
+            now = self._sample_progress()
+            if now is None or not now.steps:
+                continue
+            self._begun = self._begun or now.clock
+            if self._first is None and now.clock - self._begun >= WARM_UP:
+                self._first = now
+            if self._first is None:
+                continue
+            timed, steps = now.clock - self._first.clock, now.steps - self._first.steps
+            if (timed >= ENOUGH and steps >= LEAST) or (timed >= PATIENCE and steps):
+                self._write_times()
+                os._exit(0)
+
+    def _sample_progress(self) -> Look | None:
+        if not any(name in sys.modules for name in ("keras", "tf_keras")):
+            return None
+        try:
+            self._found = self._found or find_optimizers()
+            return sample_progress(self._found)
+        except Exception:  # one that is being made just now
+            return None
+
+    def _write_times(self) -> None:
+        """Write down what was seen; of a training that ended sooner, its last steps."""
+        last = self._sample_progress()
+        if self._first is None or last is None or last.steps <= self._first.steps:
+            return
+        times = times_between(self._first, last, self._found)
+        self._file.write_text(json.dumps(asdict(times)))
+
+
+def main() -> int:
+    """Run what the command line says; the exit code."""
+    from ..runtime.sharing.program import share_program
+    from ..runtime.sharing.working_copy import work_on_copy
+    from .job_rank import hold_heartbeat, run_arguments
+
+    hold_heartbeat()
+    rank, status = os.environ.get("HOROVOD_RANK"), Path(sys.argv[2])
+    work_on_copy(status / f"files-{rank or 0}", status.parent)
+    if rank in (None, "0"):
+        Watch(Path(os.environ[TIMES_VARIABLE])).start()
+    if rank is not None:
+        share_program()
+    return run_arguments(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

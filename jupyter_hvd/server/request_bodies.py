@@ -1,0 +1,171 @@
+"""The bodies of requests: read, and refused with a reason where their form is wrong.
+
+Nothing here imports the converter, so that the server can use it too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..removed_options import removed_option
+
+#: A rule's code or the beginning of one.
+CODE = re.compile(r"[A-Z]{1,3}[0-9]{0,3}")
+#: Options that are true or false, and those whose values `Options` itself checks.
+FLAGS = ("standalone", "guard")
+PASSED_ON = ("warmup_epochs", "batch", "data")
+MAX_RANKS = 64
+MAX_STEPS = 1000
+
+
+class RequestError(Exception):
+    """A request that cannot be answered; the message is for the user."""
+
+
+def parse_body(body: bytes) -> dict[str, Any]:
+    """The JSON object in a request's body.
+
+    Raises:
+        RequestError: it is something else.
+    """
+    try:
+        request = json.loads(body)
+    except ValueError as error:
+        raise RequestError(f"the request is not JSON: {error}") from None
+    except RecursionError:
+        raise RequestError("the request's JSON is nested too deeply") from None
+    if not isinstance(request, dict):
+        raise RequestError("the request must be a JSON object")
+    return request
+
+
+def check_keys(given: Mapping[str, Any], known: set[str]) -> None:
+    if unknown := sorted(given.keys() - known):
+        if advice := removed_option(unknown[0]):
+            raise RequestError(advice)
+        raise RequestError(f"unknown field `{unknown[0]}`; there are {', '.join(sorted(known))}")
+
+
+def read_options(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that a request gives, as `Options.resolve` takes them.
+
+    Raises:
+        RequestError: the options have another form than documented.
+    """
+    options = request.get("options", {})
+    if not isinstance(options, dict):
+        raise RequestError("`options` must be an object")
+    check_keys(options, {"select", "ignore", *FLAGS, *PASSED_ON})
+    read: dict[str, Any] = {}
+    for name, value in options.items():
+        if name in FLAGS:
+            if not isinstance(value, bool):
+                raise RequestError(f"`{name}` must be true or false")
+            read[name] = value
+        elif name in PASSED_ON:
+            read[name] = value
+        elif isinstance(value, list) and all(CODE.fullmatch(str(code)) for code in value):
+            read[name] = tuple(value)
+        else:
+            raise RequestError(f"`{name}` must be a list of codes such as HVD2 or HVD301")
+    return read
+
+
+def read_folder(request: Mapping[str, Any], root: Path) -> Path | None:
+    """The folder of the notebook at `path` below the folder that the server shows.
+
+    None for a notebook that lies in no folder of this machine: its contents come from elsewhere.
+
+    Raises:
+        RequestError: there can be no such path, or it leads out of the server's folder.
+    """
+    path = request.get("path")
+    if path is None:
+        return None
+    if not isinstance(path, str):
+        raise RequestError("`path` must be the notebook's path on the server")
+    try:
+        folder = (root / path.lstrip("/")).resolve().parent
+        is_there = folder.is_dir()
+    except (OSError, ValueError, RuntimeError):  # a null character, a name too long, a circle
+        raise RequestError("`path` cannot be a path on this server") from None
+    if not folder.is_relative_to(root):
+        raise RequestError("`path` must lie in the folder that the server shows")
+    return folder if is_there else None
+
+
+def verification_request(request: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """A request for a verification, checked, as `verify.attached` takes it.
+
+    Args:
+        root: the folder that the server shows, below which the notebook's path leads.
+
+    Raises:
+        RequestError: the request has another form than documented.
+    """
+    check_keys(
+        request,
+        {"notebook", "n", "steps", "options", "path", "confirmed", "left", "converted"},
+    )
+    if not isinstance(request.get("notebook"), dict):
+        raise RequestError("`notebook` must be a notebook in nbformat's JSON")
+    options = read_options(request)
+    confirmed = request.get("confirmed", False)
+    if not isinstance(confirmed, bool):
+        raise RequestError("`confirmed` must be true or false")
+    folder = read_folder(request, root)
+    return {
+        "notebook": request["notebook"],
+        "n": whole_number(request, "n", MAX_RANKS),
+        "steps": whole_number(request, "steps", MAX_STEPS) if "steps" in request else None,
+        "options": options,
+        "folder": None if folder is None else str(folder),
+        "name": "notebook.ipynb" if folder is None else Path(request["path"]).name,
+        "confirmed": confirmed,
+        **read_part(request),
+    }
+
+
+def read_part(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes that are left out, and the notebook that the others make; nothing where all are made.
+
+    Raises:
+        RequestError: only one of both is there, or it has another form than documented.
+    """
+    if "left" not in request and "converted" not in request:
+        return {}
+    left, converted = request.get("left"), request.get("converted")
+    if not isinstance(left, list) or not all(type(index) is int and index >= 0 for index in left):
+        raise RequestError("`left` must be a list of whole numbers from 0; `converted` needs it")
+    if not isinstance(converted, dict):
+        raise RequestError("`converted` must be a notebook in nbformat's JSON; `left` needs it")
+    return {"left": left, "converted": converted}
+
+
+def whole_number(
+    request: Mapping[str, Any], name: str, most: int, default: int | None = None
+) -> int:
+    value = request.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise RequestError(f"`{name}` must be a whole number from 1 to {most}")
+    return value
+
+
+def read_notebook(value: Any) -> Any:
+    """A notebook of any version of nbformat, as version 4.
+
+    Raises:
+        RequestError: it is none.
+    """
+    from ..convert.documents import parse_notebook
+
+    if not isinstance(value, dict):
+        raise RequestError("`notebook` must be a notebook in nbformat's JSON")
+    try:
+        return parse_notebook(json.dumps(value))
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"`notebook` is not a Jupyter notebook: {error}") from None
