@@ -40,7 +40,7 @@ LINKS = {
 
 
 @dataclass(frozen=True)
-class Alone:
+class SingleProcessStep:
     """A step of one process: its seconds, those of all `cores` together, and the bytes of its gradients."""
 
     seconds: float
@@ -64,7 +64,9 @@ def message_seconds(ranks: int, size: int, link: Link) -> float:
     return averaging + (ranks - 1) * link.latency
 
 
-def step_seconds(alone: Alone, ranks: int, batch: Batch, link: Link, here: bool = False) -> float:
+def step_seconds(
+    alone: SingleProcessStep, ranks: int, batch: Batch, link: Link, here: bool = False
+) -> float:
     """The time of a step on some ranks.
 
     Args:
@@ -78,6 +80,6 @@ def step_seconds(alone: Alone, ranks: int, batch: Batch, link: Link, here: bool 
     return computing + message_seconds(ranks, alone.bytes, link)
 
 
-def speed_up(alone: Alone, step: float, ranks: int, batch: Batch) -> float:
+def speed_up(alone: SingleProcessStep, step: float, ranks: int, batch: Batch) -> float:
     """How many times as many examples the ranks train on in the same time as one process."""
     return batches_per_step(ranks, batch) * alone.seconds / step

@@ -30,7 +30,7 @@ WITHOUT_MESSAGES = (
     *("tensor/derivative/elementary.py", "verify/against/report_page.py"),
 )
 #: Calls that tell a user something and go on.
-WARNINGS = {"warn", "warning", "report_line", "tell_once", "add_line"}
+WARNINGS = {"warn", "warning", "report_line", "report_once", "add_line"}
 #: A string that no exception carries is a message if it has as many words. Shorter ones are parts of messages.
 FEWEST_WORDS = 4
 

@@ -27,7 +27,7 @@ from jupyter_hvd.verify.exact.verification import ExactVerification
 
 VARIABLE = "JUPYTER_HVD_LEDGER"
 #: What runs and watches a program.
-WATCHERS = ("verify", "launch", "ranks", "runtime", "convert/tensorflow", "convert/horovod.py")
+WATCHERS = ("verify", "launch", "ranks", "runtime", "convert/tensorflow")
 TRAINERS = ("tensorflow-cpu", "tensorflow", "keras", "tf-keras", "horovod", "numpy", "scikit-learn")
 
 

@@ -7,10 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_hvd.cost_model import LINKS, Alone, Link, message_seconds, speed_up, step_seconds
+from jupyter_hvd.cost_model import (
+    LINKS,
+    Link,
+    SingleProcessStep,
+    message_seconds,
+    speed_up,
+    step_seconds,
+)
 from jupyter_hvd.notebook.network import Network
 
-ALONE = Alone(seconds=0.1, cpu_seconds=0.15, cores=2, bytes=10_000_000)
+ALONE = SingleProcessStep(seconds=0.1, cpu_seconds=0.15, cores=2, bytes=10_000_000)
 TRAINING = """
 import numpy as np
 import tensorflow as tf

@@ -26,12 +26,11 @@ MOST_SENTENCES = 2  # of a message
 #: Words to replace that names of the package still have. These numbers may only become smaller.
 NAMES_LEFT = {
     "alike": 2,
-    "anew": 3,
-    "black box": 2,
-    "settled": 4,
+    "anew": 1,
+    "settled": 1,
     "told": 1,
-    "turn": 11,
-    "turns": 4,
+    "turn": 9,
+    "turns": 3,
 }
 
 

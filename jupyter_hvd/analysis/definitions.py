@@ -50,14 +50,14 @@ class Definitions:
         """
         scope = self._module.scope(name)
         found = frozenset(scope[name.value]) if scope is not None else frozenset()
-        found = self._not_defined_anew(name, found)
+        found = self._last_definitions_above(name, found)
         defines = {isinstance(a.node, _DEFINING) for a in found if isinstance(a, Assignment)}
         if len(defines) < 2:
             return found
         reached = {id(self._node(each)) for each in self._reaching(name, self._of(found))}
         return frozenset(a for a in found if not isinstance(a, Assignment) or id(a.node) in reached)
 
-    def _not_defined_anew(
+    def _last_definitions_above(
         self, name: cst.Name, found: frozenset[BaseAssignment]
     ) -> frozenset[BaseAssignment]:
         """Of several functions, or classes, that one block defines under one name, the last above the place.

@@ -134,7 +134,10 @@ class Records:
     # Entries
 
     def entries(self, container: cst.BaseExpression, key: str, depth: int = 0) -> Iterator[Entry]:
-        """What an entry is set to by the dictionaries, as they are written, that an expression may be, and by `update`."""
+        """The values stored under `key` in the dictionaries that `container` may be: of literals, `dict(…)` and `.update(…)`.
+
+        `depth` counts the dictionaries unpacked so far; the search ends at MAX_UNPACKED.
+        """
         if depth > MAX_UNPACKED:
             return
         made = {value.node for value in self._resolver.of(container)} - {None}

@@ -302,7 +302,7 @@ class ScaleAnalysis:
         for equation, power in self._solved.arguments:
             if isinstance(equation.place, cst.BaseExpression):
                 causes = tuple(self._solved.solution.causes(equation.left))
-                yield self._coercion(equation.place, power, "operand", self._told(causes))
+                yield self._coercion(equation.place, power, "operand", self._nearest_reason(causes))
 
     def _of_lookups(self) -> Iterator[Coercion]:
         """Steps by which an entry of a table is looked up that has as many on any number of ranks.
@@ -323,12 +323,12 @@ class ScaleAnalysis:
             if power.denominator <= ROOT and not self._is_left_alone(constant, power):
                 if power == -1 and (other := self._counterpart(constant.node)) is not None:
                     kind = "restored" if self._is_rounded(other) else "counterpart"
-                    yield self._coercion(other, -power, kind, self._told(causes))
+                    yield self._coercion(other, -power, kind, self._nearest_reason(causes))
                     continue
                 modulus = self._modulus(constant)
                 kind = "constant" if modulus is None else "remainder"
                 text = self.module.text(modulus) if modulus is not None else ""
-                yield self._coercion(constant.node, power, kind, self._told(causes), text)
+                yield self._coercion(constant.node, power, kind, self._nearest_reason(causes), text)
 
     def _is_rounded(self, dividend: cst.BaseExpression) -> bool:
         """Whether `total // 20` has a total that is written down, and is divided and rounded there."""
@@ -406,7 +406,7 @@ class ScaleAnalysis:
                 return modulus
         return None
 
-    def _told(self, causes: tuple[Equation, ...]) -> str:
+    def _nearest_reason(self, causes: tuple[Equation, ...]) -> str:
         """The nearest of some equations that says more than that a value is handed on, with its line."""
         told = [c for c in causes if c.reason and c.reason not in HANDED_ON] or [*causes]
         return f"line {self._line(told[0].place)} {told[0].reason}" if told else ""
@@ -625,7 +625,7 @@ def _solve(found: Found, conflicted: frozenset[Unknown]) -> _Solved:
     for sink in found.sinks:
         if sink.is_epochs and _only(solution.resolve(sink.actual)) in written:
             solution.add(Equation(sink.actual, sink.expected, sink.node, sink.reason))
-    _fix_loops(solution, found)
+    _assign_loop_exponents(solution, found)
     for equation in found.ramps:
         solution.add(equation)
     grown_before = [size for size in found.sizes if not solution.add(size)]
@@ -727,10 +727,11 @@ def _is_direct(solution: Solution, sink: Sink, in_ratios: Collection[Unknown]) -
     return False
 
 
-def _fix_loops(solution: Solution, found: Found) -> None:
-    """Of several loops around a training step, let the innermost have as many iterations as there are steps in the outer ones.
+def _assign_loop_exponents(solution: Solution, found: Found) -> None:
+    """Give exponent 0 to all undetermined loops around a training step but the innermost, which takes the rest of the step's
+    exponent.
 
-    Steps in fewer loops come first: they tell how often these iterate.
+    Steps with the fewest undetermined loops come first, because they determine loops that are shared with others.
     """
 
     def open_ends(entry: tuple[cst.Call, list[Exponent]]) -> int:

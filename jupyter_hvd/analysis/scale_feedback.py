@@ -51,7 +51,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class FedBack:
+class MovingAverage:
     """How a number is made of what it was, and what holds it."""
 
     recurrence: Recurrence
@@ -67,7 +67,7 @@ class Feedback:
         self._values, self._module, self._library = values, values.module, library
         self._recurrences = recurrences
 
-    def recurrence(self, node: cst.BinaryOperation) -> FedBack | None:
+    def recurrence(self, node: cst.BinaryOperation) -> MovingAverage | None:
         """How an operation makes a number of what it was: a moving average, a product, or a count by 1.
 
         None where no operand is what the operation gave before.
@@ -93,7 +93,7 @@ class Feedback:
         longest = min(
             places, key=lambda place: (_LASTING.index(place.kind), self._depth(place, node))
         )
-        return FedBack(recurrence, longest)
+        return MovingAverage(recurrence, longest)
 
     def _depth(self, place: Place, itself: cst.CSTNode) -> int:
         """In how many loops at most what holds an average is set to something else."""
@@ -103,7 +103,7 @@ class Feedback:
         )
         return max(depths, default=0)
 
-    def _added_to_entry(self, node: cst.BinaryOperation) -> FedBack | None:
+    def _added_to_entry(self, node: cst.BinaryOperation) -> MovingAverage | None:
         """`a[i] += w * (b - a[i])`."""
         match self._module.parent(node):
             case cst.AugAssign(target=cst.Subscript() as target, operator=operator):
@@ -111,7 +111,7 @@ class Feedback:
                 weights = step_of_average(node, sign, target.deep_equals)
                 places = [*self._places(target)]
                 recurrence = Recurrence("~", node, weights)
-                return FedBack(recurrence, places[0]) if weights and places else None
+                return MovingAverage(recurrence, places[0]) if weights and places else None
         return None
 
     # Forwards

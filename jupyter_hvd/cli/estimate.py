@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..convert.documents import load_document
 from ..convert.unconverted_programs import common_variables, require_single_process
-from ..cost_model import LINKS, Alone, speed_up, step_seconds
+from ..cost_model import LINKS, SingleProcessStep, speed_up, step_seconds
 from ..files import UnusableInputError
 from .codes import OK
 from .options import add_batch, options_for
@@ -113,14 +113,14 @@ def run_estimate(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def timed_alone(arguments: argparse.Namespace, document: Document) -> Alone:
+def timed_alone(arguments: argparse.Namespace, document: Document) -> SingleProcessStep:
     """A step of one process, as it is timed now.
 
     Raises:
         UnusableInputError: no step was seen.
     """
     times = time_program(arguments, document, 1, {})
-    return Alone(times["seconds"], times["cpu_seconds"], times["cores"], times["bytes"])
+    return SingleProcessStep(times["seconds"], times["cpu_seconds"], times["cores"], times["bytes"])
 
 
 def time_program(
@@ -170,7 +170,7 @@ def time_program(
 
 def estimate_rows(
     arguments: argparse.Namespace,
-    alone: Alone,
+    alone: SingleProcessStep,
     batches: tuple[Batch, ...],
     options: Options,
     document: Document,
@@ -224,7 +224,9 @@ def table_of(rows: list[Row]) -> Table:
     return table
 
 
-def explain_figures(arguments: argparse.Namespace, alone: Alone, rows: list[Row]) -> Iterator[str]:
+def explain_figures(
+    arguments: argparse.Namespace, alone: SingleProcessStep, rows: list[Row]
+) -> Iterator[str]:
     """What the figures of the table mean."""
     own = arguments.network if arguments.bandwidth is None else "this network"
     yield f"“step”: estimated, for {own} between ranks that have cores or a GPU each. “faster”: examples in the same time."

@@ -60,7 +60,7 @@ class Change:
             "needs": list(self.needs),
             "provides": self.provides,
             "edits": [
-                _edit_as_json(edit.shift_by(self.origin))
+                _edit_as_json(edit.relative_to(self.origin))
                 for edit in sorted(self.edits, key=Edit.sort_key)
             ],
         }

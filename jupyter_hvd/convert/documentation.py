@@ -21,11 +21,8 @@ HEADINGS = (
 FORMER_ANCHORS = {"HVD804": "hvd804-counts-of-steps"}
 
 
-def sections(rule: Rule[Any]) -> dict[str, str]:
-    """The title of a rule, by "", and the text of each section of its docstring, by its heading.
-
-    A section begins behind a line `HEADING:`; the first one, *What it changes*, begins behind the title.
-    """
+def parse_sections(rule: Rule[Any]) -> dict[str, str]:
+    """A rule's docstring by its headings; its title is that of the empty heading."""
     title, _, body = (getdoc(type(rule)) or "").partition("\n")
     named = "|".join(HEADINGS)
     first, *others = re.split(rf"^({named}):\n", body, flags=re.MULTILINE)
@@ -35,7 +32,7 @@ def sections(rule: Rule[Any]) -> dict[str, str]:
 
 def rule_page(rule: Rule[Any]) -> str:
     """One rule in Markdown, under `HEADINGS`; a heading without a text is left out."""
-    found = sections(rule)
+    found = parse_sections(rule)
     found["Why"] = f"*{rule.rationale}*\n\n{found.get('Why', '')}".strip()
     found["Example"] = "\n\n".join(map(example_text, rule.examples))
     parts = [f"## {rule.code}: {rule.name}", found[""]]

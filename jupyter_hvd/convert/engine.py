@@ -225,7 +225,7 @@ def _change(context: Context, chosen: Chosen, provided: dict[str, Chosen]) -> Ch
         cell,
         line,
         before,
-        apply_edits(before, (edit.shift_by(span.start) for edit in fix.edits)),
+        apply_edits(before, (edit.relative_to(span.start) for edit in fix.edits)),
         fix.why or rule.rationale,
         _all_needs(fix, provided),
         fix.provides,

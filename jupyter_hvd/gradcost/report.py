@@ -285,6 +285,7 @@ def written_at(place: Place) -> str:
 
 
 def plain_source(place: Place) -> Source:
+    """The source line of a place of which no notebook cell is known, such as that of a function in a file."""
     return Source(None, None, place.filename, place.line, place.text.rstrip("\n"))
 
 

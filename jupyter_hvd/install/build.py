@@ -114,7 +114,7 @@ def installed_tensorflow() -> str:
 
 
 def compiler_version() -> str:
-    """The version of the C++ compiler, "none" where there is none."""
+    """The version of g++; `none` if it is not installed, `unknown` if it reports none."""
     if shutil.which("g++") is None:
         return "none"
     asked = ["g++", "-dumpfullversion"]

@@ -147,7 +147,7 @@ def job_named(place: Path, name: str | None) -> Job:
 
 
 @dataclass(frozen=True)
-class Said:
+class OutputLine:
     """A line of a rank's output, and when it came, in seconds since 1970."""
 
     time: float
@@ -163,14 +163,14 @@ def ranks_of(folder: Path) -> list[int]:
     return sorted(int(match[1]) for match in found if match)
 
 
-def output_lines(job: Job, rank: int | None = None) -> Iterator[Said]:
+def output_lines(job: Job, rank: int | None = None) -> Iterator[OutputLine]:
     """The output of the ranks until now, or of one of them, in the order in which it came."""
     ranks = ranks_of(job.folder) if rank is None else [rank]
     # By time alone: a rank's lines of one moment stay in their order.
     yield from heapq.merge(*(_lines_of(job.folder, each) for each in ranks), key=WHEN)
 
 
-def _lines_of(folder: Path, rank: int) -> Iterator[Said]:
+def _lines_of(folder: Path, rank: int) -> Iterator[OutputLine]:
     for before in (True, False):
         with (
             suppress(OSError),
@@ -181,12 +181,12 @@ def _lines_of(folder: Path, rank: int) -> Iterator[Said]:
             yield from (said for line in file if (said := parse_line(rank, line)) is not None)
 
 
-def parse_line(rank: int, line: str) -> Said | None:
+def parse_line(rank: int, line: str) -> OutputLine | None:
     match = LINE.fullmatch(line.removesuffix("\n"))
-    return None if match is None else Said(float(match[1]), rank, match[2])
+    return None if match is None else OutputLine(float(match[1]), rank, match[2])
 
 
-def follow_output(job: Job, rank: int | None = None) -> Iterator[Said]:
+def follow_output(job: Job, rank: int | None = None) -> Iterator[OutputLine]:
     """The output of the ranks so far, then as it comes, until the job has ended."""
     tails: dict[int, Tail] = {}
     while True:
@@ -209,9 +209,9 @@ class Tail:
         self._number: int | None = None
         self._place = 0
 
-    def read_lines(self) -> list[Said]:
+    def read_lines(self) -> list[OutputLine]:
         """The whole lines that have come since the last time."""
-        found: list[Said] = []
+        found: list[OutputLine] = []
         current, old = (rank_file(self._folder, self._rank, before=b) for b in (False, True))
         with suppress(OSError):
             if self._number is None:
@@ -225,7 +225,7 @@ class Tail:
                 found += self._read_rest(current)
         return found
 
-    def _read_rest(self, path: Path) -> list[Said]:
+    def _read_rest(self, path: Path) -> list[OutputLine]:
         with suppress(OSError), path.open("rb") as file:
             first = self._number is None
             file.seek(0 if first else self._place)

@@ -185,10 +185,6 @@ def without_secrets(words: Sequence[str]) -> Iterator[str]:
 
 
 def remove_oldest(folders: Sequence[Path]) -> None:
-    """Remove the oldest logs, but those that are to be kept.
-
-    Args:
-        folders: of ended jobs, the newest first.
-    """
+    """Delete the logs of all but the newest `KEPT` ended jobs; the folders come newest first."""
     for folder in folders[KEPT:]:
         shutil.rmtree(folder, ignore_errors=True)

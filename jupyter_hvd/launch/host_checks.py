@@ -144,7 +144,7 @@ def find_differences(here: Mapping[str, Any], answer: Answer) -> list[str]:
     }
     for name, (found, wanted) in other.items():
         has = f"no {name}" if found is None else f"{name} {found}"
-        told.append(f"{has}, but {wanted or 'none'} here: {way_out(name, wanted)}")
+        told.append(f"{has}, but {wanted or 'none'} here: {_install_advice(name, wanted)}")
     told += [
         f"{path} is not there: work in a folder that all hosts share" for path in there["missing"]
     ]
@@ -159,7 +159,7 @@ def find_differences(here: Mapping[str, Any], answer: Answer) -> list[str]:
     return told
 
 
-def way_out(name: str, wanted: str | None) -> str:
+def _install_advice(name: str, wanted: str | None) -> str:
     """How a host gets the version of a package that is here."""
     if wanted is None or not wanted[:1].isdigit():
         return "let all hosts use the same environment"

@@ -12,7 +12,7 @@ from typing import Any
 from ..launch.base import Output
 from ..launch.diagnosis import StallReport
 from ..launch.progress import Stall
-from .monitor import Message, Shown, WentOn
+from .monitor import Message, ProgressResumed, Shown
 
 #: Lines kept of each folded rank, and characters of each line.
 KEPT, KEPT_CHARACTERS = 1000, 10_000
@@ -121,7 +121,7 @@ class CellOutput:
     def show_output(self, output: Shown) -> None:
         if isinstance(output, Stall):
             self._show_stall(self._stall_report(output))
-        elif isinstance(output, WentOn):
+        elif isinstance(output, ProgressResumed):
             went_on = f"The ranks waited {output.seconds:.0f} s for one another, and went on."
             self._stall = self._publish_data(
                 {"text/plain": went_on, "text/html": f"<p>{html.escape(went_on)}</p>"}, self._stall

@@ -579,6 +579,7 @@ class Cluster:
         return {name for reply in replies for name in reply}
 
     def _all_answer(self, function: Callable[[], Any], expected: Any) -> bool:
+        """Whether every rank runs `function` within REJOIN_TIMEOUT and returns `expected`."""
         run = self.run(function, timeout=REJOIN_TIMEOUT)
         return (
             run.is_usable and not run.stopped and all(r == expected for r in run.replies.values())

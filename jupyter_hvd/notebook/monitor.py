@@ -44,7 +44,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class WentOn:
+class ProgressResumed:
     """Ranks that made no progress do so again.
 
     Attributes:
@@ -55,7 +55,7 @@ class WentOn:
 
 
 #: What is shown of a call: what a rank has written below Python, its messages, that ranks make no progress, that they do again.
-Shown = Output | Message | Stall | WentOn
+Shown = Output | Message | Stall | ProgressResumed
 Show = Callable[[Shown], None]
 
 
@@ -209,7 +209,7 @@ class CallMonitor:
         if self._stall is not None:
             waited = max(self._stall.since.values(), default=0.0)
             self._stall = None
-            self._show(WentOn(waited))
+            self._show(ProgressResumed(waited))
 
     def _is_deadlock(self, alone: float) -> bool:
         """Whether all that still run wait in an operation that those who have finished take no part in.

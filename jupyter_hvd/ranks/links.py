@@ -41,7 +41,7 @@ def pack_linked(value: Any, known: Mapping[int, AccessPath], limit: int) -> Seri
     try:
         _Pickler(data, known).dump(value)
     except Exception as error:
-        why = str(error) if isinstance(error, StaysError) else simple.why
+        why = str(error) if isinstance(error, NotTransferableError) else simple.why
         return SerializedValue("none", why=f"{why}; make it in an ordinary cell")
     if data.tell() > limit:
         return SerializedValue("none", why=f"it is larger than {limit // 2**20} MB")
@@ -59,8 +59,8 @@ def unpack_linked(packed: SerializedValue, namespace: Mapping[str, Any]) -> Any:
     return _Unpickler(io.BytesIO(packed.data), namespace).load()
 
 
-class StaysError(Exception):
-    """What holds a value back."""
+class NotTransferableError(Exception):
+    """A value cannot be pickled, so it stays on its rank; the message says why."""
 
 
 class _Pickler(pickle.Pickler):
@@ -81,7 +81,7 @@ class _Pickler(pickle.Pickler):
         if (
             id(kind) not in self._known and top not in MADE_ANEW
         ):  # a class may be one that the notebook has, too
-            raise StaysError(why_not(value))
+            raise NotTransferableError(why_not(value))
         return NotImplemented
 
 

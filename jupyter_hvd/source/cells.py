@@ -141,7 +141,7 @@ class JoinedCells:
         of_cells: list[list[Edit]] = [[] for _ in self.sources]
         for edit in edits:
             cell = self.cell_of(edit.start)
-            of_cells[cell].append(edit.shift_by(self.starts[cell]))
+            of_cells[cell].append(edit.relative_to(self.starts[cell]))
         return of_cells
 
     def apply_edits(self, edits: Iterable[Edit]) -> list[str]:

@@ -72,10 +72,10 @@ class Edit:
         side = Layer.WRAP if self.other_end > self.start else -Layer.WRAP
         return (self.start, self.end, side, -self.other_end, self.priority)
 
-    def shift_by(self, by: int) -> Edit:
-        """The same edit of a text that begins `by` characters further on."""
-        other = None if self.other_end is None else self.other_end - by
-        return replace(self, start=self.start - by, end=self.end - by, other_end=other)
+    def relative_to(self, start: int) -> Edit:
+        """This edit, its offsets counted from `start` instead of from the beginning of the text."""
+        other = None if self.other_end is None else self.other_end - start
+        return replace(self, start=self.start - start, end=self.end - start, other_end=other)
 
 
 def by_priority(edits: Iterable[Edit]) -> dict[Edit, Edit]:

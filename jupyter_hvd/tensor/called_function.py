@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 Captured = tuple[Any, ...]  # what a function takes from outside, hashable
 
 
-class Needed:
+class NoDefault:
     """The default of a parameter that has none, behind others that have one: Python's signatures allow for no such thing."""
 
     def __repr__(self) -> str:
         return "<needed>"
 
 
-NEEDED = Needed()
+NEEDED = NoDefault()
 
 
 class CalledFunction(ABC):

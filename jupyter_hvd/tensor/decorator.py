@@ -289,7 +289,7 @@ class WrittenFunction(TensorFunction):
         ):
             return seen[1]  # in a microsecond
         found = tuple(_key(value, within | {self}) for value in values)
-        if all(map(_is_settled, values)):
+        if all(map(_is_same_by_identity, values)):
             self._seen = values, found
         return found
 
@@ -351,7 +351,7 @@ def _key(value: Any, within: frozenset[CalledFunction | Helper]) -> Any:
     return _contents(value, DEPTH)
 
 
-def _is_settled(value: Any) -> bool:
+def _is_same_by_identity(value: Any) -> bool:
     """Whether the same object is the same value."""
     if isinstance(value, CalledFunction) or helper_of(value) is not None:
         return False

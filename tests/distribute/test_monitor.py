@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jupyter_hvd.launch.progress import Stall
-from jupyter_hvd.notebook.monitor import CallMonitor, Run, WentOn
+from jupyter_hvd.notebook.monitor import CallMonitor, ProgressResumed, Run
 from jupyter_hvd.notebook.reports import failure_of
 from jupyter_hvd.ranks.reply import Frame, RemoteError, Reply
 
@@ -124,7 +124,7 @@ def test_a_report_is_taken_back_when_the_ranks_go_on() -> None:
     scene.play(2, LOOP, LOOP, busy=1.0)
     stall, went_on = scene.shown
     assert isinstance(stall, Stall)
-    assert isinstance(went_on, WentOn)
+    assert isinstance(went_on, ProgressResumed)
     assert went_on.seconds >= 10
 
 
@@ -132,9 +132,9 @@ def test_a_report_is_taken_back_when_the_cell_ends_well() -> None:
     scene = Scene()
     scene.play(20, ALLREDUCE, None)
     scene.answer(0)
-    assert not isinstance(scene.shown[-1], WentOn)
+    assert not isinstance(scene.shown[-1], ProgressResumed)
     scene.answer(1)
-    assert isinstance(scene.shown[-1], WentOn)
+    assert isinstance(scene.shown[-1], ProgressResumed)
 
 
 def test_a_deadlock_names_who_waits() -> None:

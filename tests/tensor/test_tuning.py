@@ -281,13 +281,13 @@ def test_what_takes_long_once_is_given_up_for_what_is_much_faster(monkeypatch, m
     ],
 )
 def test_choices_of_a_busy_machine_are_not_settled(model, other, settled):
-    assert tuning.is_settled({MODEL: model, DENSE: other}, MODEL) == settled
+    assert tuning.is_conclusive({MODEL: model, DENSE: other}, MODEL) == settled
 
 
 @pytest.mark.parametrize("settled", [True, False])
 def test_a_first_call_keeps_on_disk_what_is_settled(monkeypatch, tmp_path, settled):
     monkeypatch.setattr(tuning, "LARGE", 1 << 10)
-    monkeypatch.setattr(tuning, "is_settled", lambda *_: settled)
+    monkeypatch.setattr(tuning, "is_conclusive", lambda *_: settled)
     gradient, x = copy(entropies).grad("x"), jnp.linspace(0.5, 1.0, 4096)
     gradient(x)
     assert (tmp_path / "kernels").exists() == settled

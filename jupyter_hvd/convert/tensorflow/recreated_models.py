@@ -19,7 +19,7 @@ Loop = cst.For | cst.While
 _SETTING = frozenset({"set_weights", "load_weights"})
 
 
-class Anew:
+class RecreatedModels:
     """What the updates of one module train, and the loops that make it."""
 
     def __init__(self, training: Training) -> None:

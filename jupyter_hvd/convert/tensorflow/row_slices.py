@@ -56,14 +56,15 @@ class RowSlices:
                 sizes.update(dict.fromkeys(found))
                 counts.update(dict.fromkeys(numbered))
             elif isinstance(node, cst.Call) and method(node) in _DRAWS:
-                size = self._drawn(node)
+                size = self._drawn_size(node)
                 sizes.update(dict.fromkeys([size] if size is not None else []))
         whole = next((s for s in sizes if is_number_of_rows(self.values, s)), None)
         if whole is not None:
             return Batches(training, whole=whole)
         return Batches(training, sizes=tuple(sizes), counts=tuple(counts))
 
-    def _drawn(self, call: cst.Call) -> cst.BaseExpression | None:
+    def _drawn_size(self, call: cst.Call) -> cst.BaseExpression | None:
+        """The size that a random draw of rows is given, `k` of `choice(n, k)`; None where it has none or several dimensions."""
         place, name = _DRAWS[method(call)]
         if not isinstance(call.func, cst.Attribute):
             return None
@@ -99,7 +100,7 @@ class RowSlices:
             made is not node
             and isinstance(made, cst.Call)
             and method(made) in _DRAWS
-            and self._drawn(made) is not None
+            and self._drawn_size(made) is not None
             for made in self.values.flow.backward_slice(loop.iter)
         )
 

@@ -52,7 +52,7 @@ def cuts(node: cst.Subscript) -> bool:
     return any(isinstance(element.slice, cst.Slice) for element in node.slice)
 
 
-class Turns:
+class LoopIterables:
     """What the loops of one module run over that is no data."""
 
     def __init__(self, values: ValueAnalysis) -> None:

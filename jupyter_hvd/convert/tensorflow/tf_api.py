@@ -171,7 +171,7 @@ def makes_tuner(name: str) -> bool:
 TUNERS = frozenset({"BayesianOptimization", "GridSearch", "Hyperband", "RandomSearch"})
 
 
-def tuner_class(name: str) -> bool:
+def is_tuner_class(name: str) -> bool:
     """Whether a canonical name is a class of KerasTuner's whose methods train models: a tuner, or a hypermodel."""
     library, _, owner = name.partition(".")
     named = owner.rpartition(".")[2]

@@ -18,9 +18,9 @@ from .compiled import EagerSite
 from .gradients import VARIABLE_LISTS
 from .keras_loops import fit_argument
 from .pipelines import Pipelines, parts
-from .recreated_models import Anew
+from .recreated_models import RecreatedModels
 from .roles import Role
-from .selecting_loops import Turns
+from .selecting_loops import LoopIterables
 from .training import Training
 from .updates import Update
 
@@ -44,8 +44,8 @@ class TrainingData:
         self.training = training
         self.values = training.values
         self.module = training.module
-        self.anew = Anew(training)
-        self.turns = Turns(self.values)
+        self.anew = RecreatedModels(training)
+        self.turns = LoopIterables(self.values)
         self.command_lines = CommandLines(self.values)
         self._pipelines = pipelines
 

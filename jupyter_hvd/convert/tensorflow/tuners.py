@@ -92,7 +92,7 @@ class Tuners:
         return [owner for owner in self._values.index.classes if self._inherits(owner)]
 
     def _inherits(self, owner: cst.ClassDef) -> bool:
-        return any(map(tf_api.tuner_class, self._values.classes.library_bases(owner)))
+        return any(map(tf_api.is_tuner_class, self._values.classes.library_bases(owner)))
 
     def _is_class(self, value: Value) -> bool:
         return isinstance(value.node, cst.ClassDef) and self._inherits(value.node)

@@ -97,7 +97,7 @@ def share_call(
             reason = str(error)
     later = reason == NOT_YET and tf.executing_eagerly()
     if not later and not (batch.whole and batch.silently):
-        report.tell_whole(owner, reason)
+        report.report_unsharded(owner, reason)
     with sharing.run_whole():
         return call(*args, **options)
 

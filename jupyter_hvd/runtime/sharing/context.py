@@ -128,7 +128,7 @@ class Sharing:
             self._threads.discard(here)
 
     @contextmanager
-    def read_alone(self) -> Iterator[None]:
+    def read_on_rank_zero(self) -> Iterator[None]:
         """Read on rank 0, while the other ranks wait for what it has read."""
         self.reads_alone = True
         try:

@@ -95,7 +95,7 @@ def is_pure(dataset: Any) -> bool:
     return not any(impure_operations(f.function) for f in dataset._functions())
 
 
-def function_drawn_apart(dataset: Any, number: int) -> Any:
+def retrace_with_seed(dataset: Any, number: int) -> Any:
     """The compiled function of a `Map`, traced again so that it draws other random numbers for each number."""
     (before,) = inputs_of(dataset)
     with keras_versions.other_seed(number), contextlib.redirect_stdout(io.StringIO()):

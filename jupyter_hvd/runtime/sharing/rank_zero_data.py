@@ -162,7 +162,7 @@ def from_rank_zero(read: Callable[[], Any], name: str = "jupyter_hvd.data") -> A
             raise RankZeroError(text) if kind is None else kind(None, None, text)
         return found
     try:
-        with sharing.read_alone():
+        with sharing.read_on_rank_zero():
             value = read()
         sent = pickle.dumps(("", value), protocol=5)
     except (StopIteration, tf.errors.OutOfRangeError):

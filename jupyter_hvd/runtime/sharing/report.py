@@ -18,14 +18,14 @@ def name_of(owner: Any) -> str:
     return f'`{kind}` "{name}"' if name and kind != name else f"`{kind}`"
 
 
-def tell_whole(owner: Any, reason: str) -> None:
+def report_unsharded(owner: Any, reason: str) -> None:
     """Say that a call runs unsharded on every rank, and why."""
     name = name_of(owner)
     text = f"{name} ({call_site()}) runs unsharded on every rank, with the same result and no speedup: {reason}."
-    tell_once(text, key=name + reason)
+    report_once(text, key=name + reason)
 
 
-def tell_once(text: str, key: str = "") -> None:
+def report_once(text: str, key: str = "") -> None:
     """
     Args:
         key: reported once; "" for the text.

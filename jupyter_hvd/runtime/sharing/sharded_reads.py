@@ -219,7 +219,7 @@ def mapped_rows(dataset: Any) -> Mapped:
         report_impure(code, operations)
         return Mapped(dataset)
     if draws:
-        function = stages.function_drawn_apart(dataset, sharing.rank)
+        function = stages.retrace_with_seed(dataset, sharing.rank)
     (before,) = stages.inputs_of(dataset)
     rows = mapped_rows(before)
 
@@ -316,7 +316,7 @@ def pays_off(pipeline: Pipeline, sample: Any) -> bool:
         f"({1000 * own_seconds:.0f} ms of CPU a batch, {1000 * seconds:.0f} ms before)."
     )
     if pipeline.rows.random:
-        report.tell_once(
+        report.report_once(
             f"{names_of(pipeline.rows.random)} draws other random numbers than in one process, from the same distribution."
         )
     return True
@@ -360,11 +360,11 @@ def report_impure(code: Any, operations: set[str]) -> None:
     """Say once of a map why it stays whole, where it draws random numbers or calls Python."""
     name = names_of((code,))
     if any("PyFunc" in operation for operation in operations):
-        report.tell_once(f"every rank computes all rows of {name}, because it calls Python.")
+        report.report_once(f"every rank computes all rows of {name}, because it calls Python.")
     elif operations & {*stages.RANDOM}:
         only = operations <= {*stages.RANDOM}
         option = "; with --data augment each rank draws for its own rows" if only else ""
-        report.tell_once(
+        report.report_once(
             f"every rank computes all rows of {name}, because it draws random numbers{option}."
         )
 
@@ -453,13 +453,13 @@ def gather_batch(own: Any, spec: Any) -> Any:
     elif checksum is not None:
         checksum.exchange_checksums()
     whole = [
-        gather_alone(part, rows) if is_alone else next(together)
+        gather_separately(part, rows) if is_alone else next(together)
         for part, is_alone in zip(parts, alone, strict=True)
     ]
     return tf.nest.pack_sequence_as(spec, whole)
 
 
-def gather_alone(part: Any, rows: Any) -> Any:
+def gather_separately(part: Any, rows: Any) -> Any:
     """The rows of all ranks of an input, which are not sent where a compiled step reads own rows only."""
     whole = gather_values(part, rows)
     if not tf.executing_eagerly() and has_large_rows(part):

@@ -59,7 +59,7 @@ def copy_folder(source: Path, target: Path, without: Path, before: Path | None =
                 continue
             new, old = target / entry.name, before / entry.name if before else None
             try:
-                if entry.is_dir(follow_symlinks=False) and not is_linked(path):
+                if entry.is_dir(follow_symlinks=False) and not should_link(path):
                     copy(path, new, old)
                     continue
                 is_model = is_saved_model(entry.name)
@@ -111,8 +111,10 @@ def is_same_file(path: Path, copy: Path) -> bool:
     return (one.st_size, one.st_mtime_ns) == (other.st_size, other.st_mtime_ns)
 
 
-def is_linked(folder: Path) -> bool:
-    """Whether a folder stays one that all ranks have together."""
+def should_link(folder: Path) -> bool:
+    """Whether ranks share this folder by a symbolic link instead of copying it: caches, environments, and folders of more than
+    `ENTRIES` entries.
+    """
     if folder.name in LINKED:
         return True
     inside = [entry.name for entry in os.scandir(folder)]

@@ -156,7 +156,7 @@ Case = tuple[Predicate, Affine]
 
 
 @dataclass(frozen=True)
-class Sought:
+class NonAffineInteger:
     """What is known of an integer that is affine nowhere: an entry of an index array, a quotient or a remainder of an index.
 
     `compare` says by a predicate how it compares with an affine expression, None where only numbers can. `meet` says where it is
@@ -195,7 +195,7 @@ class Index:
         cases: tuple[Case, ...] | None = None,
         extreme: str = "",
         ends: Sequence[Affine] = (),
-        sought: Sought | None = None,
+        sought: NonAffineInteger | None = None,
     ) -> None:
         self.tracer = tracer
         self.cases = cases if affine is None else ((TRUE, affine),)
@@ -228,7 +228,7 @@ def several_cases(value: Any) -> TypeGuard[Index]:
     return isinstance(value, Index) and value.cases is not None and len(value.cases) > 1
 
 
-def sought_of(value: Any) -> Sought | None:
+def sought_of(value: Any) -> NonAffineInteger | None:
     """What is known of an integer that is affine nowhere; None for anything else."""
     return value.sought if isinstance(value, Index) else None
 
@@ -340,7 +340,7 @@ class Data:
         return self.tracer.attribute(self, name)
 
 
-class Barred:
+class UnreadableValue:
     """A stand-in for what cannot be read here, and why."""
 
     def __init__(self, message: str, help_: str) -> None:
@@ -377,7 +377,7 @@ def kind(value: Any) -> str:
             return f"`{value.name}`"
         case Selected():
             return "entries that data choose"
-        case Barred():
+        case UnreadableValue():
             return "what has no value here: " + value.message
     return f"{value!r}"
 

@@ -123,10 +123,10 @@ class Dense:
 
     def loop(self, e: Iterate, values: Mapping[str, Any]) -> Any:
         """The histories of what a loop carries, as nested pairs."""
-        if (added := added_in_turn(e)) is not None:
+        if (added := find_summed_terms(e)) is not None:
             return self.running_sums(e, added, values)
         turn = to_pairs([self.whole(start, values) for start in e.starts], _pair)
-        rows = turn_rows(e, self.sizes)
+        rows = find_loop_rows(e, self.sizes)
         if rows is not None:
             return self.scanned(e, rows, turn, values)
         turns = [turn]
@@ -184,7 +184,7 @@ class Dense:
         """`⊞ i… . e` as an array."""
         return _in_order(self.lying(e, values))
 
-    def lying(self, e: Term, values: Mapping[str, Any], repeated: bool = True) -> Lying:
+    def lying(self, e: Term, values: Mapping[str, Any], repeated: bool = True) -> PermutedArray:
         """`⊞ i… . e` as what it is made of lies; where it is not to be `repeated`, of extent 1 where its entries are the same."""
         binders: list[Binder] = []
         while isinstance(e, Gen):
@@ -200,7 +200,7 @@ class Dense:
         array = align(self.scalar(body, values, space), axes)
         if repeated or 0 in space.shape(axes):
             array = jnp.broadcast_to(array, space.shape(axes))
-        return Lying(array, tuple(lying), space.shape([index for index, _ in binders]))
+        return PermutedArray(array, tuple(lying), space.shape([index for index, _ in binders]))
 
     def within(self, outer: Space, binders: Binders) -> Space:
         inner = {index: max(0, self.at(size).constant) for index, size in binders}
@@ -257,7 +257,7 @@ class Dense:
             case Call(function, arguments):
                 parts = [self.scalar(x, values, space, inside) for x in arguments]
                 parts = [_kept(x, inside, 1, space) for x in parts]
-                return _joined(self.black_box(function), parts, space)
+                return _joined(self.primitive_kernel(function), parts, space)
             case Guard(condition, body):
                 p, plain = strip_guards(body)
                 return self.product(conj(condition, p), [plain], values, space, inside)
@@ -297,7 +297,7 @@ class Dense:
     def floating(self) -> Any:
         return jnp.result_type(float) if self.dtype is None else self.dtype
 
-    def black_box(self, function: Function) -> Callable[..., Any]:
+    def primitive_kernel(self, function: Function) -> Callable[..., Any]:
         dtype = self.floating
         if self.strict and function.name not in SLOPES_OF_JAX:
             return _with_own_slopes(function, dtype)
@@ -312,7 +312,7 @@ class Dense:
         inside: Aligned | None,
     ) -> Aligned:
         """Factors multiplied where `p` holds, zero elsewhere."""
-        p = self.settled(p)
+        p = self.substitute_sizes(p)
         here = None if p == TRUE else mask(p, space, self.relation)
         if self.strict and here is not None:
             inside = here if inside is None else _joined(jnp.logical_and, [inside, here], space)
@@ -320,7 +320,7 @@ class Dense:
         whole = _joined(lambda *xs: reduce(mul, xs), found, space)
         return _kept(whole, here, 0, space)
 
-    def settled(self, p: Predicate) -> Predicate:
+    def substitute_sizes(self, p: Predicate) -> Predicate:
         return substitute(p, self._values)
 
     def relation(self, name: str) -> tuple[ParameterType, Any]:
@@ -334,7 +334,7 @@ class Dense:
         if self.strict and any(i in space.extents or i in space.entries for i, _ in binders):
             raise TensorError("an index stands within itself")  # and `inside` would mean the other
         guards, plain = zip(*map(strip_guards, _factors(body)), strict=True)
-        p = self.settled(conj(p, *guards))
+        p = self.substitute_sizes(conj(p, *guards))
         inner, p = self.looked_up(plain, p, self.within(space, binders), binders)
         inner = _as_it_lies(e, inner)
         place = None if inside is not None else self.scattered(plain, p, space, inner)
@@ -472,7 +472,7 @@ class Dense:
             array = self.rows[row]
         else:
             array, extents = _variable(e, values), dimensions(e.type)
-            if isinstance(array, Lying):
+            if isinstance(array, PermutedArray):
                 places = [places[k] for k in array.order]
                 extents = tuple(extents[k] for k in array.order)
                 array = array.array
@@ -534,7 +534,7 @@ class Row:
         return isinstance(e, Var) and e.name == self.array and places[self.axis] == self.place
 
 
-def turn_rows(e: Iterate, sizes: Mapping[str, int]) -> tuple[Row, ...] | None:
+def find_loop_rows(e: Iterate, sizes: Mapping[str, int]) -> tuple[Row, ...] | None:
     """What the iterations of a loop read at its index, if it is not to be written out: it has many, and they read row by row,
     forwards or backwards.
     """
@@ -555,7 +555,7 @@ def turn_rows(e: Iterate, sizes: Mapping[str, int]) -> tuple[Row, ...] | None:
     return tuple(found)
 
 
-def added_in_turn(e: Iterate) -> Term | None:
+def find_summed_terms(e: Iterate) -> Term | None:
     """What all iterations of a loop of one value add to it, an array of that, if they do nothing else."""
     if len(e.names_bound) != 1:
         return None
@@ -624,7 +624,7 @@ def _row_by_row(array: Any, row: Row, count: int) -> Any:
 # Terms and arrays
 
 
-class Lying(NamedTuple):
+class PermutedArray(NamedTuple):
     """An array of the program whose axes are its dimensions in another order, so that it is not turned round to be kept.
 
     It has extent 1 where its entries are the same along a dimension; `extents` are the program's.
@@ -637,7 +637,7 @@ class Lying(NamedTuple):
 
 def _in_order(value: Any) -> Any:
     """The array as the program has it."""
-    if not isinstance(value, Lying):
+    if not isinstance(value, PermutedArray):
         return value
     array = jnp.transpose(value.array, [value.order.index(k) for k in range(len(value.order))])
     return jnp.broadcast_to(array, value.extents)

@@ -45,7 +45,7 @@ from ..lowering.roofline import Work
 from ..lowering.specialize import at_sizes
 from ..ssa.normalize import normalize
 from .computed_indices import with_index_arrays
-from .dense import Dense, added_in_turn, turn_rows
+from .dense import Dense, find_loop_rows, find_summed_terms
 from .execute import started
 from .jaxpr_cost import equations_of, work_of_jaxpr
 
@@ -88,7 +88,7 @@ class Plain:
     @cached_property
     def _body_and_places(self) -> tuple[Term, Mapping[str, int]]:
         body = normalize(self.primal.function.body)
-        return with_index_arrays(rows_apart(body, self.sizes), self.sizes)
+        return with_index_arrays(unstack_rows(body, self.sizes), self.sizes)
 
     @cached_property
     def reason(self) -> str:
@@ -105,7 +105,7 @@ class Plain:
     @cached_property
     def unrolled(self) -> int:
         """How many iterations of loops it writes out, each of which JAX traces."""
-        return _turns(self.body, self.sizes)
+        return _count_written_iterations(self.body, self.sizes)
 
     @cached_property
     def has_reductions(self) -> bool:
@@ -177,7 +177,7 @@ class Plain:
         )
 
 
-def rows_apart(e: Term, sizes: Mapping[str, int]) -> Term:
+def unstack_rows(e: Term, sizes: Mapping[str, int]) -> Term:
     """The program with each array of several rows that are all read by their numbers as so many arrays: the gates of a cell,
     `[[… if g < 2 else …] for g in range(4)]`. A JAX user would not stack what is different in each row.
     """
@@ -186,7 +186,7 @@ def rows_apart(e: Term, sizes: Mapping[str, int]) -> Term:
     value, name = e.value, e.name
     count = value.size.evaluate(sizes) if isinstance(value, Gen) else 0
     if not 1 < count <= ROWS or not _by_numbers(e.body, name, count):
-        return Let(name, value, rows_apart(e.body, sizes))
+        return Let(name, value, unstack_rows(e.body, sizes))
     assert isinstance(value, Gen)
 
     def row(t: Term) -> Term:
@@ -198,7 +198,7 @@ def rows_apart(e: Term, sizes: Mapping[str, int]) -> Term:
 
     own = [substitute(value.body, indices={value.index: Affine.of(k)}) for k in range(count)]
     rows = ((f"{name}.{k}", _decided(body)) for k, body in enumerate(own))
-    return rows_apart(lets(rows, row(e.body)), sizes)
+    return unstack_rows(lets(rows, row(e.body)), sizes)
 
 
 def _decided(e: Term) -> Term:
@@ -223,10 +223,10 @@ def _by_numbers(e: Term, name: str, count: int) -> bool:
     return not isinstance(e, Var) and all(_by_numbers(x, name, count) for x in e.children)
 
 
-def _turns(e: Term, sizes: Mapping[str, int]) -> int:
+def _count_written_iterations(e: Term, sizes: Mapping[str, int]) -> int:
     """How many iterations of loops are written out, those in loops too."""
-    inner = sum(_turns(x, sizes) for x in e.children)
-    if not isinstance(e, Iterate) or added_in_turn(e) or turn_rows(e, sizes) is not None:
+    inner = sum(_count_written_iterations(x, sizes) for x in e.children)
+    if not isinstance(e, Iterate) or find_summed_terms(e) or find_loop_rows(e, sizes) is not None:
         return inner
     return max(0, e.size.evaluate(sizes)) * max(1, inner)
 

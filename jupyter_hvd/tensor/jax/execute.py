@@ -71,7 +71,7 @@ def completed(plan: Plan, values: Values) -> Any:
 def run_one(step: Step, plan: Plan, values: Values) -> None:
     """A step, apart from what reads it where that pays."""
     if step.name in plan.barriers:
-        run_apart(step, plan, values)
+        run_unfused(step, plan, values)
     else:
         run_step(step, plan, values)
 
@@ -95,7 +95,7 @@ def run_step(step: Step, plan: Plan, values: Values) -> None:
     values.arrays[step.name] = run(action, values)
 
 
-def run_apart(step: Step, plan: Plan, values: Values) -> None:
+def run_unfused(step: Step, plan: Plan, values: Values) -> None:
     """A step whose array XLA does not fuse into what reads it, computed with what is fused into it
     and written once, with the zeros around it that are read with it: then what reads it has no
     branch at its ends.
@@ -199,7 +199,7 @@ def scanned(action: Scan, values: Values) -> tuple[Any, ...]:
     starts, rows = _named("s", action.starts, values), _named("r", action.rows, values)
     if action.sums:
         return _added_up(action, starts, rows, values)
-    turns = _turns(action, values)
+    turns = _run_iterations(action, values)
     if action.solution:
         return _composed(action, starts, rows, values)
     if action.backwards:
@@ -234,11 +234,11 @@ def _composed(action: Scan, starts: Carried, rows: Carried, values: Values) -> t
     if action.backwards:
         parts = zip(rows.items(), action.backwards, strict=True)
         rows = {p: jnp.flip(_reversed(x, r, action.count), 0) for (p, x), r in parts}
-    found = solved(action, starts, rows, _turn(action, values))
+    found = solved(action, starts, rows, _run_iteration(action, values))
     finite = jnp.stack([jnp.isfinite(x).all() for x in found]).all()
 
     def one_by_one() -> tuple[Any, ...]:
-        last, histories = _turns(replace(action, backwards=()), values)(
+        last, histories = _run_iterations(replace(action, backwards=()), values)(
             starts, 0, rows, action.count
         )
         return _by_place(starts, last, histories)
@@ -276,7 +276,7 @@ def rerun(action: Rerun, values: Values) -> tuple[Any, ...]:
     back, again, begins = action.back, action.again, values.arrays[action.source][-1]
     starts, rows = _named("s", back.starts, values), _rows(action, values)
     kept, inputs = _named("s", again.starts, values), _named("r", again.rows, values)
-    forth, reversed_ = _turns(again, values), _turns(back, values)
+    forth, reversed_ = _run_iterations(again, values), _run_iterations(back, values)
 
     def block(carried: Carried, number: Any, done: Any, count: int) -> tuple[Carried, Carried]:
         """The iterations of a block, after so many in reverse."""
@@ -302,7 +302,7 @@ def rerun(action: Rerun, values: Values) -> tuple[Any, ...]:
     return _by_place(starts, last, joined)
 
 
-def _turn(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried]]:
+def _run_iteration(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried]]:
     """What one iteration of a loop leaves, and of that what is kept."""
     body: Plan = action.body
     wholes = _named("c", action.wholes, values)
@@ -327,11 +327,11 @@ def _turn(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried]
     return turn
 
 
-def _turns(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried]]:
+def _run_iterations(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried]]:
     """What so many iterations of a loop leave, and the histories that are kept, without what they begin
     with.
     """
-    turn, body = _turn(action, values), action.body
+    turn, body = _run_iteration(action, values), action.body
     unroll = max(1, min(body.device.unroll, UNROLLED // max(1, len(body.order))))
 
     def turns(carried: Carried, first: Any, rows: Carried, count: int) -> tuple[Carried, Carried]:

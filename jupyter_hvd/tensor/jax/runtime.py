@@ -178,7 +178,7 @@ def entries(lookups: Sequence[IndexLookup], space: Space, values: Values) -> Non
             row, column = lookup.subscripts
             array = jnp.asarray(array)[:, column.constant]
             found, axes = read_at(array, (row,), space)
-        elif (turn := _turn(lookup.subscripts, array, space)) is not None:
+        elif (turn := _iteration_index(lookup.subscripts, array, space)) is not None:
             found, axes = lax.dynamic_index_in_dim(jnp.asarray(array), turn, 0, False), ()
         else:
             found, axes = read_at(jnp.asarray(array), lookup.subscripts, space)
@@ -189,7 +189,7 @@ def entries(lookups: Sequence[IndexLookup], space: Space, values: Values) -> Non
         space.entries[lookup.name] = found.astype(jnp.int32), axes
 
 
-def _turn(subscripts: Sequence[Affine], array: Any, space: Space) -> Any:
+def _iteration_index(subscripts: Sequence[Affine], array: Any, space: Space) -> Any:
     """The place that an iteration alone decides, where it lies in an array of one dimension in every iteration."""
     if len(subscripts) != 1 or len(array.shape) != 1:
         return None

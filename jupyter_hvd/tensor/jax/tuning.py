@@ -110,7 +110,7 @@ def tune(
             failed.add(choices)
         else:
             expected = result if expected is None else expected
-            if not _alike(result, expected):
+            if not _are_close(result, expected):
                 reasons[choices] = "its results differ"
             elif seconds < math.inf:
                 run = partial(compiled[choices], *operands)
@@ -144,7 +144,7 @@ def tune(
     for choices, plan in plans.items():
         if choices != fastest:
             made.functions.pop(plan, None)
-    keep = remember if seconds == math.inf or is_settled(quartiles, fastest) else chosen.assume
+    keep = remember if seconds == math.inf or is_conclusive(quartiles, fastest) else chosen.assume
     keep(made.digest(*key), fastest)
     rows = (Candidate(c, quartiles.get(c), reasons.get(c, ""), c in failed) for c in plans)
     return Tuning(tuple(rows), fastest)
@@ -220,7 +220,7 @@ def _compiled(made: Kernel, plan: Plan, operands: Sequence[Any], lines: float) -
     return compiled
 
 
-def _alike(result: Any, expected: Any) -> bool:
+def _are_close(result: Any, expected: Any) -> bool:
     """Whether two results differ by rounding alone."""
     pairs = zip(jax.tree_util.tree_leaves(result), jax.tree_util.tree_leaves(expected), strict=True)
     return all(_close(np.asarray(a), np.asarray(b)) for a, b in pairs)
@@ -238,7 +238,9 @@ def _quartiles(times: Sequence[float]) -> tuple[float, float, float]:
     return float(low), float(middle), float(high)
 
 
-def is_settled(quartiles: Mapping[Choices, tuple[float, float, float]], fastest: Choices) -> bool:
+def is_conclusive(
+    quartiles: Mapping[Choices, tuple[float, float, float]], fastest: Choices
+) -> bool:
     """Whether another measurement would choose the same way: the quartiles of the fastest lie below all others', or no times vary
     as they do where the machine is busy.
     """

@@ -96,14 +96,10 @@ def _shrink_loop(statement: Statement, kept: Mapping[str, list[int]]) -> Rhs:
     places = {f"s{old}": f"s{new}" for new, old in enumerate(left)}
     renamed = tuple([replace(s, rhs=_of_parameter(s.rhs, places)) for s in body.statements])
     starts = tuple([rhs.starts[j] for j in left])
-    return with_used_parameters(
-        replace(rhs, starts=starts), Program(renamed, body.output), rhs.arguments
-    )
+    return replace_body(replace(rhs, starts=starts), Program(renamed, body.output), rhs.arguments)
 
 
-def with_used_parameters(
-    rhs: Recurrence, body: Program, arguments: Mapping[str, str]
-) -> Recurrence:
+def replace_body(rhs: Recurrence, body: Program, arguments: Mapping[str, str]) -> Recurrence:
     """The loop with another body, whose parameters are those of the arguments that it reads."""
     used = [s.rhs.parameter for s in body.statements if isinstance(s.rhs, Input)]
     kept = {letter: [x for x in arguments if x[0] == letter and x in used] for letter in "rc"}

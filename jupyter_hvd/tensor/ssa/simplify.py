@@ -17,7 +17,7 @@ from ..language.terms import Binder, Binders, in_ranges, index_names, index_valu
 from ..language.types import array
 from ..polyhedral import sets
 from .builder import Builder, canonical_form, merge_equal
-from .dead_code import remove_dead_code, with_used_parameters
+from .dead_code import remove_dead_code, replace_body
 from .program import (
     Addition,
     Constant,
@@ -123,7 +123,7 @@ def _simplify_loop(rhs: Recurrence, builder: Builder) -> Rhs:
             )
     found = tuple([replace(s, rhs=changed.get(s.name, s.rhs)) for s in statements])
     body = remove_dead_code(Program(found, rhs.body.output))
-    return with_used_parameters(rhs, body, {**arguments, **parts})
+    return replace_body(rhs, body, {**arguments, **parts})
 
 
 def _with_constants(rhs: Recurrence, builder: Builder) -> Program:

@@ -165,7 +165,7 @@ def compare_steps(
     together = [original, *ranks] if paired else ranks
     largest = Scale(0.0)
     steps = min((len(p.steps) for p in together), default=0)
-    equal_start = not steps or ranks_apart([p.steps[0].before for p in ranks]) is None
+    equal_start = not steps or find_rank_divergence([p.steps[0].before for p in ranks]) is None
     for index in range(first, steps):
         moment = Moment(
             index + 1,
@@ -242,7 +242,7 @@ def is_first_step_overwritten(ranks: Sequence[Process]) -> bool:
     if any(len(p.steps) < 2 for p in ranks):
         return False
     after, before = [p.steps[0].after for p in ranks], [p.steps[1].before for p in ranks]
-    return ranks_apart(after) is not None and ranks_apart(before) is None
+    return find_rank_divergence(after) is not None and find_rank_divergence(before) is None
 
 
 # Variables
@@ -266,7 +266,7 @@ def find_variables_fault(moment: Moment) -> Fault:
 # Weights
 
 
-def ranks_apart(values: Sequence[Numbers]) -> tuple[int, int, float] | None:
+def find_rank_divergence(values: Sequence[Numbers]) -> tuple[int, int, float] | None:
     """Rank, variable and difference of the values that differ most from those of rank 0; None where all are equal."""
     zero = values[0]
     allowed = RANKS_TOLERANCE * np.maximum(1.0, zero[:, 1:2])
@@ -283,7 +283,7 @@ def ranks_apart(values: Sequence[Numbers]) -> tuple[int, int, float] | None:
 def check_weights_before(moment: Moment) -> Fault | bool:
     """Before the first step all weights are those of the original, and nothing changes them between steps."""
     assert moment.own is not None
-    if ranks_apart([s.before for s in moment.ranks]) is not None:
+    if find_rank_divergence([s.before for s in moment.ranks]) is not None:
         if moment.number == 1:
             raise UnjudgedError("ranks begin with different weights")
         return check_ranks_before(moment)
@@ -304,7 +304,7 @@ def check_weights_before(moment: Moment) -> Fault | bool:
 
 def check_ranks_before(moment: Moment) -> Fault | bool:
     """Ranks begin each step with equal weights; the first, too, unless they are broadcast right after it."""
-    found = ranks_apart([s.before for s in moment.ranks])
+    found = find_rank_divergence([s.before for s in moment.ranks])
     if found is None:
         return True
     if moment.number == 1:
@@ -730,10 +730,10 @@ def check_averaging(moment: Moment) -> Fault | bool:
 
 def check_ranks_after(moment: Moment) -> Fault | bool:
     """Equal gradients and rates make equal weights of equal weights."""
-    found = ranks_apart([s.after for s in moment.ranks])
+    found = find_rank_divergence([s.after for s in moment.ranks])
     if found is None:
         return True
-    if ranks_apart([s.before for s in moment.ranks]) is not None:
+    if find_rank_divergence([s.before for s in moment.ranks]) is not None:
         return False
     rank, place, amount = found
     name = moment.ranks[0].names[place]

@@ -25,10 +25,10 @@ from ..exact.verification import (
     REFERENCE,
     Run,
     Runner,
+    check_unfinished_ranks,
+    describe_reference,
+    explain_missing_reference,
     name_check,
-    no_end,
-    no_reference,
-    said_of,
 )
 from ..workspace import changed_files, check_room, state_beside
 from .faults import BROADCAST, COUNT, GRADIENTS, UPDATE, Fault, Mode, find_exit_fault, find_mode
@@ -96,7 +96,7 @@ class AgainstVerification:
         if self.fails:
             return "The other program does not train as it should."
         if not self.holds:
-            return f"This training cannot be judged: {self._little}."
+            return f"This training cannot be judged: {self._comparison_gap}."
         if self.design:
             return (
                 f"On {self.size} ranks the other program is right by Horovod's documentation, and differs from one process "
@@ -117,7 +117,7 @@ class AgainstVerification:
         return f"{between} Losses and weights were not compared with the original: {self.unjudged}."
 
     @property
-    def _little(self) -> str:
+    def _comparison_gap(self) -> str:
         """Why a training without a fault is not called right."""
         if self.mode != "exact" or not self.steps:
             return "too little of it could be compared"
@@ -227,11 +227,15 @@ def verify_against(
         reference = runs.make_run(REFERENCE, steps, seconds=seconds)
         one = reference.first_record
         if one is None or not one.steps or one.error:
-            said = no_reference(reference, timeout) if one is None else said_of(one, seconds)
+            said = (
+                explain_missing_reference(reference, timeout)
+                if one is None
+                else describe_reference(one, seconds)
+            )
             report_check(Check(REFERENCE, "unknown", said))
             return make_conclusion()
         refused += one.refused
-        report_check(Check(REFERENCE, "pass", said_of(one, seconds)))
+        report_check(Check(REFERENCE, "pass", describe_reference(one, seconds)))
         own = process_of(one)
 
         def run_other(name: str, ranks: int, limit: Mapping[str, str], most: int) -> Run:
@@ -269,7 +273,8 @@ def verify_against(
                 return make_conclusion(one.steps)
             report_check(Check(name_check(size, "batches"), "pass", f"{mode}: {reason}"))
 
-        def one_rank() -> Process | None:
+        def run_one_rank() -> Process | None:
+            """Run the other program on one rank. None with a launcher, or where the run leaves no record."""
             if launcher is not None:
                 return None
             return next(iter(processes_of(run_other(ONE_RANK, 1, same, one.steps))), None)
@@ -282,7 +287,7 @@ def verify_against(
         def repeat_original() -> tuple[Process, ...]:
             return runs.repeat_run(one.steps if one.stopped else None, one.steps)
 
-        more = MoreRuns(repeat_original, one_rank, own_seeds)
+        more = MoreRuns(repeat_original, run_one_rank, own_seeds)
         judgement = judge_with(more, own, ranks, mode, tolerance)
         for check in judgement.list_checks(size):
             report_check(check)
@@ -359,7 +364,7 @@ def judge_ending(
         begun = max(p.begun for p in ranks)
         detail = f"rank {ended[0]} ends after {begun} steps, and others do not"
         fault = Fault("early exit on one rank", COUNT, detail, begun + 1)
-    check = no_end(job, size, timeout)
+    check = check_unfinished_ranks(job, size, timeout)
     if fault is not None:
         check = Check(check.check, "fail", f"{fault}\n{check.detail}")
     elif job.code != TIMED_OUT:

@@ -315,14 +315,18 @@ def verify_exact(
                 name, {**limit_variables(steps, seconds, details=detailed), **pretend_ranks(size)}
             )
             if run.first_record is None:
-                report_check(Check(name, "unknown", no_reference(run, timeout)))
+                report_check(Check(name, "unknown", explain_missing_reference(run, timeout)))
                 return None
             refused.extend(run.first_record.refused)
             if run.first_record.stopped == "time":
                 steps = run.first_record.steps
             seen = run.first_record.steps > 0 and not run.first_record.error
             report_check(
-                Check(name, "pass" if seen else "unknown", said_of(run.first_record, seconds))
+                Check(
+                    name,
+                    "pass" if seen else "unknown",
+                    describe_reference(run.first_record, seconds),
+                )
             )
             return run.first_record
 
@@ -346,7 +350,7 @@ def verify_exact(
             refused += [name for record in job.records for name in record.refused]
             two = job.first_record
             if two is None or job.code == TIMED_OUT:
-                report_check(no_end(job, size, timeout, compared.error))
+                report_check(check_unfinished_ranks(job, size, timeout, compared.error))
                 continue
             comparisons = compare_records(compared, two, tolerance)
             pretended = pretend_ranks(size) if detailed else {}
@@ -392,7 +396,7 @@ def verify_exact(
 # What is said
 
 
-def no_reference(run: Run, timeout: float) -> str:
+def explain_missing_reference(run: Run, timeout: float) -> str:
     if run.code == TIMED_OUT:
         return f"the original makes no step that ends within {timeout:g} s: allow more by --timeout"
     return f"the original does not run: {last_line(run.report) or 'no message'}"
@@ -405,7 +409,7 @@ def cut_short(check: Check) -> Check:
     return check
 
 
-def said_of(one: Record, seconds: float) -> str:
+def describe_reference(one: Record, seconds: float) -> str:
     """How one process came through the training."""
     text = f"{one.steps} steps" if one.steps else "no training step was observed"
     if one.error:
@@ -422,7 +426,7 @@ def said_of(one: Record, seconds: float) -> str:
     return text
 
 
-def no_end(job: Run, size: int, timeout: float, expected: str = "") -> Check:
+def check_unfinished_ranks(job: Run, size: int, timeout: float, expected: str = "") -> Check:
     """What to say of ranks that did not come to an end by themselves, or of which rank 0 was ended as another failed.
 
     Args:

@@ -22,7 +22,7 @@ from ...derivative.linear_algebra import (
     SVD,
 )
 from ...language.affine import Affine
-from ..tracers import Barred
+from ..tracers import UnreadableValue
 from .table import applied, build, form
 
 
@@ -245,8 +245,8 @@ def svd(t: Any, a: Any, full_matrices: bool = True, compute_uv: bool = True) -> 
     u = _part(t, packed, (0, rows), (0, k))
     v = _part(t, packed, (rows + 1, rows + n + 1), (0, k))
     full = rows != n and full_matrices  # of which the larger has columns beside those of the other
-    u = Barred(*NOT_FULL) if full and t.number(rows) > t.number(n) else u
-    v = Barred(*NOT_FULL) if full and t.number(rows) < t.number(n) else _transposed(t, v)
+    u = UnreadableValue(*NOT_FULL) if full and t.number(rows) > t.number(n) else u
+    v = UnreadableValue(*NOT_FULL) if full and t.number(rows) < t.number(n) else _transposed(t, v)
     return u, values, v
 
 

@@ -69,11 +69,11 @@ from ..captured_data import (
 from ..helpers import helper_of
 from ..signature import has_no_counterpart, observed
 from ..tracers import (
-    Barred,
     Data,
     Index,
     Nature,
     Selected,
+    UnreadableValue,
     Value,
     affine_of,
     data_help,
@@ -144,7 +144,7 @@ class Tracer(Selections):
         helper = helper_of(function)
         if helper is not None:
             return helper.__tensor_inline__(self, arguments, named_arguments)
-        return self._black_box(function, arguments, **named_arguments)
+        return self._call_elementwise(function, arguments, **named_arguments)
 
     def _applied_to_selected(self, function: Any, arguments: Any, named: dict[str, Any]) -> Any:
         """A function of entries that a condition chooses."""
@@ -378,13 +378,15 @@ class Tracer(Selections):
         self.place, self.here = place, here
         return value
 
-    def _black_box(self, function: Any, arguments: tuple[Any, ...], **named_arguments: Any) -> Any:
+    def _call_elementwise(
+        self, function: Any, arguments: tuple[Any, ...], **named_arguments: Any
+    ) -> Any:
         name = forms.function_name(function)
         f = NUMPY.get(name)
         if named_arguments and f:
             raise self.error(f"`{name}` takes no keyword arguments here", "leave them out")
         if any(map(self.is_array, arguments)) and forms.function_module(function) != "math":
-            return self.spread(arguments, lambda *xs: self._black_box(function, xs))
+            return self.spread(arguments, lambda *xs: self._call_elementwise(function, xs))
         plain = int | float | Fraction
         module = forms.function_module(function)
         owner = getattr(function, "__self__", None)
@@ -990,9 +992,9 @@ class Tracer(Selections):
             self.stack.pop()
             self.places, self.place, self.here = outer, place, here
 
-    def barred(self, message: str) -> Barred:
+    def barred(self, message: str) -> UnreadableValue:
         """What cannot be read, and why."""
-        return Barred(message, "")
+        return UnreadableValue(message, "")
 
     def _recurred(self, name: str, bound: inspect.BoundArguments) -> None:
         """A function within itself, as `det` of a minor: its sizes must be numbers, so that it ends."""

@@ -28,7 +28,7 @@ from ...language.terms import (
     sums,
 )
 from ...language.types import Array, Product
-from ..tracers import Index, Nature, Sought, Value, data_of, kind, sought_of
+from ..tracers import Index, Nature, NonAffineInteger, Value, data_of, kind, sought_of
 from .arithmetic import Arithmetic
 from .arrays import Range, entry_aligned, numbers_of, range_of
 from .conditions import is_index_array
@@ -133,7 +133,7 @@ class Places(Arithmetic):
     def from_data(self, number: Value) -> Index:
         """A number that is computed from data, as an integer."""
         within = number.nature.within
-        sought = Sought(
+        sought = NonAffineInteger(
             kind(number),
             lambda: number.term,
             lambda size, **_: self.lies_within(number, size),
@@ -144,7 +144,7 @@ class Places(Arithmetic):
         )
         return Index(self, sought=sought)
 
-    def _on_axis(self, place: Index, size: Affine) -> Sought:
+    def _on_axis(self, place: Index, size: Affine) -> NonAffineInteger:
         """An integer that is affine nowhere, as an index of an axis of this size, to read there."""
         place = self.from_either_end(place, size)
         if (data := data_of(place)) is not None:

@@ -39,7 +39,7 @@ from ..tracers import (
     Data,
     Index,
     Nature,
-    Sought,
+    NonAffineInteger,
     Value,
     affine_of,
     several_cases,
@@ -233,7 +233,7 @@ class Integers(Conditions):
             "{what} takes an affine index, not an entry of an index array",
             "read an array with it, `x[src[e]]`, or compare it, `src[e] == j`",
         )
-        sought = Sought(
+        sought = NonAffineInteger(
             "an entry of an index array",
             number,
             check,
@@ -312,7 +312,7 @@ class Integers(Conditions):
                 end = (a, size * k) if op == "//" else (Affine.of(k - 1), size)
                 self.looked("the index", "the array", *end)
 
-        sought = Sought(
+        sought = NonAffineInteger(
             "an index",
             number,
             check,

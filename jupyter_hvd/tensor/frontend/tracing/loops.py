@@ -14,12 +14,12 @@ from ...language.predicates import TRUE, Predicate, compare, conj, exists, own_n
 from ...language.terms import Binder, Gen, Sum, Term, guard, lets
 from ...language.types import REAL, Array, TupleSet
 from ..tracers import (
-    Barred,
     Condition,
     Data,
     Index,
     Nature,
     Selected,
+    UnreadableValue,
     Value,
     affine_of,
     is_tuple,
@@ -129,7 +129,7 @@ class Loops(Integers):
             return Iteration(value.length, lambda a: self.entry_within(items, a))
         if isinstance(value, Selected) and not value.pairs:
             return self._over_chosen(value)
-        if isinstance(value, Barred):
+        if isinstance(value, UnreadableValue):
             raise self.error(value.message, value.help)
         raise self.error(
             f"{kind(value)} has no entries to loop over", "loop over `range(n)`, or an array"
@@ -276,7 +276,7 @@ class Loops(Integers):
         bounds = self.builtin(k, "range", function, bounds)
         computed = (x for x in bounds[:2] if isinstance(x, Value) and numbers_of(x) == "int")
         if any(self.count_before_call(bound) is None for bound in computed):
-            return self.up_to_most(bounds) or bounds
+            return self.mask_widest_range(bounds) or bounds
         return bounds
 
     def builtin(self, k: int, name: str, function: Any, value: T) -> T:
@@ -320,7 +320,7 @@ class Loops(Integers):
             length = Affine.of(max(0, length.constant))
         return start, length, k
 
-    def no_fewer_than_none(self, size: Affine) -> None:
+    def ensure_nonnegative_count(self, size: Affine) -> None:
         """A loop of `range(2, n)` has no iterations for n < 2: there, what its size depends on becomes a number."""
         if not (at_most(Affine.of(0), size) and self.integers.isdisjoint(size.names)):
             self.looked("the number of iterations", "the loop", size, size + 1, clips=True)
@@ -420,7 +420,7 @@ class Loops(Integers):
 
         return (Index(self, a), Index(self, b), step), between
 
-    def up_to_most(self, bounds: Any) -> Iteration | None:
+    def mask_widest_range(self, bounds: Any) -> Iteration | None:
         """A range between integers that data decide as the widest that there may be, of which each integer is taken or not; None
         for any other range, and where no size bounds it.
         """
@@ -512,7 +512,7 @@ class Loops(Integers):
         if loop.taken is not None:
             raise self.error(*BY_DATA)
         index, size, item, _ = self.turn(loop, ragged=False)
-        self.no_fewer_than_none(size)
+        self.ensure_nonnegative_count(size)
         with self.scope(Binder(index, size)) as scope:
             entry = loop.body(*item())
             term, layout = self.pack(entry)

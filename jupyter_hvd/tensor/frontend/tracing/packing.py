@@ -35,12 +35,12 @@ from ...language.terms import (
 from ...language.types import REAL, IndexArray, Layout, Parameter
 from ..captured_data import Reference
 from ..tracers import (
-    Barred,
     Condition,
     Data,
     Index,
     Nature,
     Selected,
+    UnreadableValue,
     Value,
     affine_of,
     data_help,
@@ -270,7 +270,7 @@ class Packing:
                 return self.as_numbers(value).term, None
             case Data():
                 raise self.error(f"`{value.name}` is not an array of numbers", data_help(value))
-            case Barred():
+            case UnreadableValue():
                 raise self.error(value.message, value.help)
             case Selected(length=Affine()):
                 raise TensorError(

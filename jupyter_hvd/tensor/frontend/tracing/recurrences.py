@@ -32,7 +32,7 @@ from ...language.terms import (
     number_binders,
 )
 from ...language.types import Layout, Product, Type, array, dimensions
-from ..tracers import Barred, Index, Nature, Value, affine_of, describe
+from ..tracers import Index, Nature, UnreadableValue, Value, affine_of, describe
 from .aliasing import arrays
 from .arrays import Range, SizesMet, beyond, joined_ranges, nature_of, numbers_of, range_of
 from .changing_sizes import Lengths, Steps, at_constant_sizes, steps_between
@@ -44,8 +44,10 @@ from .packing import guarded
 
 _NOTHING: frozenset[str] = frozenset()
 _NO_VALUE = "this name has no value yet", "give it one before: `s = 0`, `y = []`, `y = np.zeros(n)`"
-UNSET = Barred(*_NO_VALUE)
-LOCAL = Barred(*_NO_VALUE)  # of a name that occurs in one loop only, which leaves no value there
+UNSET = UnreadableValue(*_NO_VALUE)
+LOCAL = UnreadableValue(
+    *_NO_VALUE
+)  # of a name that occurs in one loop only, which leaves no value there
 
 
 @dataclass
@@ -73,7 +75,7 @@ class InOrder(TensorError):  # noqa: N818 - another loop may do
     """What is refused of a loop whose turns are independent of one another, and not of one that carries values."""
 
 
-class Carried(Barred):
+class Carried(UnreadableValue):
     """A name that a loop changes, while it is traced; `plain` where it is assigned anew, not added
     to.
     """
@@ -120,7 +122,7 @@ class Carried(Barred):
         return super().__getattr__(name)
 
 
-class Appended(Barred):
+class Appended(UnreadableValue):
     """A list that a loop which carries values appends to, while it is traced: `first` is the array of its entries before, if
     any, and `value` what the turn appends. Where conditions decide whether it does, or it appends several, that is a block of
     `axes` axes, of which entries are appended where `chosen` is 1. `index` counts the turns. The loop carries `lasts`, the
@@ -268,7 +270,7 @@ class Recurrences(Entries):
             value.nature.within if isinstance(value, Value) else None for value in values
         ]
         index, size, item, within = self.turn(loop, ragged=True)
-        self.no_fewer_than_none(size)
+        self.ensure_nonnegative_count(size)
         begun = tuple(
             self._lengthened(self._begun(name, value, index, name in filled), steps, index, size)
             for name, value in zip(names, values, strict=True)
@@ -283,7 +285,7 @@ class Recurrences(Entries):
             finally:
                 self.open = around
             for list_ in filter(_is_appended, left):
-                self._settled(list_)
+                self._compute_appended(list_)
             if steps:
                 left = self._all_at_their_longest(begun, left)
         self.at(loop.k)
@@ -372,7 +374,7 @@ class Recurrences(Entries):
             for name, value, made in zip(names, left, after[:count], strict=False)
         )
 
-    def _settled(self, list_: Appended) -> None:
+    def _compute_appended(self, list_: Appended) -> None:
         """Work out what a turn appends to a list."""
         if list_.value is not None and len(list_.changes) < 2:
             return
@@ -504,7 +506,7 @@ class Recurrences(Entries):
                 continue
             self.apart(one.name, own, read - {x.name for x in one.parts})
             mine = arrays(self.memory.of(value))
-            others = [x for x in left if x is not value and not isinstance(x, Barred)]
+            others = [x for x in left if x is not value and not isinstance(x, UnreadableValue)]
             shared = sum(x is value for x in left) > 1
             if shared or any(not mine.isdisjoint(arrays(self.memory.of(x))) for x in others):
                 raise self.error(
@@ -579,10 +581,14 @@ class Recurrences(Entries):
                 f"`{name}` is appended to in a loop that carries values, in another that does",
                 "make a list of its own in the inner loop, and append what you need of it",
             )
-        if value is UNSET or (isinstance(value, Barred) and not isinstance(value, Carried)):
+        if value is UNSET or (
+            isinstance(value, UnreadableValue) and not isinstance(value, Carried)
+        ):
             return value
         if isinstance(value, Value) and (array := self.memory.outdated(value)):
-            return Barred(f"`{name}` shares its entries with `{array}`, changed since", "copy it")
+            return UnreadableValue(
+                f"`{name}` shares its entries with `{array}`, changed since", "copy it"
+            )
         term, layout = self.pack(value)
         if isinstance(term.type, Product):
             term = cast("Value", self._bind(name, Value(self, term, layout))).term
@@ -593,7 +599,11 @@ class Recurrences(Entries):
 
     def _begun_within(self, name: str, one: Any, value: Any) -> Any:
         """What begins within a loop that has a turn at least, and is there after it."""
-        if one is not UNSET or isinstance(value, Index | Barred) or self._changes_size(value):
+        if (
+            one is not UNSET
+            or isinstance(value, Index | UnreadableValue)
+            or self._changes_size(value)
+        ):
             return one
         if isinstance(value, Value) and value.defined is not None:
             return undefined(name)
@@ -644,7 +654,7 @@ class Recurrences(Entries):
 
     def _carried_on(self, one: State | Appended | Any, value: Any) -> tuple[State, Term] | None:
         """What is carried, and what a turn leaves there."""
-        if isinstance(one, State) and not isinstance(value, Barred):
+        if isinstance(one, State) and not isinstance(value, UnreadableValue):
             return one, self.pack(_listed_like(one.layout, value))[0]
         if isinstance(one, Appended) and (value is not one or one.value is None):
             raise self.error(
@@ -778,14 +788,14 @@ def zero_of(e: Term) -> Term:
     return gens(number_binders("z", dimensions(e.type)), Const(0))
 
 
-def undefined(name: str) -> Barred:
-    return Barred(
+def undefined(name: str) -> UnreadableValue:
+    return UnreadableValue(
         f"`{name}` has a value in one branch of an `if` only",
         "give it one in the other branch, too, or before the `if`",
     )
 
 
-def gone(name: str) -> Barred:
-    return Barred(
+def gone(name: str) -> UnreadableValue:
+    return UnreadableValue(
         f"`{name}` has only a value within the loop above", "compute it again after the loop"
     )

@@ -174,7 +174,7 @@ class Selections(Statements):
         given: list[Any] = []
         for value in values:
             if isinstance(value, Selected):
-                if not self._alike(value, first):
+                if not self._have_equal_choice(value, first):
                     raise self.error(
                         "entries that two conditions choose side by side",
                         "choose by one: `p = x > 0`, `x[p] * y[p]`",
@@ -198,7 +198,7 @@ class Selections(Statements):
         made.length, made.ends = value.length, value.ends
         return made
 
-    def _alike(self, one: Selected, other: Selected) -> bool:
+    def _have_equal_choice(self, one: Selected, other: Selected) -> bool:
         """Whether both are chosen by one condition. Slices are as long as each other, or the sizes say that they are."""
         if one.length is not None and other.length is not None:
             self.as_long(one.length, other.length)
@@ -233,7 +233,7 @@ class Selections(Statements):
             if chosen == [True, False] and ranks[0]:
                 made = forms.build(self, "matmul", value.array, others[0])
                 return self._chosen_with(value, made)
-            if chosen == [True, True] and ranks == [0, 1] and self._alike(*arguments):
+            if chosen == [True, True] and ranks == [0, 1] and self._have_equal_choice(*arguments):
                 return forms.build(self, "matmul", *(self._where_chosen(x, 0) for x in arguments))
         if name in PRODUCTS and chosen == [True, True] and not named:
             both = self.selected(lambda a, b: self.computed("*", a, b), False, *arguments)

@@ -46,12 +46,12 @@ from ...language.terms import (
 from ...language.types import REAL
 from ...polyhedral import sets
 from ..tracers import (
-    Barred,
     Condition,
     Data,
     Index,
     Nature,
     Selected,
+    UnreadableValue,
     Value,
     affine_of,
     is_tuple,
@@ -174,7 +174,7 @@ class Statements(Recurrences):
         if x is y:
             return x
         for here, bindings, value, other in ((p, first, x, y), (q, second, y, x)):
-            if isinstance(other, Barred) and not isinstance(other, Appended):
+            if isinstance(other, UnreadableValue) and not isinstance(other, Appended):
                 return self._defined_where(name, here, bindings, value)
             if isinstance(value, Appended | list):
                 raise self.error(f"`{name}` is a list in one branch only")
@@ -194,7 +194,7 @@ class Statements(Recurrences):
         self, name: str, p: Predicate, bindings: Sequence[tuple[str, Term]], value: Any
     ) -> Any:
         """What a name means that has a value in one branch only: that, where the branch is taken, and nothing elsewhere."""
-        if isinstance(value, Barred | list) or not isinstance(value, Value):
+        if isinstance(value, UnreadableValue | list) or not isinstance(value, Value):
             return undefined(name)
         made = self._bind(name, Value(self, guarded(p, lets(bindings, value.term)), value.layout))
         return self._only_where(name, p, made)
@@ -275,7 +275,7 @@ class Statements(Recurrences):
                 joined.append(list_)
             elif isinstance(x, Appended | list) or isinstance(y, Appended | list):
                 raise self.error(f"`{name}` is a list in one branch only")
-            elif isinstance(x, Barred) or isinstance(y, Barred):
+            elif isinstance(x, UnreadableValue) or isinstance(y, UnreadableValue):
                 joined.append(undefined(name))
             else:
                 (x, p), (y, q) = map(_where_defined, (x, y))
@@ -472,7 +472,7 @@ class Statements(Recurrences):
         finished = self.once(self.chosen(unfinished, 0, 1), "finished")
         return tuple(
             new
-            if new is old or isinstance(new, Barred)
+            if new is old or isinstance(new, UnreadableValue)
             else self._bind(name, self._nan_unless(finished, new))
             for name, old, new in zip(names, values, after, strict=True)
         )
@@ -516,7 +516,7 @@ class Statements(Recurrences):
             return self._added_up(loop)
         except TensorError as error:
             begun = not all(
-                isinstance(v, Barred) and not isinstance(v, Carried) for v in loop.values
+                isinstance(v, UnreadableValue) and not isinstance(v, Carried) for v in loop.values
             )
             reads = isinstance(error, InOrder) or any(
                 left_there(name) in error.message for name in loop.names
@@ -525,7 +525,7 @@ class Statements(Recurrences):
                 raise
         self.at(loop.k)
         self.back_to(before)
-        if (over := self.up_to_most(loop.bounds)) is not None:
+        if (over := self.mask_widest_range(loop.bounds)) is not None:
             return self._repeated(replace(loop, bounds=over))
         return self.one_by_one(loop)
 
@@ -556,7 +556,7 @@ class Statements(Recurrences):
             with suppress(TensorError):
                 after = trace(loop)
                 lost = (
-                    isinstance(new, Barred)
+                    isinstance(new, UnreadableValue)
                     and not isinstance(new, Carried | Appended)
                     and old is not LOCAL
                     for old, new in zip(loop.values, after, strict=True)
@@ -692,7 +692,7 @@ class Statements(Recurrences):
         if not known and not lists_of(c.start):
             raise self.error(f"`append` to {kind(c.start)}", "begin with an empty list: `y = []`")
         if within == TRUE:
-            self.no_fewer_than_none(size)
+            self.ensure_nonnegative_count(size)
         with self.scope(Binder(index, size), within) as scope:
             block = self.block_of(c.name, c.changes)
         assert block is not None
@@ -735,7 +735,7 @@ class Statements(Recurrences):
         entries = [
             value if x.entry is None else x.entry for x, value in zip(changes, values, strict=True)
         ]
-        flags = [self._happens(change) for change in changes]
+        flags = [self._compute_append_flag(change) for change in changes]
         chosen = None
         if any(flag is not None for flag in flags):
             each = [self.whole(1) if flag is None else flag for flag in flags]
@@ -747,7 +747,7 @@ class Statements(Recurrences):
             raise self.error("a list's entries have one shape", "append what is like its first")
         return made.of_nature(nature_of(entries)), chosen, 1
 
-    def _happens(self, change: Change) -> Value | None:
+    def _compute_append_flag(self, change: Change) -> Value | None:
         """Whether a turn appends, as 1 or 0, of every entry of a block; None where it always does."""
         if change.condition == TRUE and not change.masks and change.chosen is None:
             return None
@@ -1096,7 +1096,7 @@ class Statements(Recurrences):
     def _reordered(self, how: str, name: str, target: Any, descending: Any = False) -> Any:
         """`y.reverse()`, `y.sort()`."""
         list_ = self._growing(target) or target
-        if isinstance(list_, Barred):
+        if isinstance(list_, UnreadableValue):
             raise self.in_order(list_.message, list_.help)
         if not isinstance(target, list):
             self._may_change(name, target)
