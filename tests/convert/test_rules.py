@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_hvd import convert_source
 from jupyter_hvd.convert import Options
-from jupyter_hvd.convert.documentation import HEADINGS, all_pages, rule_page, sections
+from jupyter_hvd.convert.documentation import HEADINGS, all_pages, parse_sections, rule_page
 from jupyter_hvd.convert.rules import RULES
 from jupyter_hvd.convert.rules.base import Example
 from jupyter_hvd.convert.rules.context import Rule
@@ -48,7 +48,7 @@ def test_rule_is_complete(rule: Rule) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_page_has_all_headings(rule: Rule) -> None:
-    texts = sections(rule)
+    texts = parse_sections(rule)
     assert {*texts} == {"", *HEADINGS} - {"Example"}
     assert all(texts.values()), "no heading without a text"
     assert re.findall(r"^### (.*)$", rule_page(rule), re.MULTILINE) == [*HEADINGS]

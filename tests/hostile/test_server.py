@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from tornado.httpclient import HTTPClientError
 
+from jupyter_hvd.server import routes as server
 from jupyter_hvd.server.routes import Workers
-from jupyter_hvd.server.routes import routes as server
 
 TRAINING = "import tensorflow as tf\nmodel = tf.keras.Sequential()\nmodel.compile('sgd')\nmodel.fit(x, y)\n"
 SPY = "import pathlib; pathlib.Path({mark!r}).write_text('I ran')\nraise ImportError('not this one')\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from jupyter_hvd.server.routes import routes as server
+from jupyter_hvd.server import routes as server
 
 MODEL = """\
 model = tf.keras.Sequential([

@@ -10,7 +10,7 @@ from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import JupyterServerAuthWarning
 from tornado.httpclient import HTTPClientError
 
-from jupyter_hvd.server.routes import routes as server
+from jupyter_hvd.server import routes as server
 
 pytestmark = pytest.mark.usefixtures("jp_environ")
 

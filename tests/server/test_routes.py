@@ -16,7 +16,7 @@ import psutil
 import pytest
 from tornado.httpclient import HTTPClientError
 
-from jupyter_hvd.server.routes import routes as server
+from jupyter_hvd.server import routes as server
 
 #: Tells this module's processes from those of other tests on the machine.
 MARK = "JUPYTER_HVD_TEST"
