@@ -208,7 +208,11 @@ def start_fork(
 
 def run_forked(module: str, arguments: Sequence[str], name: str = "") -> int | None:
     """The exit code of a fork that takes this process's place; None where none can be had. See `ask_fork`."""
-    server = ask_fork(module, arguments, os.environ, os.getcwd(), name=name)  # noqa: PTH109 — as it is named
+    try:
+        directory = os.getcwd()  # noqa: PTH109 — as it is named
+    except OSError:  # it has been removed
+        return None
+    server = ask_fork(module, arguments, os.environ, directory, name=name)
     if server is None:
         return None
     fork = Fork(server)
