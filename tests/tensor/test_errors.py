@@ -77,7 +77,7 @@ REFUSED = [
     ),
     ("return «x[1:][np.argsort(x)]»", (X,), "reads index 2", ""),
     ("return «x[x * 1.0]»", (X,), "a size that data decide", "np.where"),
-    ("return «x[:np.argmax(x)]»", (X,), "a slice takes an affine expression", ""),
+    ("return «x[:np.argmax(x)]»", (X,), "data decide how many entries", ""),
     ("return [x[0] for i in «range(np.argmax(x))»]", (X,), "data decide how often", "int"),
     ("return «np.sum(x, axis=1)»", (X,), "axis 1", ""),
     ("return «np.sum(x, axes=1)»", (X,), "axes", "docs/numpy.md"),

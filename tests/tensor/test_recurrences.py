@@ -689,7 +689,7 @@ REFUSED = [
     (
         "h = 1.0\n    s = []\n    for «t» in range(len(x)):\n        h = h * x[t]\n"
         "        if t > 2:\n            s.append(h)\n    return s",
-        "as many as data decide",
+        "data decide how many entries",
         "sum them",
     ),
     (

@@ -280,7 +280,7 @@ class Packing:
                 )
             case Selected():
                 raise TensorError(
-                    "entries that a condition chooses are as many as data decide",
+                    "data decide how many entries this condition or slice chooses",
                     "sum them, or take their mean: `x[p].sum()`; or keep every entry: `np.where(p, x, 0)`",
                     value.place,
                 )
@@ -349,8 +349,8 @@ class Packing:
         help_ = "use i, n, constants, +, - and multiples: `x[2*i + 1]`; for data, an index array"
         if isinstance(value, Value) and value.type == REAL:
             help_ = (
-                "make an integer of it: `int(np.floor(t))`; after `while p:  # at most n` integers may be NaN: "
-                "write `for _ in range(n):` and `break`"
+                "make an integer of it, `int(np.floor(t))`, or read an index array; after `while p:  # at most n` "
+                "integers may be NaN: write `for _ in range(n):` and `break`"
             )
         raise self.error(
             f"{what} takes an affine expression of indices and sizes, not {kind(value)}", help_
