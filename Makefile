@@ -1,5 +1,5 @@
 # make demo    sets everything up, converts an example notebook and trains it on two ranks
-# make check   the inner loop: lint, types, contracts, the site, and every test that starts no rank and no browser
+# make check   the inner loop: lint, types, contracts, the site, and the fast tests that changes affect (no rank, no browser)
 # make test    what this machine has the programs for, one case of each slow test; the last lines say what was left out
 # make test-all  the same with all cases and the long tests, as CI runs it
 # make system  installs those programs: a browser, sshd, Slurm, Node
@@ -196,7 +196,7 @@ format: env
 fuzz-tensor: env
 	$(BIN)/python tests/tensor/fuzz.py --programs 100000 --workers 2
 
-# 2,000 random training programs, scaled up and compared as functions of the examples seen.
+# 4,000 random training programs, scaled up and compared as functions of the examples seen.
 fuzz-convert: env
 	$(BIN)/pytest -q -m thorough tests/generated/test_scaled_programs.py
 

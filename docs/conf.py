@@ -1,4 +1,4 @@
-"""The site: the same Markdown that is read where the code lies, with a way through it.
+"""The site: the Markdown pages of the checkout, with a table of contents.
 
 `make site` builds it into build/site. The source folder is the whole checkout, so that a link from README.md to
 docs/rules.md, or from there to an example, is one and the same everywhere.
@@ -18,36 +18,37 @@ PAGES = {
     "Distribute": [
         ("In a notebook: %%distribute", "docs/distribute"),
         ("On several machines", "docs/clusters"),
-        ("Does it hold? verify", "docs/verify"),
-        ("In JupyterLab: review and run", "docs/review"),
-        ("As it is: --batch global", "docs/exact"),
-        ("Scaled up: larger batches", "docs/scaling"),
+        ("Verify a conversion", "docs/verify"),
+        ("In JupyterLab: review, verify, run", "docs/review"),
+        ("Same batches: --batch global", "docs/exact"),
+        ("Larger batches: --batch per-rank", "docs/scaling"),
+        ("Where it runs", "docs/platforms"),
         ("What is converted", "docs/coverage"),
         ("The rules", "docs/rules"),
-        ("What programs import", "docs/runtime"),
+        ("Runtime library", "docs/runtime"),
     ],
     "Differentiate": [
         ("What you can write", "docs/writing"),
         ("The tensor language", "docs/tensor-language"),
-        ("NumPy in it", "docs/numpy"),
+        ("NumPy functions", "docs/numpy"),
         ("Loops that carry values", "docs/recurrences"),
         ("Sparse Jacobians", "docs/jacobians"),
         ("Sparse derivatives in solvers", "docs/solvers"),
         ("From function to kernel", "docs/kernels"),
-        ("How fast kernels are", "docs/performance"),
+        ("Performance of kernels", "docs/performance"),
         ("What XLA compiles slowly", "docs/xla-notes"),
         ("GradBench", "docs/gradbench"),
     ],
     "Inspect": [("What a gradient costs", "docs/gradient-cost")],
-    "Let an assistant use it": [("Tools for assistants", "docs/assistants")],
-    "How far to trust it": [
+    "Assistants": [("Tools for assistants", "docs/assistants")],
+    "Guarantees and tests": [
         ("What a conversion claims", "docs/soundness"),
-        ("Silent errors, and who finds them", "docs/silent-errors"),
-        ("Other people’s code", "docs/corpus"),
-        ("Packages and notebooks, earlier", "docs/corpus-history"),
-        ("Programs nobody wrote", "docs/generated"),
-        ("Who can do what to whom", "docs/security"),
-        ("Horovod by hand, tf.distribute", "docs/peers"),
+        ("Silent errors", "docs/silent-errors"),
+        ("Public code", "docs/corpus"),
+        ("Earlier results on other people’s code", "docs/corpus-history"),
+        ("Generated programs", "docs/generated"),
+        ("Security", "docs/security"),
+        ("Comparison with Horovod and tf.distribute", "docs/peers"),
     ],
     "Reference": [
         ("%%distribute", "docs/distribute-reference"),
@@ -62,13 +63,12 @@ PAGES = {
         ("What a gradient costs", "docs/gradient-cost-reference"),
         ("Measurements of kernels", "docs/performance-tables"),
     ],
-    "Work on it": [
-        ("Where it runs", "docs/platforms"),
+    "Contribute": [
         ("Contributing", "CONTRIBUTING"),
         ("Architecture", "docs/architecture"),
         ("Modules", "docs/modules"),
         ("Messages", "docs/messages"),
-        ("The JSON form", "docs/json"),
+        ("The JSON format", "docs/json"),
         ("Glossary", "docs/glossary"),
         ("Changelog", "CHANGELOG"),
     ],

@@ -1,4 +1,4 @@
-"""What a training step takes on N ranks, by its time on one: the model of the panel's cost estimate.
+"""Predicts the time of a step on N ranks from its time on one, for the panel's cost estimate.
 
 See docs/distribute-reference.md.
 

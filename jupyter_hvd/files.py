@@ -1,4 +1,4 @@
-"""Files: what they are, by their names; reading and writing without ever leaving half of one."""
+"""File types by name, and reading and atomic writing of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The versions of installed packages; nothing is imported for them."""
+"""Versions of installed packages, found without importing them."""
 
 from __future__ import annotations
 

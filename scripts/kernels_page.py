@@ -40,28 +40,32 @@ def within(R, S, T, x):
 
 PAGE = """# How a function becomes a kernel
 
-This page follows one function through every stage. `scripts/kernels_page.py` prints the indented blocks, and a test compares
-them with the code. Each stage is a package of `jupyter_hvd/tensor`; [architecture.md](architecture.md#the-tensor-language)
+This page follows one function through every stage. `scripts/kernels_page.py` writes this page; a test compares it with the
+output of the code. Each stage is a package of `jupyter_hvd/tensor`; [architecture.md](architecture.md#the-tensor-language)
 says how they depend on one another. Numbers in parentheses are equations of [the paper](tensor-language.md).
 
 {python}
 
-It adds up the squares of n - 1 differences: {operations} operations at n = 1,000,000.
+It adds up the squares of n - 1 differences. As written, this takes {operations} operations at n = 1,000,000:
+`x[i + 1] - x[i]` counts as a multiplication by -1 and an addition, and the last square, of zero, counts, too.
 
 ## 1. `frontend`: Python becomes a program
 
-A tracer sees operators, by methods such as `__add__`, but no comprehension and no assignment. So `rewrite` turns these into
-calls of the tracer (the numbers are positions in the source):
+A tracer sees operators, through methods such as `__add__`, but neither comprehensions nor assignments. So `rewrite` turns these
+into
+calls to the tracer (the numbers are positions in the source):
 
 {rewritten}
 
-`trace` calls this function once, with a stand-in for x, and the calls build a term. The size of x takes the name that
-the program gives it, n:
+`trace` calls this function once, with a tracer in place of x, and these calls build an expression. The size of x is called n, as
+in
+the program:
 
 {program}
 
-`⊞ i:n` makes an array, and `[p]·e` is e where p holds and zero elsewhere. Before anything runs, `bounds` proves with isl that
-`x[i+1]` is in range where `i<n-1`.
+`⊞ i:n` makes an array, and `[p]·e` is e where p holds and zero elsewhere. Before anything runs,
+`bounds` proves with [isl](https://libisl.sourceforge.io), a library for sets of integer points, that
+`x[i+1]` is in range if `i<n-1`.
 
 <a id="2-ssa-whole-arrays"></a>
 
@@ -77,9 +81,11 @@ becomes a condition. Equal statements are merged.
 
 {ssa}
 
-Its cost, counted symbolically (`cost/formula`): {formula}.
+The cost of the function as written, before `simplify`, counted symbolically (`cost/formula`): {formula}.
 
-## 3. `derivative`: the gradient is such a program too
+<a id="3-derivative-the-gradient-is-such-a-program-too"></a>
+
+## 3. `derivative`: the gradient is a program, too
 
 `reverse` goes through the statements from the last to the first, and collects each variable's adjoint as a list of
 inner products. Rule (6.39) merges these, and (6.48) and (6.49) transpose a contraction:
@@ -91,7 +97,7 @@ nothing is scattered:
 
 {gradient}
 
-Its cost: {gradient_formula}.
+The cost of this gradient: {gradient_formula}.
 
 ## 4. `lowering`: at the sizes of a call
 
@@ -105,23 +111,26 @@ for a contraction, and `tiling` the steps that run in blocks. The result is the 
 
 {plan}
 
-## 5. `jax`: executed
+<a id="5-jax-executed"></a>
 
-`execute` runs the plan's steps while JAX traces. JAX sees operations on dense arrays only:
+## 5. `jax`: the plan runs
+
+`execute` runs the steps of the plan under JAX's tracer, so JAX sees only operations on dense arrays:
 
 {jaxpr}
 
-`jax.jit` compiles this once for these sizes, and XLA fuses it. `roughness.grad("x")(x)` at {x}: {result}; the
+`jax.jit` compiles this once for these sizes, and XLA fuses the operations. `roughness.grad("x")(x)` at {x}: {result}; the
 reference evaluator, which implements the paper's semantics literally, gives {reference}.
 
 ## 6. Joins: two sparse relations in one sum
 
-A relation is data, which the host has when it plans a call. A sum over a relation iterates over its tuples. This function
+A relation is data that the host knows when it plans a call. A sum over a relation iterates over its tuples. This function
 multiplies two sparse matrices, but only where a third relation holds:
 
 {join_python}
 
-Its cost (Fig. 6) counts only the points where `R(i,j)`, `S(j,k)` and `T(i,k)` all hold. A loop over the tuples of one
+Its cost (Fig. 6 of the paper) counts only the index tuples for which `R(i,j)`, `S(j,k)` and `T(i,k)` all hold.
+A loop over the tuples of one
 relation, and over every value of the remaining index, visits more: here 1,000 tuples of T times 500 values of j. So the
 planner joins the relations (`lowering/relation_joins`). The rule for a conjunction of relations that share indices, under
 `Σ` or `⊞`, is
@@ -135,17 +144,17 @@ with respect to x, with n = 500 and two tuples in each row:
 
 {join_plan}
 
-It visits {join_points} points. No array in it has n² entries, and no relation is probed.
+It visits {join_points} points. No array in it has n² entries, and no step looks up tuples in a set.
 
 - **Cost.** `joined_rows` sorts and merges tables with NumPy, one relation after the other, beginning with those that leave the
-  fewest tuples. This takes the time of sorting the tuples and of writing each intermediate result.
-- **Padding.** A kernel is compiled for a number of rows, and that of J changes with the relations. So it is rounded up to a
-  power of two; the additional rows hold indices outside of every array, and contribute zeros.
-- **When.** Relations are joined if this saves points, both as estimated before and as found. There must be 2¹⁴ points or more to
-  visit without a join (2¹¹ if tuples are searched in sets), and at most 2²² rows in J, because the table takes memory.
-  Otherwise the kernel iterates over one relation and probes the others, as it does inside a `jax.jit` whose arguments are
-  the relations.
-- **Limits.** Arguments of the relations must be `i`, `i+c`, `-i+c` or constants. Index arrays are not joined: write pairs of
+  fewest tuples. The time is that of sorting the tuples and writing each intermediate result.
+- **Padding.** A kernel is compiled for a fixed number of rows, but the number of rows of J changes with the relations. It is
+  therefore rounded up to a power of two. The additional rows hold indices outside every array, and contribute zeros.
+- **When.** Relations are joined if this saves points, both by the estimate before the join and by the count after it. Without the
+  join, the kernel would have to visit at least 2¹⁴ points (2¹¹ if it looks up tuples in sets). J has at most 2²² rows, because it
+  takes memory. Otherwise the kernel iterates over one relation and looks up its tuples in the others. It also does so if the
+  relations are arguments of a `jax.jit`.
+- **Limits.** The indices in a relation must be `i`, `i+c`, `-i+c` or constants. Index arrays are not joined: write pairs of
   indices as a set of tuples instead.
 """
 

@@ -26,9 +26,21 @@ TYPES = {
 LONG = 700  # of a longer program the page shows the beginning
 SIZES = {"n": 4, "m": 3, "k": 2, "b": 2}
 
+#: Links to these headings may have their former names.
+FORMER_ANCHORS = {
+    "elementwise operations": "entry-by-entry",
+    "array creation": "arrays-made",
+    "slicing and indexing": "parts",
+    "reductions and cumulative operations": "reductions-and-prefixes",
+    "sorting": "in-order",
+    "data-dependent indices": "places-that-data-decide",
+    "functions of jax.nn and jax.lax": "of-jaxnn-and-jaxlax",
+    "higher-order functions": "functions-of-functions",
+}
+
 # A call of each name. Where only a number of entries will do, the page shows it for four.
 CALLS = {
-    "entry by entry": (
+    "elementwise operations": (
         "x + y", "x - 2*y", "x / y", "-x", "x**2", "x**3.5", "x * s", "A * x[:, None]",
         *(f"np.{name}(x)" for name in (
             "sin", "cos", "tan", "exp", "sinh", "cosh", "tanh", "sqrt", "log", "log2", "log10", "log1p",
@@ -71,7 +83,7 @@ CALLS = {
         "np.eye(len(x)) * s", "np.identity(len(x)) * s", "np.tri(len(x)) * s",
         "np.diag(x)[:, 0] @ np.diag(x)[0, :]",
     ),
-    "arrays made": (
+    "array creation": (
         "np.zeros(len(x)) + s", "np.ones((len(x), 2)) * s", "np.full(len(x), s)", "np.zeros_like(x) + s",
         "np.ones_like(A) * s", "np.full_like(x, s)", "np.arange(len(x)) * x", "np.linspace(0, 1, len(x)) * x",
     ),
@@ -88,19 +100,19 @@ CALLS = {
         "np.gradient(x)", "np.gradient(A, 0.5, axis=0)", "np.gradient(x, np.cumsum(y))",
         "np.copy(x)", "np.atleast_2d(x)", "np.delete(x, 1)", "np.insert(x, 1, s)", "np.vander(x, 3)", "np.block([[S, A]])", "np.r_[x, y]", "np.c_[x, y]",
     ),
-    "parts": (
+    "slicing and indexing": (
         "x[1:]", "x[:-1]", "x[::-1]", "x[1:3]", "x[::2]", "A[0]", "A[:, 1]", "A[1:, :-1]", "T[..., 0]", "A[-1]",
         "A[[0, 2]]", "x[np.arange(3)]",
     ),
-    "reductions and prefixes": (
+    "reductions and cumulative operations": (
         "np.max(x)", "x.min()", "A.max(axis=0)", "np.max(A, axis=0, initial=s)", "np.prod(x)", "A.prod(axis=1)", "np.cumsum(x)",
         "np.cumsum(A, axis=0)", "np.cumprod(x)", "np.maximum.accumulate(x)", "jax.nn.logsumexp(x)", "jax.nn.softmax(x)",
         "jax.nn.log_softmax(A, axis=0)", "max(x)", "np.ptp(x)", "np.linalg.norm(x, np.inf)", "np.linalg.norm(A, 1)", "np.any(x > 1.3) * x", "np.all(A > 0.7, axis=0) * y[:3]",
     ),
-    "in order": (
+    "sorting": (
         "np.sort(x)", "np.sort(A, axis=0)", "np.median(x)", "np.quantile(x, 0.4)", "np.percentile(A, 25, axis=0)",
     ),
-    "places that data decide": (
+    "data-dependent indices": (
         "np.argmax(x)", "x[np.argmin(y)]", "A[np.arange(len(A)), np.argmax(A, axis=1)]", "x[np.argsort(y)]",
         "np.take_along_axis(A, np.argsort(A, axis=1), axis=1)", "np.searchsorted(np.sort(x), y)",
         "np.digitize(x, np.array([0.8, 1.1]))", "np.interp(y, np.cumsum(x), x)", "jax.lax.top_k(x, 2)[0]",
@@ -115,7 +127,7 @@ CALLS = {
         "jax.scipy.linalg.cho_solve((np.tril(S), True), x)", "np.linalg.matrix_power(S, 3)",
         "np.linalg.multi_dot([A, B, x])",
     ),
-    "of jax.nn and jax.lax": (
+    "functions of jax.nn and jax.lax": (
         "jax.nn.relu(x - 1)", "jax.nn.sigmoid(x)", "jax.nn.softplus(x)", "jax.nn.silu(x)",
         "jax.nn.leaky_relu(x - 1)", "jax.lax.stop_gradient(x) * x",
         "jax.numpy.asarray(x).at[0].set(s)", "jax.numpy.asarray(x).at[1:].add(y[1:])",
@@ -126,7 +138,7 @@ CALLS = {
         "jax.scipy.stats.norm.pdf(x, 1, 0.5)", "jax.scipy.stats.norm.cdf(x)", "jax.scipy.special.gammaln(x)",
         "jax.scipy.special.digamma(x)", "jax.scipy.special.polygamma(1, x)", "jax.scipy.special.betaln(x, y)",
     ),
-    "functions of functions": (
+    "higher-order functions": (
         "jax.vmap(lambda row: row @ row)(A)", "jax.vmap(lambda a, b: a * b, in_axes=(None, 0))(s, x)",
         "jax.lax.scan(lambda c, v: (0.5 * c + v, c), 0.0, x)[1]", "jax.lax.fori_loop(0, 3, lambda i, c: 0.5 * c + i, s)",
         "jax.lax.map(lambda row: row.sum(), A)", "jax.lax.cond(x[0] > 1, lambda v: 2 * v, lambda v: 3 * v, x)",
@@ -218,6 +230,8 @@ def page() -> Iterator[str]:
     yield HEAD
     yield from elementary_functions()
     for title, calls in CALLS.items():
+        if title in FORMER_ANCHORS:
+            yield f'\n<a id="{FORMER_ANCHORS[title]}"></a>'
         yield f"\n## {title.capitalize()}\n\n| call | is | operations |\n|---|---|---|"
         for call in calls:
             body, cost = described(call)
@@ -247,16 +261,16 @@ HEAD = """# NumPy in the tensor language
 
 `scripts/numpy_page.py` makes this page (`make docs`), and `tests/tensor/test_numpy.py` runs every line of it, the value and the gradient.
 
-Each name is defined in the language: it *is* the program beside it, so that what is zero stays zero through it, and its cost is the cost
-of that program. `numpy`, `jax.numpy`, methods and operators are one: `np.sum(x)`, `jnp.sum(x)`, `x.sum()`. Here x and y have n entries, c has k,
+Each function is defined by the program next to it. So structural zeros are preserved, and its cost is the cost
+of that program. `numpy`, `jax.numpy`, methods and operators are equivalent: `np.sum(x)`, `jnp.sum(x)`, `x.sum()`. Here x and y have n entries, c has k,
 A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
 
-- **Broadcasting.** Two sizes that meet and have different names are compared when the function is called: they are equal, or one of them is 1, or an
-  error says which sizes do not go together. A value that costs something and is read several times gets a name, so it is computed once.
+- **Broadcasting.** Sizes with different names that are broadcast together are compared when the function is called: if they differ and neither is 1, an
+  error says which sizes do not match. A value that costs something and is read several times gets a name, so it is computed once.
 - **Sizes that must be numbers.** `reshape`, `ravel` of a matrix, `kron`, `linspace`, slices with a step, `prod`, `cumprod`, `argmax` and quantiles are made for the sizes of a call, and the
   function is traced again at others. The page shows them at n = 4.
-- **Data in conditions.** `x > t` is 1 or 0, with derivative zero; `where` takes an entry from one side or the other, both of which are computed. Where indices
-  alone decide it is a bracket, which costs nothing.
+- **Data in conditions.** `x > t` is 1 or 0, with derivative zero; `where` takes an entry from one side or the other, both of which are computed. If the condition
+  depends only on indices, it becomes a bracket, which costs nothing.
 - **Largest entries and products.** `max` and `min` are array-level functions, `largest(x)` and `smallest(x)` (`derivative/extremes`): n - 1 operations, and one reduction in a kernel. `prod` multiplies one half of the entries
   by the other, ⌈log2 n⌉ times: n - 1 operations. Its derivative divides by nothing, so zeros do no harm. Entries that are equally large share the derivative of `max` equally, as in JAX. In programs, `tangent(x, w)` is zero and its derivative by x is w;
   `stopped(x)` is x without a derivative. Neither is computed, or counted here or by `f.cost`. The derivative of a maximum of k > 2 entries costs up to 4·k + 3 operations beside the maximum's
@@ -264,7 +278,7 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
   `logsumexp` and `softmax` subtract the largest entry first, and their derivatives treat it as a constant.
 - **`cumsum`** is a loop: n - 1 additions, and running sums in a kernel, where no iteration waits for another.
 - **Remainders and rounding.** `x // y`, `floor` and `round` have derivative zero, `x % y` has 1 by x and `-(x // y)` by y, as in JAX.
-- **What a condition chooses.** Data decide how many entries `x[x > 0]` has. Elementwise functions of it are computed for all entries, with 1 as the argument where nothing is chosen. A sum, mean, variance, norm, product,
+- **Boolean indexing.** The number of entries of `x[x > 0]` depends on data. Elementwise functions of it are computed for all entries, with 1 as the argument where nothing is chosen. A sum, mean, variance, norm, product,
   `max` or `min` (of none ∓∞) uses the chosen entries, and `y[p] = f(x[p])` puts them back. Returned, looped over or indexed, it is refused.
 - **Sorting.** `argsort` is an array-level function, `order(x)` (`derivative/sorting`): the indices that sort x, stable, counted as n·(n - 1)/2 comparisons; a kernel sorts. `sort` takes the entries
   at these indices, 3·n² - n operations as they are written (in a kernel one gather), `median` and `quantile` one or two. `searchsorted` is array-level, too: the number of entries of a sorted list that are less.
@@ -276,15 +290,15 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
     With these counts value and gradient obey the bound of [loops](recurrences.md) (`tests/tensor/test_form_theorems.py`).
   - *Derivatives* hold to every order. For a singular matrix `solve` gives NaN or infinities; `det` is right there, and so is its gradient, the signed minors. `cholesky` and `eigh` use `(A + A.T)/2`. Where eigenvalues or singular values
     are equal, vectors have no derivative; what does not depend on their choice, such as a nuclear norm, has one.
-- **Indices that data decide.** `argmax` and `argmin` are the first index of the largest or smallest entry (5·n - 2 operations), `argsort` the indices that sort. They are integers with derivative zero. As an index, `x[p]` is
+- **Data-dependent indices.** `argmax` and `argmin` are the first index of the largest or smallest entry (5·n - 2 operations), `argsort` the indices that sort. They are integers with derivative zero. As an index, `x[p]` is
   `Σ j:n. kept(picks(p, j), x[j])`, 3·n - 1 operations (in a kernel one gather). So the derivative belongs to the chosen entry and not to the choice, as in JAX. They stay indices through `+`, `-`, `%`, `np.clip`, `np.where`,
   lists and loops, as Viterbi's algorithm needs. `y[p] = v`, `at[p].add`, `bincount`, `one_hot` and comparisons with labels accept them. Their range is known from the sizes, so every read is in range before anything runs.
   A value that is only rounded, `np.floor(x).astype(int)`, counts from the end where it is negative, reads the last entry beyond the end, and stores nothing without `np.clip`.
   Such indices come back as whole floats, exact in float32 up to 2²⁴.
-- **What indices name twice**: of `y[p] = v` the last counts, and `y[p] += v` adds once, as in NumPy; `y.at[p].add(v)` and `np.bincount` add all of it. Which is the last takes as many operations as p has pairs of entries.
-- **Not there:** what gives as many entries as data decide (`nonzero`, `unique`), decompositions whose results may be complex (`eig`, `schur`, `sqrtm`), random numbers,
-  complex numbers and Fourier transforms, `grad` inside. Each is refused at its line, with what to write instead. What has only the name of one of these, `scipy.ndimage.convolve`,
-  `jax.lax.max`, is another function, and refused.
+- **Repeated indices**: in `y[p] = v` the last value counts, and `y[p] += v` adds once, as in NumPy; `y.at[p].add(v)` and `np.bincount` add all of it. Finding the last one takes as many operations as p has pairs of entries.
+- **Not supported.** Functions whose number of results depends on floats (`nonzero` or `unique` of floats), decompositions whose results may be complex (`eig`, `schur`, `sqrtm`), random numbers,
+  complex numbers and Fourier transforms. `jax.grad` inside a tensor function is not supported; use `f.grad`. The error names the line and what to write instead. Functions of other modules with the same names, such as `scipy.ndimage.convolve`
+  and `jax.lax.max`, are different functions, and are refused.
 - **Functions of functions** are the loops and comprehensions that they stand for: `scan`, `fori_loop`, `reduce` and `accumulate` carry values ([loops](recurrences.md)); `vmap` is a comprehension.
 - **Index arrays**, which are parameters, may be cut, `labels[1:]`, `labels[:, None]`, compared, `labels == k`, and used in `take_along_axis`, `one_hot(labels, k)`, `segment_sum(x, labels, num_segments=k)`,
   `bincount(labels, weights=x, minlength=k)`, and to store, `y[k] = v`, `A[np.arange(n), labels] = 0`.

@@ -15,11 +15,11 @@ PAGE = Path(__file__).parents[1] / "docs" / "coverage.md"
 KERASES = tuple(stack.keras for stack in STACKS)
 HEAD = (
     "# What is covered\n\n"
-    "Every program of `tests/programs/` that is no fragment, and which rules change it. Tests convert and run each: the\n"
-    "original in one process, the conversion in one process that pretends to be two ranks, and on two ranks. `make test` does\n"
-    "so on TensorFlow 2.21 with Keras 3, but for programs that show in another spelling what another one shows;\n"
-    "`make test-thorough` runs those, and all of them on 2.15 with Keras 2 and on 2.18 with `tf-keras`. A test fails where a\n"
-    "program does not hold. `UPDATE_COVERAGE=1 pytest tests/convert/test_expected.py` writes this page.\n\n"
+    "This table lists every complete program of `tests/programs/`, and the rules that change it. Tests convert each program.\n"
+    "They run the original in one process, and the conversion in one process that pretends to be two ranks and on two ranks.\n"
+    "`make test` does so on TensorFlow 2.21 with Keras 3, except for programs that are variants of others.\n"
+    "`make test-thorough` runs the variants, too, and all programs on 2.15 with Keras 2 and on 2.18 with `tf-keras`. A test\n"
+    "fails if the results differ. `UPDATE_COVERAGE=1 pytest tests/convert/test_expected.py` writes this page.\n\n"
     "| program | what it shows | outcome | changed by |\n|---|---|---|---|\n"
 )
 

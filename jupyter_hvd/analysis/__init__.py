@@ -1,1 +1,1 @@
-"""What a program may hold, call and change, read from its text. Start reading at `values.py`."""
+"""Static analysis: the values that a program may hold, its calls, and what it changes. Start reading at `values.py`."""

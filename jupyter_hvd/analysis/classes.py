@@ -1,4 +1,4 @@
-"""The classes of a module: what they inherit from, and which of them one object may be of."""
+"""The classes of a module: their bases, and which of them an object may be an instance of."""
 
 from __future__ import annotations
 

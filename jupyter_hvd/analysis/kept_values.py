@@ -1,4 +1,4 @@
-"""Values that other processes read and set too, and that stay in their unit: the kernel's, where cells run on ranks.
+"""Values that keep the unit of one process, because the notebook's kernel reads and sets them, too.
 
 A number with a name in one cell is used in others, here and in the kernel. So `BATCH = 32` is not edited: `BATCH` is 32
 everywhere, and what reads it on the ranks converts it.

@@ -1,4 +1,4 @@
-"""Values, and what the analysis asks of the libraries that a program uses."""
+"""The values of the analysis, and the protocol that a library implements for it."""
 
 from __future__ import annotations
 

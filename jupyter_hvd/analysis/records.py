@@ -1,4 +1,4 @@
-"""What calls and literals give to records: attributes of namespaces, named tuples and data classes, entries of dictionaries."""
+"""What records hold, by the calls and literals that make them: namespaces, named tuples, data classes, dictionaries."""
 
 from __future__ import annotations
 

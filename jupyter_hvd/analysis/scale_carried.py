@@ -1,4 +1,4 @@
-"""State that is carried from step to step: variables that are computed from what they were before, however that is written."""
+"""State carried from step to step: variables computed from their previous value, in any spelling."""
 
 from __future__ import annotations
 

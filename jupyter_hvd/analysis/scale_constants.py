@@ -1,4 +1,4 @@
-"""Literal numbers of a program: which of them are the least likely to count steps."""
+"""Ranks the literal numbers of a program by how likely they are to count steps."""
 
 from __future__ import annotations
 

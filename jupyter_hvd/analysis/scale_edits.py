@@ -1,4 +1,4 @@
-"""How a conversion of a number to another unit is written."""
+"""Writes the edit that converts a number to another unit."""
 
 from __future__ import annotations
 

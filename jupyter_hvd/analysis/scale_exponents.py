@@ -1,4 +1,4 @@
-"""Scale exponents: how each variable of a program changes where batches are N times as large, and what must be edited for that.
+"""Solves for the scale exponent of each variable, and finds the numbers that must be edited.
 
 Value on N ranks = value of one process * N ** k, at the same number of examples seen. Steps have k = -1, rows of a batch
 +1, epochs and ratios 0. The exponents are solved for as units of measure are; a constant whose exponent is not 0 must be

@@ -1,4 +1,4 @@
-"""How often statements run on N ranks: the exponent of the number of times, once N ranks have seen as many examples."""
+"""How often each statement runs: the scale exponent of its count after equally many examples."""
 
 from __future__ import annotations
 

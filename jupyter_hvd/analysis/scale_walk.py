@@ -1,4 +1,4 @@
-"""The interface of the walk over a module that its parts use."""
+"""The interface between the walk of the scale analysis and the modules that it calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small questions about a node that its text answers."""
+"""Small predicates on syntax nodes."""
 
 from __future__ import annotations
 

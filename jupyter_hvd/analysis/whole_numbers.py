@@ -1,4 +1,4 @@
-"""Finds the expressions that are integers, as counts are."""
+"""Finds the expressions whose values are integers, as counts are."""
 
 from __future__ import annotations
 

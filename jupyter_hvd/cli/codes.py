@@ -1,3 +1,3 @@
-"""Exit codes: nothing is wrong; a file was refused, or a check failed; unusable input or usage."""
+"""Exit codes: success; a file was refused or a check failed; unusable input or arguments."""
 
 OK, REFUSED, UNUSABLE = 0, 1, 2

@@ -1,4 +1,4 @@
-"""A program that N ranks share, as `jupyter hvd run` and `verify` start it."""
+"""Prepares a program for `--batch global`, for `jupyter hvd run` and `verify`."""
 
 from __future__ import annotations
 

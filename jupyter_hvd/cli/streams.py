@@ -1,4 +1,4 @@
-"""Standard streams that are closed or cannot be written, and system errors: one line for the user each."""
+"""Reports closed or unwritable standard streams, and system errors, in one line each."""
 
 from __future__ import annotations
 

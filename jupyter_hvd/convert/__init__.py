@@ -1,4 +1,4 @@
-"""TF2 → Horovod: pure functions from source to source and findings.
+"""Converts TensorFlow 2 programs to Horovod: pure functions from source to source and findings.
 
 Knows no Jupyter server, no TensorFlow, no network. Start reading at `engine.py`. The names below are loaded when they are used,
 so that modules beside them which only read files need no LibCST.

@@ -1,4 +1,4 @@
-"""A limit to the time that a conversion takes on the command line; the server ends its worker instead."""
+"""Limits the time of a conversion on the command line; the server ends its worker instead."""
 
 from __future__ import annotations
 

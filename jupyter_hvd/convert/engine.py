@@ -1,4 +1,4 @@
-"""From source to conversion: parse, ask every rule, keep what is chosen and add what that needs."""
+"""Converts source: parses it, runs every rule, keeps the chosen fixes, and adds what they need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each variable of a program changes where batches grow with the number of ranks, in words."""
+"""Explains in words how each variable changes when batches grow with the number of ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notebooks: their code cells are converted as one program, and all else in them stays."""
+"""Converts the code cells of a notebook as one program, and keeps everything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cards of `%%tensor`: each function's types, cost formula, and how far it is."""
+"""Cards of `%%tensor`: each function's types, cost formula, and status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other functions of the notebook beside the one that is inspected, over the sizes that they share."""
+"""Compares the inspected function with others of the notebook, over common sizes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A report as text and as HTML with a static plot, for whoever does not have the panel: nbconvert, VS
-Code, GitHub, a terminal.
+"""A report as text and as HTML with a static plot, for front ends without the panel: nbconvert, VS Code, GitHub, a terminal.
 
 All that comes from the user's notebook is escaped.
 """

@@ -1,4 +1,4 @@
-"""Figures as people read them."""
+"""Formats the figures of a report for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One process at a time builds and installs one kind of wheel; others say for whom they wait."""
+"""Lets one process at a time build a kind of wheel; the others report which process they wait for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds the wheel, unless one like it is kept, and installs it."""
+"""Builds the wheel, unless a matching one is cached, and installs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the log of a job: a folder with what was run, by whom it can be stopped, what each rank said, how it ended."""
+"""Writes the log of a job: a folder with what ran, who can stop it, each rank's output, and how it ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A converted document as a script that plain Python runs, where there is no Jupyter and not this package."""
+"""A converted document as a Python script that needs neither Jupyter nor this package."""
 
 from __future__ import annotations
 

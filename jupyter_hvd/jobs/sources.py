@@ -1,4 +1,4 @@
-"""Modules of this package as one file that needs none of it."""
+"""Bundles modules of this package into one file that runs without the package."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Places ranks on hosts and watches over their processes: batch jobs and what both sides need."""
+"""Places ranks on hosts and supervises their processes, for batch jobs and notebooks."""

@@ -1,4 +1,4 @@
-"""A batch job on N ranks: its output by rank, its true exit code, no process left."""
+"""Runs a batch job on N ranks: output by rank, the exit code, and clean-up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks that `mpirun` of Open MPI starts, and that sum by MPI."""
+"""Ranks that Open MPI's `mpirun` starts, and that communicate by MPI."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def slots_of(hosts: Sequence[str]) -> list[SlotInfo]:
 
 
 def check_others(orders: Orders, others: Sequence[str], port: int) -> None:
-    """Make sure that the other hosts can be reached and are as this one, see `nodes.check_hosts`.
+    """Make sure that the other hosts can be reached and are as this one, see `host_checks.check_hosts`.
 
     Args:
         port: where the ranks, or their agents, will connect to here.

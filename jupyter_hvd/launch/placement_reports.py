@@ -1,4 +1,4 @@
-"""The messages of a placement: one JSON object a line on standard output, which `base.parse_report` reads."""
+"""The messages of a placement: one JSON object per line on standard output, which `base.parse_report` reads."""
 
 from __future__ import annotations
 

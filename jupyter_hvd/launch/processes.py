@@ -1,4 +1,4 @@
-"""The processes of a job on this machine, found by its name in their environment, and ended."""
+"""Finds and ends the processes of a job on this machine, by its name in their environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends what is left of a job when the process that began it has died, however it died.
+"""Ends the remaining processes of a job when its owner has died, even by SIGKILL.
 
     python -P -m jupyter_hvd.launch.reaper FOLDER JOB
 

@@ -1,4 +1,4 @@
-"""Where the ranks of a job find one another: Horovod's store, which answers nobody else.
+"""Horovod's rendezvous store, restricted to this user and the hosts of the job.
 
 Horovod's own listens on every interface of the machine and answers whoever asks. This one
 listens on one address. Of this machine's processes it answers those of the same user, and of

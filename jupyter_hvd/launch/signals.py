@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP end a command in order: its blocks are left, and what they hold is cleaned up."""
+"""Lets SIGTERM and SIGHUP end a command in order: `with` blocks exit and clean up."""
 
 from __future__ import annotations
 

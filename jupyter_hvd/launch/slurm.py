@@ -1,4 +1,4 @@
-"""Ranks on Slurm's nodes: by `srun` inside an allocation, and with one of their own, by `salloc`, outside.
+"""Ranks on Slurm's nodes: by `srun` inside an allocation; outside, in a new one by `salloc`.
 
 `placement.py` starts the ranks in either case. Outside an allocation it runs under `salloc`, which
 waits in the queue, and gives the allocation back when placement ends.

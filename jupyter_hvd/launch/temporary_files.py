@@ -1,4 +1,4 @@
-"""Temporary files that a killed rank could not remove go with its job.
+"""Removes the temporary files of killed ranks when their job ends.
 
 TensorFlow writes what it compiles into `/tmp` and removes it when the process ends in order; ranks of a job that is
 ended do not. So each rank notes such files in the job's private folder, and whoever removes that folder removes them too.

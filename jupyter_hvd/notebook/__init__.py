@@ -1,1 +1,1 @@
-"""The notebook's side of `%%distribute`: what a cell needs, the living ranks, and what is shown of them."""
+"""The notebook's side of `%%distribute`: what a cell needs, the running ranks, and their output."""

@@ -1,4 +1,4 @@
-"""Living ranks: ipyparallel engines that are ranks of one Horovod job, as the notebook's kernel holds them.
+"""The running ranks of a notebook: ipyparallel engines that are ranks of one Horovod job.
 
     kernel ── lifelines ──┬─ placement ── rank 0 … rank N-1     (they find one another by Gloo's rendezvous)
            └─ ipyparallel client ── controller ── engine 0 … engine N-1   (the same processes)

@@ -1,4 +1,4 @@
-"""Lets the notebook have what a cell has changed on the ranks. Works on a namespace alone, without any rank."""
+"""Copies a cell's changes from the ranks to the notebook. Works on a namespace alone, without any rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call on all ranks while it runs: what has been heard of it, and whether it goes on.
+"""Monitors a call on all ranks: which ranks have replied, and whether it makes progress.
 
 Has no sockets and no processes: messages and times are arguments.
 """

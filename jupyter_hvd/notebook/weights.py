@@ -1,4 +1,4 @@
-"""Weights between the notebook and the ranks: what in the one is the counterpart of what in the other. Pure."""
+"""Matches weights in the notebook with weights on the ranks. Pure."""
 
 from __future__ import annotations
 

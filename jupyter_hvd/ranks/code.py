@@ -1,4 +1,4 @@
-"""Digests of the functions and classes of cells, by which ranks with different code are found."""
+"""Digests of the functions and classes of cells, to find ranks with different code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where ranks of this machine come from: forks of processes that have imported TensorFlow already.
+"""Starts ranks on this machine as forks of processes that have imported TensorFlow.
 
 Importing TensorFlow is most of what a rank does at its start, and of what a short run does at all. `forkserver.py`
 imports once and forks. Who is started to be a rank asks for a fork, passes signals on to it, and ends as it ends;

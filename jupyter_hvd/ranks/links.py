@@ -1,4 +1,4 @@
-"""Values that hold objects which stay where they are.
+"""Sends values whose parts stay behind: the parts are replaced by access paths.
 
 Models and the user's own objects never travel. But where a cell lets a dictionary, a list, an object or a name hold one that
 was there before it (`models["best"] = models["a"]`), the notebook has its counterpart, and the path that led to it. So what

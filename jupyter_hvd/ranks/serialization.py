@@ -1,4 +1,4 @@
-"""Values on their way between the notebook and the ranks.
+"""Serializes values that are sent between the notebook and the ranks.
 
 Plain data travels as it is. What holds weights (a Keras model, a layer, an
 optimizer's variables, a `tf.Variable`) is never rebuilt from a message: its weights

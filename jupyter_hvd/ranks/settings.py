@@ -1,4 +1,4 @@
-"""The settings of Keras' and TensorFlow's objects, by which ranks with different models are found."""
+"""The settings of Keras' and TensorFlow's objects, to find ranks with different models."""
 
 from __future__ import annotations
 

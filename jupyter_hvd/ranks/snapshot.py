@@ -1,4 +1,4 @@
-"""What some names lead to on a rank, before and after a cell, and what the notebook is to assign where a cell has changed it.
+"""Snapshots of what names refer to on a rank before and after a cell, and their difference as assignments for the notebook.
 
 A snapshot has a node for each object below these names: an object with weights or a state by a digest of these, any other by
 marks of what it holds. The difference of two is a list of assignments, which another process applies to its own objects.

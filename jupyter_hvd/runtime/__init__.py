@@ -1,4 +1,4 @@
-"""The library of converted programs, beside Horovod: `import jupyter_hvd.runtime as jhvd`.
+"""The library that converted programs import besides Horovod: `import jupyter_hvd.runtime as jhvd`.
 
 Importing this package loads neither Horovod nor TensorFlow. `convert --standalone` writes it, as one file, beside a program.
 """

@@ -1,4 +1,4 @@
-"""The usual functions of Horovod programs: they mark what sharing does anyway."""
+"""Functions with Horovod's usual names, which only mark what sharing does anyway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training scaled up: N times the rows at each step, N times the learning rate, and so an N-th of the steps."""
+"""A training run scaled up: N times the rows per step, N times the learning rate, and 1/N of the steps."""
 
 from __future__ import annotations
 

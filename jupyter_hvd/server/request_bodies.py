@@ -1,4 +1,4 @@
-"""The bodies of requests: read, and refused with a reason where their form is wrong.
+"""Reads request bodies, and refuses malformed ones with a reason.
 
 Nothing here imports the converter, so that the server can use it too.
 """
@@ -99,7 +99,7 @@ def read_folder(request: Mapping[str, Any], root: Path) -> Path | None:
 
 
 def verification_request(request: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """A request for a verification, checked, as `verify.attached` takes it.
+    """A request for a verification, checked, as `verification.py` takes it.
 
     Args:
         root: the folder that the server shows, below which the notebook's path leads.

@@ -1,7 +1,7 @@
 """Routes of the Jupyter server: `POST convert`, `POST script`, `GET rules`, `POST verify`, under `/jupyter-hvd/`.
 
 Conversions run in a few processes of their own, see `worker.py`; verification in
-another, see `verify/server_verification.py`, its events passed on as they come. Nothing here
+another, see `verification.py`, its events passed on as they come. Nothing here
 imports the converter or TensorFlow, so that the server starts as fast as before.
 """
 
@@ -210,7 +210,7 @@ class Claim:
 
 
 class Verifier:
-    """Verifies one notebook at a time, in a process of its own: see `verify.attached`."""
+    """Verifies one notebook at a time, in a process of its own (`verification.py`)."""
 
     def __init__(self, limit: float = VERIFY_SECONDS) -> None:
         self.limit = limit

@@ -37,7 +37,7 @@ def follow_verification(request: dict[str, Any]) -> dict[str, Any]:
     """Verify, telling of each check; the last event.
 
     Args:
-        request: as the server has checked it, `folder` in place of `path`: see `server.VerifyHandler`.
+        request: as the server has checked it, `folder` in place of `path`: see `routes.VerifyHandler`.
     """
     if request["folder"] is not None:
         return verify_beside(Path(request["folder"]), request)

@@ -1,4 +1,4 @@
-"""Which line of a program each line of its conversion comes from, by the texts alone."""
+"""Maps each line of a conversion to the line of the program that it comes from, by comparing texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What IPython's magics are to a training program: the only list of their names."""
+"""What each IPython magic means for a training program: the only list of their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python's own parser, for text that somebody else wrote: it refuses, and never breaks down.
+"""Parses untrusted text with Python's own parser: refuses what it cannot parse, and never crashes.
 
 Everything that parses the text of a program calls `parse_python` or `syntax_error`. Besides a
 `SyntaxError`, Python's parser raises `ValueError` (a null character), `RecursionError` and `MemoryError` (deep nesting).

@@ -1,4 +1,4 @@
-"""One call of a tensor function at given types: checked, compiled for its sizes, or interpreted."""
+"""One call of a tensor function: checks it, compiles it for its sizes, or interprets it."""
 
 from __future__ import annotations
 

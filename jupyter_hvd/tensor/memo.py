@@ -1,4 +1,4 @@
-"""Results kept for as long as the object lives that they were made from."""
+"""Caches results for as long as the object that they were computed from lives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Working folders: copies of the files beside a program, in which it can do what it likes."""
+"""Working folders: copies of the files beside a program, which it may change freely."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # expect: HVD101 HVD202 HVD601 HVD701 HVD801
-"""train_on_batch on all the data at each step: every rank takes it as one process would, at one process's rate"""
+"""train_on_batch on all the data at each step: batch and rate are not scaled"""
 
 import numpy as np
 import tensorflow as tf

@@ -1,5 +1,5 @@
 # expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
-"""checkpoints, TensorBoard and a log on rank 0 alone"""
+"""callbacks that write checkpoints, TensorBoard logs and a CSV file"""
 
 import numpy as np
 import tensorflow as tf

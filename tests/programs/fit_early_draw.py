@@ -1,5 +1,5 @@
 # expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
-"""rows drawn at random before TensorFlow is imported, so Horovod starts before"""
+"""random rows that are drawn before TensorFlow is imported"""
 
 import numpy as np
 

@@ -1,5 +1,5 @@
 # expect: HVD101 HVD202 HVD401 HVD701 HVD801 HVD803
-"""transfer by stages: an optimizer made anew by the rate of the one before, one set by the rate of the program's options"""
+"""transfer by stages: an optimizer re-created with the previous one's rate, and one with the rate of the program's options"""
 
 from types import SimpleNamespace
 

@@ -1,5 +1,5 @@
 # expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
-"""ReduceLROnPlateau on all ranks, with averaged metrics"""
+"""ReduceLROnPlateau"""
 
 import numpy as np
 import tensorflow as tf

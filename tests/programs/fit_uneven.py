@@ -1,5 +1,5 @@
 # expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
-"""201 examples and batches of 4: an odd example that would give one rank a batch more"""
+"""201 examples in batches of 4: the last batch is smaller"""
 
 import numpy as np
 import tensorflow as tf

@@ -1,5 +1,5 @@
 # expect: HVD101 HVD202 HVD401 HVD403 HVD701 HVD801 HVD803
-"""a dataset whose shares make unequal numbers of batches"""
+"""a dataset whose last batch is smaller"""
 
 import numpy as np
 import tensorflow as tf

@@ -1,5 +1,5 @@
 # expect: HVD101 HVD202 HVD301 HVD401 HVD601 HVD701 HVD801 HVD803
-"""two trainings, one of which plays episodes that decide how many updates there are: what it finds is what the other learns, so no rank may do it alone"""
+"""two trainings, one of which plays episodes that decide how many updates there are: what it finds is what the other learns, so all ranks run both"""
 
 import numpy as np
 import tensorflow as tf

@@ -1,5 +1,5 @@
 # expect: HVD101 HVD202 HVD301 HVD401 HVD601 HVD701 HVD801 HVD803
-"""two trainings, one of which plays episodes that decide how many updates there are: rank 0 does it, before the one that all ranks do"""
+"""two trainings, one of which plays episodes that decide how many updates there are: it comes first and is independent of the other"""
 
 import numpy as np
 import tensorflow as tf

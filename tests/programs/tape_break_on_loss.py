@@ -1,5 +1,5 @@
 # expect: HVD101 HVD301 HVD701 HVD801 HVD803
-"""a loop that ends when one rank's own loss is small"""
+"""a loop that ends when the loss is small"""
 
 import numpy as np
 import tensorflow as tf

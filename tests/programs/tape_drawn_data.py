@@ -1,5 +1,5 @@
 # expect: HVD101 HVD301 HVD701 HVD801 HVD803
-"""an order, and a target, that TensorFlow draws without a seed, and a layer that is not trained; dropout and noise stay each rank's own"""
+"""an order, and a target, that TensorFlow draws without a seed, and a layer that is not trained; dropout and noise"""
 
 import numpy as np
 import tensorflow as tf

@@ -1,5 +1,5 @@
 # expect: HVD101 HVD301 HVD601 HVD701 HVD801 HVD803 HVD804
-"""batches of rows that are drawn at random, each rank its own; a split that all make alike"""
+"""batches of randomly drawn rows, and a random split"""
 
 import numpy as np
 import tensorflow as tf

@@ -1,5 +1,5 @@
 # expect: HVD101 HVD301 HVD601 HVD701 HVD801
-"""all the data at each step, by a function of arrays and by a loop: each rank takes rows of its own, in as many steps"""
+"""full-batch training, by a function of arrays and by a loop"""
 
 import numpy as np
 import tensorflow as tf

@@ -1,5 +1,5 @@
 # expect: HVD101 HVD301 HVD601 HVD701 HVD801 HVD803
-"""a tape loop over a generator that ends, one batch too many for two ranks"""
+"""a tape loop over a generator with an odd number of batches"""
 
 import numpy as np
 import tensorflow as tf

@@ -1,5 +1,5 @@
 # expect: HVD101 HVD301 HVD601 HVD701 HVD801 HVD803
-"""a gradient penalty, whose tape must not be averaged"""
+"""a gradient penalty, whose tape is not marked"""
 
 import numpy as np
 import tensorflow as tf

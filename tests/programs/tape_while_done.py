@@ -1,5 +1,5 @@
 # expect: HVD101 HVD301 HVD601 HVD701 HVD801 HVD803 HVD804
-"""a loop that ends by a flag, set where a rank's own loss is small"""
+"""a loop that ends by a flag, set when the loss is small"""
 
 import numpy as np
 import tensorflow as tf

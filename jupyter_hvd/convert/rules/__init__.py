@@ -1,4 +1,4 @@
-"""All rules, one a file, in the order in which they are applied and listed."""
+"""All rules, one per file, in the order in which they are applied and listed."""
 
 from __future__ import annotations
 

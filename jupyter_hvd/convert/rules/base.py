@@ -1,4 +1,4 @@
-"""A rule: one class with its code, its why, its examples, and how it finds what to do."""
+"""The base class of rules: a code, a rationale, examples, and `find`."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Rule(ABC, Generic[ContextT]):
         examples: what it does, tested and shown.
         mandatory: it provides what the changes of others need; no option leaves it out.
         refuses: it looks at programs, too, in which there is nothing to convert.
-        batches: the conversions that it takes part in.
+        batches: the `--batch` modes in which it applies; both by default.
     """
 
     code: ClassVar[str]

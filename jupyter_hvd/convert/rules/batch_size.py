@@ -26,7 +26,7 @@ class ScaleBatch(Rule):
     Each rank then computes as many rows in a step as one process did, and a pass over the data takes an N-th of the steps. Small batches per rank leave most of a step to communication.
 
     Known problems:
-    - More than N times the batch may train worse even at N times the rate; Goyal et al. ([2017](https://arxiv.org/abs/1706.02677)) discuss the limits. `--warmup-epochs` helps at the start.
+    - N times the batch may train worse even at N times the rate; Goyal et al. ([2017](https://arxiv.org/abs/1706.02677)) discuss the limits. `--warmup-epochs` helps at the start.
     - A batch is never larger than the data. With more ranks than the data has batches, the rate grows further than the batch.
     - `fit` on rows that were just drawn, as in Q-learning, keeps these rows as its batch.
     - A loop that also collects the rows, in a replay buffer, collects an N-th of them. A note says so.

@@ -1,4 +1,4 @@
-"""HVD7: with `--batch global` the ranks share each batch, and nothing else of the program changes."""
+"""HVD701: share each batch among the ranks; with `--batch global` almost nothing else changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .imports import MARK, SHARING_FILE, Place, first_place
 class ShareProgram(Rule):
     """Share each batch among the ranks, with the result of one process.
 
-    Adds two lines at the top of the program; with `--batch global` the rest stays as it is. With `--standalone` they import `jupyter_hvd_sharing.py`,
+    Adds two lines at the top of the program; with `--batch global` only HVD102 and HVD104 change anything else. With `--standalone` they import `jupyter_hvd_sharing.py`,
     one file beside the program, so jupyter_hvd need not be installed.
 
     Why:

@@ -27,7 +27,7 @@ class Tape(Rule):
 
     code = "HVD301"
     name = "distributed tape"
-    rationale = "The gradients of all ranks are averaged here, and are those of the whole batch."
+    rationale = "The gradients of all ranks are averaged here, and are those of the full batch."
     batches = ("per-rank",)
     examples = (
         Example(

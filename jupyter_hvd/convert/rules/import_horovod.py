@@ -21,7 +21,7 @@ ENVIRONMENT = re.compile(r"\benviron\b|\bputenv\b|\bset_env\b|\bload_dotenv\b")
 class ImportHorovod(Rule):
     """Import Horovod where other changes use it.
 
-    Adds `import horovod.tensorflow as hvd` and `hvd.init()` behind the imports of TensorFlow, or in front of an earlier line
+    Adds `import horovod.tensorflow as hvd` and `hvd.init()` after the imports of TensorFlow, or before an earlier line
     that needs them. Adds `import tensorflow as tf` where a change names TensorFlow and the program does not.
 
     Why:

@@ -1,4 +1,4 @@
-"""HVD802: consecutive batches become one, where no number says how large they are."""
+"""HVD802: join consecutive batches whose size the program does not state."""
 
 from __future__ import annotations
 

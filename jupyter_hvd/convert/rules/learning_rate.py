@@ -56,7 +56,7 @@ class ScaleRate(Rule):
     code = "HVD803"
     name = "learning rate"
     rationale = (
-        "rate → rate × ranks: a step averages over N times the rows, so it may be N times as long."
+        "rate → rate × ranks: a step averages over N times the rows, so it may be N times as large."
     )
     batches = ("per-rank",)
     examples = (
@@ -101,7 +101,7 @@ class ScaleRate(Rule):
                 model.fit(x, y)
                 """
             ),
-            "A schedule is asked for one process's steps, and stays as it is.",
+            "A schedule is evaluated at one process's steps, and is not changed.",
         ),
     )
 
@@ -247,7 +247,7 @@ class ScaleRate(Rule):
 def explain_larger_rate(context: Context, rate: cst.BaseExpression) -> str:
     """Why a rate is multiplied."""
     text = context.module.text(rate)
-    return f"rate {text} → {text} × ranks: a step averages over N times the rows, so it may be N times as long"
+    return f"rate {text} → {text} × ranks: a step averages over N times the rows, so it may be N times as large"
 
 
 def scale_where_it_updates(context: Context, optimizer: cst.BaseExpression) -> Fix:

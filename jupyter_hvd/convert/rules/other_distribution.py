@@ -21,7 +21,7 @@ class OtherDistribution(Refusal):
     A strategy for several processes and Horovod would both take the devices and both average the gradients.
 
     Known problems:
-    To remove the strategy is left to you: the converter does not know which batch size and rate you mean then.
+    Remove the strategy yourself: the converter does not know which batch size and rate you want then.
 
     When it does not apply:
     - To strategies for the devices of one process (`MirroredStrategy` and others): HVD104 replaces them.

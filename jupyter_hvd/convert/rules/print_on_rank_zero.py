@@ -40,7 +40,7 @@ class Print(Rule):
 
     When it does not apply:
     - With `--batch global`.
-    - To prints whose arguments call more than functions that give a text or a number. All ranks must call models, draw random numbers and read data together.
+    - To prints whose arguments call functions, except functions that only return text or a number. All ranks must call models, draw random numbers and read data together.
     - To prints into a file, and prints above the last import of TensorFlow.
     - In programs whose classes define `__str__`, `__repr__`, `__format__` or `__getattr__`, which a print may call.
     """

@@ -16,7 +16,7 @@ class ScaleSteps(Rule):
 
     - A number of steps is divided by N: in `steps_per_epoch`, in the range of a loop, in `if step % 100 == 0`, as a warm-up or a patience counted in steps,
       as milestones in a list or a dictionary.
-    - What is divided by such a number, or compared with it, is multiplied instead, `step * N / 500`, which needs no rounding.
+    - A counter that is divided by such a number, or compared with it, is multiplied instead: `step * N / 500`. This needs no rounding.
     - A factor that is applied once per step, `epsilon *= 0.99`, is raised to the power of N.
 
     Each number is converted once, where it is defined, or where a library takes it in another unit.
@@ -29,7 +29,7 @@ class ScaleSteps(Rule):
     - A divided number is rounded down, and is at least 1. At 4 ranks, `step % 10 == 0` becomes `step % 2 == 0`: every 8 old steps.
     - A number that may depend on steps, and whose unit is not determined, is left as it is, with a note. So are numbers by which a variable is computed
       from its last value in a form that is not known, and numbers that a library takes under a name such as `every`.
-    - A number of rows that a print computes from steps, `step * 32`, is not multiplied where 32 is written again.
+    - If a print computes rows from steps with the batch size written again, `step * 32`, this number is not multiplied.
 
     When it does not apply:
     With `--batch global`; where no batch grows; to numbers of epochs, evaluations and rows.

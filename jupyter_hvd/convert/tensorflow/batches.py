@@ -1,4 +1,4 @@
-"""What one training takes its batches from."""
+"""The batches of one training run: the expressions that give their size."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class TensorFlowProgram:
 
 
 class TensorFlow:
-    """TensorFlow 2 with Keras 2."""
+    """TensorFlow 2 with Keras 2 or 3."""
 
     name = "TensorFlow"
     package = "tensorflow"

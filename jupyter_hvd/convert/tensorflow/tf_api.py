@@ -1,4 +1,4 @@
-"""What the converter knows about TensorFlow's names: one table a question.
+"""What the converter knows about TensorFlow's names: one table per question.
 
 Names are canonical: `tensorflow.…`, with Keras under `tensorflow.keras`, however
 the program spells them (`tf`, `keras`, `tf_keras`, `tensorflow.compat.v2`, …); Python's own are

@@ -1,4 +1,4 @@
-"""What each training of a program takes its batches from: `fit`, and user-defined steps."""
+"""Finds the batches of every training run: of `fit`, and of user-defined steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data of a training: from what loops and `fit` take batches."""
+"""Finds the datasets and arrays that training loops and `fit` read."""
 
 from __future__ import annotations
 

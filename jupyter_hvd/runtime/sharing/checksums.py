@@ -1,4 +1,4 @@
-"""Checksums of what a shared call computes from: ranks that have other data stop at once."""
+"""Checksums of the inputs of shared calls: ranks with different data stop at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large outputs of shared calls: a call that follows takes this rank's rows as they are, before they are gathered.
+"""Large outputs of shared calls: the next shared call takes this rank's rows instead of the gathered tensor.
 
 `split(gather(y))` is `y`. So the gathered tensor keeps `y` beside it, and a shared call that is given it, such as that
 of a loss, neither splits nor waits. In a compiled step nothing is sent of what nobody reads: TensorFlow leaves that

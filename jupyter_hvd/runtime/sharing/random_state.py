@@ -1,4 +1,4 @@
-"""The state of the random numbers that a program draws without naming a generator, to be taken from one process to another."""
+"""Saves and restores the state of default random generators, to copy it between processes."""
 
 from __future__ import annotations
 

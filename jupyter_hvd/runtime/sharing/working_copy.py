@@ -1,4 +1,4 @@
-"""A working copy of the folder for each rank but the first, which keeps what it writes out of the user's folder.
+"""A working copy of the folder for each rank except rank 0, so that only rank 0 writes to the user's folder.
 
 Ranks that run one program as it is write the same files. Rank 0 writes the user's; every other rank works on a copy.
 Small files and saved models are copied. Other large files and full folders become symbolic links, each of which is

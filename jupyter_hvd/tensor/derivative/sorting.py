@@ -1,4 +1,4 @@
-"""Array-level functions that sort or search: their results are integers, which are constants to derivatives.
+"""Array-level functions that sort or search: their results are integers, whose derivative is zero.
 
 What is no number comes after all numbers; zeros of either sign are equal.
 """

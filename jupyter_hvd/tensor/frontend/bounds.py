@@ -1,4 +1,4 @@
-"""Every read in range, shown before anything runs; or a counter-example."""
+"""Proves before anything runs that every read is in range, or finds a counter-example."""
 
 from __future__ import annotations
 

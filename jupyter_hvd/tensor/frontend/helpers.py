@@ -1,4 +1,4 @@
-"""Functions of the user's own that a tensor function calls, and that are not decorated themselves."""
+"""Undecorated user functions that a tensor function calls."""
 
 from __future__ import annotations
 

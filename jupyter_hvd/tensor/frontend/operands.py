@@ -1,5 +1,7 @@
-"""What the definitions of the prelude compute with. An operand is a stand-in whose operators, and NumPy's functions of it, are
-traced, by the protocols that NumPy has for arrays of other libraries (NEP 13, NEP 18).
+"""Operands: the values that the prelude's definitions compute with while tracing.
+
+An operand is a stand-in whose operators, and NumPy's functions of it, are traced, by the protocols that NumPy
+has for arrays of other libraries (NEP 13, NEP 18).
 """
 
 from __future__ import annotations

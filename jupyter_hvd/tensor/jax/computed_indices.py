@@ -1,4 +1,4 @@
-"""Whole numbers that a program computes, as index arrays (`lowering/computed_indices`): a JAX user would gather and scatter."""
+"""Integers that a program computes, as index arrays (`lowering/computed_indices`): gathers and scatters."""
 
 from __future__ import annotations
 

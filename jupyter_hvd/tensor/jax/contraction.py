@@ -1,4 +1,4 @@
-"""Contractions in JAX, each strategy of `lowering.strategy` a function.
+"""Contractions in JAX, with one function per strategy of `lowering.strategy`.
 
 Operands are aligned arrays: an array and the axes of the step that it has, in its own order.
 """

@@ -1,6 +1,4 @@
-"""What steps compute with: the arrays made so far, and the data of relations; and what XLA must not
-fuse.
-"""
+"""The values that steps read: arrays made so far, data of relations, and fusion barriers."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The language itself: index expressions, predicates, types, terms, their notation, and errors with places."""
+"""The language itself: index expressions, predicates, types, terms, their notation, and errors with source locations."""

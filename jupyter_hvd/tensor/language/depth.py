@@ -1,4 +1,4 @@
-"""Room for recursion, which goes as deep as a program has lets one in the other."""
+"""Raises the recursion limit: recursion is as deep as the nesting of a program's lets."""
 
 from __future__ import annotations
 

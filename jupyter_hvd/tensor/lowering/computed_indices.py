@@ -1,4 +1,4 @@
-"""Whole numbers that a kernel computes, as index arrays: what is looked up at them is gathered, what is sent to them scattered.
+"""Integers that a kernel computes, as index arrays: reads become gathers, writes become scatters.
 
 The language says `x[p]` as `Σ j. kept(picks(p, j), x[j])`, n terms of which one is left. With the numbers of `p` as an index
 array ρ that a step makes, `kept(picks(p[i], j), e)` is `[ρ(i, j)]·e`, and the sum is eliminated as one over an index array of

@@ -1,4 +1,4 @@
-"""Conditions are applied once, and not where no reader sees a difference.
+"""Applies each condition once, and drops conditions that make no difference to any reader.
 
 `Σ i<j. f(x[i], x[j])` has `[i<j]·x[i]` and `[i<j]·x[j]` in Tensor SSA, where every variable has a predicate of its own. XLA for
 CPUs writes each of them to memory, as large as all pairs; without the conditions it reads `x` instead. So a condition that

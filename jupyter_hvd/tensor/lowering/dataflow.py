@@ -1,4 +1,4 @@
-"""What steps read, and what follows from it for the arrays that are read."""
+"""Dataflow: what each step reads, and which arrays need fusion barriers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is computed: only entries that are read.
+"""Restricts statements to the entries that are read.
 
 The adjoint of `y = A·w` by A is the outer product `dy·wᵀ`. Where A is three diagonals, the gradient
 reads three diagonals of it, which no mask of the SSA says, for A's support is a disjunction. Two

@@ -1,4 +1,4 @@
-"""What a kernel does, counted as XLA fuses it, and the time that a device takes for it at least.
+"""Counts a kernel's work as XLA fuses it, and the least time that a device needs for it.
 
 What is computed entry by entry is fused into the sum or product that reads it and is not stored. Sums, products of matrices, what
 is added up at indices from data, running sums and loops are kernels of their own.

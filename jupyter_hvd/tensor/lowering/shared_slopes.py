@@ -1,4 +1,4 @@
-"""Slopes by the values of functions: of `y = sqrt(x)` it is `1/2·recip(y)`.
+"""Computes slopes from function values: the slope of `y = sqrt(x)` is `1/2·recip(y)`.
 
 XLA for CPUs takes a root that only a reciprocal reads for one operation, the reciprocal root. So where a root is read for its
 value and for its slope, all that it is taken of would be computed for each.

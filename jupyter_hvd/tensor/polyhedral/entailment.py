@@ -1,4 +1,4 @@
-"""`∃` over relations: dropped where the rest implies it, else an array of its own.
+"""Drops `∃` over relations that other conditions imply; the others become arrays.
 
 The adjoint masks what it adds up: `[∃ e. src(e, i)]·Y[i]`. Where Y is `Σe. [src(e, i)]·…`, Y is zero
 outside anyway.

@@ -1,4 +1,4 @@
-"""Functions entry by entry, with broadcasting."""
+"""Elementwise functions, with broadcasting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is computed of a program, once its derivatives are taken: primitives that say how to differentiate are gone."""
+"""Removes primitives that only direct differentiation (`stopped`, `tangent`), once derivatives are taken."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Ways to write a program so that it costs less: each is a rewriting of Tensor SSA that keeps the value,
-by distributivity alone, so that its cost and its gradient's can be counted and compared.
-"""
+"""Rewritings of Tensor SSA that lower the cost and keep the value, by distributivity only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first step at which a distributed training is not what it should be, and what kind of error that looks like.
+"""Finds the first wrong step of a distributed training run, and classifies the error.
 
 Pure functions of observed processes. Projections of tensors are linear, so that the mean of the ranks' projections is the
 projection of their mean.

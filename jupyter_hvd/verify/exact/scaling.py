@@ -1,4 +1,4 @@
-"""Is a program scaled up as it should be? Compared with the original at as many examples seen, both in one process."""
+"""Checks that a program was scaled up correctly. Compared with the original at as many examples seen, both in one process."""
 
 from __future__ import annotations
 

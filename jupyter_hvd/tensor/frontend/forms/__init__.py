@@ -1,5 +1,6 @@
-"""NumPy's and jax.numpy's functions of whole arrays, each defined in the tensor language: what it
-gives is a comprehension. `docs/numpy.md` shows them all.
+"""Array functions of NumPy and jax.numpy, each defined as a comprehension of the tensor language.
+
+`docs/numpy.md` shows them all.
 """
 
 from . import (  # noqa: F401 — they enter their functions

@@ -1,4 +1,4 @@
-"""Places that data decide: whole numbers, whose derivative is zero, and which index arrays (`tracing/computed_indices`)."""
+"""Indices computed from data: integers, whose derivative is zero (`tracing/computed_indices`)."""
 
 from __future__ import annotations
 

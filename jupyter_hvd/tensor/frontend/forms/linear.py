@@ -1,6 +1,4 @@
-"""Linear systems and decompositions: NumPy's and SciPy's functions, by those of `derivative/linear_algebra`, of one matrix or of
-as many as the leading axes say.
-"""
+"""Linear systems and decompositions: NumPy's and SciPy's functions, by those of `derivative/linear_algebra`, with batch axes."""
 
 from __future__ import annotations
 

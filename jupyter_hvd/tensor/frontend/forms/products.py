@@ -1,4 +1,4 @@
-"""Products of whole arrays: sums of products of entries, with what guards them outside."""
+"""Products of arrays: sums of products of entries, with their guards moved outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums along axes and what is made of them, and reductions by halves."""
+"""Sums along axes, functions made of them, and pairwise reductions."""
 
 from __future__ import annotations
 

@@ -1,3 +1,2 @@
-"""What rewritten code calls, by idea: packing values into terms, conditions, loops, arithmetic, entries,
-calls. Each builds on the one before; `calls.Tracer` is all of them.
-"""
+"""The functions that rewritten code calls, by topic: packing values into terms, conditions, loops, arithmetic,
+entries, calls. Each builds on the one before; `calls.Tracer` is all of them."""

@@ -1,4 +1,4 @@
-"""Whole arrays: an array is its sizes and what its entry at given indices is.
+"""Arrays: the sizes of an array, and a function from indices to its entries.
 
 What NumPy does with whole arrays is a comprehension here. Entries of an operand are put where they
 are read, as long as each is read once; an operand that costs something and is read at more than one

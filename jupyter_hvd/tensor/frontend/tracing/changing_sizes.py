@@ -1,4 +1,4 @@
-"""Arrays that a loop makes longer or shorter by as much in each iteration, `V = V[1:] + V[:-1]`.
+"""Arrays that a loop makes longer or shorter by the same amount in each iteration, `V = V[1:] + V[:-1]`.
 
 The loop carries such an array as long as its longest, with zeros beyond its entries. While an iteration is traced, its index is
 like a size: the array is `⊞ i:(n - t). V[i]`, and what is made of it has such sizes. Then `at_constant_sizes` makes each array

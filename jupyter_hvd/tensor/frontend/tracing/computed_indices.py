@@ -1,4 +1,4 @@
-"""Whole numbers that data decide, `np.argmax(x)`, as indices: `x[p]` is `Σ j:n. kept(picks(p, j), x[j])`.
+"""Integers computed from data, such as `np.argmax(x)`, as indices: `x[p]` is `Σ j:n. kept(picks(p, j), x[j])`.
 
 No index expression of the language is data. So an entry that data choose is a sum under an indicator, whose
 derivative goes to the entry that is chosen and not through the choice, as JAX has it. That it is in range is known

@@ -1,4 +1,4 @@
-"""Integers: what indices, sizes and index arrays decide, `max(i - 1, 0)`, `src[e] + 1`, `i // 2`, `(i + 1) % n`.
+"""Integers computed from indices, sizes and index arrays: `max(i - 1, 0)`, `src[e] + 1`, `i // 2`, `(i + 1) % n`.
 
 A size, an index and a bound of a loop are affine in the language. So what takes one of these is done case by case, each
 under its condition; where only sizes decide which case it is, the call's sizes do. Any other integer is compared, and read

@@ -1,4 +1,4 @@
-"""`x[x > 0]`: how many entries there are is data, so it is no array of the language. What is computed of it entry by entry
+"""`x[x > 0]`: its size depends on data, so it is not an array of the language. What is computed of it entry by entry
 is computed of all of them, and what is made of it at the end, a sum, a mean, takes those that are chosen.
 
 Functions see 1 where nothing is chosen, so that neither they nor their derivatives make what is no number there.

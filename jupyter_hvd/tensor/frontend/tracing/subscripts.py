@@ -1,4 +1,4 @@
-"""Slices, `None`, `...` and index arrays in brackets; and arrays that are changed in places."""
+"""Slices, `None`, `...` and index arrays in brackets; and assignments to parts of arrays."""
 
 from __future__ import annotations
 
