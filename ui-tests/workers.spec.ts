@@ -45,7 +45,7 @@ test(
     );
     await expect(rows.nth(2)).toContainText(/\d+ MB/);
     await expect(panel.getByRole('status').first()).toHaveText('In[2] runs.');
-    await expect(panel.getByText('Rank 0 cannot go on before rank 1 comes.')).toBeVisible(
+    await expect(panel.getByText('Rank 0 waits for rank 1.')).toBeVisible(
       patient
     );
     const table = panel.locator('table.jp-hvd-variables');

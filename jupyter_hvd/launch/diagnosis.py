@@ -124,8 +124,8 @@ def explain_stall(stall: Stall, locate: Locate) -> list[str]:
         )
     if together and absent:
         said.append(
-            f"{capitalize_first(ranks_text(together))} cannot go on before {ranks_text(absent)} "
-            f"{'comes' if len(absent) == 1 else 'come'}."
+            f"{capitalize_first(ranks_text(together))} {'waits' if len(together) == 1 else 'wait'} for "
+            f"{ranks_text(absent)}."
         )
     said += [line for rank in absent for line in explain_rank(rank, stall, locate)]
     if together and not absent and len(kinds) <= 1:
@@ -163,7 +163,7 @@ def explain_rank(rank: int, stall: Stall, locate: Locate) -> list[str]:
     text = f": {found.text}" if found is not None and found.text else ""
     if rank not in stall.waiting:
         return [
-            f"Rank {rank} computes {at}{text}. It may still come; or this has no end on rank {rank}."
+            f"Rank {rank} computes {at}{text}. It may still arrive, or this never ends on rank {rank}."
         ]
     return [f"Rank {rank} {place.doing or 'waits'} {at}{text}"]
 

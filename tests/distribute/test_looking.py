@@ -88,7 +88,7 @@ def test_what_one_stream_prints_does_not_break_a_line_of_the_other() -> None:
 REPORT = StallReport(
     "no progress for 9 s:",
     [("rank", "at"), ("0", "In[1], line 2"), ("1", "<stdin>")],
-    ["Rank 0 cannot go on before rank 1 comes."],
+    ["Rank 0 waits for rank 1."],
 )
 
 

@@ -250,7 +250,7 @@ STUCK = {
     "an operation that one rank leaves out": (
         "if hvd.rank() == 0:\n    hvd.allreduce(tf.constant(1.0), name='loss')\nelse:\n    time.sleep(600)",
         {0: ("line 5", "waits in allreduce of loss"), 1: ("line 7", "sleeps")},
-        "Rank 0 cannot go on before rank 1 comes.",
+        "Rank 0 waits for rank 1.",
     ),
     "different operations": (
         "if hvd.rank() == 0:\n    hvd.allreduce(tf.constant(1.0), name='loss')\nelse:\n"
@@ -261,13 +261,13 @@ STUCK = {
     "a loop without end": (
         "k, rank = 0, hvd.rank()\nwhile rank == 1:\n    k += 1\nhvd.allreduce(tf.constant(1.0), name='loss')",
         {0: ("line 7", "allreduce of loss"), 1: ("line ", "")},
-        "Rank 0 cannot go on before rank 1 comes.",
+        "Rank 0 waits for rank 1.",
     ),
     "a rank that waits for a file": (
         "import os\nif hvd.rank() == 1:\n    os.path.exists('pipe') or os.mkfifo('pipe')\n    open('pipe').read()\n"
         "hvd.allreduce(tf.constant(1.0), name='loss')",
         {0: ("line 8", "allreduce of loss"), 1: ("line 7", "waits to open a file")},
-        "Rank 0 cannot go on before rank 1 comes.",
+        "Rank 0 waits for rank 1.",
     ),
 }
 
