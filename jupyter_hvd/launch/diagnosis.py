@@ -123,9 +123,11 @@ def explain_stall(stall: Stall, locate: Locate) -> list[str]:
             "collective operations in the same order."
         )
     if together and absent:
+        waiting, waited_for = capitalize_first(ranks_text(together)), ranks_text(absent)
         said.append(
-            f"{capitalize_first(ranks_text(together))} {'waits' if len(together) == 1 else 'wait'} for "
-            f"{ranks_text(absent)}."
+            f"{waiting} waits for {waited_for}."
+            if len(together) == 1
+            else f"{waiting} wait for {waited_for}."
         )
     said += [line for rank in absent for line in explain_rank(rank, stall, locate)]
     if together and not absent and len(kinds) <= 1:
