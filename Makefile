@@ -23,7 +23,7 @@ export JUPYTER_HVD_LEDGER = $(LEDGER)
 # `make test` leaves out long tests and further cases of slow ones (tests/selection.py, `@long` in ui-tests); BRIEF= runs them.
 BRIEF ?= --brief
 # CPU seconds for the tests of `make check`: of more that have changed, it runs a selection from every file; CHECK_SECONDS= runs all.
-CHECK_SECONDS ?= 140
+CHECK_SECONDS ?= 100
 
 # scripts/environment.py takes a Python that fits: the one that PYTHON names, python3, or another on the PATH or of pyenv.
 # PROXY=http://host:port is the way to the package index; WHEELS=FOLDER, which `make wheels` fills, stands in for it.
