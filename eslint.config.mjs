@@ -6,7 +6,7 @@ export default tseslint.config(
   {
     ignores: [
       'labextension/src/conversion.ts',
-      'labextension/src/gradcost/report.schema.ts'
+      'labextension/src/gradcost/view.schema.ts'
     ]
   },
   js.configs.recommended,

@@ -23,12 +23,20 @@ TEXTS = ROOT / "labextension" / "src" / "servertexts.json"
 #: Modules whose strings reach a panel.
 SOURCES = (
     *("convert/*.py", "convert/rules/*.py", "verify/**/*.py", "analysis/scale_*.py", "files.py"),
-    *("gradcost/advice.py", "gradcost/panel_comm.py", "gradcost/apply_advice.py"),
+    *(
+        "gradcost/advice.py",
+        "gradcost/panel_comm.py",
+        "gradcost/apply_advice.py",
+        "gradcost/sections.py",
+    ),
+    *("gradcost/tables.py", "gradcost/charts.py", "gradcost/wording.py"),
     *("server/request_bodies.py", "server/routes.py", "server/verification.py", "server/worker.py"),
     *("launch/diagnosis.py", "notebook/control_channel.py", "notebook/network.py"),
 )
 #: A module among them that writes pages, which are not translated.
 PAGES_OF_RULES = "convert/documentation.py"
+#: The call that marks a text of one word.
+MARKED = "translatable"
 #: Calls whose strings are Python programs, patterns, lists of names, parts of a picture, or the command line's.
 LEFT_OUT = {"program", "add_argument", "add_parser", "compile", "plot", "print", "split"}
 #: How a line of Python, an annotation, or a part of a page begins.
@@ -67,6 +75,9 @@ def sentences(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
         if isinstance(node, ast.Call) and name_of(node.func) in LEFT_OUT:
+            continue
+        if isinstance(node, ast.Call) and name_of(node.func) == MARKED:
+            yield from filter(None, map(template, node.args))
             continue
         left += (child for name, child in children(node) if name not in ("annotation", "returns"))
 

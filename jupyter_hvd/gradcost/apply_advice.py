@@ -19,9 +19,11 @@ from ..tensor.jax.sample_arguments import random_arguments
 from ..tensor.language.errors import Place
 from .advice import Adviser
 from .background_work import Cancelled
-from .report import Locate, Source
+from .report import Locate
 from .rewritten_source import Written, find_proposals
 from .subject import Subject
+from .view import Source
+from .wording import format_number
 
 DRAWS = 4
 SMALL = 5
@@ -52,7 +54,16 @@ class Change:
     difference: float
 
     def json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "message": self.message}
+
+    @property
+    def message(self) -> str:
+        """What was done, to be said once the lines stand in the cell."""
+        value, gradient = (" → ".join(map(format_number, c)) for c in (self.value, self.gradient))
+        return (
+            f"Replaced. Same result on {self.draws} random inputs (difference at most {self.difference:.0e} of the largest "
+            f"entry): value {value}, gradient {gradient} operations. Run the cell to use it."
+        )
 
 
 def accept_advice(

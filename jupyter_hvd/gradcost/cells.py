@@ -8,7 +8,7 @@ from typing import Any
 
 from ..tensor import TensorError
 from ..tensor.language.errors import Place
-from .report import Source
+from .view import Source
 
 
 class Cells:

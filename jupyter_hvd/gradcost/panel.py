@@ -23,7 +23,8 @@ from .advice import Adviser
 from .cells import Cells, explain_error
 from .compare import Other, compare_function, match_sizes, other_subject, place_sizes
 from .fallback import report_bundle
-from .report import Measured, Plain, Report, Row, Times, make_report, move_sizes
+from .report import Measured, Plain, Report, Row, Shown, Times, make_report, move_sizes
+from .sections import make_view
 from .subject import Subject, make_subject
 
 Send = Callable[[dict[str, Any]], None]
@@ -75,6 +76,7 @@ class Panel:
         self.measuring = Task()
         self.accepting = Task()
         self.viewing: dict[str, Task] = {}
+        self.shown = dict.fromkeys(views.VIEWS, Shown())
 
     # What is shown
 
@@ -91,6 +93,7 @@ class Panel:
                 made,
                 plain=self.plain,
                 times=tuple(t for t in self.times.values() if t.at.items() <= self.sizes.items()),
+                shown=dict(self.shown),
                 error=self.error,
                 functions=() if self.fixed else tuple(self.functions()),
                 beside=tuple(name for name in self.functions() if name != self.subject.name),
@@ -110,6 +113,9 @@ class Panel:
     def _times_of(self, name: str) -> dict[str, Times]:
         return self.other_times.get(name, {})
 
+    def make_form(self) -> dict[str, Any]:
+        return make_view(self.make_report()).json()
+
     def make_bundle(self) -> dict[str, Any]:
         return report_bundle(self.make_report())
 
@@ -117,7 +123,7 @@ class Panel:
 
     def attach_front_end(self, send: Send) -> None:
         self.views.append(send)
-        send({"report": self.make_report().json()})
+        send({"report": self.make_form()})
 
     def detach_front_end(self, send: Send) -> None:
         if send in self.views:
@@ -141,7 +147,7 @@ class Panel:
                 self.linked = bool(message["linked"])
                 self._send_report()
             case "inspect":
-                self._inspect_other(str(message["function"]), tuple(map(str, message["wrt"])))
+                self._inspect_other(str(message["function"]), tuple(message.get("wrt", ())))
             case "compare":
                 self.compare_with(tuple(map(str, message["functions"])))
                 self._send_report()
@@ -154,7 +160,7 @@ class Panel:
             case "accept":
                 self.accept_advice(int(message["way"]), send)
             case "view":
-                self.send_view(str(message["view"]), send)
+                self.show_view(str(message["view"]))
             case "cancel":
                 self.measuring.cancel()
                 self.accepting.cancel()
@@ -209,7 +215,7 @@ class Panel:
 
     def _send_report(self, seq: Any = None) -> None:
         """Tell all front ends, the one that has asked that this is the answer, and one that the figures are its to keep."""
-        made, keeper = self.make_report().json(), self._find_keeper()
+        made, keeper = self.make_form(), self._find_keeper()
         self.owed = self.owed or time.monotonic()
         for send in tuple(self.views):
             answers = send == self.asking
@@ -377,24 +383,28 @@ class Panel:
         self.accepting = Task.start_task(run_acceptance)
         return self.accepting
 
-    def send_view(self, view: str, send: Send) -> Task:
-        """A view at the sizes as they stand, for the front end that wants it; the newest wish counts."""
+    def show_view(self, view: str) -> Task:
+        """A view at the sizes as they stand; the newest wish counts."""
         if view not in views.VIEWS:
             raise TensorError(f"there is no view `{view}`", f"ask for {' or '.join(views.VIEWS)}")
         with self.lock:
             about, sizes = self.subject, dict(self.sizes)
             if view in self.viewing:
                 self.viewing[view].cancel()
+            self.shown[view] = Shown("pending")
+        self._send_report()
 
         def run_view(cancelled: work.Cancelled) -> None:
-            at = work.spell_sizes(about, sizes)
-            shown = {"view": view, "at": at, "sizes": sizes, "text": "", "error": ""}
+            found = Shown("done", sizes, work.spell_sizes(about, sizes))
             try:
-                shown["text"] = views.view_text(about, sizes, view)
+                found = replace(found, text=views.view_text(about, sizes, view))
             except Exception as wrong:  # XLA at its limits
-                shown["error"] = self._error_text(wrong)
-            if not cancelled():
-                send({"shown": shown})
+                found = replace(found, error=self._error_text(wrong))
+            with self.lock:
+                if cancelled():
+                    return
+                self.shown[view] = found
+            self._send_report()
 
         self.viewing[view] = Task.start_task(run_view)
         return self.viewing[view]

@@ -1,5 +1,4 @@
-"""The figures of a function and its derivatives at given sizes, as plain data: what the panel shows
-and a notebook keeps.
+"""The figures of a function and its derivatives at given sizes, as numbers: `sections.py` words them.
 
 Every figure is `f.cost(…)`'s or, statement by statement, `f.profile(…)`'s, evaluated from formulas
 instead of counted.
@@ -8,8 +7,10 @@ instead of counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from itertools import cycle
+from string import ascii_lowercase
+from typing import Literal, get_args
 
 from ..tensor import TensorError
 from ..tensor.cost.formula import Formula, piece_at, rename_sizes
@@ -18,9 +19,11 @@ from ..tensor.language.errors import Place
 from ..tensor.measure import Growth
 from .rules import RULES
 from .subject import BOUND, Subject
+from .view import Colour, Source
 from .wording import format_formula
 
-VERSION = 2
+#: Of functions that are compared; letters tell those apart that are more.
+COLOURS: tuple[Colour, ...] = get_args(Colour)[1:]
 
 
 @dataclass(frozen=True)
@@ -53,27 +56,17 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Source:
-    """A line of the user's, in a cell, `In [count]`, that the notebook knows as `cell`, or in a file."""
-
-    cell: str | None
-    count: int | None
-    file: str
-    line: int
-    text: str
-
-
-@dataclass(frozen=True)
 class Row:
     """A statement of Tensor SSA, its cost, and where it came from.
 
-    `target` is what it fills; `statement` what each entry is, the condition behind it, and nothing
-    more; `call` what the user wrote that it came from. A loop is followed by the statements of its
+    `target` is what it fills; `expression` what each entry is, and `condition` stands behind it;
+    `call` what the user wrote that it came from. A loop is followed by the statements of its
     turns, `X4.B3`, whose operations, those of all turns, are in the loop's.
     """
 
     name: str
-    statement: tuple[str, str, str]
+    expression: str
+    condition: str
     support: str
     points: int | None
     formula: str
@@ -89,7 +82,7 @@ class Row:
 
     @property
     def as_text(self) -> str:
-        return "".join(self.statement)
+        return self.expression + self.condition
 
 
 @dataclass(frozen=True)
@@ -131,7 +124,7 @@ class Slider:
 
 
 @dataclass(frozen=True)
-class Heat:
+class HeavyLine:
     """A line of the user's and its part of all operations of value and gradient."""
 
     place: Source
@@ -227,6 +220,8 @@ class Times:
 class Compared:
     """Another function, at the sizes of this one: `curves` and `times` by this one's sizes, each over the
     other's that goes with it. `error` says what is missing.
+
+    `Report.sides` gives each function a `letter` and a `colour`.
     """
 
     function: str
@@ -235,6 +230,19 @@ class Compared:
     adjoint: Figure | None
     curves: Mapping[str, Curve]
     times: Mapping[str, Times]
+    error: str = ""
+    letter: str = ""
+    colour: Colour = ""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a panel shows on demand, for the sizes at which it was asked for: see `views.py`."""
+
+    state: Literal["unasked", "pending", "done"] = "unasked"
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    at: str = ""
+    text: str = ""
     error: str = ""
 
 
@@ -258,7 +266,7 @@ class Report:
     curves: tuple[Curve, ...]
     value_rows: tuple[Row, ...]
     adjoint_rows: tuple[Row, ...]
-    heat: tuple[Heat, ...]
+    heat: tuple[HeavyLine, ...]
     advice: tuple[Advice, ...] = ()
     plain: Plain | None = None
     measured: Measured | None = None
@@ -268,11 +276,29 @@ class Report:
     beside: tuple[str, ...] = ()
     compared: tuple[Compared, ...] = ()
     note: str = ""
+    shown: Mapping[str, Shown] = field(default_factory=dict)
     error: str = ""
-    version: int = VERSION
 
-    def json(self) -> dict[str, Any]:
-        return asdict(self)
+    def is_at(self, sizes: Sizes) -> bool:
+        """Whether sizes are those on display."""
+        return all(sizes.get(name) == s.value for s in self.sliders for name in s.names)
+
+    def plain_here(self, known: Mapping[str, tuple[tuple[int, float], ...]]) -> float | None:
+        """An estimate of XLA's at the sizes on display, over any of them."""
+        found = (dict(known.get(s.name, ())).get(s.value) for s in self.sliders)
+        return next((value for value in found if value is not None), None)
+
+    @property
+    def sides(self) -> tuple[Compared, ...]:
+        """The report's own function, and those beside it."""
+        curves, times = {c.size: c for c in self.curves}, {t.size: t for t in self.times}
+        own = Compared(self.function, self.wrt, self.value, self.adjoint, curves, times)
+        named = zip((own, *self.compared), cycle(ascii_lowercase), cycle(COLOURS), strict=False)
+        return tuple(replace(side, letter=letter, colour=colour) for side, letter, colour in named)
+
+
+def sizes_text(report: Report) -> str:
+    return ", ".join(f"{'='.join(s.names)} = {s.value}" for s in report.sliders)
 
 
 Locate = Callable[[Place], Source]
@@ -404,7 +430,8 @@ def _make_row(subject: Subject, line: Line, sizes: Sizes, locate: Locate, here: 
     origin = line.origin
     return Row(
         name=line.name,
-        statement=(line.spelling.expression, line.spelling.condition, ""),
+        expression=line.spelling.expression,
+        condition=line.spelling.condition,
         support=here(line.points),
         points=subject.evaluate(line.points, sizes),
         formula=" + ".join(map(here, spent)) or "0",
@@ -468,7 +495,7 @@ def _stored_total(subject: Subject, sizes: Sizes) -> tuple[int | None, int | Non
     return whole, carried, blocks
 
 
-def _heaviest_lines(subject: Subject, sizes: Sizes, locate: Locate) -> tuple[Heat, ...]:
+def _heaviest_lines(subject: Subject, sizes: Sizes, locate: Locate) -> tuple[HeavyLine, ...]:
     """The user's lines by the operations that come from them, the heaviest first."""
     found: dict[Source, tuple[int, int]] = {}
     for part, side in ((subject.value, 0), (subject.adjoint, 1)):
@@ -480,7 +507,7 @@ def _heaviest_lines(subject: Subject, sizes: Sizes, locate: Locate) -> tuple[Hea
                 counts[side] += operations
                 found[source] = (counts[0], counts[1])
     whole = sum(v + a for v, a in found.values())
-    lines = [Heat(p, v, a, (v + a) / whole) for p, (v, a) in found.items()]
+    lines = [HeavyLine(p, v, a, (v + a) / whole) for p, (v, a) in found.items()]
     return tuple(sorted(lines, key=lambda heat: -heat.share))
 
 

@@ -1,18 +1,18 @@
-"""The JSON form of a report as a JSON Schema, made of its classes; TypeScript's types are made of it.
+"""The JSON form of a view as a JSON Schema, made of its classes; TypeScript's types are made of it.
 
-`python -m jupyter_hvd.gradcost.schema > jupyter_hvd/gradcost/report.schema.json`
+`python -m jupyter_hvd.gradcost.schema > jupyter_hvd/gradcost/view.schema.json`
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
 from inspect import cleandoc
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from .report import Report
+from .view import View
 
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 
@@ -35,10 +35,15 @@ def _class_schema(type_: type, definitions: dict[str, dict[str, Any]]) -> dict[s
     return {
         "description": cleandoc(type_.__doc__ or ""),
         "type": "object",
-        "required": list(properties),
+        "required": [f.name for f in fields(type_) if _is_required(f)],
         "properties": properties,
         "additionalProperties": False,
     }
+
+
+def _is_required(field: Field[Any]) -> bool:
+    """What is as it is by default is left out, but for what tells classes and versions apart."""
+    return field.default is MISSING or field.name in ("type", "version")
 
 
 def _type_schema(type_: Any, definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -57,12 +62,12 @@ def _type_schema(type_: Any, definitions: dict[str, dict[str, Any]]) -> dict[str
         return {"anyOf": [_type_schema(part, definitions) for part in arguments]}
     if origin is Mapping:
         return {"type": "object", "additionalProperties": _type_schema(arguments[1], definitions)}
-    assert origin is tuple, type_
-    if arguments[1:] == (...,):
+    assert origin in (tuple, Sequence), type_
+    if origin is Sequence or arguments[1:] == (...,):
         return {"type": "array", "items": _type_schema(arguments[0], definitions)}
     parts = [_type_schema(part, definitions) for part in arguments]
     return {"type": "array", "items": parts, "minItems": len(parts), "maxItems": len(parts)}
 
 
 if __name__ == "__main__":
-    print(json.dumps(make_schema(Report), indent=2, ensure_ascii=False))
+    print(json.dumps(make_schema(View), indent=2, ensure_ascii=False))

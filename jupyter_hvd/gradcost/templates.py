@@ -8,9 +8,6 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 
-from ..tensor.language.units import in_seconds
-from .wording import format_number
-
 
 def render_html(template: str, **values: Any) -> str:
     """
@@ -22,6 +19,4 @@ def render_html(template: str, **values: Any) -> str:
 
 @cache
 def _environment() -> Environment:
-    made = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
-    made.filters |= {"count": format_number, "time": in_seconds}
-    return made
+    return Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)

@@ -18,9 +18,14 @@ def format_formula(formula: Formula) -> str:
     return text.replace(" - ", " − ").replace("*", "·")
 
 
+def translatable(text: str) -> str:
+    """Marks words of a panel for translators, who find sentences by themselves (`scripts/server_texts.py`)."""
+    return text
+
+
 def name_of_plain(name: str) -> str:
     """What `jax.grad` differentiates: the user's function, or the translation."""
-    return f"of {name}" if name else "of the same program in dense jax.numpy"
+    return translatable(f"of {name}") if name else "of the same program in dense jax.numpy"
 
 
 def format_number(value: float | None) -> str:
@@ -28,13 +33,18 @@ def format_number(value: float | None) -> str:
     if value is None:
         return "—"
     if value < 1_000_000:
-        return f"{value:,.0f}".replace(",", " ")
-    power = min(4, (len(str(int(value))) - 1) // 3)
-    return f"{value / 1000**power:.3g} {['', 'k', 'M', 'G', 'T'][power]}"
+        return f"{value:,.0f}".replace(",", "\u202f")
+    power = min(5, (len(str(int(value))) - 1) // 3)
+    return f"{value / 1000**power:.4g}\u202f{'kMGTP'[power - 1]}"
 
 
 def operation_count(value: float | None) -> str:
     return f"{format_number(value)} operation{'' if value == 1 else 's'}"
+
+
+def format_percent(share: float) -> str:
+    """A part of a whole: 37 %, <1 %."""
+    return "<1\u202f%" if 0 < share < 0.005 else f"{100 * share:.0f}\u202f%"
 
 
 def format_ratio(value: float) -> str:
@@ -45,14 +55,3 @@ def format_spread(median: float, quartiles: tuple[float, float]) -> str:
     """A time with the quartiles that it varies by: `128 µs (105 µs to 160 µs)`."""
     low, high = quartiles
     return f"{in_seconds(median)} ({in_seconds(low)} to {in_seconds(high)})"
-
-
-def compare_gradients(faster: str) -> str:
-    """Which gradient is faster, in words."""
-    return {
-        "gradient": "this gradient is faster",
-        "jax.grad": "jax.grad is faster",
-        "neither": "no difference",
-        "noisy": "too noisy to compare",
-        "unknown": "not compared",
-    }[faster]

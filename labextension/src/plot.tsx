@@ -1,24 +1,11 @@
-import { scaleLinear, scaleLog } from 'd3-scale';
-import { line } from 'd3-shape';
 import React from 'react';
 
-import { apart, IAxis, Point } from './axes';
+import { Axis, Mark, Series } from './gradcost/view.schema';
 
-/** A curve, and the points of it that are marked. */
-export interface ISeries {
+/** A curve, its points that say something, and what stands at its end. */
+export interface ISeries extends Pick<Series, 'points' | 'letter'> {
   className: string;
-  points: readonly Point[];
-  marks?: readonly IMark[];
-  /** What stands at its end. */
-  letter?: string;
-}
-
-export interface IMark {
-  at: Point;
-  radius: number;
-  /** What the mouse is told. */
-  title: string;
-  className?: string;
+  marks?: readonly (Mark & { className?: string })[];
 }
 
 const WIDTH = 320;
@@ -28,8 +15,8 @@ const MARGIN = { left: 44, right: 10, top: 10, bottom: 34 };
 
 /** Curves over one quantity, in the theme's colours. */
 export function Plot(props: {
-  x: IAxis;
-  y: IAxis;
+  x: Axis;
+  y: Axis;
   series: readonly ISeries[];
   /** Where an upright line stands, if anywhere. */
   rule: number | null;
@@ -39,12 +26,8 @@ export function Plot(props: {
   const { series, rule, height, label } = props;
   const right = WIDTH - MARGIN.right;
   const bottom = height - MARGIN.bottom;
-  const x = scaled(props.x, [MARGIN.left, right]);
-  const y = scaled(props.y, [bottom, MARGIN.top]);
-  const path = line<Point>(
-    p => x(p[0]),
-    p => y(p[1])
-  );
+  const x = scale(props.x, MARGIN.left, right);
+  const y = scale(props.y, bottom, MARGIN.top);
   const ends = apart(
     series.map(({ letter, points }) => (letter ? y(points.at(-1)?.[1] ?? 1) : null)),
     LINE
@@ -58,19 +41,19 @@ export function Plot(props: {
     >
       <title>{label}</title>
       <g className="jp-hvd-grid" aria-hidden="true">
-        {props.x.ticks.map(n => (
+        {props.x.ticks.map(([n, text]) => (
           <g key={n} transform={`translate(${x(n)}, 0)`}>
             <line y1={MARGIN.top} y2={bottom} />
             <text y={bottom + 14} textAnchor="middle">
-              {props.x.text(n)}
+              {text}
             </text>
           </g>
         ))}
-        {props.y.ticks.map(n => (
+        {props.y.ticks.map(([n, text]) => (
           <g key={n} transform={`translate(0, ${y(n)})`}>
             <line x1={MARGIN.left} x2={right} />
             <text x={MARGIN.left - 5} dy="0.32em" textAnchor="end">
-              {props.y.text(n)}
+              {text}
             </text>
           </g>
         ))}
@@ -89,10 +72,10 @@ export function Plot(props: {
       )}
       {series.map(({ className, points, marks, letter }, i) => (
         <g key={i} className={className}>
-          <path d={path([...points]) ?? ''} />
-          {marks?.map(({ at, radius, title, className: kind }) => (
-            <circle key={at[0]} className={kind} cx={x(at[0])} cy={y(at[1])} r={radius}>
-              <title>{title}</title>
+          <polyline points={points.map(([a, b]) => `${x(a)},${y(b)}`).join(' ')} />
+          {marks?.map(({ at, text, className: kind }) => (
+            <circle key={at[0]} className={kind} cx={x(at[0])} cy={y(at[1])} r={3}>
+              <title>{text}</title>
             </circle>
           ))}
           {letter && points.length > 0 && (
@@ -106,7 +89,24 @@ export function Plot(props: {
   );
 }
 
-function scaled(axis: IAxis, range: [number, number]): (value: number) => number {
-  const scale = axis.isLogarithmic ? scaleLog() : scaleLinear();
-  return scale.domain(axis.domain).range(range);
+/** Where a value stands on an axis that is drawn between two positions. */
+function scale(axis: Axis, from: number, to: number): (value: number) => number {
+  const along = axis.is_logarithmic ? Math.log : (value: number): number => value;
+  const [low, high] = [along(axis.low), along(axis.high)];
+  return value => from + ((along(value) - low) / (high - low)) * (to - from);
+}
+
+/** Places on a line as near to where they were as they can be with a gap between any two; null stays. */
+export function apart(
+  places: readonly (number | null)[],
+  gap: number
+): (number | null)[] {
+  const order = places.flatMap((place, i) => (place === null ? [] : [i]));
+  order.sort((a, b) => places[b]! - places[a]!);
+  const found = [...places];
+  let last = Infinity;
+  for (const i of order) {
+    last = found[i] = Math.min(found[i]!, last - gap);
+  }
+  return found;
 }

@@ -11,6 +11,8 @@ interface ITemplate {
   pattern: RegExp;
 }
 
+/** So many sentences are remembered. */
+const KNOWN = 1000;
 const PLACE = /%\d+/;
 const WITHOUT_VALUES = new Set(TEXTS.filter(text => !PLACE.test(text)));
 
@@ -52,9 +54,19 @@ export function parse(text: string): { text: string; values: string[] } | null {
 /** The server speaks English, and knows no user's language: its sentences are translated where they are shown. */
 export function serverText(trans: TranslationBundle): ServerText {
   const translate = trans.__.bind(trans);
+  const known = new Map<string, string>();
   const translated = (text: string): string => {
-    const found = parse(text);
-    return found ? translate(found.text, ...found.values.map(translated)) : text;
+    let said = known.get(text);
+    if (said === undefined) {
+      const found = parse(text);
+      said = found ? translate(found.text, ...found.values.map(translated)) : text;
+      // A slider that moves makes new sentences without an end.
+      if (known.size >= KNOWN) {
+        known.clear();
+      }
+      known.set(text, said);
+    }
+    return said;
   };
   return translated;
 }

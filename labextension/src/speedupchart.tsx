@@ -1,6 +1,5 @@
 import React from 'react';
 
-import { Point } from './axes';
 import { useView } from './context';
 import { curve, ICostInput, ILimit, MAX_WORKERS } from './cost';
 import { Plot } from './plot';
@@ -21,15 +20,15 @@ export function SpeedupChart(props: {
       <Plot
         x={{
           label: trans.__('workers'),
-          domain: [1, MAX_WORKERS],
-          ticks: [1, 16, 32, 48, MAX_WORKERS],
-          text: String
+          low: 1,
+          high: MAX_WORKERS,
+          ticks: ticksAt(1, 16, 32, 48, MAX_WORKERS)
         }}
         y={{
           label,
-          domain: [0, MAX_WORKERS],
-          ticks: [0, 16, 32, 48, MAX_WORKERS],
-          text: String
+          low: 0,
+          high: MAX_WORKERS,
+          ticks: ticksAt(0, 16, 32, 48, MAX_WORKERS)
         }}
         series={[
           {
@@ -41,11 +40,10 @@ export function SpeedupChart(props: {
           },
           {
             className: 'jp-hvd-estimated',
-            points: points.map((point): Point => [point.workers, point.speedup]),
+            points: points.map(point => [point.workers, point.speedup]),
             marks: points.map(point => ({
               at: [point.workers, point.speedup],
-              radius: 4,
-              title: trans.__(
+              text: trans.__(
                 '%1 workers: speed-up %2, efficiency %3 %',
                 point.workers,
                 point.speedup.toFixed(2),
@@ -66,4 +64,8 @@ export function SpeedupChart(props: {
       />
     </figure>
   );
+}
+
+function ticksAt(...values: number[]): [number, string][] {
+  return values.map(value => [value, String(value)]);
 }

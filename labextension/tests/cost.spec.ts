@@ -1,4 +1,3 @@
-import { logarithmic } from '../src/axes';
 import {
   allreduceTime,
   curve,
@@ -97,15 +96,7 @@ describe('quantity', () => {
   });
 });
 
-describe('a logarithmic axis', () => {
-  it('goes over whole decades, and marks some powers of ten', () => {
-    const { domain, ticks, text } = logarithmic('n', [3, 0, 250], 8);
-    expect(domain).toEqual([1, 1000]);
-    expect(ticks.map(text)).toEqual(['1', '10', '100', '10³']);
-    expect(logarithmic('n', [1e-3, 1e9], 6).ticks).toHaveLength(5);
-    expect(logarithmic('n', [], 8).domain).toEqual([1, 10]);
-  });
-
+describe('gain', () => {
   it('says how much faster the ranks of a verification trained', () => {
     const step = {
       seconds: 0.0058,

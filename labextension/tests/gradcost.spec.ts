@@ -1,12 +1,10 @@
 import { JSONObject } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
-import { apart } from '../src/axes';
-import { bytes, count, percent, time } from '../src/gradcost/format';
 import { ILink, PanelModel } from '../src/gradcost/model';
 import { spanOf } from '../src/gradcost/change';
-import { IChange, IReport, isAt, isReport, plainHere } from '../src/gradcost/report';
-import { through } from '../src/gradcost/times';
+import { IChange, IReport, isReport } from '../src/gradcost/report';
+import { apart } from '../src/plot';
 
 /** A kernel's side that answers when it is told to. */
 class Kernel implements ILink {
@@ -37,11 +35,10 @@ class Kernel implements ILink {
 const report = (n: number, more: Partial<IReport> = {}): IReport =>
   ({
     id: 'a',
-    version: 2,
-    sliders: [{ name: 'n', names: ['n'], value: n, low: 1, high: 4096, fixed: '' }],
-    value_rows: [],
-    plain: null,
-    measured: null,
+    version: 3,
+    title: `n = ${n}`,
+    controls: [],
+    sections: [],
     ...more
   }) as unknown as IReport;
 
@@ -60,7 +57,7 @@ test('one wish is on the way at a time, and the newest follows it', () => {
   kernel.say({ error: 'out of range', seq: 2 });
   expect(model.isPending).toBe(false);
   expect(model.error).toBe('out of range');
-  expect(model.report!.sliders[0].value).toBe(2);
+  expect(model.report!.title).toBe('n = 2');
 });
 
 test('what went wrong stays on display until something else is asked', () => {
@@ -71,16 +68,16 @@ test('what went wrong stays on display until something else is asked', () => {
     kernel.say({ error: 'out of range', seq });
   };
   fail(1);
-  kernel.say({ report: report(1, { measured: null }) });
+  kernel.say({ report: report(1) });
   expect(model.error).toBe('out of range');
   model.resize({ n: 2 });
   kernel.say({ report: report(2), seq: 2 });
   expect(model.error).toBe('');
   fail(3);
-  model.setLinked(true);
+  model.ask({ do: 'linked', linked: [] });
   expect(model.error).toBe('');
   fail(4);
-  model.inspect('f', ['x']);
+  model.ask({ do: 'inspect', function: 'f', wrt: ['x'] });
   expect(model.error).toBe('');
 });
 
@@ -102,17 +99,10 @@ test('the notebook keeps figures that came to rest, not those it has', () => {
 test('sizes that XLA was not asked about are asked about once', () => {
   const kernel = new Kernel();
   const model = new PanelModel(report(1), kernel);
-  const plain = {
-    state: 'pending' as const,
-    against: '',
-    message: '',
-    adjoint: {},
-    memory: {}
-  };
-  kernel.say({ report: report(1, { plain }) });
+  kernel.say({ report: report(1, { pending: 'n = 1' }) });
   model.resize({ n: 2 });
   for (let i = 0; i < 2; i++) {
-    kernel.say({ report: report(2, { plain }), seq: 1 });
+    kernel.say({ report: report(2, { pending: 'n = 2' }), seq: 1 });
     jest.advanceTimersByTime(2000);
   }
   expect(kernel.asked.filter(message => message.do === 'estimate')).toHaveLength(1);
@@ -121,14 +111,14 @@ test('sizes that XLA was not asked about are asked about once', () => {
 test('a kernel that goes leaves the figures, and takes what was under way', () => {
   const kernel = new Kernel();
   const model = new PanelModel(report(1), kernel);
-  model.measure();
+  model.measure({ do: 'measure' });
   expect(model.progress).not.toBeNull();
   model.resize({ n: 2 });
   kernel.become('gone');
   expect(model.progress).toBeNull();
   expect(model.isPending).toBe(false);
   expect(model.report).not.toBeNull();
-  model.measure();
+  model.measure({ do: 'measure' });
   model.resize({ n: 3 });
   expect(kernel.asked.map(message => message.do)).toEqual(['measure', 'sizes']);
 });
@@ -145,7 +135,7 @@ test('figures that another front end keeps are kept once', () => {
   kernel.say({ report: report(3), keep: true });
   kernel.say({ report: report(2), keep: false });
   jest.runAllTimers();
-  expect(model.report!.sliders[0].value).toBe(2);
+  expect(model.report!.title).toBe('n = 2');
   expect(kernel.asked).toEqual([]);
   kernel.say({ report: report(3), keep: true });
   jest.runAllTimers();
@@ -159,54 +149,16 @@ test('what another version saved is not shown', () => {
   expect(isReport('text')).toBe(false);
 });
 
-test('the estimate for the sizes on display', () => {
-  const adjoint = { n: [[4, 40] as [number, number], [8, 80] as [number, number]] };
-  const plain = { state: 'done' as const, against: '', message: '', adjoint, memory: {} };
-  expect(plainHere(report(8, { plain }))).toBe(80);
-  expect(plainHere(report(9, { plain }))).toBeNull();
-});
-
-test('figures as people read them', () => {
-  expect([0, 8255, 1234567, null].map(count)).toEqual([
-    '0',
-    '8\u202f255',
-    '1.235\u202fM',
-    '—'
-  ]);
-  expect([1.5, 0.0032, 4.2e-5, 9e-9].map(time)).toEqual([
-    '1.5\u202fs',
-    '3.2\u202fms',
-    '42\u202fµs',
-    '9\u202fns'
-  ]);
-  expect([512, 2e6].map(bytes)).toEqual(['512\u202fB', '2\u202fMB']);
-  expect([0, 0.001, 0.37].map(percent)).toEqual(['0\u202f%', '<1\u202f%', '37\u202f%']);
-});
-
 test('there is one measurement at a time: at the sizes on display, or over one of them', () => {
   const kernel = new Kernel();
   const model = new PanelModel(report(1), kernel);
-  model.sweep('n');
-  model.measure();
-  model.sweep('m');
+  model.measure({ do: 'sweep', size: 'n' });
+  model.measure({ do: 'measure' });
+  model.measure({ do: 'sweep', size: 'm' });
   expect(kernel.asked).toEqual([{ do: 'sweep', size: 'n' }]);
   kernel.say({ progress: null });
-  model.measure();
+  model.measure({ do: 'measure' });
   expect(kernel.asked[1]).toEqual({ do: 'measure' });
-});
-
-test('operations go through the last measured time, as far as times were measured', () => {
-  const operations = [1, 2, 4, 8, 16].map((n): [number, number] => [n, n * n]);
-  const measured: [number, number][] = [
-    [2, 0.3],
-    [4, 0.5],
-    [8, 1.6]
-  ];
-  expect(through(operations, measured)).toEqual([
-    [4, 0.4],
-    [8, 1.6]
-  ]);
-  expect(through([], measured)).toEqual([]);
 });
 
 describe('advice that is accepted', () => {
@@ -272,25 +224,4 @@ test('a kernel that does not answer is said to be busy, until it does', () => {
   expect(model.isLate).toBe(true);
   kernel.say({ report: report(2), seq: 1 });
   expect(model.isLate).toBe(false);
-});
-
-test('a view is that of the gradient on display, and is asked for once', () => {
-  const kernel = new Kernel();
-  const model = new PanelModel(report(1, { function: 'f', wrt: ['x'] }), kernel);
-  model.view('plan');
-  expect(kernel.asked).toEqual([{ do: 'view', view: 'plan' }]);
-  expect(model.isMaking('plan')).toBe(true);
-  const shown = { view: 'plan', at: 'n = 1', sizes: { n: 1 }, text: 'X0', error: '' };
-  kernel.say({ shown });
-  expect(model.isMaking('plan')).toBe(false);
-  expect(model.shown('plan')).toEqual(shown);
-  kernel.say({ report: report(2, { function: 'f', wrt: ['x'] }), seq: 1 });
-  expect(isAt(model.report!, model.shown('plan')!.sizes)).toBe(false);
-  kernel.say({ report: report(2, { function: 'f', wrt: ['x', 'y'] }) });
-  expect(model.shown('plan')).toBeUndefined();
-  model.view('certificate');
-  kernel.become('none');
-  expect(model.isMaking('certificate')).toBe(false);
-  model.view('certificate');
-  expect(kernel.asked).toHaveLength(2);
 });

@@ -9,6 +9,7 @@ from jupyter_hvd.gradcost.cells import Cells
 from jupyter_hvd.gradcost.fallback import report_bundle
 from jupyter_hvd.gradcost.panel import Panel
 from jupyter_hvd.gradcost.subject import make_subject
+from jupyter_hvd.gradcost.wording import format_number
 from jupyter_hvd.tensor import tensor
 
 
@@ -104,8 +105,10 @@ def test_times_of_all_and_what_a_notebook_keeps(panel, monkeypatch):
     assert made.times[0].sizes
     assert not stepped.times
     forms = report_bundle(made)
-    assert f"beside it turn by x: value {turned.value.total} operations" in forms["text/plain"]
-    assert "Operations of the gradients of product, turn, steps over n" in forms["text/html"]
+    (line,) = [line for line in forms["text/plain"].splitlines() if " b turn by x " in line]
+    assert f" {format_number(turned.value.total)} " in line
+    assert "Operations of product, turn over n" in forms["text/html"]
+    assert "Measured times of product, turn over n" in forms["text/html"]
     asked(panel, do="compare", functions=[])
     assert panel.make_report().compared == ()
 

@@ -21,6 +21,7 @@ from jupyter_hvd.gradcost.panel_comm import Panels
 from jupyter_hvd.gradcost.report import make_report
 from jupyter_hvd.gradcost.subject import make_subject
 from jupyter_hvd.tensor import TensorFunction, tensor
+from jupyter_hvd.tensor.language.units import in_seconds
 
 
 @pytest.fixture
@@ -52,6 +53,29 @@ class Front:
         return next(m for m in self.said if wanted(m))
 
 
+def find(view, type_):
+    """The blocks of a type in a view's JSON form."""
+    found, left = [], [*view["controls"], *view["sections"]]
+    while left:
+        block = left.pop(0)
+        found += [block] * (block["type"] == type_)
+        left = [*block.get("blocks", ()), *left]
+    return found
+
+
+def rows_of(view, label):
+    """The rows of a table: the words of each cell by its column."""
+    (table,) = [each for each in find(view, "table") if each["label"] == label]
+    names = [column["name"] for column in table["columns"]]
+    return [
+        {
+            name: " ".join(span["text"] for span in cell.get("text", ()))
+            for name, cell in zip(names, row["cells"], strict=True)
+        }
+        for row in table["rows"]
+    ]
+
+
 def opened(case, shell):
     about = make_subject(case.function, case.wrt, (case.arguments, {}))
     return Front(Panel(about, Cells(shell)))
@@ -61,12 +85,12 @@ def test_sizes_move_and_errors_leave_them(by_name, shell):
     front = opened(by_name["convolution_loss"], shell)
     answer = front.ask(do="sizes", sizes={"z_0": 2}, seq=7)
     assert answer["seq"] == 7
-    assert {s["name"]: s["value"] for s in answer["report"]["sliders"]}["z_0"] == 2
-    before = answer["report"]["value"]
+    assert {s["name"]: s["value"] for s in find(answer["report"], "slider")}["z_0"] == 2
+    before = front.panel.make_report().value
     answer = front.ask(do="sizes", sizes={"x_0": 2}, seq=8)
     assert "reads index" in answer["error"]
     assert answer["seq"] == 8
-    assert front.panel.make_report().json()["value"] == before
+    assert front.panel.make_report().value == before
 
 
 def test_one_of_two_front_ends_keeps_the_figures(by_name, shell, monkeypatch):
@@ -100,18 +124,25 @@ def test_measured_times_are_those_of_profile(by_name, shell):
     case = by_name["quadratic_form"]
     front = opened(case, shell)
     front.ask(do="measure")
-    done = front.until(lambda m: m.get("report", {}).get("measured"))["report"]
+    done = front.until(lambda m: "Measured on" in str(m.get("report")))["report"]
     progress = [m["progress"] for m in front.said if m.get("progress")]
     assert progress[-1]["done"] == progress[-1]["total"]
     assert [p["done"] for p in progress] == sorted(p["done"] for p in progress)
-    times = done["measured"]["adjoint_statements"]
-    assert {r["name"]: r["seconds"] for r in done["adjoint_rows"]} == times
+    measured = front.panel.measured
+    times = measured.adjoint_statements
+    shown = [row["seconds"] for row in rows_of(done, "Statements of the gradient")]
+    assert shown == list(map(in_seconds, times.values()))
+    costs = {row["name"]: row for row in rows_of(done, "Costs")}
+    assert costs["Gradient"]["time"] == in_seconds(measured.adjoint)
+    assert costs["jax.grad"]["time"] == in_seconds(measured.jax_adjoint)
     profile = front.panel.subject.reverse.profile(*case.arguments, repeats=1)
     assert list(times) == [s.name for s in profile.statements]
     assert all(t > 0 for t in times.values())
-    assert done["measured"]["adjoint_bytes"] == profile.total.bytes
+    assert measured.adjoint_bytes == profile.total.bytes
     answer = front.ask(do="sizes", sizes={"n": 5}, seq=1)["report"]
-    assert {r["seconds"] for r in answer["adjoint_rows"]} == {None}
+    assert "seconds" not in rows_of(answer, "Statements of the gradient")[0]
+    assert {row.get("time") for row in rows_of(answer, "Costs")} == {"—", ""}
+    assert "Measured at n = 3 on" in str(answer)
 
 
 def test_a_measurement_is_cancelled(by_name, shell):
@@ -139,20 +170,23 @@ def test_times_over_a_size(shell):
     front = Front(Panel(make_subject(product, ("A",), (arguments, {})), Cells(shell)))
     name = front.panel.make_report().sliders[0].name
     front.ask(do="sweep", size=name)
-    made = front.until(lambda m: m.get("report", {}).get("times"))["report"]
-    (times,) = made["times"]
+    front.until(lambda m: "Measured times over" in str(m.get("report")))
+    made = front.panel.make_report()
+    (times,) = made.times
     progress = [m["progress"]["done"] for m in front.said if m.get("progress")]
     assert progress == sorted(progress)
-    assert times["size"] == name
-    assert len(times["sizes"]) == len(times["value"]) == len(times["adjoint"]) > 5
-    assert min(times["value"] + times["adjoint"]) > 0
-    forms = report_bundle(front.panel.make_report())
-    assert f"measured over {name}" in forms["text/plain"]
-    assert "Measured seconds" in forms["text/html"]
-    (other,) = [s["name"] for s in made["sliders"] if s["name"] != name]
-    assert set(times["at"]) & {other}
-    assert not front.ask(do="sizes", sizes={other: 5}, seq=1)["report"]["times"]
-    assert front.ask(do="sizes", sizes={other: 4}, seq=2)["report"]["times"]
+    assert times.size == name
+    assert len(times.sizes) == len(times.value) == len(times.adjoint) > 5
+    assert min(times.value + times.adjoint) > 0
+    forms = report_bundle(made)
+    assert "Shortest times on" in forms["text/plain"]
+    assert f"Measured times over {name}" in forms["text/html"]
+    (other,) = [s.name for s in made.sliders if s.name != name]
+    assert set(times.at) & {other}
+    front.ask(do="sizes", sizes={other: 5}, seq=1)
+    assert not front.panel.make_report().times
+    front.ask(do="sizes", sizes={other: 4}, seq=2)
+    assert front.panel.make_report().times
 
 
 def test_times_over_a_size_are_cancelled(by_name, shell):
@@ -163,9 +197,7 @@ def test_times_over_a_size_are_cancelled(by_name, shell):
     front.until(lambda m: m.get("progress", "none") is None)
     assert front.panel.make_report().times == ()
     front.ask(do="sweep", size="no size")
-    front.until(
-        lambda m: "is not a size that can be chosen" in m.get("report", {}).get("error", "")
-    )
+    front.until(lambda m: "is not a size that can be chosen" in str(m.get("report")))
 
 
 def test_an_estimate_of_the_sizes_before_is_none_of_those_after(by_name, shell, monkeypatch):
@@ -289,22 +321,45 @@ def test_views_are_what_the_functions_say(shell):
     f(np.ones(3, np.float32))
     front = Front(Panel(make_subject(f), Cells(shell)))
     front.ask(do="sizes", sizes={"x_0": 50})
-    front.ask(do="view", view="plan")
-    front.ask(do="view", view="certificate")
-    shown = {
-        view: front.until(lambda m, v=view: m.get("shown", {}).get("view") == v)["shown"]
-        for view in ("plan", "certificate")
-    }
+    for view in ("plan", "certificate"):
+        front.ask(do="view", view=view)
+        front.panel.viewing[view].wait_until_done(120)
+    report = front.panel.make_report()
     x = np.ones(50, jax.numpy.result_type(float))  # as numbers are drawn
-    assert shown["plan"]["text"] == f"value\n{f.plan(x)}\n\ngradient by x\n{f.grad('x').plan(x)}"
-    assert (shown["plan"]["at"], shown["plan"]["sizes"]) == ("x_0 = 50", {"x_0": 50})
-    assert "f: value, and gradient by x" in shown["certificate"]["text"]
-    assert "2*x_0 - 1" in shown["certificate"]["text"]
+    plan, certificate = report.shown["plan"], report.shown["certificate"]
+    assert plan.text == f"value\n{f.plan(x)}\n\ngradient by x\n{f.grad('x').plan(x)}"
+    assert (plan.at, plan.sizes) == ("x_0 = 50", {"x_0": 50})
+    assert "f: value, and gradient by x" in certificate.text
+    assert "2*x_0 - 1" in certificate.text
+    assert plan.text in report_bundle(report)[MIME]["sections"][-2]["blocks"][1]["text"][0]["text"]
     assert f.last_sizes == {"x_0": 3}, "its cards tell of its last call"
     assert "no view" in front.ask(do="view", view="../secret")["error"]
     front.panel.sizes = {"x_0": 1 << 40}
-    front.panel.send_view("plan", front.said.append).wait_until_done(60)
-    assert "choose smaller sizes" in front.said[-1]["shown"]["error"]
+    front.panel.show_view("plan").wait_until_done(60)
+    assert "choose smaller sizes" in front.panel.make_report().shown["plan"].error
+
+
+def test_a_view_is_asked_for_again_at_other_sizes(by_name, shell):
+    """What is shown stays, with the sizes that it is about."""
+    front = opened(by_name["quadratic_form"], shell)
+
+    def section():
+        (found,) = [s for s in find(front.said[-1]["report"], "section") if s["name"] == "plan"]
+        return found
+
+    assert (section()["ask"], section()["blocks"]) == ({"do": "view", "view": "plan"}, [])
+    front.ask(do="view", view="plan")
+    assert "ask" not in section()
+    front.panel.viewing["plan"].wait_until_done(60)
+    assert "ask" not in section()
+    front.ask(do="sizes", sizes={"n": 9}, seq=1)
+    assert section()["ask"] == {"do": "view", "view": "plan"}
+    assert [b["text"] for b in section()["blocks"] if b["type"] == "action"] == [
+        "Show at the sizes above"
+    ]
+    front.ask(do="inspect", function=front.panel.subject.name, wrt=["A"])
+    front.panel.estimating.wait_until_done(60)
+    assert section()["blocks"] == [], "it was about another gradient"
 
 
 def test_too_much_to_measure_is_not_begun(by_name, shell):
@@ -351,7 +406,7 @@ def test_every_form_is_there_and_nothing_is_markup():
         r'<img alt="[^"]*" src="data:image/svg\+xml;base64,([^"]*)">', forms["text/html"]
     )
     assert ElementTree.fromstring(base64.b64decode(picture)).tag.endswith("svg")
-    assert f"{made.value.total}" in forms["text/plain"].replace(" ", "")
+    assert f"{made.value.total}" in forms["text/plain"].replace("\u202f", "")
     json.dumps(forms)
 
 
@@ -385,11 +440,11 @@ def test_a_page_that_strips_styles_and_data_still_shows_the_figures():
     )
     assert "style=" not in left
     assert "data:" not in left
-    (rows,) = re.findall(r"<tbody>(<tr><td><b>value.*?)</tbody>", left)
-    assert [*re.findall(r"<td>(\d+)</td>", rows)[:3]] == ["127", "63", "64"]
-    assert re.search(r'<img alt="Operations of square[^"]* over x_0[^"]*; value \S+ to \S+; ', left)
+    (rows,) = re.findall(r"<tbody>(<tr><td><b>Value.*?)</tbody>", left)
+    assert '<td title="63 additions, 64 multiplications, 0 calls">127</td>' in rows
+    assert re.search(r'<img alt="Operations over x_0[^"]*; value \S+ to \S+; ', left)
     assert not re.search(r"10[⁰¹²³⁴⁵⁶⁷⁸⁹]", re.sub("<[^>]*>", "", left)), "no words of a picture"
-    assert left.count("<summary>Statements") == 2
+    assert left.count("<summary>Compiled statements") == 1
 
 
 def test_a_cell_of_functions(shell):

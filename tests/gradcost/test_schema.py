@@ -1,4 +1,4 @@
-"""The JSON form of a report is that of its classes, and TypeScript's types are made from it."""
+"""The JSON form of a view is that of its classes, and TypeScript's types are made from it."""
 
 import json
 import shutil
@@ -11,21 +11,21 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from jupyter_hvd.gradcost.cells import Cells
 from jupyter_hvd.gradcost.panel import Panel
-from jupyter_hvd.gradcost.report import Report
 from jupyter_hvd.gradcost.schema import make_schema
 from jupyter_hvd.gradcost.subject import make_subject
+from jupyter_hvd.gradcost.view import View
 
 ROOT = Path(__file__).parents[2]
-FILE = ROOT / "jupyter_hvd" / "gradcost" / "report.schema.json"
+FILE = ROOT / "jupyter_hvd" / "gradcost" / "view.schema.json"
 SCHEMA = json.loads(FILE.read_text())
 
 
 def test_the_schema_is_made_of_the_classes():
-    assert make_schema(Report) == SCHEMA
+    assert make_schema(View) == SCHEMA
     jsonschema.Draft7Validator.check_schema(SCHEMA)
 
 
-def test_reports_have_its_form(by_name):
+def test_views_have_its_form(by_name):
     case = by_name["quadratic_form"]
     panel = Panel(
         make_subject(case.function, ("x",), (case.arguments, {})), Cells(InteractiveShell())
@@ -33,11 +33,12 @@ def test_reports_have_its_form(by_name):
     panel.estimate_plain().wait_until_done(60)
     panel.measure_times().wait_until_done(60)
     panel.sweep_size("n").wait_until_done(120)
+    panel.show_view("plan").wait_until_done(60)
     made = panel.make_report()
     assert made.plain.state == "done"
     assert made.measured is not None
     assert made.times
-    form = json.loads(json.dumps(made.json()))
+    form = json.loads(json.dumps(panel.make_form()))
     jsonschema.validate(form, SCHEMA)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**form, "more": 1}, SCHEMA)
@@ -49,7 +50,7 @@ def test_reports_have_its_form(by_name):
     reason="the extension's tools are not installed: make labextension",
 )
 def test_the_types_are_made_from_the_schema():
-    types = ROOT / "labextension" / "src" / "gradcost" / "report.schema.ts"
+    types = ROOT / "labextension" / "src" / "gradcost" / "view.schema.ts"
     before = types.read_text()
-    subprocess.run(["jlpm", "types:report"], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(["jlpm", "types:view"], cwd=ROOT, check=True, capture_output=True)
     assert types.read_text() == before

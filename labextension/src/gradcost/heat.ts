@@ -3,9 +3,8 @@ import { CodeMirrorEditor } from '@jupyterlab/codemirror';
 import { Notebook } from '@jupyterlab/notebook';
 import { Extension, RangeSet, StateEffect, StateField } from '@codemirror/state';
 import { EditorView, gutter, GutterMarker } from '@codemirror/view';
-import { TranslationBundle } from '@jupyterlab/translation';
 
-import { count, percent } from './format';
+import { ServerText } from '../servertext';
 import { IHeat, IReport } from './report';
 
 /** Less of all operations is not worth a mark. */
@@ -83,7 +82,7 @@ const extension: Extension = [
 export class HeatMap {
   constructor(
     private _notebook: Notebook,
-    private _trans: TranslationBundle
+    private _said: ServerText
   ) {}
 
   /** What a panel has to say now; null where it has gone. The newest panel about a cell wins. */
@@ -141,20 +140,15 @@ export class HeatMap {
           editor.injectExtension(extension);
         }
         const heavy = (lines ?? []).filter(heat => heat.share >= WORTH);
-        editor.editor.dispatch({ effects: setHeat.of(heavy.map(h => this._line(h))) });
+        editor.editor.dispatch({ effects: setHeat.of(heavy.map(this._lineOf)) });
       }
     }
   }
 
-  private _line({ place, share, value, adjoint }: IHeat): ILine {
-    const title = this._trans.__(
-      '%1 of all operations: value %2, gradient %3',
-      percent(share),
-      count(value),
-      count(adjoint)
-    );
-    return { line: place.line, text: place.text, marker: new HeatMarker(share, title) };
-  }
+  private _lineOf = ({ place, share, title }: IHeat): ILine => {
+    const marker = new HeatMarker(share, this._said(title));
+    return { line: place.line, text: place.text, marker };
+  };
 
   private _reports = new Map<object, IReport>();
   private _awaited = new WeakSet<Cell>();

@@ -3,7 +3,7 @@ import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { Undo } from './change';
-import { IChange, IReport, isReport, IShown, ITaken, ViewName } from './report';
+import { IChange, IReport, isReport, ITaken } from './report';
 
 /** The kernel's side of a panel, as the model needs it. */
 export interface ILink extends IDisposable {
@@ -67,16 +67,6 @@ export class PanelModel implements IDisposable {
     return this._taken;
   }
 
-  /** A view as it was answered last. */
-  shown(view: ViewName): IShown | undefined {
-    return this._shown.get(view);
-  }
-
-  /** Whether the kernel makes a view. */
-  isMaking(view: ViewName): boolean {
-    return this._making.has(view);
-  }
-
   /** Whether the kernel has not answered for a while: it runs a cell. */
   get isLate(): boolean {
     return this._late;
@@ -109,37 +99,18 @@ export class PanelModel implements IDisposable {
     this._next();
   }
 
-  setLinked(linked: boolean): void {
+  /** Ask for something that is answered by another report. */
+  ask(message: JSONObject): void {
     this._error = '';
-    this.link.ask({ do: 'linked', linked });
+    this.link.ask(message);
   }
 
-  inspect(name: string, wrt: string[]): void {
-    this._error = '';
-    this.link.ask({ do: 'inspect', function: name, wrt });
-  }
-
-  /** Show other functions beside this one. */
-  compare(functions: string[]): void {
-    this._error = '';
-    this.link.ask({ do: 'compare', functions });
-  }
-
-  /** Measure times at the sizes as they stand. */
-  measure(): void {
-    this._begin({ do: 'measure' });
-  }
-
-  /** Measure times over a size. */
-  sweep(size: string): void {
-    this._begin({ do: 'sweep', size });
-  }
-
-  /** Ask for a view at the sizes as they stand. */
-  view(view: ViewName): void {
-    if (this.isLive) {
-      this._making.add(view);
-      this.link.ask({ do: 'view', view });
+  /** Measure something; there is one measurement at a time. */
+  measure(message: JSONObject): void {
+    if (this.isLive && this._progress === null) {
+      this._progress = { done: 0, total: 1 };
+      this._error = '';
+      this._await(message);
       this._changed.emit();
     }
   }
@@ -150,7 +121,7 @@ export class PanelModel implements IDisposable {
       this._accepting = way;
       this._taken = null;
       this._error = '';
-      this._ask({ do: 'accept', way });
+      this._await({ do: 'accept', way });
       this._changed.emit();
     }
   }
@@ -178,28 +149,18 @@ export class PanelModel implements IDisposable {
     }
   }
 
-  /** Ask for a measurement; there is one at a time. */
-  private _begin(message: JSONObject): void {
-    if (this.isLive && this._progress === null) {
-      this._progress = { done: 0, total: 1 };
-      this._error = '';
-      this._ask(message);
-      this._changed.emit();
-    }
-  }
-
   private _next(): void {
     if (this._sent !== null || this._wish === null || !this.isLive) {
       return;
     }
     this._sent = ++this._count;
-    this._ask({ do: 'sizes', sizes: this._wish, seq: this._sent });
+    this._await({ do: 'sizes', sizes: this._wish, seq: this._sent });
     this._wish = null;
     this._changed.emit();
   }
 
   /** Ask for something, and say so where the answer is long in coming. */
-  private _ask(message: JSONObject): void {
+  private _await(message: JSONObject): void {
     this.link.ask(message);
     clearTimeout(this._waiting);
     this._waiting = setTimeout(() => {
@@ -225,10 +186,6 @@ export class PanelModel implements IDisposable {
       const first = this._report === null || this._report.id !== message.report.id;
       if (this._report?.function !== message.report.function) {
         this._taken = null;
-      }
-      if (gradient(this._report) !== gradient(message.report)) {
-        this._shown.clear();
-        this._making.clear();
       }
       this._report = message.report;
       // Without a number it is no answer: an estimate of XLA's that arrives leaves what went wrong on display.
@@ -257,11 +214,6 @@ export class PanelModel implements IDisposable {
         this._undo = refused ? null : put;
       }
     }
-    if (message.shown) {
-      const shown = message.shown as unknown as IShown;
-      this._making.delete(shown.view);
-      this._shown.set(shown.view, shown);
-    }
     if ('progress' in message) {
       this._progress = message.progress as unknown as IProgress | null;
     }
@@ -276,8 +228,9 @@ export class PanelModel implements IDisposable {
   private _rest(): void {
     clearTimeout(this._timer);
     this._timer = setTimeout(() => {
-      if (this._report?.plain?.state === 'pending' && this._estimated !== this._key()) {
-        this._estimated = this._key();
+      const pending = this._report?.pending;
+      if (pending && this._estimated !== pending) {
+        this._estimated = pending;
         this.link.ask({ do: 'estimate' });
       }
       if (this._keep) {
@@ -286,17 +239,12 @@ export class PanelModel implements IDisposable {
     }, REST);
   }
 
-  private _key(): string {
-    return JSON.stringify(this._report?.sliders.map(s => [s.names, s.value]));
-  }
-
   private _onState(): void {
     if (!this.isLive) {
       this._sent = null;
       this._wish = null;
       this._progress = null;
       this._accepting = null;
-      this._making.clear();
       this._attached = false;
       this._answered();
     }
@@ -309,8 +257,6 @@ export class PanelModel implements IDisposable {
   private _accepting: number | null = null;
   private _taken: ITaken | null = null;
   private _undo: Undo | null = null;
-  private _shown = new Map<ViewName, IShown>();
-  private _making = new Set<ViewName>();
   private _late = false;
   private _waiting: ReturnType<typeof setTimeout> | undefined;
   private _wish: Record<string, number> | null = null;
@@ -321,9 +267,4 @@ export class PanelModel implements IDisposable {
   private _timer: ReturnType<typeof setTimeout> | undefined;
   private _isDisposed = false;
   private _changed = new Signal<this, void>(this);
-}
-
-/** What a report is about: the function, and what it is differentiated by. */
-function gradient(report: IReport | null): string {
-  return report ? JSON.stringify([report.function, report.wrt]) : '';
 }

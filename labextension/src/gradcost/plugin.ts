@@ -22,6 +22,7 @@ import { costIcon } from '../icons';
 import { CommandIDs } from '../ids';
 import { openNotebook } from '../notebooks';
 import { Places } from '../place';
+import { serverText } from '../servertext';
 import { put } from './change';
 import { HeatMap } from './heat';
 import {
@@ -189,7 +190,7 @@ function factory(around: ISurroundings): IRenderMime.IRendererFactory {
 }
 
 function surroundings(notebook: NotebookPanel, trans: TranslationBundle): ISurroundings {
-  const heat = new HeatMap(notebook.content, trans);
+  const heat = new HeatMap(notebook.content, serverText(trans));
   notebook.disposed.connect(() => heat.dispose());
   return {
     session: notebook.sessionContext,

@@ -1,0 +1,195 @@
+"""The plots of a view: operations, stored values and measured times over each size, both axes logarithmic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from ..svg import decades
+from ..tensor.language.units import in_seconds
+from ..tensor.measure import Growth
+from .report import Compared, Curve, History, Report, Times
+from .view import Action, Block, Colour, Mark, Plot, Remark, Section, Series, Span
+from .wording import format_number, name_of_plain, translatable
+
+#: As many ticks as an axis has room for.
+TICKS = 8, 6
+GRADIENT = translatable("gradient")
+#: The curves of a plot of operations.
+NAMES: tuple[tuple[Colour, str], ...] = (
+    ("value", translatable("value")),
+    ("forward", "forward derivative"),
+    ("adjoint", GRADIENT),
+)
+
+Points = tuple[tuple[float, float], ...]
+Format = Callable[[float], str]
+
+
+def make_plot(
+    size: str,
+    label: str,
+    series: Sequence[Series],
+    rule: float | None,
+    text: Format | None = None,
+    caption: str = "",
+) -> Plot:
+    """Curves over a size.
+
+    Args:
+        text: how values read at their axis; powers of ten without it.
+    """
+    x, y = (
+        decades([point[k] for each in series for point in each.points], name, most)
+        for k, (name, most) in enumerate(zip((size, ""), TICKS, strict=True))
+    )
+    if text is not None:
+        y = replace(y, ticks=[(value, text(value)) for value, _ in y.ticks])
+    label = f"{label}, both axes logarithmic"
+    return Plot(label, x, y, tuple(each for each in series if each.points), rule, caption=caption)
+
+
+def known_points(sizes: Sequence[int], values: Sequence[float | None]) -> Points:
+    """What can stand on a logarithmic axis."""
+    return tuple((n, y) for n, y in zip(sizes, values, strict=True) if y)
+
+
+def marks_of(points: Points, name: str, size: str, text: Format) -> tuple[Mark, ...]:
+    return tuple(Mark(p, f"{name}, {size} = {p[0]}: {text(p[1])}") for p in points)
+
+
+def curve_section(report: Report, curve: Curve) -> Section:
+    """A size: operations, what loops store, measured times, and the button that measures them."""
+    size = curve.size
+    blocks: list[Block] = [_operations_plot(report, curve)]
+    blocks += [_history_plot(h) for h in report.histories if h.size == size and any(h.whole)]
+    times = next((times for times in report.times if times.size == size), None)
+    if times:
+        blocks.append(_times_plot(curve, times))
+    text = f"Measure over {size} again" if times else f"Measure over {size}"
+    title = f"Run value and gradient at powers of two of {size}"
+    blocks.append(Action(text, {"do": "sweep", "size": size}, title, measures=True))
+    return Section("size", tuple(blocks))
+
+
+def legend_of(report: Report) -> Remark:
+    spans = [
+        Span(name, "dashed" if k == 1 else "line", colour=colour)
+        for k, (colour, name) in enumerate(NAMES)
+    ]
+    if report.plain and any(report.plain.adjoint.values()):
+        of = name_of_plain(report.plain.against)
+        spans.append(Span(f"jax.grad {of}, XLA’s estimate of flops", "line", colour="jax"))
+    return Remark(tuple(spans), "legend")
+
+
+def _operations_plot(report: Report, curve: Curve) -> Plot:
+    """Operations as counted; dots are XLA's estimates of plain JAX."""
+    size, at = curve.size, curve.at
+    plain = report.plain.adjoint.get(size, ()) if report.plain else ()
+    dots = tuple((n, flops) for n, flops in plain if flops > 0)
+    marks = tuple(
+        Mark(dot, f"jax.grad, {size} = {dot[0]}: {format_number(dot[1])} flops (XLA)")
+        for dot in dots
+    )
+    series = [Series("jax.grad", "jax", dots, marks, look="dots")]
+    for colour, name in NAMES:
+        points = known_points(curve.sizes, getattr(curve, colour))
+        here = tuple(point for point in points if point[0] == at)
+        drawn = Series(name, colour, points, marks_of(here, name, size, format_number))
+        series.append(replace(drawn, look="dashed") if colour == "forward" else drawn)
+    return make_plot(size, f"Operations over {size}", series, at)
+
+
+def _history_plot(history: History) -> Plot:
+    """What loops keep between their turns, over a size that says how many there are."""
+    size, at = history.size, history.at
+    kinds: tuple[tuple[str, Colour, str, tuple[int | None, ...]], ...] = (
+        ("a", "value", "as it is", history.whole),
+        ("b", "adjoint", "with checkpoint=True", history.carried),
+        ("c", "forward", 'with checkpoint="blocks"', history.blocks),
+    )
+    series, told = [], []
+    for letter, colour, name, stored in kinds:
+        points = known_points(history.sizes, stored)
+        here = tuple(point for point in points if point[0] == at)
+        series.append(
+            Series(name, colour, points, marks_of(here, name, size, format_number), letter)
+        )
+        told.append(f"{letter} {format_number(stored[history.sizes.index(at)])} {name}")
+    caption = f"Values stored between iterations for the reverse pass: {', '.join(told)}"
+    label = f"Values stored between iterations over {size}"
+    return make_plot(size, label, series, at, caption=caption)
+
+
+def _times_plot(curve: Curve, times: Times) -> Plot:
+    """Seconds over a size, and beside them, faint, the operations in the same measure."""
+    size = curve.size
+    kinds: tuple[tuple[Colour, str, Sequence[float], Growth | None], ...] = (
+        ("value", NAMES[0][1], times.value, times.value_growth),
+        ("adjoint", GRADIENT, times.adjoint, times.adjoint_growth),
+    )
+    counted, measured, grown = [], [], []
+    for colour, name, seconds, growth in kinds:
+        points = tuple(zip(times.sizes, seconds, strict=True))
+        operations = in_proportion(known_points(curve.sizes, getattr(curve, colour)), points)
+        counted.append(Series(f"operations of the {name}", colour, operations, look="faint"))
+        measured.append(Series(name, colour, points, marks_of(points, name, size, in_seconds)))
+        grown.append(
+            f"{name} ∝ {size}^{growth.exponent} from {growth.since} on"
+            if growth
+            else f"{name}: no power law in {size}"
+        )
+    caption = f"Shortest times on {times.device} in {times.dtype}: {', '.join(grown)}; dashed, the operations in proportion."
+    label = f"Measured times over {size}"
+    return make_plot(size, label, [*counted, *measured], None, in_seconds, caption=caption)
+
+
+def in_proportion(operations: Points, measured: Points) -> Points:
+    """Operations in proportion, through the last measured time, at the sizes that were measured."""
+    last, seconds = measured[-1]
+    most, least = dict(operations).get(last), min(t for _, t in measured)
+    if not most:
+        return ()
+    at = dict(measured)
+    scaled = ((n, count / most * seconds) for n, count in operations if n in at)
+    return tuple((n, t) for n, t in scaled if t >= least / 2)
+
+
+def comparison_plots(report: Report) -> Iterator[Plot]:
+    """All functions over each size: operations, and times where they were measured."""
+    sides = report.sides
+    for curve in report.curves:
+        size, at = curve.size, curve.at
+        over = [(side, side.curves[size]) for side in sides if size in side.curves]
+        if len(over) < 2:
+            continue
+        names = ", ".join(side.function for side, _ in over)
+        for what, heading, found, text in (
+            ("Operations", "Operations: gradients, dashed values", over, None),
+            (
+                "Measured times",
+                "Measured times: gradients, dashed values",
+                [(side, side.times[size]) for side in sides if size in side.times],
+                in_seconds,
+            ),
+        ):
+            drawn = [
+                s
+                for side, values in found
+                for s in _side_series(side, values, text or format_number)
+            ]
+            if drawn:
+                label = f"{what} of {names} over {size}"
+                yield replace(make_plot(size, label, drawn, at, text), heading=heading)
+
+
+def _side_series(side: Compared, over: Curve | Times, text: Format) -> tuple[Series, Series]:
+    """Value and gradient of a function over sizes."""
+    points = known_points(over.sizes, over.adjoint)
+    marks = tuple(Mark(p, f"{side.letter}, {side.function}: {p[0]}, {text(p[1])}") for p in points)
+    values = known_points(over.sizes, over.value)
+    return (
+        Series(f"value of {side.function}", side.colour, values, look="faint"),
+        Series(side.function, side.colour, points, marks, side.letter),
+    )

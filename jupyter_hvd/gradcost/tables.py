@@ -1,0 +1,281 @@
+"""The tables of a view: what each program costs, other functions beside this one, and the compiled statements."""
+
+from __future__ import annotations
+
+from ..tensor.language.units import in_bytes, in_seconds
+from .report import Figure, Measured, Plain, Ratio, Report
+from .report import Row as Statement
+from .view import Cell, Colour, Column, Remark, Row, Section, Span, Table
+from .wording import (
+    format_number,
+    format_percent,
+    format_ratio,
+    name_of_plain,
+    translatable,
+)
+
+#: What a row of a table has in each column, by the column's name.
+Cells = dict[str, Cell]
+
+
+def make_table(
+    label: str,
+    columns: tuple[Column, ...],
+    rows: list[tuple[Row, Cells]],
+    caption: str = "",
+    empty: str = "",
+) -> Table:
+    """A table without the columns in which no row has anything."""
+    used = tuple(column for column in columns if any(column.name in cells for _, cells in rows))
+    filled = tuple(
+        Row(
+            row.name,
+            tuple(cells.get(c.name, Cell()) for c in used),
+            row.colour,
+            row.group,
+            row.extra,
+        )
+        for row, cells in rows
+    )
+    return Table(label, used, filled, caption, empty)
+
+
+def plain_cell(text: str, title: str = "") -> Cell:
+    return Cell((Span(text),), title=title)
+
+
+def count_cell(count: float | None, title: str = "", unit: str = "operations") -> Cell:
+    """A count; its unit is for those who hear it."""
+    return Cell((Span(format_number(count)), Span(unit, "unseen")), title=title, value=count)
+
+
+# What each program costs
+
+_FIGURES = (
+    Column("name", ""),
+    Column("total", translatable("operations")),
+    Column("formula", translatable("formula")),
+    Column("ratio", "× the value"),
+    Column(
+        "entries",
+        "intermediate values",
+        "Entries of all intermediate arrays that are not known to be zero",
+    ),
+    Column("loops", "in loops", "Those that loops store between iterations"),
+    Column("memory", translatable("memory")),
+    Column("time", translatable("time")),
+)
+
+
+def figures_table(report: Report, live: bool) -> Table:
+    """Value, forward derivative, gradient and plain JAX's gradient, one row each."""
+    measured = report.measured if report.measured and report.is_at(report.measured.sizes) else None
+    named: list[tuple[Colour, str, Figure, Ratio | None]] = [
+        ("value", translatable("Value"), report.value, None),
+        ("forward", "Forward derivative", report.forward, report.forward_ratio),
+        ("adjoint", translatable("Gradient"), report.adjoint, report.adjoint_ratio),
+    ]
+    rows = [
+        (Row(colour, (), colour), _figure_cells(name, figure, ratio) | _times(colour, measured))
+        for colour, name, figure, ratio in named
+    ]
+    if report.plain:
+        rows.append((Row("jax", (), "jax"), _plain_cells(report, report.plain, measured, live)))
+    return make_table(translatable("Costs"), _FIGURES, rows)
+
+
+def _figure_cells(name: str, figure: Figure, ratio: Ratio | None) -> Cells:
+    additions, multiplications, calls = map(
+        format_number, (figure.additions, figure.multiplications, figure.calls)
+    )
+    kinds = translatable(f"{additions} additions, {multiplications} multiplications, {calls} calls")
+    cells = {
+        "name": plain_cell(name),
+        "total": count_cell(figure.total, kinds),
+        "formula": Cell((Span(figure.here, title=figure.formula, code=True),)),
+        "entries": plain_cell(format_number(figure.entries)),
+    }
+    if ratio is not None:
+        cells["ratio"] = plain_cell(_ratio_text(ratio), ratio.theorem)
+    if figure.histories:
+        cells["loops"] = plain_cell(format_number(figure.histories))
+    return cells
+
+
+def _ratio_text(ratio: Ratio) -> str:
+    """A ratio and the bound that holds at all sizes."""
+    text = "—" if ratio.ratio is None else format_ratio(ratio.ratio)
+    if ratio.interfaces:
+        return f"{text}, never above {ratio.bound} (with inputs and outputs)"
+    return f"{text}, never above {ratio.bound}"
+
+
+def _times(colour: Colour, measured: Measured | None) -> Cells:
+    """What was measured of a program; of the forward derivative, nothing is."""
+    if colour == "forward":
+        return {}
+    if measured is None:
+        return {"time": plain_cell("—")}
+    if colour == "value":
+        return {"memory": _memory(measured.value_bytes), "time": _time(measured.value)}
+    return {
+        "memory": _memory(measured.adjoint_bytes),
+        "time": _time(measured.adjoint, measured.adjoint_spread),
+    }
+
+
+def _memory(size: float | None) -> Cell:
+    return plain_cell("—" if size is None else in_bytes(size))
+
+
+def _time(median: float, quartiles: tuple[float, float] | None = None) -> Cell:
+    """The median of a call, and the quartiles below it where they are known."""
+    note = () if quartiles is None else (Span(" to ".join(map(in_seconds, quartiles))),)
+    return Cell((Span(in_seconds(median)),), note)
+
+
+def _plain_cells(report: Report, plain: Plain, measured: Measured | None, live: bool) -> Cells:
+    """What is known of plain JAX's gradient."""
+    flops, memory = report.plain_here(plain.adjoint), report.plain_here(plain.memory)
+    is_waiting = plain.state == "pending" and live and not report.error
+    state = (
+        "flops, XLA’s estimate"
+        if plain.state == "done" and flops is not None
+        else "no estimate here"
+    )
+    if plain.state == "failed":
+        state = plain.message
+    cells = {
+        "name": plain_cell("jax.grad"),
+        "total": count_cell(flops, plain.message, translatable("flops")),
+        "formula": Cell(
+            (
+                Span(translatable("estimating…") if is_waiting else state),
+                Span(name_of_plain(plain.against)),
+            )
+        ),
+        "time": plain_cell("—"),
+    }
+    if memory is not None:
+        cells["memory"] = _memory(memory)
+    if measured is not None and measured.jax_adjoint is not None:
+        cells["time"] = _time(measured.jax_adjoint, measured.jax_spread)
+    return cells
+
+
+# Other functions
+
+
+def comparison_table(report: Report) -> Table:
+    """What each function costs here, by formula."""
+    columns = (
+        Column("name", translatable("function")),
+        Column("long", translatable("value")),
+        Column("value", "its operations"),
+        Column("long", translatable("gradient")),
+        Column("adjoint", "its operations"),
+        Column("beside", translatable(f"beside {report.function}")),
+    )
+    rows = []
+    for side in report.sides:
+        own, value, adjoint = report.adjoint, side.value, side.adjoint
+        multiple = "—"
+        if adjoint and adjoint.total and own.total:
+            multiple = f"× {adjoint.total / own.total:.2g}"
+        by = (Span(translatable(f"by {', '.join(side.wrt)}"), "quiet"),) if side.wrt else ()
+        wrong = (Span(side.error),) if side.error else ()
+        name = Span(side.letter, "strong", colour=side.colour), Span(side.function, code=True)
+        cells = (
+            Cell((*name, *by), wrong),
+            *(
+                cell
+                for figure in (value, adjoint)
+                for cell in (
+                    plain_cell(figure.here, figure.formula) if figure else Cell(),
+                    plain_cell(format_number(figure.total if figure else None)),
+                )
+            ),
+            plain_cell(multiple),
+        )
+        rows.append(Row(side.function, cells))
+    return Table("Costs of the functions", columns, tuple(rows))
+
+
+# Statements
+
+_STATEMENTS = (
+    Column("statement", translatable("statement")),
+    Column("support", translatable("iterations"), "How often the statement runs"),
+    Column("count", translatable("operations")),
+    Column("share", translatable("share")),
+    Column("seconds", translatable("time")),
+)
+
+
+def statements_section(report: Report) -> Section:
+    """The statements of value and gradient side by side; to point at one marks those of the same origin."""
+    value, adjoint = report.value_rows, report.adjoint_rows
+    free = sum(not row.operations for row in (*value, *adjoint))
+    tables = (
+        _statements_table("Statements of the value", translatable("Value"), value, False),
+        _statements_table("Statements of the gradient", translatable("Gradient"), adjoint, True),
+    )
+    return Section(
+        "statements",
+        (Remark((Span(_NOTATION),)), Section("tables", tables)),
+        "Compiled statements",
+        folded=True,
+        more=f"Show the {free} statements that cost nothing" if free else "",
+    )
+
+
+_NOTATION = (
+    "Each statement fills an array: “X3[i, j] = Σ k: A[i, k]·B[k, j]” is the entry for each i and j, summed over k; where the "
+    "condition behind “where” does not hold, it is 0. A rule is a number in the paper’s derivation; point at it for its words."
+)
+
+
+def _statements_table(
+    label: str, caption: str, statements: tuple[Statement, ...], derived: bool
+) -> Table:
+    rows = []
+    for each in statements:
+        seconds = {} if each.seconds is None else {"seconds": plain_cell(in_seconds(each.seconds))}
+        cells = {
+            "statement": Cell(_statement_text(each), _origin_text(each, derived)),
+            "support": plain_cell(
+                each.support, translatable(f"{format_number(each.points)} iterations")
+            ),
+            "count": plain_cell(format_number(each.operations), each.formula),
+            "share": Cell((Span(format_percent(each.share)),), share=each.share),
+            **seconds,
+        }
+        group = each.source if derived else each.name
+        rows.append((Row(each.name, (), group=group, extra=not each.operations), cells))
+    return make_table(label, _STATEMENTS, rows, caption, empty="No statement costs anything.")
+
+
+def _statement_text(statement: Statement) -> tuple[Span, ...]:
+    """A statement, its condition set apart."""
+    condition = statement.condition.strip()
+    return (
+        Span(statement.target or statement.name, "strong", code=True),
+        Span(f"= {statement.expression}", code=True),
+        *([Span(condition, "quiet", code=True)] if condition else []),
+    )
+
+
+def _origin_text(statement: Statement, derived: bool) -> tuple[Span, ...]:
+    """The rule and the statement that it came from, and the user's line."""
+    place, spans = statement.place, []
+    if statement.rule:
+        spans.append(Span(translatable(f"rule {statement.rule}"), title=statement.why))
+    if derived and statement.source:
+        title = "The statement of the value that it came from"
+        spans.append(Span(f"← {statement.source}", title=title, row=statement.source))
+    if place:
+        line = translatable(f"line {place.line}")
+        if place.count is not None:
+            line = translatable(f"[{place.count}] line {place.line}")
+        spans.append(Span(line, title=statement.call or place.text.strip(), place=place))
+    return tuple(spans)
