@@ -1,6 +1,6 @@
 /**
  * What jupyter-builder's configuration lacks: its licence report names only the packages whose modules stand alone.
- * Packages that the bundler joins into one module with others (d3-array, style-mod, …) are in the files too.
+ * Packages that the bundler joins into one module with others (style-mod, …) are in the files too.
  */
 const { existsSync, readFileSync, readdirSync, writeFileSync } = require('node:fs');
 const { join } = require('node:path');

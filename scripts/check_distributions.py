@@ -33,7 +33,7 @@ MAX_BYTES = 5_000_000
 RELATIVE_LINK = re.compile(r"\]\((?!https?://)([^)]*)\)")
 LICENCES = EXTENSION + "static/third-party-licenses.json"
 #: Bundled by way of another package: a report that names direct dependencies only lacks them.
-BUNDLED = {"@codemirror/merge", "d3-array", "d3-scale", "d3-shape", "style-mod"}
+BUNDLED = {"@codemirror/merge", "style-mod"}
 CLASSIFIERS = {
     "Framework :: Jupyter :: JupyterLab :: Extensions",
     "Framework :: Jupyter :: JupyterLab :: Extensions :: Prebuilt",

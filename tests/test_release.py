@@ -67,7 +67,7 @@ def test_a_wheel_as_it_must_be(tmp_path):
         ("jupyter_hvd/.mypy_cache/a.json", "", "does not belong"),
         ("share/jupyter/labextensions/jupyter-hvd/static/1.js.map", "", "does not belong"),
         (CHECK["NEEDED"][0], None, "it lacks share/jupyter"),
-        (CHECK["LICENCES"], '{"packages": []}', "the licence of d3-array is missing"),
+        (CHECK["LICENCES"], '{"packages": []}', "the licence of style-mod is missing"),
         ("jupyter_hvd-0.1.0.dist-info/METADATA", "Name: a\n\n[a](a.md)", "links to a.md"),
         ("jupyter_hvd-0.1.0.dist-info/METADATA", "Name: a\n\n", "the extra lab is missing"),
         ("jupyter_hvd-0.1.0.dist-info/METADATA", "Name: a\n\n", ":: Prebuilt is missing"),

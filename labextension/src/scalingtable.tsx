@@ -1,8 +1,10 @@
+import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { useView } from './context';
 import { quantity } from './cost';
 import { IKnown, IScalingRow, scalingRow } from './scaling';
+import { cellsOf, ITableRow, Table } from './table';
 import { Mode, MODES } from './training';
 
 /** The numbers of workers that are always in the table. */
@@ -19,42 +21,28 @@ export function ScalingTable(props: { known: IKnown; workers: number }): JSX.Ele
   };
   const hasEpochs = known.training.batch !== null && known.training.examples !== null;
   return (
-    <table className="jp-hvd-scaling">
-      <caption className="jp-hvd-help">
-        {trans.__('● printed by Keras, ○ estimated, — not known')}
-      </caption>
-      <thead>
-        <tr>
-          <th scope="col">{trans.__('Workers')}</th>
-          <th scope="col">{hasEpochs ? trans.__('Epoch') : trans.__('Step')}</th>
-          <th scope="col">{trans.__('Speed-up')}</th>
-          <th scope="col">{trans.__('Batch')}</th>
-          <th scope="col">{trans.__('Rate')}</th>
-          <th scope="col">{trans.__('Steps')}</th>
-        </tr>
-      </thead>
-      {MODES.map(mode => (
-        <tbody key={mode}>
-          <tr>
-            <th colSpan={6} scope="rowgroup">
-              {titles[mode]}
-            </th>
-          </tr>
-          {counts.map(count => (
-            <Row
-              key={count}
-              row={scalingRow(known, mode, count)}
-              isChosen={count === workers}
-            />
-          ))}
-        </tbody>
-      ))}
-    </table>
+    <Table
+      className="jp-hvd-scaling"
+      caption={trans.__('● printed by Keras, ○ estimated, — not known')}
+      columns={[
+        { title: trans.__('Workers') },
+        { title: hasEpochs ? trans.__('Epoch') : trans.__('Step') },
+        { title: trans.__('Speed-up') },
+        { title: trans.__('Batch') },
+        { title: trans.__('Rate') },
+        { title: trans.__('Steps') }
+      ]}
+      groups={MODES.map(mode => ({
+        title: titles[mode],
+        rows: counts.map(count =>
+          rowOf(scalingRow(known, mode, count), count === workers, trans)
+        )
+      }))}
+    />
   );
 }
 
-function Row({ row, isChosen }: { row: IScalingRow; isChosen: boolean }): JSX.Element {
-  const { trans } = useView();
+function rowOf(row: IScalingRow, isChosen: boolean, trans: TranslationBundle): ITableRow {
   const seconds = row.epoch ?? row.seconds;
   const mark = row.isMeasured ? '●' : '○';
   const name = row.isMeasured ? trans.__('printed by Keras') : trans.__('estimated');
@@ -65,27 +53,26 @@ function Row({ row, isChosen }: { row: IScalingRow; isChosen: boolean }): JSX.El
     isChosen && 'jp-hvd-mod-chosen',
     !row.isPossible && 'jp-hvd-mod-impossible'
   ];
-  return (
-    <tr className={classes.filter(Boolean).join(' ')} title={title}>
-      <th scope="row">{row.workers}</th>
-      <td>
-        {seconds === null || !row.isPossible ? (
-          '—'
-        ) : (
-          <>
-            {quantity(seconds, 's')}{' '}
-            <span role="img" aria-label={name} title={name}>
-              {mark}
-            </span>
-          </>
-        )}
-      </td>
-      <td>
-        {row.speedup === null || !row.isPossible ? '—' : `${row.speedup.toFixed(2)} ×`}
-      </td>
-      <td>{row.batch ?? '—'}</td>
-      <td>{row.rate === null ? '—' : Number(row.rate.toPrecision(3))}</td>
-      <td>{row.steps ?? '—'}</td>
-    </tr>
-  );
+  return {
+    key: row.workers,
+    className: classes.filter(Boolean).join(' '),
+    title,
+    cells: cellsOf(
+      row.workers,
+      seconds === null || !row.isPossible ? (
+        '—'
+      ) : (
+        <>
+          {quantity(seconds, 's')}{' '}
+          <span role="img" aria-label={name} title={name}>
+            {mark}
+          </span>
+        </>
+      ),
+      row.speedup === null || !row.isPossible ? '—' : `${row.speedup.toFixed(2)} ×`,
+      row.batch ?? '—',
+      row.rate === null ? '—' : Number(row.rate.toPrecision(3)),
+      row.steps ?? '—'
+    )
+  };
 }

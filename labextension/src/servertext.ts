@@ -14,6 +14,8 @@ interface ITemplate {
 /** So many sentences are remembered. */
 const KNOWN = 1000;
 const PLACE = /%\d+/;
+/** What every template has; figures have none. */
+const WORD = /\p{L}{2}/u;
 const WITHOUT_VALUES = new Set(TEXTS.filter(text => !PLACE.test(text)));
 
 let compiled: ITemplate[] | undefined;
@@ -39,6 +41,9 @@ function pattern(text: string): RegExp {
 
 /** How a sentence is made of a template and values, which may be sentences themselves; null where there is no such template. */
 export function parse(text: string): { text: string; values: string[] } | null {
+  if (!WORD.test(text)) {
+    return null;
+  }
   if (WITHOUT_VALUES.has(text)) {
     return { text, values: [] };
   }

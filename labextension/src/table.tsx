@@ -5,11 +5,17 @@ export interface ITableRow extends React.HTMLAttributes<HTMLTableRowElement> {
   key: React.Key;
   /** Finds the row in the page. */
   'data-row'?: string;
-  cells: readonly ITableCell[];
+  /** The first one names the row; null where the row above spans it. */
+  cells: readonly (ITableCell | null)[];
 }
 
 export interface ITableCell extends React.TdHTMLAttributes<HTMLTableCellElement> {
   children?: React.ReactNode;
+}
+
+/** Cells with nothing but their contents. */
+export function cellsOf(...contents: React.ReactNode[]): ITableCell[] {
+  return contents.map(children => ({ children }));
 }
 
 /** A table: headings of columns, and rows in groups, the first cell of each names it. */
@@ -50,7 +56,7 @@ export function Table(props: {
           )}
           {rows.map(({ key, cells: [head, ...cells], ...attributes }) => (
             <tr key={key} {...attributes}>
-              <th scope="row" {...head} />
+              {head && <th scope="row" {...head} />}
               {cells.map((cell, j) => (
                 <td key={j} {...cell} />
               ))}

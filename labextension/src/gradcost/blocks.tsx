@@ -256,6 +256,7 @@ function Curves({ plot }: { plot: IPlot }): JSX.Element {
         y={y}
         series={series.map(each => ({
           ...each,
+          marks: each.marks?.map(mark => ({ ...mark, text: said(mark.text) })),
           className: `jp-hvd-gc-${each.colour} jp-hvd-mod-${each.look ?? 'plain'}`
         }))}
         rule={rule ?? null}

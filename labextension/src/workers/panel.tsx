@@ -6,6 +6,7 @@ import { Message } from '@lumino/messaging';
 import React from 'react';
 
 import { useSignal } from '../context';
+import { cellsOf, Table } from '../table';
 import { ServerText, serverText } from '../servertext';
 import { Follower } from './follower';
 import { ILook, isReplicated, IWorker, lookAt, valueOn } from './look';
@@ -185,29 +186,30 @@ function AllWorkers({ panel }: { panel: IPanel }): JSX.Element {
   const { ranks, words = [] } = follower.look!;
   return (
     <>
-      <table>
-        <caption>{trans.__('Where they are')}</caption>
-        <thead>
-          <tr>
-            <th scope="col">{trans.__('Rank')}</th>
-            <th scope="col">{trans.__('Line')}</th>
-            <th scope="col">{trans.__('Does')}</th>
-            <th scope="col">{trans.__('Memory')}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {ranks.map(worker => (
-            <tr key={worker.rank}>
-              <th scope="row">{worker.rank}</th>
-              <td>
-                <Line worker={worker} said={said} />
-              </td>
-              <td>{doingOf(worker, trans, said)}</td>
-              <td className="jp-hvd-mod-whole">{bytes(worker.memory)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Table
+        caption={trans.__('Where they are')}
+        columns={[
+          { title: trans.__('Rank') },
+          { title: trans.__('Line') },
+          { title: trans.__('Does') },
+          { title: trans.__('Memory') }
+        ]}
+        groups={[
+          {
+            rows: ranks.map(worker => ({
+              key: worker.rank,
+              cells: [
+                ...cellsOf(
+                  worker.rank,
+                  <Line worker={worker} said={said} />,
+                  doingOf(worker, trans, said)
+                ),
+                { className: 'jp-hvd-mod-whole', children: bytes(worker.memory) }
+              ]
+            }))
+          }
+        ]}
+      />
       <div role="alert" className="jp-hvd-advice">
         {words.map(line => (
           <p key={line}>{said(line)}</p>

@@ -1,43 +1,50 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId, useState } from 'react';
 
+import { ITableCell, ITableRow, Table } from '../table';
 import { IGroup, isReplicated, IVariable, valueOn } from './look';
 import type { IPanel } from './panel';
 
 /** The variables of all workers: those that differ first. */
 export function AllVariables({ panel }: { panel: IPanel }): JSX.Element {
   const { trans } = panel;
-  return (
-    <Variables panel={panel} columns={[trans.__('On')]}>
-      {variable => <AllRows key={variable.name} variable={variable} panel={panel} />}
-    </Variables>
-  );
+  const rows = (variable: IVariable): ITableRow[] =>
+    variable.groups.map((group, i) => ({
+      key: `${variable.name} ${group.ranks[0]}`,
+      className: classOf(variable),
+      cells: [
+        i === 0 ? nameOf(variable, trans, variable.groups.length) : null,
+        {
+          className: group.ranks.length < 3 ? 'jp-hvd-mod-whole' : undefined,
+          children: isReplicated(variable)
+            ? trans.__('all')
+            : ranksText(group.ranks, trans)
+        },
+        { children: <Value group={group} /> }
+      ]
+    }));
+  return <Variables panel={panel} columns={[trans.__('On')]} rows={rows} />;
 }
 
 /** The variables of one worker, marked where another one's differ. */
 export function OwnVariables(props: { rank: number; panel: IPanel }): JSX.Element {
   const { rank, panel } = props;
   const { trans } = panel;
-  return (
-    <Variables panel={panel} columns={[]}>
-      {variable => {
-        const own = valueOn(variable, rank);
-        return (
-          own && (
-            <tr key={variable.name} className={classOf(variable)}>
-              <Name variable={variable} trans={trans} />
-              <td>
-                <Value group={own} />
-                {!isReplicated(variable) && own === variable.groups[0] && (
-                  <p>{trans.__('differs on %1', ranksText(others(variable), trans))}</p>
-                )}
-              </td>
-            </tr>
-          )
-        );
-      }}
-    </Variables>
-  );
+  const rows = (variable: IVariable): ITableRow[] => {
+    const own = valueOn(variable, rank);
+    const differs = !isReplicated(variable) && own === variable.groups[0];
+    const value = own && (
+      <>
+        <Value group={own} />
+        {differs && (
+          <p>{trans.__('differs on %1', ranksText(others(variable), trans))}</p>
+        )}
+      </>
+    );
+    const cells = [nameOf(variable, trans), { children: value }];
+    return own ? [{ key: variable.name, className: classOf(variable), cells }] : [];
+  };
+  return <Variables panel={panel} columns={[]} rows={rows} />;
 }
 
 function others(variable: IVariable): number[] {
@@ -51,9 +58,9 @@ function others(variable: IVariable): number[] {
 function Variables(props: {
   panel: IPanel;
   columns: string[];
-  children: (variable: IVariable) => React.ReactNode;
+  rows: (variable: IVariable) => ITableRow[];
 }): JSX.Element {
-  const { panel, columns, children } = props;
+  const { panel, columns, rows } = props;
   const { follower, trans } = panel;
   const [part, setPart] = useState('');
   const id = useId();
@@ -87,63 +94,33 @@ function Variables(props: {
         {silent.length > 0 && trans.__('No answer from %1.', ranksText(silent, trans))}
       </p>
       {shown.length > 0 && (
-        <table className="jp-hvd-variables">
-          <thead>
-            <tr>
-              <th scope="col">{trans.__('Variable')}</th>
-              {columns.map(column => (
-                <th key={column} scope="col">
-                  {column}
-                </th>
-              ))}
-              <th scope="col">{trans.__('Value')}</th>
-            </tr>
-          </thead>
-          <tbody>{shown.map(children)}</tbody>
-        </table>
+        <Table
+          className="jp-hvd-variables"
+          columns={[trans.__('Variable'), ...columns, trans.__('Value')].map(title => ({
+            title
+          }))}
+          groups={[{ rows: shown.flatMap(rows) }]}
+        />
       )}
     </section>
   );
 }
 
-function AllRows(props: { variable: IVariable; panel: IPanel }): JSX.Element {
-  const { variable, panel } = props;
-  const { trans } = panel;
-  return (
-    <>
-      {variable.groups.map((group, i) => (
-        <tr key={group.ranks[0]} className={classOf(variable)}>
-          {i === 0 && (
-            <Name variable={variable} trans={trans} rows={variable.groups.length} />
-          )}
-          <td className={group.ranks.length < 3 ? 'jp-hvd-mod-whole' : undefined}>
-            {isReplicated(variable) ? trans.__('all') : ranksText(group.ranks, trans)}
-          </td>
-          <td>
-            <Value group={group} />
-          </td>
-        </tr>
-      ))}
-    </>
-  );
-}
-
-function Name(props: {
-  variable: IVariable;
-  trans: TranslationBundle;
-  rows?: number;
-}): JSX.Element {
-  const { variable, trans, rows } = props;
-  return (
-    <th scope={rows && rows > 1 ? 'rowgroup' : 'row'} rowSpan={rows}>
-      {!isReplicated(variable) && (
-        <span role="img" aria-label={trans.__('differs')}>
-          {'≠\u00a0'}
-        </span>
-      )}
-      {variable.name}
-    </th>
-  );
+function nameOf(variable: IVariable, trans: TranslationBundle, rows = 1): ITableCell {
+  return {
+    scope: rows > 1 ? 'rowgroup' : 'row',
+    rowSpan: rows,
+    children: (
+      <>
+        {!isReplicated(variable) && (
+          <span role="img" aria-label={trans.__('differs')}>
+            {'≠\u00a0'}
+          </span>
+        )}
+        {variable.name}
+      </>
+    )
+  };
 }
 
 function Value({ group }: { group: IGroup }): JSX.Element {
