@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ..svg import decades
 from ..tensor.language.units import in_seconds
-from ..tensor.measure import Growth
-from .report import Compared, Curve, History, Report, Times
+from .report import Compared, Curve, Report, Times
 from .view import Action, Block, Colour, Mark, Plot, Remark, Section, Series, Span
 from .wording import format_number, name_of_plain, translatable
 
 #: As many ticks as an axis has room for.
 TICKS = 8, 6
-GRADIENT = translatable("gradient")
 #: The curves of a plot of operations.
 NAMES: tuple[tuple[Colour, str], ...] = (
     ("value", translatable("value")),
     ("forward", "forward derivative"),
-    ("adjoint", GRADIENT),
+    ("adjoint", translatable("gradient")),
 )
 
 Points = tuple[tuple[float, float], ...]
@@ -55,14 +53,15 @@ def known_points(sizes: Sequence[int], values: Sequence[float | None]) -> Points
 
 
 def marks_of(points: Points, name: str, size: str, text: Format) -> tuple[Mark, ...]:
-    return tuple(Mark(p, f"{name}, {size} = {p[0]}: {text(p[1])}") for p in points)
+    return tuple(Mark(p, translatable(f"{name}, {size} = {p[0]}: {text(p[1])}")) for p in points)
 
 
 def curve_section(report: Report, curve: Curve) -> Section:
     """A size: operations, what loops store, measured times, and the button that measures them."""
     size = curve.size
     blocks: list[Block] = [_operations_plot(report, curve)]
-    blocks += [_history_plot(h) for h in report.histories if h.size == size and any(h.whole)]
+    stored = (history for history in report.histories if history.size == size)
+    blocks += [_history_plot(history) for history in stored if any(history.counts["whole"])]
     times = next((times for times in report.times if times.size == size), None)
     if times:
         blocks.append(_times_plot(curve, times))
@@ -92,47 +91,49 @@ def _operations_plot(report: Report, curve: Curve) -> Plot:
         Mark(dot, f"jax.grad, {size} = {dot[0]}: {format_number(dot[1])} flops (XLA)")
         for dot in dots
     )
-    series = [Series("jax.grad", "jax", dots, marks, look="dots")]
-    for colour, name in NAMES:
-        points = known_points(curve.sizes, getattr(curve, colour))
-        here = tuple(point for point in points if point[0] == at)
-        drawn = Series(name, colour, points, marks_of(here, name, size, format_number))
-        series.append(replace(drawn, look="dashed") if colour == "forward" else drawn)
-    return make_plot(size, f"Operations over {size}", series, at)
+    plain_series = Series("jax.grad", "jax", dots, marks, look="dots")
+    counted = [_counted(curve, colour, name, colour) for colour, name in NAMES]
+    counted[1] = replace(counted[1], look="dashed")
+    return make_plot(size, f"Operations over {size}", [plain_series, *counted], at)
 
 
-def _history_plot(history: History) -> Plot:
+def _counted(curve: Curve, kind: str, name: str, colour: Colour, letter: str = "") -> Series:
+    """A curve of counts, marked at the size on display."""
+    points = known_points(curve.sizes, curve.counts[kind])
+    here = tuple(point for point in points if point[0] == curve.at)
+    marks = marks_of(here, name, curve.size, format_number)
+    return Series(name, colour, points, marks, letter)
+
+
+#: What loops keep between their turns, with each kind of `checkpoint`.
+STORED: tuple[tuple[str, Colour, str, str], ...] = (
+    ("a", "value", "whole", "as it is"),
+    ("b", "adjoint", "carried", "with checkpoint=True"),
+    ("c", "forward", "blocks", 'with checkpoint="blocks"'),
+)
+
+
+def _history_plot(history: Curve) -> Plot:
     """What loops keep between their turns, over a size that says how many there are."""
-    size, at = history.size, history.at
-    kinds: tuple[tuple[str, Colour, str, tuple[int | None, ...]], ...] = (
-        ("a", "value", "as it is", history.whole),
-        ("b", "adjoint", "with checkpoint=True", history.carried),
-        ("c", "forward", 'with checkpoint="blocks"', history.blocks),
-    )
-    series, told = [], []
-    for letter, colour, name, stored in kinds:
-        points = known_points(history.sizes, stored)
-        here = tuple(point for point in points if point[0] == at)
-        series.append(
-            Series(name, colour, points, marks_of(here, name, size, format_number), letter)
-        )
-        told.append(f"{letter} {format_number(stored[history.sizes.index(at)])} {name}")
+    series = [
+        _counted(history, kind, name, colour, letter) for letter, colour, kind, name in STORED
+    ]
+    told = [
+        f"{letter} {format_number(history.here(kind))} {name}" for letter, _, kind, name in STORED
+    ]
     caption = f"Values stored between iterations for the reverse pass: {', '.join(told)}"
-    label = f"Values stored between iterations over {size}"
-    return make_plot(size, label, series, at, caption=caption)
+    label = f"Values stored between iterations over {history.size}"
+    return make_plot(history.size, label, series, history.at, caption=caption)
 
 
 def _times_plot(curve: Curve, times: Times) -> Plot:
     """Seconds over a size, and beside them, faint, the operations in the same measure."""
     size = curve.size
-    kinds: tuple[tuple[Colour, str, Sequence[float], Growth | None], ...] = (
-        ("value", NAMES[0][1], times.value, times.value_growth),
-        ("adjoint", GRADIENT, times.adjoint, times.adjoint_growth),
-    )
     counted, measured, grown = [], [], []
-    for colour, name, seconds, growth in kinds:
-        points = tuple(zip(times.sizes, seconds, strict=True))
-        operations = in_proportion(known_points(curve.sizes, getattr(curve, colour)), points)
+    for colour, name in (NAMES[0], NAMES[2]):
+        points = tuple(zip(times.sizes, times.seconds[colour], strict=True))
+        growth = times.growth[colour]
+        operations = in_proportion(known_points(curve.sizes, curve.counts[colour]), points)
         counted.append(Series(f"operations of the {name}", colour, operations, look="faint"))
         measured.append(Series(name, colour, points, marks_of(points, name, size, in_seconds)))
         grown.append(
@@ -158,38 +159,36 @@ def in_proportion(operations: Points, measured: Points) -> Points:
 
 def comparison_plots(report: Report) -> Iterator[Plot]:
     """All functions over each size: operations, and times where they were measured."""
-    sides = report.sides
     for curve in report.curves:
-        size, at = curve.size, curve.at
-        over = [(side, side.curves[size]) for side in sides if size in side.curves]
+        size = curve.size
+        over = [(side, side.curves[size]) for side in report.sides if size in side.curves]
         if len(over) < 2:
             continue
         names = ", ".join(side.function for side, _ in over)
-        for what, heading, found, text in (
-            ("Operations", "Operations: gradients, dashed values", over, None),
-            (
-                "Measured times",
-                "Measured times: gradients, dashed values",
-                [(side, side.times[size]) for side in sides if size in side.times],
-                in_seconds,
-            ),
-        ):
-            drawn = [
-                s
-                for side, values in found
-                for s in _side_series(side, values, text or format_number)
-            ]
-            if drawn:
-                label = f"{what} of {names} over {size}"
-                yield replace(make_plot(size, label, drawn, at, text), heading=heading)
+        drawn = [each for side, x in over for each in _side_series(side, x.sizes, x.counts)]
+        made = make_plot(size, f"Operations of {names} over {size}", drawn, curve.at)
+        yield replace(made, heading="Operations: gradients, dashed values")
+        timed = [(side, side.times[size]) for side in report.sides if size in side.times]
+        drawn = [
+            each for side, x in timed for each in _side_series(side, x.sizes, x.seconds, in_seconds)
+        ]
+        if drawn:
+            label = f"Measured times of {names} over {size}"
+            made = make_plot(size, label, drawn, curve.at, in_seconds)
+            yield replace(made, heading="Measured times: gradients, dashed values")
 
 
-def _side_series(side: Compared, over: Curve | Times, text: Format) -> tuple[Series, Series]:
+def _side_series(
+    side: Compared,
+    sizes: Sequence[int],
+    values: Mapping[str, Sequence[float | None]],
+    text: Format = format_number,
+) -> tuple[Series, Series]:
     """Value and gradient of a function over sizes."""
-    points = known_points(over.sizes, over.adjoint)
+    points = known_points(sizes, values["adjoint"])
     marks = tuple(Mark(p, f"{side.letter}, {side.function}: {p[0]}, {text(p[1])}") for p in points)
-    values = known_points(over.sizes, over.value)
+    value = known_points(sizes, values["value"])
     return (
-        Series(f"value of {side.function}", side.colour, values, look="faint"),
+        Series(f"value of {side.function}", side.colour, value, look="faint"),
         Series(side.function, side.colour, points, marks, side.letter),
     )

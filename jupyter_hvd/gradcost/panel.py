@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..tensor import TensorError
@@ -23,7 +24,7 @@ from .advice import Adviser
 from .cells import Cells, explain_error
 from .compare import Other, compare_function, match_sizes, other_subject, place_sizes
 from .fallback import report_bundle
-from .report import Measured, Plain, Report, Row, Shown, Times, make_report, move_sizes
+from .report import Measured, Plain, Report, Shown, Times, make_report, move_sizes
 from .sections import make_view
 from .subject import Subject, make_subject
 
@@ -72,10 +73,8 @@ class Panel:
         self.keeper: Send | None = None
         # Since when the notebook has not been given the newest figures.
         self.owed: float | None = None
-        self.estimating = Task()
-        self.measuring = Task()
-        self.accepting = Task()
-        self.viewing: dict[str, Task] = {}
+        # What runs or ran last in a thread, by what it is.
+        self.tasks: dict[str, Task] = {}
         self.shown = dict.fromkeys(views.VIEWS, Shown())
 
     # What is shown
@@ -92,6 +91,7 @@ class Panel:
             made = replace(
                 made,
                 plain=self.plain,
+                measured=self.measured,
                 times=tuple(t for t in self.times.values() if t.at.items() <= self.sizes.items()),
                 shown=dict(self.shown),
                 error=self.error,
@@ -104,11 +104,8 @@ class Panel:
                     for name, beside in self.others.items()
                 ),
             )
-            if self.measured is not None:
-                made = _add_times(made, self.measured, self.sizes)
-            return replace(
-                made, advice=self.adviser.give_advice(self.sizes, made, self.cells.locate_cell)
-            )
+            advice = self.adviser.give_advice(self.sizes, made, self.cells.locate_cell)
+            return replace(made, advice=advice)
 
     def _times_of(self, name: str) -> dict[str, Times]:
         return self.other_times.get(name, {})
@@ -162,8 +159,7 @@ class Panel:
             case "view":
                 self.show_view(str(message["view"]))
             case "cancel":
-                self.measuring.cancel()
-                self.accepting.cancel()
+                self.cancel_tasks("measure", "accept")
             case "save":
                 if send == self._find_keeper():
                     self.owed = None
@@ -200,11 +196,7 @@ class Panel:
                 if same
                 else make_subject(self.functions().get(name), wrt, label=name)
             )
-            self.estimating.cancel()
-            self.measuring.cancel()
-            self.accepting.cancel()
-            for task in self.viewing.values():
-                task.cancel()
+            self.cancel_tasks(*self.tasks)
             sizes, names = self.sizes if same else None, tuple(self.others)
             self._start_about(about)
             self.compare_with(names)
@@ -246,46 +238,76 @@ class Panel:
 
     # What takes a while
 
+    def is_running(self, *names: str) -> bool:
+        return any(name in self.tasks and self.tasks[name].is_running for name in names)
+
+    def cancel_tasks(self, *names: str) -> None:
+        for name in names:
+            if name in self.tasks:
+                self.tasks[name].cancel()
+
+    def _start_task(
+        self,
+        name: str,
+        work_: Callable[[work.Cancelled], Keep],
+        fail: Callable[[str], None],
+        done: Callable[[bool], None],
+    ) -> Task:
+        """Work in a thread. What was found is kept, or why it failed, unless it was cancelled; `done` is told which."""
+
+        def run(cancelled: work.Cancelled) -> None:
+            keep: Keep | None = None
+            try:
+                keep = work_(cancelled)
+            except ProfileCancelledError:
+                pass
+            except Exception as wrong:  # XLA at its limits, the user's own version
+                keep = partial(fail, self._error_text(wrong))
+            with self.lock:
+                # It may have been cancelled after its last step: the panel is about another gradient.
+                kept = keep is not None and not cancelled()
+                if keep is not None and kept:
+                    keep()
+            done(kept)
+
+        self.tasks[name] = Task.start_task(run)
+        return self.tasks[name]
+
+    def _send_if(self, changed: bool) -> None:
+        if changed:
+            self._send_report()
+
     def estimate_plain(self) -> Task:
         """XLA's estimates for the sizes as they stand."""
-        self.estimating.cancel()
+        self.cancel_tasks("estimate")
         with self.lock:
             about, sizes, linked, known = self.subject, dict(self.sizes), self.linked, self.known
 
-        def run_estimate(cancelled: work.Cancelled) -> None:
-            try:
-                found = work.estimate_plain(about, sizes, linked, known, cancelled)
-            except ProfileCancelledError:
-                return
-            except Exception as error:  # the user's own version, or XLA, at its limits
-                found = Plain("failed", about.version, f"{type(error).__name__}: {error}")
-            with self.lock:
-                if cancelled():
-                    return
-                # Sizes may have moved meanwhile: those that stand now may wait for their estimate.
-                failed = found.state == "failed"
-                self.plain = (
-                    found if failed else work.known_estimates(about, self.sizes, self.linked, known)
-                )
-            self._send_report()
+        def keep_estimates(found: Plain) -> None:
+            # Sizes may have moved meanwhile: those that stand now may wait for their estimate.
+            is_failed = found.state == "failed"
+            now = self.sizes
+            self.plain = found if is_failed else work.known_estimates(about, now, linked, known)
 
-        self.estimating = Task.start_task(run_estimate)
-        return self.estimating
+        def estimate(cancelled: work.Cancelled) -> Keep:
+            found = work.estimate_plain(about, sizes, linked, known, cancelled)
+            return partial(keep_estimates, found)
+
+        def fail(why: str) -> None:
+            self.plain = Plain("failed", about.version, why)
+
+        return self._start_task("estimate", estimate, fail, self._send_if)
 
     def measure_times(self) -> Task:
         """Measured times at the sizes as they stand, with progress."""
         with self.lock:
             about, sizes = self.subject, dict(self.sizes)
 
-        def measure_all(progress: work.Progress, cancelled: work.Cancelled) -> Keep:
+        def measure(progress: work.Progress, cancelled: work.Cancelled) -> Keep:
             found = work.measure_subject(about, sizes, REPEATS, progress, cancelled)
+            return lambda: setattr(self, "measured", found)
 
-            def keep_times() -> None:
-                self.measured = found
-
-            return keep_times
-
-        return self._measure_in_thread(measure_all)
+        return self._measure_in_thread(measure)
 
     def sweep_size(self, name: str) -> Task:
         """Measured times over a size, the others as they stand, with progress; of each function that is compared, too."""
@@ -328,60 +350,41 @@ class Panel:
 
     def _measure_in_thread(self, work_: Callable[[work.Progress, work.Cancelled], Keep]) -> Task:
         """Measure in a thread, one thing at a time, and keep what was found unless it was cancelled."""
-        if self.measuring.is_running:
-            return self.measuring
-        with self.lock:
-            self.error = ""
+        if self.is_running("measure"):
+            return self.tasks["measure"]
+        self._fail("")
 
         def send_progress(done: int, total: int) -> None:
             self._broadcast_message({"progress": {"done": done, "total": total}})
 
-        def run_measurement(cancelled: work.Cancelled) -> None:
-            keep, error = None, ""
-            try:
-                keep = work_(send_progress, cancelled)
-            except ProfileCancelledError:
-                pass
-            except Exception as wrong:  # XLA at its limits, the user's own version
-                error = self._error_text(wrong)
-            with self.lock:
-                # It may have been cancelled after its last step: the panel is about another gradient.
-                stopped = cancelled()
-                if not stopped:
-                    self.error = error
-                    if keep is not None:
-                        keep()
+        def end(kept: bool) -> None:
             self._broadcast_message({"progress": None})
-            if not stopped:
-                self._send_report()
+            self._send_if(kept)
 
-        self.measuring = Task.start_task(run_measurement)
-        return self.measuring
+        return self._start_task("measure", partial(work_, send_progress), self._fail, end)
+
+    def _fail(self, why: str) -> None:
+        with self.lock:
+            self.error = why
 
     def accept_advice(self, way: int, send: Send) -> Task:
         """The change that advice asks for, once both programs were compared, for the front end that wants it."""
-        if self.accepting.is_running:
-            return self.accepting
+        if self.is_running("accept"):
+            return self.tasks["accept"]
         with self.lock:
             adviser, sizes = self.adviser, dict(self.sizes)
         send({"checking": way})
+        answer: dict[str, Any] = {"accepted": way}
 
-        def run_acceptance(cancelled: work.Cancelled) -> None:
+        def accept(cancelled: work.Cancelled) -> Keep:
             from .apply_advice import accept_advice
 
-            answer: dict[str, Any] = {}
-            try:
-                answer["change"] = accept_advice(
-                    adviser, way, sizes, self.cells.locate_cell, cancelled
-                ).json()
-            except ProfileCancelledError:
-                pass
-            except Exception as wrong:  # XLA at its limits
-                answer["error"] = self._error_text(wrong)
-            send({"accepted": way, **({} if cancelled() else answer)})
+            change = accept_advice(adviser, way, sizes, self.cells.locate_cell, cancelled)
+            return lambda: answer.update(change=change.json())
 
-        self.accepting = Task.start_task(run_acceptance)
-        return self.accepting
+        return self._start_task(
+            "accept", accept, lambda why: answer.update(error=why), lambda _: send(answer)
+        )
 
     def show_view(self, view: str) -> Task:
         """A view at the sizes as they stand; the newest wish counts."""
@@ -389,46 +392,25 @@ class Panel:
             raise TensorError(f"there is no view `{view}`", f"ask for {' or '.join(views.VIEWS)}")
         with self.lock:
             about, sizes = self.subject, dict(self.sizes)
-            if view in self.viewing:
-                self.viewing[view].cancel()
+            self.cancel_tasks(view)
             self.shown[view] = Shown("pending")
         self._send_report()
+        found = Shown("done", sizes, work.spell_sizes(about, sizes))
 
-        def run_view(cancelled: work.Cancelled) -> None:
-            found = Shown("done", sizes, work.spell_sizes(about, sizes))
-            try:
-                found = replace(found, text=views.view_text(about, sizes, view))
-            except Exception as wrong:  # XLA at its limits
-                found = replace(found, error=self._error_text(wrong))
-            with self.lock:
-                if cancelled():
-                    return
-                self.shown[view] = found
-            self._send_report()
+        def keep(text: str = "", error: str = "") -> None:
+            self.shown[view] = replace(found, text=text, error=error)
 
-        self.viewing[view] = Task.start_task(run_view)
-        return self.viewing[view]
+        return self._start_task(
+            view,
+            lambda _: partial(keep, text=views.view_text(about, sizes, view)),
+            lambda why: keep(error=why),
+            self._send_if,
+        )
 
 
 def progress_of_part(progress: work.Progress, k: int, parts: int) -> work.Progress:
     """The progress of one of several parts, which take as long as one another."""
     return lambda done, total: progress(k * total + done, parts * total)
-
-
-def _add_times(made: Report, measured: Measured, sizes: Mapping[str, int]) -> Report:
-    """With measured times, at each statement where they are for these sizes."""
-    if dict(measured.sizes) != dict(sizes):
-        return replace(made, measured=measured)
-
-    def timed_rows(shown: tuple[Row, ...], times: Mapping[str, float]) -> tuple[Row, ...]:
-        return tuple(replace(row, seconds=times.get(row.name)) for row in shown)
-
-    return replace(
-        made,
-        measured=measured,
-        value_rows=timed_rows(made.value_rows, measured.value_statements),
-        adjoint_rows=timed_rows(made.adjoint_rows, measured.adjoint_statements),
-    )
 
 
 class Task:

@@ -67,7 +67,7 @@ class Panels:
         comm.on_msg(lambda asked: panel.answer_message(asked["content"]["data"], send))
         comm.on_close(lambda _closed: panel.detach_front_end(send))
         panel.attach_front_end(send)
-        if panel.plain.state == "pending" and not panel.estimating.is_running:
+        if panel.plain.state == "pending" and not panel.is_running("estimate"):
             panel.estimate_plain()
 
     def _wanted_panel(self, request: Mapping[str, Any]) -> Panel | None:

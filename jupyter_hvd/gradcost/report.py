@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import cycle
 from string import ascii_lowercase
 from typing import Literal, get_args
@@ -76,7 +77,6 @@ class Row:
     why: str
     source: str
     place: Source | None
-    seconds: float | None = None
     call: str = ""
     target: str = ""
 
@@ -87,28 +87,20 @@ class Row:
 
 @dataclass(frozen=True)
 class Curve:
-    """Operations over one size, the others as chosen; None where a read would be out of range."""
+    """Counts over one size, the others as chosen; None where they are not known, or a read would be out of range.
 
-    size: str
-    at: int
-    sizes: tuple[int, ...]
-    value: tuple[int | None, ...]
-    forward: tuple[int | None, ...]
-    adjoint: tuple[int | None, ...]
-
-
-@dataclass(frozen=True)
-class History:
-    """Numbers that loops keep between their turns, over a size that says how many there are: as it is, with
-    `checkpoint=True`, and with `checkpoint="blocks"`.
+    They are operations of `value`, `forward` and `adjoint`, or the numbers that loops keep between their turns: `whole` as
+    it is, `carried` with `checkpoint=True`, and `blocks` with `checkpoint="blocks"`.
     """
 
     size: str
     at: int
     sizes: tuple[int, ...]
-    whole: tuple[int | None, ...]
-    carried: tuple[int | None, ...]
-    blocks: tuple[int | None, ...]
+    counts: Mapping[str, tuple[int | None, ...]]
+
+    def here(self, kind: str) -> int | None:
+        """A count at the size on display."""
+        return self.counts[kind][self.sizes.index(self.at)]
 
 
 @dataclass(frozen=True)
@@ -200,7 +192,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Times:
-    """Measured seconds of value and gradient over one size, the others as `at` says, in numbers of type `dtype`.
+    """Measured seconds of `value` and `adjoint` over one size, the others as `at` says, in numbers of type `dtype`.
 
     No growth is told where few sizes take longer than what any call does, or no power fits.
     """
@@ -210,10 +202,8 @@ class Times:
     device: str
     dtype: str
     sizes: tuple[int, ...]
-    value: tuple[float, ...]
-    adjoint: tuple[float, ...]
-    value_growth: Growth | None
-    adjoint_growth: Growth | None
+    seconds: Mapping[str, tuple[float, ...]]
+    growth: Mapping[str, Growth | None]
 
 
 @dataclass(frozen=True)
@@ -272,7 +262,7 @@ class Report:
     measured: Measured | None = None
     times: tuple[Times, ...] = ()
     functions: tuple[str, ...] = ()
-    histories: tuple[History, ...] = ()
+    histories: tuple[Curve, ...] = ()
     beside: tuple[str, ...] = ()
     compared: tuple[Compared, ...] = ()
     note: str = ""
@@ -282,6 +272,11 @@ class Report:
     def is_at(self, sizes: Sizes) -> bool:
         """Whether sizes are those on display."""
         return all(sizes.get(name) == s.value for s in self.sliders for name in s.names)
+
+    @property
+    def measured_here(self) -> Measured | None:
+        """The times, where they are for the sizes on display."""
+        return self.measured if self.measured and self.is_at(self.measured.sizes) else None
 
     def plain_here(self, known: Mapping[str, tuple[tuple[int, float], ...]]) -> float | None:
         """An estimate of XLA's at the sizes on display, over any of them."""
@@ -446,50 +441,47 @@ def _make_row(subject: Subject, line: Line, sizes: Sizes, locate: Locate, here: 
     )
 
 
-def make_curve(subject: Subject, slider: Slider, sizes: Sizes) -> Curve:
-    """Operations over one size, at powers of two and where the slider stands."""
-    at = _slider_grid(slider)
+def _count_over(
+    subject: Subject,
+    slider: Slider,
+    sizes: Sizes,
+    kinds: Sequence[str],
+    count: Callable[[Sizes], Sequence[int | None]],
+) -> Curve:
+    """Counts over one size, at powers of two and where the slider stands."""
+    powers = (1 << k for k in range(slider.high.bit_length()))
+    at = sorted({slider.value, *(n for n in powers if n <= slider.high)})
     sizes_at = [{**sizes, **dict.fromkeys(slider.names, n)} for n in at]
-    fitting = [here if subject.fits_data(here) else None for here in sizes_at]
+    none = (None,) * len(kinds)
+    found = [count(here) if subject.fits_data(here) else none for here in sizes_at]
+    counts = zip(kinds, zip(*found, strict=True), strict=True)
+    return Curve(slider.name, slider.value, tuple(at), dict(counts))
 
-    def total_counts(formula: Formula) -> tuple[int | None, ...]:
-        return tuple(None if h is None else subject.evaluate(formula, h) for h in fitting)
 
-    return Curve(
-        slider.name,
-        slider.value,
-        tuple(at),
-        total_counts(subject.value.total),
-        total_counts(subject.forward.total),
-        total_counts(subject.adjoint.total),
+def make_curve(subject: Subject, slider: Slider, sizes: Sizes) -> Curve:
+    """Operations over one size."""
+    kinds = "value", "forward", "adjoint"
+    totals = [getattr(subject, kind).total for kind in kinds]
+    return _count_over(
+        subject, slider, sizes, kinds, lambda here: [subject.evaluate(t, here) for t in totals]
     )
 
 
-def _slider_grid(slider: Slider) -> list[int]:
-    powers = (1 << k for k in range(slider.high.bit_length()))
-    return sorted({slider.value, *(n for n in powers if n <= slider.high)})
-
-
-def _stored_curves(
-    subject: Subject, sliders: Sequence[Slider], sizes: Sizes
-) -> tuple[History, ...]:
+def _stored_curves(subject: Subject, sliders: Sequence[Slider], sizes: Sizes) -> tuple[Curve, ...]:
     """What loops keep, over each size that says how many turns one has."""
     turns = {name for loop in subject.kept for name in loop.turns.names}
-    made = []
-    for slider in sliders:
-        if slider.fixed or not turns & set(slider.names):
-            continue
-        at = _slider_grid(slider)
-        kept = [_stored_total(subject, {**sizes, **dict.fromkeys(slider.names, n)}) for n in at]
-        whole, carried, blocks = zip(*kept, strict=True)
-        made.append(History(slider.name, slider.value, tuple(at), whole, carried, blocks))
-    return tuple(made)
+    kinds = "whole", "carried", "blocks"
+    return tuple(
+        _count_over(subject, slider, sizes, kinds, partial(_stored_total, subject))
+        for slider in sliders
+        if not slider.fixed and turns & set(slider.names)
+    )
 
 
 def _stored_total(subject: Subject, sizes: Sizes) -> tuple[int | None, int | None, int | None]:
     """The numbers that all loops keep together, where they are known."""
     found = [loop.stored_count(subject.evaluate, sizes) for loop in subject.kept]
-    if not subject.fits_data(sizes) or None in found:
+    if None in found:
         return None, None, None
     whole, carried, blocks = (sum(part) for part in zip(*filter(None, found), strict=True))
     return whole, carried, blocks

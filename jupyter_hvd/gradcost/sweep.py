@@ -43,16 +43,15 @@ def sweep_sizes(
                 break
         dtype = number_type(arguments)
     over, values, adjoints = zip(*found, strict=True)
+    seconds = {"value": values, "adjoint": adjoints}
     return Times(
         size=size.names[0],
         at={x: n for x, n in sizes.items() if x not in size.names},
         device=xla.device_name(),
         dtype=dtype,
         sizes=over,
-        value=values,
-        adjoint=adjoints,
-        value_growth=fit_growth(over, values),
-        adjoint_growth=fit_growth(over, adjoints),
+        seconds=seconds,
+        growth={kind: fit_growth(over, found) for kind, found in seconds.items()},
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..tensor.language.units import in_bytes, in_seconds
 from .report import Figure, Measured, Plain, Ratio, Report
 from .report import Row as Statement
@@ -69,7 +71,7 @@ _FIGURES = (
 
 def figures_table(report: Report, live: bool) -> Table:
     """Value, forward derivative, gradient and plain JAX's gradient, one row each."""
-    measured = report.measured if report.measured and report.is_at(report.measured.sizes) else None
+    measured = report.measured_here
     named: list[tuple[Colour, str, Figure, Ratio | None]] = [
         ("value", translatable("Value"), report.value, None),
         ("forward", "Forward derivative", report.forward, report.forward_ratio),
@@ -216,9 +218,13 @@ def statements_section(report: Report) -> Section:
     """The statements of value and gradient side by side; to point at one marks those of the same origin."""
     value, adjoint = report.value_rows, report.adjoint_rows
     free = sum(not row.operations for row in (*value, *adjoint))
+    measured = report.measured_here
+    times = (measured.value_statements, measured.adjoint_statements) if measured else ({}, {})
     tables = (
-        _statements_table("Statements of the value", translatable("Value"), value, False),
-        _statements_table("Statements of the gradient", translatable("Gradient"), adjoint, True),
+        _statements_table("Statements of the value", translatable("Value"), value, times[0]),
+        _statements_table(
+            "Statements of the gradient", translatable("Gradient"), adjoint, times[1], derived=True
+        ),
     )
     return Section(
         "statements",
@@ -236,11 +242,16 @@ _NOTATION = (
 
 
 def _statements_table(
-    label: str, caption: str, statements: tuple[Statement, ...], derived: bool
+    label: str,
+    caption: str,
+    statements: tuple[Statement, ...],
+    times: Mapping[str, float],
+    derived: bool = False,
 ) -> Table:
     rows = []
     for each in statements:
-        seconds = {} if each.seconds is None else {"seconds": plain_cell(in_seconds(each.seconds))}
+        seconds = times.get(each.name)
+        timed = {} if seconds is None else {"seconds": plain_cell(in_seconds(seconds))}
         cells = {
             "statement": Cell(_statement_text(each), _origin_text(each, derived)),
             "support": plain_cell(
@@ -248,7 +259,7 @@ def _statements_table(
             ),
             "count": plain_cell(format_number(each.operations), each.formula),
             "share": Cell((Span(format_percent(each.share)),), share=each.share),
-            **seconds,
+            **timed,
         }
         group = each.source if derived else each.name
         rows.append((Row(each.name, (), group=group, extra=not each.operations), cells))

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal
 
@@ -245,14 +245,6 @@ def to_json(part: Any) -> Any:
     if isinstance(part, Mapping):
         return {name: to_json(value) for name, value in part.items()}
     return [to_json(each) for each in part] if isinstance(part, tuple | list) else part
-
-
-def walk_blocks(blocks: tuple[Block, ...]) -> Iterator[Block]:
-    """All blocks, those of a section after it."""
-    for block in blocks:
-        yield block
-        if isinstance(block, Section):
-            yield from walk_blocks(block.blocks)
 
 
 def text_of(text: Text) -> str:

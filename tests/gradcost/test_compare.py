@@ -75,7 +75,7 @@ def test_functions_stand_beside_one_another_over_a_size_that_they_share(panel):
     assert turned.adjoint.total == turn.grad("x").cost(M, M, x).total
     own = panel.make_report().curves[0]
     assert turned.curves["n"].sizes == own.sizes
-    assert turned.curves["n"].adjoint[-1] < own.adjoint[-1] / 100
+    assert turned.curves["n"].counts["adjoint"][-1] < own.counts["adjoint"][-1] / 100
     assert squared.curves["n"].size == "m", "the only size of each"
     assert "call `unseen` once" in untyped.error
     assert "not a tensor function" in unknown.error
@@ -118,7 +118,7 @@ def test_another_gradient_keeps_what_is_compared(panel):
     asked(panel, do="inspect", function="product", wrt=["A"])
     (turned,) = panel.make_report().compared
     assert turned.wrt == ("A",)
-    panel.estimating.cancel()
+    panel.tasks["estimate"].cancel()
 
 
 def test_the_magic_compares():

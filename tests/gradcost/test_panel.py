@@ -108,7 +108,7 @@ def test_one_of_two_front_ends_keeps_the_figures(by_name, shell, monkeypatch):
     ]
     second.ask(do="linked", linked=False)
     first.ask(do="estimate")
-    first.panel.estimating.wait_until_done(60)
+    first.panel.tasks["estimate"].wait_until_done(60)
     assert [f.said[-1]["keep"] for f in (first, second)] == [True, False], "whoever asks"
     assert "bundle" not in second.ask(do="save")
     assert "bundle" in first.ask(do="save")
@@ -152,8 +152,8 @@ def test_a_measurement_is_cancelled(by_name, shell):
     front.ask(do="cancel")
     front.until(lambda m: m.get("progress", "none") is None)
     assert front.panel.make_report().measured is None
-    front.panel.measuring.wait_until_done(10)
-    assert not front.panel.measuring.is_running
+    front.panel.tasks["measure"].wait_until_done(10)
+    assert not front.panel.tasks["measure"].is_running
 
 
 def test_times_over_a_size(shell):
@@ -176,8 +176,9 @@ def test_times_over_a_size(shell):
     progress = [m["progress"]["done"] for m in front.said if m.get("progress")]
     assert progress == sorted(progress)
     assert times.size == name
-    assert len(times.sizes) == len(times.value) == len(times.adjoint) > 5
-    assert min(times.value + times.adjoint) > 0
+    value, adjoint = times.seconds["value"], times.seconds["adjoint"]
+    assert len(times.sizes) == len(value) == len(adjoint) > 5
+    assert min(value + adjoint) > 0
     forms = report_bundle(made)
     assert "Shortest times on" in forms["text/plain"]
     assert f"Measured times over {name}" in forms["text/html"]
@@ -252,7 +253,7 @@ def test_what_was_measured_of_another_gradient_is_dropped(by_name, shell, monkey
     assert made.wrt == ("A", "x")
     assert made.measured is None
     assert made.error == ""
-    front.panel.estimating.wait_until_done(60)
+    front.panel.tasks["estimate"].wait_until_done(60)
 
 
 @pytest.fixture(params=[False, True], ids=["float32 by default", "float64 by default"])
@@ -323,7 +324,7 @@ def test_views_are_what_the_functions_say(shell):
     front.ask(do="sizes", sizes={"x_0": 50})
     for view in ("plan", "certificate"):
         front.ask(do="view", view=view)
-        front.panel.viewing[view].wait_until_done(120)
+        front.panel.tasks[view].wait_until_done(120)
     report = front.panel.make_report()
     x = np.ones(50, jax.numpy.result_type(float))  # as numbers are drawn
     plan, certificate = report.shown["plan"], report.shown["certificate"]
@@ -350,7 +351,7 @@ def test_a_view_is_asked_for_again_at_other_sizes(by_name, shell):
     assert (section()["ask"], section()["blocks"]) == ({"do": "view", "view": "plan"}, [])
     front.ask(do="view", view="plan")
     assert "ask" not in section()
-    front.panel.viewing["plan"].wait_until_done(60)
+    front.panel.tasks["plan"].wait_until_done(60)
     assert "ask" not in section()
     front.ask(do="sizes", sizes={"n": 9}, seq=1)
     assert section()["ask"] == {"do": "view", "view": "plan"}
@@ -358,7 +359,7 @@ def test_a_view_is_asked_for_again_at_other_sizes(by_name, shell):
         "Show at the sizes above"
     ]
     front.ask(do="inspect", function=front.panel.subject.name, wrt=["A"])
-    front.panel.estimating.wait_until_done(60)
+    front.panel.tasks["estimate"].wait_until_done(60)
     assert section()["blocks"] == [], "it was about another gradient"
 
 
@@ -387,7 +388,7 @@ def test_another_parameter_and_another_function(by_name, shell):
     assert (made.wrt, made.sliders[0].value) == (("A", "x"), 9), "the sizes stay"
     front.ask(do="inspect", function="traces", wrt=[])
     assert panel.make_report().function == "traces"
-    panel.estimating.wait_until_done(60)
+    panel.tasks["estimate"].wait_until_done(60)
 
 
 def test_every_form_is_there_and_nothing_is_markup():

@@ -97,8 +97,8 @@ def test_sizes_that_move_are_counted_as_if_called_with_them():
     x, m = np.random.default_rng(0).uniform(size=(9, 2)), np.ones(9)
     assert made.value.total == case.function.cost(x, m).total
     (curve,) = [c for c in made.curves if c.size == "n"]
-    assert curve.value[curve.sizes.index(9)] == made.value.total
-    assert curve.adjoint[curve.sizes.index(9)] == made.adjoint.total
+    assert curve.counts["value"][curve.sizes.index(9)] == made.value.total
+    assert curve.counts["adjoint"][curve.sizes.index(9)] == made.adjoint.total
 
 
 def test_sizes_out_of_range_are_an_error_with_a_counter_example():
@@ -181,10 +181,12 @@ def test_what_loops_keep_is_what_their_reverse_reads():
     (kept,) = made.histories
     assert (kept.size, kept.at) == ("T", 100)
     here = kept.sizes.index(100)
-    assert kept.whole[here] == 100 * (4 + 4)
-    assert kept.carried[here] == 100 * 4
-    assert kept.blocks[here] == 13 * 4 + 8 * 8, "13 blocks of 8 turns"
-    assert kept.whole[kept.sizes.index(1)] == kept.blocks[kept.sizes.index(1)] == 8
+    assert kept.counts["whole"][here] == 100 * (4 + 4)
+    assert kept.counts["carried"][here] == 100 * 4
+    assert kept.counts["blocks"][here] == 13 * 4 + 8 * 8, "13 blocks of 8 turns"
+    assert (
+        kept.counts["whole"][kept.sizes.index(1)] == kept.counts["blocks"][kept.sizes.index(1)] == 8
+    )
     heat = {h.place.text.strip(): (h.value, h.adjoint) for h in made.heat}
     loops = [row for row in (*made.value_rows, *made.adjoint_rows) if "iterate" in row.as_text]
     assert sum(heat["h = np.tanh(W @ h + U @ x[t])"]) == sum(row.operations for row in loops)
