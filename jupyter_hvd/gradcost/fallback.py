@@ -13,7 +13,7 @@ from .. import svg
 from .report import Report
 from .sections import make_view
 from .templates import render_html
-from .view import Block, Card, Colour, Plot, Remark, Section, Table, View, text_of
+from .view import Block, Card, Cell, Colour, Plot, Remark, Section, Table, View, text_of
 
 MIME = "application/vnd.jupyter-hvd.gradcost+json"
 
@@ -61,11 +61,17 @@ def _block_lines(blocks: Sequence[Block]) -> Iterator[str]:
 def _table_lines(table: Table) -> Iterator[str]:
     """A table with columns below one another."""
     head = [column.title for column in table.columns]
-    lines = [head, *([text_of(cell.text) for cell in row.cells] for row in table.rows)]
+    lines = [head, *([_cell_text(cell) for cell in row.cells] for row in table.rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))
         yield f"  {'   '.join(padded)}".rstrip()
+
+
+def _cell_text(cell: Cell) -> str:
+    """What a cell says, on one line."""
+    note = f" ({text_of(cell.note)})" if cell.note else ""
+    return f"{text_of(cell.text)}{note}".replace("\n", " ")
 
 
 # HTML
