@@ -61,8 +61,8 @@ class Change:
         """What was done, to be said once the lines stand in the cell."""
         value, gradient = (" → ".join(map(format_number, c)) for c in (self.value, self.gradient))
         return (
-            f"Replaced. Same result on {self.draws} random inputs (difference at most {self.difference:.0e} of the largest "
-            f"entry): value {value}, gradient {gradient} operations. Run the cell to use it."
+            f"Same result on {self.draws} random inputs (difference at most {self.difference:.0e} of the largest entry): "
+            f"value {value}, gradient {gradient} operations. Run the cell to use its new code."
         )
 
 
