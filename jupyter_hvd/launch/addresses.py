@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import random
 import re
 import socket
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 
 from .hosts import Host, LaunchError, address_of, address_towards, is_local
 
 #: Ports to listen on, `first-last`, for machines behind a firewall; any free ones where not set.
 PORTS_VARIABLE = "JUPYTER_HVD_PORTS"
-#: The kernel's own, that of the ranks' rendezvous, and the controller's sockets.
-PORTS_NEEDED = 24
-#: Where no ports are named: those that a system gives to whoever asks for any begin above.
-FIRST_PORT, GIVEN_OUT_FROM = 10_000, 32_768
+#: For heartbeat connections, the ranks' rendezvous, and messages.
+PORTS_NEEDED = 3
 
 
 def own_address(hosts: Sequence[Host]) -> str:
@@ -57,20 +52,6 @@ def choose_ports(address: str, allowed: str | None) -> list[int]:
             f"but {PORTS_NEEDED} are needed; allow more"
         )
     return free
-
-
-def ports_to_keep(address: str) -> list[int]:
-    """Free ports that are still free a second later: the system gives none of them to whoever asks for any.
-
-    ipyparallel's controller chooses its ports and listens on them later; one that another program has got in between is lost to
-    it without a word. Fewer than are needed, or none, where there are none of that kind.
-    """
-    given_out_from = GIVEN_OUT_FROM
-    with suppress(OSError, ValueError):
-        given_out_from = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    ports = range(FIRST_PORT, min(given_out_from, GIVEN_OUT_FROM))
-    drawn = random.SystemRandom().sample(ports, min(len(ports), 4 * PORTS_NEEDED))
-    return list(islice(_free_ports(address, drawn), PORTS_NEEDED))
 
 
 def _free_ports(address: str, ports: Iterable[int]) -> Iterator[int]:

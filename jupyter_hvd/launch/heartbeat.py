@@ -1,10 +1,10 @@
-"""Heartbeat connections: an open connection from every process of a job to the process that started it.
+"""Heartbeat connections: an open connection from every process of a job to the process that started it, such as a kernel.
 
 When it closes, each side knows that the other is gone, on any host. A process whose kernel has
 died, by SIGKILL or otherwise, ends itself and its children; a kernel notices at once that a rank
 has died. The connection also carries the few short messages that must reach a rank while it
-computes: the controller's address, the progress of the start, "interrupt", "abort", "where are
-you". Everything else goes through ipyparallel.
+computes: the progress of the start, "interrupt", "abort", "where are you". A notebook's cells, answers and output
+are messages of `ranks/messages.py`.
 """
 
 from __future__ import annotations
@@ -259,7 +259,6 @@ class HeartbeatClient:
         #: What lets the call of a number come back from operations that heed no interrupt; from a thread of its own.
         self.abort: Callable[[int], None] = lambda _: None
         self._heard: dict[str, Any] = {}
-        self._news = threading.Condition()
         threading.Thread(target=self._listen_loop, name="hvd-lifeline", daemon=True).start()
 
     def send_message(self, message: Message) -> None:
@@ -277,12 +276,6 @@ class HeartbeatClient:
             **_position_or_unknown(),
         }
 
-    def wait_for(self, key: str) -> Any:
-        """Wait for the kernel's message `key`."""
-        with self._news:
-            self._news.wait_for(lambda: key in self._heard)
-            return self._heard[key]
-
     def last_message(self, key: str) -> Any:
         """The kernel's last message `key`; None where there was none."""
         return self._heard.get(key)
@@ -294,9 +287,7 @@ class HeartbeatClient:
                     message = decode_message(line)
                     if message is None:
                         break
-                    with self._news:
-                        self._heard.update(message)
-                        self._news.notify_all()
+                    self._heard.update(message)
                     if "interrupt" in message:
                         self.interrupt(message["interrupt"])
                     if "abort" in message:

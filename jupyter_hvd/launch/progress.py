@@ -37,8 +37,8 @@ class Position:
 
     @property
     def awaits_work(self) -> bool:
-        """Whether it is the engine's event loop that waits here, for the next request."""
-        return self.cell is None and "selector" in self.inside
+        """Whether it is a notebook's rank that waits for the next request."""
+        return self.cell is None and self.inside.endswith("/ranks/notebook_rank.py")
 
 
 def position_of(told: Mapping[str, Any]) -> Position:

@@ -1,42 +1,37 @@
-"""The running ranks of a notebook: ipyparallel engines that are ranks of one Horovod job.
+"""A notebook's ranks of one Horovod job, as its kernel holds them.
 
-    kernel ── lifelines ──┬─ placement ── rank 0 … rank N-1     (they find one another by Gloo's rendezvous)
-           └─ ipyparallel client ── controller ── engine 0 … engine N-1   (the same processes)
+    kernel ─┬─ heartbeat connections ──┬─ placement
+            │                          └─ rank 0 … rank N-1
+            └─ messages (ZeroMQ) ──────── rank 0 … rank N-1     (they find one another by Gloo's rendezvous)
 
-What is asked of the ranks and what they answer and print goes through ipyparallel;
-that they are there, and that they are to stop, goes over the lifelines.
+Requests, answers and output are messages (`rank_messages.py`). Heartbeat connections tell that a rank is there, and carry what
+must reach a rank while it computes: interrupt, abort, report your position.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import os
-import pickle
 import queue
 import secrets
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from ..convert.rules.base import Batch
-from ..launch.addresses import PORTS_VARIABLE, choose_ports, ports_to_keep
+from ..launch.addresses import PORTS_VARIABLE, choose_ports
 from ..launch.base import (
     HOROVODRUN,
     Exit,
     Orders,
-    Output,
     Queued,
     describe_exit,
-    launcher_environment,
     parse_report,
     rank_environment,
     start_placement,
@@ -49,16 +44,17 @@ from ..launch.reaper import PrivateFolder
 from ..launch.temporary_files import make_notes_folder
 from ..ranks import remote
 from ..ranks.forks import KeptForks
+from ..ranks.messages import dump
 from ..ranks.paths import AccessPath
-from ..ranks.questions import QUESTION
 from ..ranks.reply import Reply
 from ..ranks.serialization import SerializedValue
 from ..runtime.sharing.program import BATCH_VARIABLE, SEED_VARIABLE
-from .monitor import ABORT_PATIENCE, PATIENCE, SLOWEST, CallMonitor, Message, Reason, Run, Show
+from .monitor import ABORT_PATIENCE, PATIENCE, Answer, CallMonitor, Reason, Run, Show
+from .rank_messages import RankMessages
 
 #: What a rank runs, and what it imports besides TensorFlow.
 LIVING = "jupyter_hvd.ranks.notebook_rank"
-PRELOADED = (LIVING, "ipyparallel.engine.app")
+PRELOADED = (LIVING,)
 START_TIMEOUT = 120.0
 #: Seconds without a call after which the ranks leave Horovod, whose threads never sleep; the next call lets them join it again.
 REST_AFTER = 300.0
@@ -70,20 +66,8 @@ REJOIN_TIMEOUT = 30.0
 RESCUE_TIMEOUT = 60.0
 #: Seconds between interrupts, one of which may be lost: what is raised in a callback of the garbage collector, Python ignores.
 INTERRUPT_AGAIN = 1.0
-#: Seconds after which a rank that has not answered its first request is sent it again.
-ASK_AGAIN = 1.0
-#: Seconds for the controller to answer, and for ranks to hear by it that have registered with it.
-PATIENT = 30.0
-#: Seconds for the last words of a finished call below Python, and more for those of a cell that has printed much.
-LAST_WORDS = 0.5
-#: Seconds for what Python has printed, whose end the ranks tell.
-LAST_PRINTED = 10.0
-
-
-class ControllerLostError(LaunchError):
-    """ipyparallel's controller has ended, or does not pass on what it is sent, as where a port that it had chosen is another's by
-    the time that it listens: another controller may do better.
-    """
+#: Seconds for what ranks write last below Python, since they were heard last, and in all.
+LAST_WORDS, LATE_WORDS = 0.5, 10.0
 
 
 class Cluster:
@@ -102,7 +86,6 @@ class Cluster:
         for module, name in (
             ("tensorflow", "TensorFlow"),
             ("horovod", "Horovod"),
-            ("ipyparallel", "ipyparallel"),
         ):
             if find_spec(module) is None:
                 raise LaunchError(f"{name} is not installed here: see `jupyter hvd doctor`")
@@ -117,15 +100,11 @@ class Cluster:
         self._events: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._log: deque[str] = deque(maxlen=60)
         self._exits: dict[int, int] = {}
-        self._client: Any = None
-        self._informed: set[int] = set()
         #: The last question of each kind to each rank, by the rank and the name of the function, and its answer.
         self._questions: dict[tuple[int, str], tuple[bytes, Future[Any]]] = {}
-        #: Under which each rank registers with the controller.
-        self._identities = tuple(secrets.token_hex(16) for _ in range(place.size))
-        self._heard: dict[int, tuple[list[Any], float]] = {}
         self._lifelines: HeartbeatServer | None = None
-        self._processes: list[subprocess.Popen[str]] = []
+        self._messages: RankMessages | None = None
+        self._placement: subprocess.Popen[str] | None = None
         self._stopped = False
         self._resting = False
         self._rest_timer: threading.Timer | None = None
@@ -156,7 +135,10 @@ class Cluster:
             address,
             ports[0] if ports else 0,
             lambda: self._events.put(None),
-            ["launcher", "controller", *(f"rank {rank}" for rank in range(self.size))],
+            ["launcher", *(f"rank {rank}" for rank in range(self.size))],
+        )
+        self._messages = RankMessages(
+            address, ports[2] if ports else 0, self._lifelines.token, self._events.put
         )
         orders = Orders(
             self.job,
@@ -168,6 +150,7 @@ class Cluster:
                 self.job,
                 {
                     **self._lifelines.variables,
+                    **self._messages.variables,
                     **make_notes_folder(self._folder.path),
                     **self._forks,
                     **self._sharing_variables(),
@@ -179,32 +162,10 @@ class Cluster:
             self._place.launcher,
             outlive=True,
         )
-        kept = ports[2:] or ports_to_keep(address)
-        self._write_controller_config()
-        # The ranks first: they take longer, and the controller starts in their shadow.
-        self._watch_process(start_placement(orders), self._read_launcher)
-        controller = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
-            [
-                *(sys.executable, "-P", "-m", "jupyter_hvd.notebook.controller"),
-                f"--profile-dir={self._folder.path}",
-                f"--ip={address}",
-                f"--location={address}",
-                "--log-level=ERROR",
-                "--IPController.use_threads=True",
-                "--HeartMonitor.period=200",  # an engine counts as registered at its second beat
-                "--HeartMonitor.max_heartmonitor_misses=1000000",  # who has gone, the lifelines tell
-                *([f"--ports={','.join(map(str, kept))}"] if kept else []),
-            ],
-            env=launcher_environment(orders),
-            cwd=self._folder.path,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-        self._watch_process(controller, self._read_controller)
+        self._placement = start_placement(orders)
+        threading.Thread(
+            target=self._read_reports, args=(self._placement,), name="hvd-output", daemon=True
+        ).start()
 
     @property
     def shares_batches(self) -> bool:
@@ -217,31 +178,15 @@ class Cluster:
             return {}
         return {BATCH_VARIABLE: self.batch, SEED_VARIABLE: str(secrets.randbelow(2**31))}
 
-    def _write_controller_config(self) -> None:
-        """Let the controller and the ranks sign what they say, and encrypt it.
+    def _read_reports(self, placement: subprocess.Popen[str]) -> None:
+        assert placement.stdout is not None
+        with suppress(ValueError, OSError):
+            for line in placement.stdout:
+                self._read_report(line.rstrip("\n"))
+        placement.wait()
+        self._events.put(None)
 
-        A signature alone is not enough: whoever can connect to a publishing socket could read what the ranks print.
-        """
-        import zmq
-
-        key = secrets.token_hex(32).encode()
-        options = f"c.Session.key = {key!r}\nc.IPController.enable_curve = {zmq.has('curve')}\n"
-        (self._folder.path / "ipcontroller_config.py").write_text(options)
-
-    def _watch_process(self, process: subprocess.Popen[str], read: Callable[[str], None]) -> None:
-        self._processes.append(process)
-
-        def read_output() -> None:
-            assert process.stdout is not None
-            with suppress(ValueError, OSError):
-                for line in process.stdout:
-                    read(line.rstrip("\n"))
-            process.wait()
-            self._events.put(None)
-
-        threading.Thread(target=read_output, name="hvd-output", daemon=True).start()
-
-    def _read_launcher(self, line: str) -> None:
+    def _read_report(self, line: str) -> None:
         report = parse_report(line)
         if isinstance(report, Exit):
             self._exits.setdefault(report.rank, report.code)
@@ -253,10 +198,6 @@ class Cluster:
                 report.text if report.rank is None else f"[{report.rank}] {report.text}"
             )
             self._events.put(report)
-
-    def _read_controller(self, line: str) -> None:
-        if line.strip():
-            self._log.append(line)
 
     def wait_ready(self, progress: Callable[[str, float], None]) -> None:
         """Wait until every rank has joined Horovod and listens.
@@ -280,71 +221,24 @@ class Cluster:
         self.ready = True
 
     def _advance_start(self) -> bool:
-        """Bring the start forward by what can be done now; whether it is finished."""
-        assert self._lifelines is not None
-        launcher, controller = self._processes
-        if launcher.poll() is None and controller.poll() is not None:
-            time.sleep(0.3)  # its last words
-            raise ControllerLostError(f"the controller has ended\n{self._log_tail()}")
+        """Whether the ranks take requests.
+
+        Raises:
+            LaunchError: they will not.
+        """
+        assert self._messages is not None
+        assert self._placement is not None
         lost = self.find_lost()
         if lost is not None:
             raise LaunchError(f"rank {lost[0]} did not start: {lost[1]}\n{self._log_tail()}")
-        if any(process.poll() is not None for process in self._processes):
+        if self._placement.poll() is not None:
             time.sleep(0.3)  # its last words
             raise LaunchError(f"the ranks did not start\n{self._log_tail()}")
         if not self._queued and time.monotonic() - self._placing > START_TIMEOUT:
             raise LaunchError(
                 f"the ranks did not start within {START_TIMEOUT:g} s: {self.describe_stage()}\n{self._log_tail()}"
             )
-        security = self._folder.path / "security"
-        connection = read_json(security / "ipcontroller-engine.json")
-        if connection is None:
-            return False
-        if self._client is None:
-            if read_json(security / "ipcontroller-client.json") is None:
-                return False
-            from ipyparallel import Client
-
-            try:
-                self._client = Client(str(security / "ipcontroller-client.json"), timeout=PATIENT)
-            except TimeoutError:
-                raise ControllerLostError(
-                    f"the controller does not answer\n{self._log_tail()}"
-                ) from None
-        for rank in range(self.size):
-            if rank not in self._informed and f"rank {rank}" in self._lifelines.members:
-                self._informed.add(rank)
-                message = {"connection": connection, "engine": self._identities[rank]}
-                self._lifelines.send(f"rank {rank}", message)
-        return self._engines_are_ranks() and self._all_hear()
-
-    def _engines_are_ranks(self) -> bool:
-        """Whether every rank is registered as an engine, by the identity that it alone was told; nobody else may be.
-
-        Raises:
-            LaunchError: somebody else is.
-        """
-        engines: Mapping[int, str] = dict(self._client._engines)
-        if not engines.items() <= dict(enumerate(self._identities)).items():
-            raise LaunchError("an engine has registered that is none of the ranks")
-        return len(engines) == self.size
-
-    def _all_hear(self) -> bool:
-        """Whether every rank has answered a request, and its output comes through; asks the others again each second.
-
-        ipyparallel's controller drops what is sent to a rank that has registered but has not connected for requests yet. Answers
-        and output go by ports of their own, either of which may be lost.
-        """
-        from ipyparallel.serialize import PrePickled
-
-        now = time.monotonic()
-        for rank in range(self.size):
-            asked, at = self._heard.get(rank, ([], -math.inf))
-            if len(asked) > PATIENT / ASK_AGAIN:
-                raise ControllerLostError(f"rank {rank} does not hear\n{self._log_tail()}")
-            if not any(map(has_arrived, asked)) and now - at > ASK_AGAIN:
-                self._heard[rank] = [*asked, self._send_call(rank, 0, [PrePickled(os.getpid)])], now
-        return all(any(map(has_arrived, asked)) for asked, _ in self._heard.values())
+        return len(self._messages.ready) == self.size
 
     def describe_stage(self) -> str:
         """How far the start is, in words."""
@@ -372,19 +266,17 @@ class Cluster:
         self._stopped = True
         if self._rest_timer is not None:
             self._rest_timer.cancel()
-        if self._client is not None:
-            with suppress(Exception):
-                self._client.close()
         if self._lifelines is not None:
             self._lifelines.close()
-        for process in self._processes:
+        if self._messages is not None:
+            self._messages.close()
+        if self._placement is not None:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(1)
-            if process.poll() is None:
-                process.kill()
+                self._placement.wait(1)
+            self._placement.kill()
         end_processes(self.job, 0.5)  # they have had their time to heed the lifeline
-        for process in self._processes:
-            process.wait()
+        if self._placement is not None:
+            self._placement.wait()
         self._folder.remove_folder()
 
     # Who is there
@@ -409,9 +301,7 @@ class Cluster:
                 return rank, self._how_ended(rank)
         for rank in [rank for rank in self._exits if rank in ranks]:
             return rank, self._how_ended(rank)
-        if self._stopped or (
-            self._processes and any(p.poll() is not None for p in self._processes)
-        ):
+        if self._stopped or (self._placement is not None and self._placement.poll() is not None):
             return 0, "the job was ended from outside"
         return None
 
@@ -475,21 +365,24 @@ class Cluster:
         ranks: Collection[int],
         aborts: bool,
     ) -> Run:
-        from ipyparallel.serialize import PrePickled
-
+        assert self._messages is not None
         self._forget_events()
-        request = [PrePickled(part) for part in (remote.answer_call, call, function, *args)]
-        size = sum(memoryview(buffer).nbytes for part in request for buffer in part.buffers)
+        request = dump((function, *args))
         started = time.monotonic()
-        futures = {rank: self._send_call(rank, call, request) for rank in ranks}
-        waiting = CallMonitor(call, set(ranks), show, marker, size, started)
+        waiting = CallMonitor(call, set(ranks), show, marker, started)
+
+        def note_answer(rank: int, value: Any) -> None:
+            self._events.put(Answer(rank, value, call))
+
+        for rank in ranks:
+            self._messages.call(rank, call, request, partial(note_answer, rank))
         stopped: Reason | None = None
         waited: tuple[int, ...] = ()
         stopped_at = asked_at = started
         lost = None
         while True:
             try:
-                self._pump_events(waiting, futures)
+                self._pump_events(waiting)
                 now = time.monotonic()
                 if not waiting.open or (lost := self.find_lost(ranks)) is not None:
                     break
@@ -508,7 +401,7 @@ class Cluster:
                         self.interrupt_call(call)
                         asked_at = now
                 elif now - stopped_at > PATIENCE[stopped]:
-                    if stopped == "unanswered" or not aborts:
+                    if not aborts:
                         break
                     waited = tuple(sorted(waiting.open))
                     self._tell_ranks({"abort": call})
@@ -520,18 +413,17 @@ class Cluster:
                 stopped, stopped_at = "interrupt", time.monotonic()
                 self.interrupt_call(call)
         if lost is not None:
-            self._abort_call(waiting, futures)
+            self._abort_call(waiting)
             return Run(waiting.replies, stopped, waited, tuple(sorted(waiting.open)), lost)
         if not waiting.open:
-            self._let_finish(waiting, futures)
+            self._let_finish(waiting)
             if (
                 stopped == "deadlock"
                 and all_well(waiting.replies)
                 and (not waited or self.rejoin_horovod())
             ):
                 return Run(waiting.replies)  # who was late has come after all
-        stuck = waiting.unanswered_ranks() if stopped == "unanswered" else waiting.open
-        return Run(waiting.replies, stopped, waited, tuple(sorted(stuck)))
+        return Run(waiting.replies, stopped, waited, tuple(sorted(waiting.open)))
 
     def _rest_later(self, call: int) -> None:
         """Let the ranks leave Horovod when this was the last call for long."""
@@ -585,14 +477,14 @@ class Cluster:
             run.is_usable and not run.stopped and all(r == expected for r in run.replies.values())
         )
 
-    def _abort_call(self, waiting: CallMonitor, futures: Mapping[int, Any]) -> None:
+    def _abort_call(self, waiting: CallMonitor) -> None:
         """Let those come back from a call that are there, where one has gone."""
         self.interrupt_call(waiting.call)
         self._tell_ranks({"abort": waiting.call})
         deadline = time.monotonic() + ABORT_PATIENCE
         while waiting.open & set(self._living_ranks()) and time.monotonic() < deadline:
             with suppress(KeyboardInterrupt):
-                self._pump_events(waiting, futures)
+                self._pump_events(waiting)
 
     def _living_ranks(self) -> list[int]:
         assert self._lifelines is not None
@@ -612,41 +504,12 @@ class Cluster:
                 return found
         return {}
 
-    def _send_call(self, rank: int, call: int, request: list[Any]) -> Any:
-        def prepare_future(future: Any) -> None:
-            future.iopub_callbacks.append(
-                lambda m: self._events.put(
-                    Message(rank, m["header"]["msg_type"], m["content"], call)
-                )
-            )
-            future.add_done_callback(lambda _: self._events.put(None))
-
-        client = self._client
-        # By the stream, not by its socket: ZeroMQ tells once that an answer has come, and a send on
-        # the bare socket would swallow that word, so that the stream never read this answer nor a later one.
-        return client.send_apply_request(
-            client._mux_stream,
-            request[0],
-            request[1:],
-            ident=client._engines[rank].encode(),
-            message_future_hook=prepare_future,
-        )
-
-    def _pump_events(self, waiting: CallMonitor, futures: Mapping[int, Any]) -> None:
+    def _pump_events(self, waiting: CallMonitor) -> None:
         """Wait for news for a moment, and take in all there is."""
-        event = None
         with suppress(queue.Empty):
-            event = self._events.get(timeout=0.1)
-        while True:
-            if event is not None:
-                waiting.take_event(event)
-            for rank in list(waiting.open):
-                if futures[rank].done():
-                    waiting.take_answer(rank, futures[rank], time.monotonic())
-            try:
-                event = self._events.get_nowait()
-            except queue.Empty:
-                return
+            waiting.take_event(self._events.get(timeout=0.1), time.monotonic())
+            while True:
+                waiting.take_event(self._events.get_nowait(), time.monotonic())
 
     def _watch_ranks(self, waiting: CallMonitor, now: float) -> None:
         """Take in where those are that still run, and ask them again."""
@@ -655,8 +518,6 @@ class Cluster:
             told = self.rank_report(rank)
             if "place" in told:
                 waiting.note_position(rank, told["place"], now)
-            if told.get("answered", (0, 0))[0] == waiting.call:
-                waiting.expect_answer(rank, told["answered"][1])
             self._lifelines.send(f"rank {rank}", {"where": waiting.call})
         waiting.tell_stall(now)
 
@@ -673,48 +534,32 @@ class Cluster:
         answer counts where the arguments are the same.
 
         Returns:
-            what those have answered that did within some seconds; a RuntimeError where the function failed.
+            what those have answered that did within some seconds; a RemoteError where the function failed.
         """
         if not self.ready:
             return {}
-        question, asked = pickle.dumps((function, args)), dict[int, Future[Any]]()
+        assert self._messages is not None
+        question, asked = dump((function, *args)), dict[int, Future[Any]]()
         for rank in self._living_ranks() if ranks is None else {*ranks} & {*self._living_ranks()}:
-            key, engine = (rank, function.__name__), self._client._engines.get(rank)
+            key = (rank, function.__name__)
             owed, future = self._questions.get(key, (b"", None))
-            if future is not None and not future.done():
-                asked |= {rank: future} if owed == question else {}
-            elif engine:
-                asked[rank] = self._client._send(
-                    self._client._control_stream,
-                    QUESTION,
-                    {},
-                    ident=engine.encode(),
-                    buffers=[question],
-                )
-                self._questions[key] = question, asked[rank]
+            if future is None or future.done():
+                asked[rank] = future = Future[Any]()
+                self._questions[key] = question, future
+                self._messages.ask(rank, question, future.set_result)
+            elif owed == question:
+                asked[rank] = future
         wait(asked.values(), within)
-        return {
-            rank: pickle.loads(future.result()["buffers"][0])  # noqa: S301 — from a rank, over a signed channel
-            for rank, future in asked.items()
-            if future.done()
-        }
+        return {rank: future.result() for rank, future in asked.items() if future.done()}
 
-    def _let_finish(self, waiting: CallMonitor, futures: Mapping[int, Any]) -> None:
-        """What was printed last may still be on its way when the answers are there."""
-        soon = time.monotonic() + LAST_WORDS + waiting.printed_characters() / SLOWEST
-        late = soon + LAST_PRINTED
-        while not (whole := all(map(has_arrived, futures.values()))) or not waiting.all_marked():
-            if time.monotonic() > (soon if whole else late):
-                break
-            with suppress(queue.Empty):
-                waiting.take_event(self._events.get(timeout=0.005))
+    def _let_finish(self, waiting: CallMonitor) -> None:
+        """What ranks have written below Python goes another way than their answers, and may come later."""
+        late = time.monotonic() + LATE_WORDS
         with suppress(queue.Empty):
+            while not waiting.all_marked() and time.monotonic() < late:
+                waiting.take_event(self._events.get(timeout=LAST_WORDS), time.monotonic())
             while True:
-                waiting.take_event(self._events.get_nowait())
-        if not whole:
-            waiting.take_event(
-                Output(0, "stderr", "What the ranks have printed has not all come through.")
-            )
+                waiting.take_event(self._events.get_nowait(), time.monotonic())
 
     def _forget_events(self) -> None:
         with suppress(queue.Empty):
@@ -731,19 +576,5 @@ class Cluster:
             self._lifelines.send(f"rank {rank}", message)
 
 
-def has_arrived(future: Any) -> bool:
-    """Whether a request's answer has come, and all that was printed meanwhile."""
-    return bool(future.done() and future.output.done())
-
-
 def all_well(replies: Mapping[int, Any]) -> bool:
     return not any(isinstance(reply, Reply) and reply.error for reply in replies.values())
-
-
-def read_json(path: Path) -> dict[str, Any] | None:
-    """A file's content as soon as it is there and whole."""
-    try:
-        content: dict[str, Any] = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-    return content

@@ -40,7 +40,7 @@ from ..runtime.sharing.random_state import RandomState, set_random_state
 from ..source.magics import ANY_NAME
 from .cell_names import names_of
 from .cell_output import CellOutput
-from .cluster import PRELOADED, Cluster, ControllerLostError
+from .cluster import PRELOADED, Cluster
 from .delta import apply_delta
 from .dependencies import Cell
 from .errors import DistributeError, named_error
@@ -302,12 +302,7 @@ class Session:
                 def show_stage(stage: str, seconds: float) -> None:
                     screen.replace_last(f"starting {name}: {stage} ({seconds:.0f} s)")
 
-                try:
-                    ranks.wait_ready(show_stage)
-                except ControllerLostError:
-                    self.stop_ranks()
-                    self.ranks = ranks = Cluster(place_ranks(size, where), self._forks, batch)
-                    ranks.wait_ready(show_stage)
+                ranks.wait_ready(show_stage)
                 screen.replace_last(f"{name} ready after {time.monotonic() - ranks.started:.1f} s")
         except LaunchError as error:
             self.stop_ranks()

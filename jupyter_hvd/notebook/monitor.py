@@ -16,18 +16,15 @@ from ..ranks.reply import RemoteError, Reply
 
 #: How long the other ranks may go on when one has failed.
 GRACE = 1.5
-#: Bytes a second: a message may take this long before it is held to be lost.
-SLOWEST = 1e6
 
-Reason = Literal["interrupt", "timeout", "error", "deadlock", "unanswered"]
+Reason = Literal["interrupt", "timeout", "error", "deadlock"]
 #: For how many seconds ranks may heed an interrupt before collective operations are aborted, which costs them nothing but the
-#: time to join Horovod anew. In a deadlock nothing else helps; a rank that waits for work has nothing to interrupt.
+#: time to join Horovod anew. In a deadlock nothing else helps.
 PATIENCE: Mapping[Reason, float] = {
     "interrupt": 1.5,
     "timeout": 1.5,
     "error": 1.5,
     "deadlock": 0.5,
-    "unanswered": 0.0,
 }
 #: For how many seconds more they may come back then, before they are held to be stuck for good.
 ABORT_PATIENCE = 5.0
@@ -35,12 +32,21 @@ ABORT_PATIENCE = 5.0
 
 @dataclass(frozen=True)
 class Message:
-    """An IOPub message from a rank, of some call: a stream, a display, …"""
+    """Output of a rank in some call, as in the Jupyter protocol: a stream, a display, …"""
 
     rank: int
     kind: str
     content: Mapping[str, Any]
     call: int = 0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a function that was called on a rank has returned; a RemoteError where it failed."""
+
+    rank: int
+    value: Any
+    call: int
 
 
 @dataclass(frozen=True)
@@ -106,9 +112,8 @@ class CallMonitor:
     """
 
     def __init__(
-        self, call: int, ranks: set[int], show: Show, marker: str | None, size: int, now: float
+        self, call: int, ranks: set[int], show: Show, marker: str | None, now: float
     ) -> None:
-        """Args: size: how many bytes were sent to each rank."""
         self.call = call
         self.open = set(ranks)
         self.replies: dict[int, Any] = {}
@@ -116,16 +121,19 @@ class CallMonitor:
         self._marker = marker
         self._markers_due = 2 * len(ranks) if marker else 0
         self._started = now
-        self._travel = dict.fromkeys(ranks, size * len(ranks) / SLOWEST)
         self._first_error: float | None = None
         self._last_answer = now
         self._stall: Stall | None = None
         self._stall_told = now
         self._progress = Progress(ranks, now)
 
-    def take_event(self, event: Shown | None) -> None:
-        if isinstance(event, Message) and event.call != self.call:
-            return  # the rest of an earlier call's output
+    def take_event(self, event: Shown | Answer | None, now: float) -> None:
+        """Take in what is heard of this call, and what is left of earlier ones."""
+        if isinstance(event, Answer | Message) and event.call != self.call:
+            return
+        if isinstance(event, Answer):
+            self._take_answer(event.rank, event.value, now)
+            return
         if (
             isinstance(event, Output)
             and self._marker is not None
@@ -137,25 +145,16 @@ class CallMonitor:
         if event is not None:
             self._show(event)
 
-    def take_answer(self, rank: int, future: Any, now: float) -> None:
+    def _take_answer(self, rank: int, reply: Any, now: float) -> None:
         self.open.discard(rank)
         self._last_answer = now
-        try:
-            reply = future.result()
-        except Exception as error:
-            reply = error
-        # ipyparallel answers with exceptions, and raises none of them.
-        if isinstance(reply, Exception):
-            reply = Reply(RemoteError(type(reply).__name__, str(reply)))
+        if isinstance(reply, RemoteError):
+            reply = Reply(reply)
         self.replies[rank] = reply
         if isinstance(reply, Reply) and reply.error and self._first_error is None:
             self._first_error = now
         if not self.open and self._first_error is None:
             self._note_progress()
-
-    def printed_characters(self) -> int:
-        """How many characters the ranks have printed in this call, by their own count."""
-        return sum(r.printed for r in self.replies.values() if isinstance(r, Reply))
 
     def all_marked(self) -> bool:
         return self._markers_due <= 0
@@ -167,19 +166,7 @@ class CallMonitor:
             return "error"
         if self.replies and self.open and self._is_deadlock(now - self._last_answer):
             return "deadlock"
-        if self.unanswered_ranks():
-            return "unanswered"
         return None
-
-    def unanswered_ranks(self) -> set[int]:
-        """The ranks that wait for work, once one has for longer than a request or an answer can be on its way."""
-        waiting = {
-            rank
-            for rank in self.open
-            if (place := self._progress.position_of_rank(rank)) is not None and place.awaits_work
-        }
-        late = any(self.idle_seconds(k) >= STALL_SECONDS - 1 + self._travel[k] for k in waiting)
-        return waiting if late else set()
 
     # Ranks that wait
 
@@ -187,10 +174,6 @@ class CallMonitor:
         """Take in where a rank says that it is, and how much it has computed."""
         if told["call"] == self.call:
             self._progress.note_position(rank, told, now)
-
-    def expect_answer(self, rank: int, size: int) -> None:
-        """A rank has sent its answer, of so many bytes."""
-        self._travel[rank] = max(self._travel[rank], size / SLOWEST)
 
     def idle_seconds(self, rank: int) -> float:
         """For how many seconds a rank has computed nothing, in one place; by its own clock."""

@@ -62,11 +62,6 @@ def failure_of(run: Run, cells: Cells, timeout: float | None = None) -> Failure 
             return headed_failure(
                 "Deadlock", message, *([UPDATES] if run.has_trained else []), *stuck_lines(run)
             )
-        case "unanswered":
-            message = (
-                f"no answer came from {ranks_text(run.stuck)}: the request or the answer was lost"
-            )
-            return headed_failure("AnswerLost", message)
     if not errors:
         return None
     rank = find_blamed_rank(errors)

@@ -1,36 +1,48 @@
-"""One living rank: `python -m jupyter_hvd.ranks.notebook_rank`, started by a launcher, or a fork (`forks.py`) that runs `main`.
+"""A notebook's rank: `python -m jupyter_hvd.ranks.notebook_rank`, started by a launcher, or a fork (`forks.py`) that runs `main`.
 
-It joins Horovod, then becomes an ipyparallel engine whose id is its rank. What the
-kernel asks of it, it asks by calling the functions of `remote.py`.
+It joins Horovod, then answers requests of the kernel, which name functions of `remote.py` and `variables.py`.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import tempfile
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
+import zmq
+from ipykernel.iostream import OutStream
+from ipykernel.zmqshell import ZMQInteractiveShell
+from traitlets.config import Config
+
 from ..files import cache_folder
-from ..launch.heartbeat import HeartbeatClient
+from ..launch.authentication import TOKEN_VARIABLE
+from ..launch.heartbeat import HeartbeatClient, end_self
 from ..launch.temporary_files import note_temporary_files
 from . import remote
 from .imports import pause_gc
 from .job_rank import require_all_ranks
-from .questions import add_questions
+from .messages import ANSWER, CALL, MESSAGES_VARIABLE, READY, Messages, dump, load, open_socket
+from .reply import describe_error
 from .trained_weights import join_ranks
+
+Request = Mapping[str, Any]
 
 
 def main() -> None:
     note_temporary_files()
-    rank = int(os.environ["HOROVOD_RANK"])
+    rank, token = os.environ["HOROVOD_RANK"], os.environ[TOKEN_VARIABLE]
+    kernel = os.environ.pop(MESSAGES_VARIABLE)
     held = HeartbeatClient(f"rank {rank}")
     remote.lifeline = held
     remote.keep_outputs()
     signal.signal(signal.SIGINT, remote.heed_interrupt)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     held.interrupt = remote.interrupt_call
     held.send_message({"stage": "importing TensorFlow"})
     with pause_gc():
@@ -44,56 +56,82 @@ def main() -> None:
     )
     remote.share_cells()
     held.send_message({"stage": "joined"})
-    connection, identity = held.wait_for("connection"), held.wait_for("engine")
-    os.environ["IPP_CONNECTION_INFO"] = json.dumps(connection)
-    run_engine(rank, identity)
+    Requests(kernel, rank, token).answer_calls()
 
 
-def run_engine(rank: int, identity: str) -> None:
-    """Be an engine until the end, under an identity that the kernel alone knows besides."""
-    import ipyparallel.engine.app
-    from ipykernel.iostream import OutStream
-    from ipyparallel.engine.kernel import IPythonParallelKernel
+class Requests:
+    """Takes the kernel's requests. Calls are answered one after the other, by the main thread."""
 
-    class PythonOutStream(OutStream):
-        """Python's own output; what C++ writes goes through the launcher, and is not lost in a crash."""
+    def __init__(self, kernel: str, rank: str, token: str) -> None:
+        """
+        Args:
+            kernel: where it listens, `host:port`.
+        """
+        self._calls = SimpleQueue[Request]()
+        socket = open_socket(zmq.DEALER, token)
+        socket.identity = rank.encode()
+        self._messages = Messages(socket, token, self._take_request)
+        self._shell = make_shell(self._messages)
+        monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        # What was on its way is lost, so this rank is, too.
+        threading.Thread(target=lambda: (monitor.recv(), end_self()), daemon=True).start()
+        socket.connect(f"tcp://{kernel}")
+        self._messages.send_data(READY)
 
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **{**kwargs, "watchfd": False})  # type: ignore[no-untyped-call]
+    def answer_calls(self) -> None:
+        while True:
+            call = self._calls.get()
+            self._shell.set_parent(call)
+            remote.begin_call(call["header"]["call"])
+            self._answer(call)
 
-        def write(self, string: str) -> int:
-            remote.printed += len(string)
-            return super().write(string) or 0
+    def _take_request(self, _: Sequence[bytes], request: Request) -> None:
+        if request["msg_type"] == CALL:
+            self._calls.put(request)
+        else:  # a thread of its own: a function that does not return holds up no other question
+            name = "hvd-question"
+            threading.Thread(target=self._answer, args=(request,), name=name, daemon=True).start()
 
-    class RankEngine(ipyparallel.engine.app.IPEngine):  # type: ignore[misc]
-        def init_signal(self) -> None:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    def _answer(self, request: Request) -> None:
+        """Call the function that a request names, and send what it returns, or the error that it raises as data."""
+        try:
+            function, *args = load(request)
+            answer = dump(function(*args))
+        except BaseException as error:
+            answer = dump(describe_error(error))
+        if request["msg_type"] == CALL:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        self._messages.send_data(ANSWER, answer, parent=request)
 
-        def to_work_dir(self) -> None:
-            """It stays where it was begun; ipyparallel would go where it was imported, which is a server's folder."""
 
-        def initialize(self, argv: Any = None) -> None:
-            super().initialize(argv)
-            del os.environ["IPP_CONNECTION_INFO"]  # the key is not for what a cell starts
-            sys.path.insert(0, "")  # as in a kernel: what lies beside the notebook can be imported
+class RankShell(ZMQInteractiveShell):  # type: ignore[misc]
+    """The shell of a rank, which has no kernel around it."""
 
-    add_questions(IPythonParallelKernel)
-    # ipykernel's own would interrupt whatever it does with a message, the sending of the answer too.
-    IPythonParallelKernel.pre_handler_hook = lambda _: None
-    IPythonParallelKernel.post_handler_hook = lambda _: None
-    sys.argv = [sys.argv[0]]
-    RankEngine.launch_instance(
-        argv=[
-            f"--ipython-dir={ipython_directory()}",
-            "--log-level=ERROR",
-            "--IPEngine.enable_nanny=False",  # the lifeline does its work with no second process
-            "--IPEngine.max_heartbeat_misses=0",  # so here
-            f"--IPEngine.id={rank}",
-            f"--Session.session={identity}",
-            "--IPEngine.timeout=60",
-        ],
-        out_stream_factory=PythonOutStream,
+    def enable_gui(self, gui: str | None = None) -> None:
+        """No event loop: `%matplotlib inline` has nothing to start here."""
+
+    def ask_exit(self) -> None:
+        """`exit()` ends the cell, as `sys.exit()` does."""
+        raise SystemExit
+
+
+def make_shell(messages: Messages) -> Any:
+    """The shell in which cells run. Displays and Python's output go to the kernel by messages.
+
+    What C++ writes goes through the launcher, and is not lost in a crash.
+    """
+    os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    config = Config({"HistoryManager": {"hist_file": ":memory:"}})
+    shell = RankShell.instance(config=config, ipython_dir=str(ipython_directory()))
+    for publisher in (shell.displayhook, shell.display_pub):
+        publisher.session, publisher.pub_socket = messages.session, messages
+    shell.extension_manager.load_extension("storemagic")
+    sys.stdout, sys.stderr = (
+        OutStream(messages.session, messages, name, watchfd=False) for name in ("stdout", "stderr")
     )
+    sys.path.insert(0, "")  # as in a kernel: what lies beside the notebook can be imported
+    return shell
 
 
 def ipython_directory() -> Path:

@@ -31,7 +31,6 @@ from .serialization import (
     pack_value,
     rate_of,
     read_pushed,
-    size_of,
     unpack_value,
 )
 from .snapshot import Assignment, find_delta, take_snapshot
@@ -44,22 +43,15 @@ Watch = Literal["after", "never"]
 #: What ties this rank to the kernel; the engine sets it.
 lifeline: HeartbeatClient | None = None
 
-#: The call that is answered.
+#: The number of the call that is answered.
 _call: int | None = None
 
 
-def answer_call(call: int, function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function, and tell that the answer is on its way and how large it is: it may get lost."""
+def begin_call(call: int) -> None:
+    """Note which call is answered from now on."""
     global _call
     _call = call
-    reply = function(*args)
-    if lifeline is not None:
-        lifeline.send_message({"answered": [call, size_of(reply)]})
-    return reply
 
-
-#: How many characters this rank has printed; its output counts.
-printed = 0
 
 #: Copies of standard output and error as they were when the rank began, by their descriptors.
 _outputs: dict[int, int] = {}
@@ -250,7 +242,7 @@ def run_cell(
 
     shell: Any = get_ipython()
     failed = None if sync is None else sync.take()
-    started, printed_before = time.time(), printed
+    started = time.time()
     reopen_outputs()
     if _drawn and (state := _drawn.popleft()) is not None:
         set_random_state(state)
@@ -285,7 +277,6 @@ def run_cell(
         describe_error(error) if error is not None else None,
         time.time(),
         time.time() - started,
-        printed - printed_before,
         delta,
         trained_weights.training_digest() if watch != "never" else "",
         failed,

@@ -48,7 +48,7 @@ class Reply:
 
     Attributes:
         error: None if it ended well. time: by the rank's clock. seconds: that it took.
-        printed: how many characters it has printed. delta: what the notebook is to assign.
+        delta: what the notebook is to assign.
         trained: a digest of what it has trained, '' where it has updated nothing.
         failed: which values that came with the call have not been set, by path, and why; None where none could come.
         digests: of values that were asked for, by path.
@@ -58,7 +58,6 @@ class Reply:
     error: RemoteError | None = None
     time: float = field(default_factory=time.time)
     seconds: float = 0.0
-    printed: int = 0
     delta: Sequence[Assignment] = ()
     trained: str = ""
     failed: Mapping[str, str] | None = None

@@ -1,0 +1,91 @@
+"""The kernel's end of the messages to its ranks: sends requests, and takes in what ranks answer and print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import zmq
+
+from ..ranks.messages import (
+    ANSWER,
+    CALL,
+    MESSAGES_VARIABLE,
+    QUESTION,
+    READY,
+    Messages,
+    load,
+    open_socket,
+)
+from ..ranks.reply import describe_error
+from .monitor import Message
+
+
+class RankMessages:
+    """Listens for ranks.
+
+    Attributes:
+        ready: the ranks that take requests. variables: by which ranks find the kernel, for their environment.
+    """
+
+    def __init__(self, host: str, port: int, token: str, show: Callable[[Message], None]) -> None:
+        """Listen.
+
+        Args:
+            port: any if 0. show: gets what ranks print and display, in another thread.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        self.ready = set[int]()
+        self._show = show
+        #: What is called with the answer to each request.
+        self._asked: dict[str, Callable[[Any], None]] = {}
+        socket = open_socket(zmq.ROUTER, token)
+        try:
+            socket.bind(f"tcp://{host}:{port or '*'}")
+        except zmq.ZMQError as error:
+            raise OSError(error.errno, f"{error.strerror}: {host}:{port}") from None
+        address = socket.last_endpoint.decode().removeprefix("tcp://")
+        self.variables = {MESSAGES_VARIABLE: address}
+        self._messages = Messages(socket, token, self._take)
+
+    def call(self, rank: int, call: int, request: bytes, answered: Callable[[Any], None]) -> None:
+        """Let a rank's main thread call a function, and label the output until then by the call's number.
+
+        Args:
+            request: `dump` of the function and its arguments.
+            answered: gets what it returns, or a RemoteError, in another thread.
+        """
+        self._send_request(CALL, rank, request, answered, call)
+
+    def ask(self, rank: int, request: bytes, answered: Callable[[Any], None]) -> None:
+        """The same for a function that a rank calls beside what it computes."""
+        self._send_request(QUESTION, rank, request, answered, 0)
+
+    def close(self) -> None:
+        self._messages.stop()
+
+    def _send_request(
+        self, kind: str, rank: int, request: bytes, answered: Callable[[Any], None], call: int
+    ) -> None:
+        header = {**self._messages.session.msg_header(kind), "call": call}
+        self._asked[header["msg_id"]] = answered
+        self._messages.send_data(kind, request, str(rank).encode(), header=header)
+
+    def _take(self, senders: Sequence[bytes], message: Mapping[str, Any]) -> None:
+        rank, kind, parent = int(senders[0]), message["msg_type"], message["parent_header"]
+        if kind == READY:
+            self.ready.add(rank)
+        elif kind == ANSWER:
+            self._asked.pop(parent["msg_id"])(_read_answer(message))
+        else:
+            self._show(Message(rank, kind, message["content"], parent.get("call", 0)))
+
+
+def _read_answer(message: Mapping[str, Any]) -> Any:
+    """The value that a rank has returned; a RemoteError where it has failed, or the value cannot be read here."""
+    try:
+        return load(message)
+    except Exception as error:
+        return describe_error(error)

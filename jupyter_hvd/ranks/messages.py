@@ -1,0 +1,103 @@
+"""Messages between a notebook's kernel and its ranks: requests, answers, output.
+
+    kernel: ROUTER ── one connection for each rank ── DEALER: rank
+
+These are messages of the Jupyter protocol. CurveZMQ encrypts them, and `jupyter_client` signs them. Both keys are derived
+from the job's token (`launch/authentication.py`): without the token nobody can connect, read or forge a message.
+A rank's messages arrive once and in order, so its output precedes its answer.
+"""
+
+from __future__ import annotations
+
+import hmac
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import zmq
+from ipykernel.iostream import IOPubThread
+from jupyter_client.session import Session
+from zmq.eventloop.zmqstream import ZMQStream
+from zmq.utils import z85
+
+#: Where the kernel listens for messages of its ranks: `host:port`.
+MESSAGES_VARIABLE = "JUPYTER_HVD_MESSAGES"
+#: What the kernel sends: a call for the main thread, or a question, which is answered beside what the rank computes.
+CALL, QUESTION = "hvd_call", "hvd_question"
+#: What a rank sends besides its output: that it takes requests, and the answer to one.
+READY, ANSWER = "hvd_ready", "hvd_answer"
+
+
+class Messages(IOPubThread):  # type: ignore[misc]
+    """One end of the messages: a thread that sends and receives them.
+
+    Attributes:
+        session: it signs.
+    """
+
+    def __init__(
+        self, socket: Any, token: str, take: Callable[[Sequence[bytes], Mapping[str, Any]], None]
+    ) -> None:
+        """
+        Args:
+            socket: as `open_socket` makes it. take: gets the sender and each message, in this thread.
+        """
+        super().__init__(socket)
+        self.session, self._take = Session(key=derive_key(token, "signatures")), take
+        self._stream = ZMQStream(socket, self.io_loop)
+        self._stream.on_recv(self._receive)
+        self.start()
+
+    def send_multipart(self, *args: Any, **kwargs: Any) -> None:
+        """Send the parts of a message, from any thread, and by the stream: ZeroMQ gives one notice of messages that have arrived,
+        which a send on the bare socket would swallow.
+        """
+        self.schedule(lambda: self._stream.send_multipart(*args, **kwargs))
+
+    def send_data(
+        self,
+        kind: str,
+        data: bytes = b"",
+        to: bytes | None = None,
+        parent: Mapping[str, Any] | None = None,
+        header: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Send a message with pickled data."""
+        self.session.send(self, kind, {}, parent, to, [data], header=header)
+
+    def _receive(self, parts: list[bytes]) -> None:
+        try:
+            senders, rest = self.session.feed_identities(parts)
+            message = self.session.deserialize(rest)
+        except ValueError:  # not signed with the job's token
+            return
+        self._take(senders, message)
+
+
+def derive_key(token: str, purpose: str) -> bytes:
+    """A key of 40 characters, in the encoding of ZeroMQ, that only holders of the token can compute."""
+    return z85.encode(hmac.digest(token.encode(), purpose.encode(), "sha256"))
+
+
+def open_socket(kind: int, token: str) -> Any:
+    """A socket that encrypts, at which only holders of the job's token can connect; one without limits on its queues."""
+    socket = zmq.Context.instance().socket(kind)
+    socket.linger = 0
+    socket.set_hwm(0)
+    if zmq.has("curve"):
+        secret = derive_key(token, "encryption")
+        if kind == zmq.ROUTER:
+            socket.curve_secretkey, socket.curve_server = secret, True
+        else:
+            socket.curve_publickey, socket.curve_secretkey = zmq.curve_keypair()
+            socket.curve_serverkey = zmq.curve_public(secret)
+    return socket
+
+
+def dump(value: Any) -> bytes:
+    return pickle.dumps(value, protocol=5)
+
+
+def load(message: Mapping[str, Any]) -> Any:
+    """The data of a message, which its signature says is of this job."""
+    return pickle.loads(message["buffers"][0])  # noqa: S301
