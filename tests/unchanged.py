@@ -47,7 +47,7 @@ TENSOR = (f"{PACKAGE}.tensor", f"{PACKAGE}.gradcost")
 #: They import those: the command line, and `%load_ext jupyter_hvd`.
 LEADING = (f"{PACKAGE}.cli", f"{PACKAGE}.magics")
 #: Modules, fixtures and functions that start processes, or run commands or code of any kind.
-STARTS = {"subprocess", "multiprocessing", "nbclient", "jupyter_client", "ipyparallel"}
+STARTS = {"subprocess", "multiprocessing", "nbclient", "jupyter_client"}
 STARTS |= {"hvd", "hvd_here", "hvd_process", "jp_fetch", "jp_serverapp"}
 STARTS |= {"run_path", "run_module", "import_module", "run_cell"}
 

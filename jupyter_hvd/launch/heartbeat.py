@@ -28,6 +28,8 @@ from .rank_location import cpu_seconds, current_location, queued_seconds, unknow
 
 #: Where the kernel listens, for the processes of a job: `host:port`.
 ADDRESS_VARIABLE = "JUPYTER_HVD_LIFELINE"
+#: Where it takes messages of a notebook's ranks (`ranks/messages.py`).
+MESSAGES_VARIABLE = "JUPYTER_HVD_MESSAGES"
 #: The longest line that is read of a process which has not yet said who it is, and of one that has.
 FIRST_LINE, LONGEST_LINE = 2**12, 2**20
 #: Connections that have not said who they are, at most; more are not accepted until some have gone.

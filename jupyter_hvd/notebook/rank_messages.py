@@ -64,7 +64,7 @@ class RankMessages:
         self._send_request(QUESTION, rank, request, answered, 0)
 
     def close(self) -> None:
-        self._messages.stop()
+        self._messages.stop()  # type: ignore[no-untyped-call]
 
     def _send_request(
         self, kind: str, rank: int, request: bytes, answered: Callable[[Any], None], call: int

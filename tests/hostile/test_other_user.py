@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import subprocess
@@ -13,12 +12,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
 import psutil
 import pytest
+import zmq
 from jupyter_client.session import Session
+
+from jupyter_hvd.notebook.rank_messages import RankMessages
+from jupyter_hvd.ranks.messages import MESSAGES_VARIABLE, Messages, derive_key, open_socket
 
 from .conftest import Aftermath
 from .other_user import NOBODY, joining, search
@@ -50,7 +54,7 @@ listening = heartbeat.HeartbeatServer("127.0.0.1", 0, lambda: None, ["rank 0", "
 listening.token = sys.argv[1]
 print(listening.port, flush=True)
 while True:
-    listening.send("rank 1", {"connection": {"key": "the controller's"}})
+    listening.send("rank 1", {"connection": "the kernel's"})
     time.sleep(0.05)
 """
 
@@ -185,15 +189,9 @@ def test_no_secret_of_living_ranks(open_folder: Path, aftermath: Aftermath) -> N
         starting = threading.Thread(target=ranks.wait_ready, args=(lambda *_: None,))
         starting.start()
         kept.callback(starting.join)
-        security = ranks._folder.path / "security" / "ipcontroller-engine.json"
-        wait_for(security.exists)
-        wait_for(lambda: security.read_text().endswith("}"))
-        inside = {
-            "token": ranks._lifelines.token,
-            # Seen by whoever can subscribe to what the controller publishes; what ranks print goes the same way.
-            **{f"engine {n}": identity for n, identity in enumerate(ranks._identities)},
-            **{k: json.loads(security.read_text())[k] for k in ("key", "curve_serverkey")},
-        }
+        token = ranks._lifelines.token
+        keys = ("signatures", "encryption")
+        inside = {"token": token, **{name: derive_key(token, name).decode() for name in keys}}
 
         def check() -> None:
             result = search(inside, [open_folder, *WALKED])
@@ -215,7 +213,7 @@ def test_no_secret_of_living_ranks(open_folder: Path, aftermath: Aftermath) -> N
 
 
 def test_a_careless_kernel_is_joined(aftermath: Aftermath) -> None:
-    """The attack gets the controller's key where the token can be read and no user id is asked for"""
+    """The attack gets what a kernel tells a rank where the token can be read and no user id is asked for"""
     with running(sys.executable, "-c", CARELESS, secrets.token_hex(32)) as careless:
         port = int(careless.stdout.readline())
         with joining([port]) as result:
@@ -228,17 +226,49 @@ def test_nobody_else_joins_living_ranks(open_folder: Path, aftermath: Aftermath)
     """Another user tries to be a rank of `%%distribute` while TensorFlow is imported"""
     with living_ranks() as ranks, joining([ranks._lifelines.port], open_folder) as result:
         ranks.wait_ready(lambda *_: None)
-        assert dict(ranks._client._engines) == dict(enumerate(ranks._identities))
         pids = [ranks.rank_report(rank)["pid"] for rank in (0, 1)]
         assert [ranks.run(os.getpid).replies[rank] for rank in (0, 1)] == pids
-        forged = Session(key=b"another").serialize(
-            Session(key=b"another").msg("apply_reply", {"status": "ok"})
-        )
-        with pytest.raises(ValueError, match="Signature"):  # before anything in it is unpickled
-            ranks._client.session.deserialize(forged[1:])
+        assert ranks._messages.ready == {0, 1}
     assert result["tried"]
     assert not result["received"]
     aftermath.tries = result["tried"]
+
+
+@pytest.mark.parametrize("token", ["guessed", "right"])
+def test_messages_need_the_token(token: str) -> None:
+    """A message to the kernel with another key is not read"""
+    shown: SimpleQueue[Any] = SimpleQueue()
+    listening = RankMessages("127.0.0.1", 0, "right", shown.put)
+    socket = open_socket(zmq.DEALER, token)
+    socket.identity = b"0"
+    sender = Messages(socket, token, lambda *_: None)
+    socket.connect(f"tcp://{listening.variables[MESSAGES_VARIABLE]}")
+    sender.send_data("stream", b"any")
+    try:
+        if token == "right":
+            assert shown.get(timeout=20).kind == "stream"
+        else:
+            with pytest.raises(Empty):
+                shown.get(timeout=2)
+    finally:
+        sender.stop()
+        listening.close()
+
+
+def test_a_forged_signature() -> None:
+    """A message that is encrypted and signed with another key is not read"""
+    shown: SimpleQueue[Any] = SimpleQueue()
+    listening = RankMessages("127.0.0.1", 0, "right", shown.put)
+    socket = open_socket(zmq.DEALER, "right")
+    socket.identity = b"0"
+    socket.connect(f"tcp://{listening.variables[MESSAGES_VARIABLE]}")
+    for key in (b"another", derive_key("right", "signatures")):
+        session = Session(key=key)
+        session.send(socket, "stream", {"key": key.decode()})
+    assert shown.get(timeout=20).content["key"] != "another"
+    assert shown.empty()
+    socket.close()
+    listening.close()
 
 
 PROGRAM = """\
