@@ -31,6 +31,7 @@ from .authentication import TOKEN_VARIABLE
 from .base import HOROVODRUN, Orders, read_orders
 from .heartbeat import (
     ADDRESS_VARIABLE,
+    MESSAGES_VARIABLE,
     HeartbeatClient,
     HeartbeatServer,
     decode_message,
@@ -111,12 +112,13 @@ def check_others(orders: Orders, others: Sequence[str], port: int) -> None:
     Args:
         port: where the ranks, or their agents, will connect to here.
     """
-    lifeline, _, listens = orders.environment[ADDRESS_VARIABLE].rpartition(":")
+    kernel = [orders.environment.get(name) for name in (ADDRESS_VARIABLE, MESSAGES_VARIABLE)]
+    ends = [each.rpartition(":") for each in kernel if each is not None]
     check_hosts(
         others,
         lambda host, entry: remote_command(host, entry, orders),
         (orders.directory, *orders.files),
-        ((orders.address, port), (lifeline, int(listens))),
+        ((orders.address, port), *((host, int(listens)) for host, _, listens in ends)),
         strict=orders.environment.get(CHECK_VARIABLE) != "0",
     )
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import zmq
 
+from ..launch.heartbeat import MESSAGES_VARIABLE
 from ..ranks.messages import (
     ANSWER,
     CALL,
-    MESSAGES_VARIABLE,
     QUESTION,
     READY,
     Messages,

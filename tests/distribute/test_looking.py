@@ -15,6 +15,7 @@ import pytest
 
 from jupyter_hvd.launch.base import Output
 from jupyter_hvd.launch.diagnosis import StallReport
+from jupyter_hvd.launch.heartbeat import MESSAGES_VARIABLE
 from jupyter_hvd.launch.progress import Stall
 from jupyter_hvd.notebook.cell_output import KEPT, CellOutput, RankText
 from jupyter_hvd.notebook.inspection import Inspector
@@ -24,7 +25,7 @@ from jupyter_hvd.notebook.variables import compare_summaries, shown_variables, w
 from jupyter_hvd.ranks import notebook_rank
 from jupyter_hvd.ranks.bounded_calls import BoundedCalls
 from jupyter_hvd.ranks.code import is_code, packed_code, text_of_code
-from jupyter_hvd.ranks.messages import MESSAGES_VARIABLE, READY, dump
+from jupyter_hvd.ranks.messages import READY, dump
 from jupyter_hvd.ranks.serialization import digest_value, is_plain
 from jupyter_hvd.ranks.variables import VariableSummary, list_variables, summarize_value, text_of
 

@@ -21,8 +21,9 @@ import pytest
 import zmq
 from jupyter_client.session import Session
 
+from jupyter_hvd.launch.heartbeat import MESSAGES_VARIABLE
 from jupyter_hvd.notebook.rank_messages import RankMessages
-from jupyter_hvd.ranks.messages import MESSAGES_VARIABLE, Messages, derive_key, open_socket
+from jupyter_hvd.ranks.messages import Messages, derive_key, open_socket
 
 from .conftest import Aftermath
 from .other_user import NOBODY, joining, search
