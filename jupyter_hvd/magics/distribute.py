@@ -128,9 +128,9 @@ class HvdMagics(Magics):  # type: ignore[misc]
         from ..notebook.distribute import Session
 
         session = Session(self.shell)
-        session.failed |= self.failed
+        session.history.failed |= self.failed
         session.drawn = self.drawn
-        atexit.register(session.end_session)
+        atexit.register(session.held.end)
         return session
 
     def __init__(self, shell: Any) -> None:
@@ -167,7 +167,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
         if not result.success and result.execution_count is not None:
             self.failed.add(result.execution_count)
             if "session" in self.__dict__:
-                self.session.failed |= self.failed
+                self.session.history.failed |= self.failed
 
     @cell_magic  # type: ignore[untyped-decorator]
     def distribute(self, line: str, cell: str) -> None:
@@ -202,17 +202,19 @@ class HvdMagics(Magics):  # type: ignore[misc]
     @line_magic  # type: ignore[untyped-decorator]
     def hvd(self, line: str) -> None:
         """Look after the ranks: `%hvd status`, `where`, `vars`, `network`, `start -n N`, `pull`, `push`, `restart`, `stop`."""
+        from ..notebook import pushes
+        from ..notebook.status import status_rows
+
         arguments = hvd_parser().parse_line(line, default="status")
         if arguments.command in ("pull", "push"):
             if not arguments.names:
                 raise UsageError(f"%hvd {arguments.command}: which names?")
-            pulls = arguments.command == "pull"
-            move_values = self.session.pull_values if pulls else self.session.push_values
-            move_values(arguments.names)
+            move_values = pushes.pull_named if arguments.command == "pull" else pushes.push_named
+            move_values(self.session.held, arguments.names)
         elif arguments.command == "start":
             self.session.start_ranks(arguments.n, where_of(arguments), arguments.batch)
         elif arguments.command == "stop":
-            self.session.end_session()
+            self.session.held.end()
             print("no ranks")
         elif arguments.command == "where":
             print("\n".join(self.session.rank_positions()))
@@ -223,7 +225,8 @@ class HvdMagics(Magics):  # type: ignore[misc]
         elif arguments.command == "restart":
             self.session.restart_ranks()
         else:
-            show_status(self.session.status_rows())
+            cluster = self.session.held.cluster
+            show_status(status_rows(cluster) if cluster is not None else [])
 
 
 def show_network(network: Network) -> None:

@@ -24,7 +24,7 @@ from tests.distribute.test_faults import HOROVOD, WAIT
 REQUESTS = """
 from jupyter_hvd.ranks import remote
 magics = get_ipython().magics_manager.registry['HvdMagics']
-runs = [magics.session.ranks.run(remote.status_row) for _ in range({requests})]
+runs = [magics.session.held.cluster.run(remote.status_row) for _ in range({requests})]
 print(sum(len(run.replies) == 2 and not run.stopped for run in runs), 'answered')
 """
 

@@ -13,7 +13,7 @@ HELD_UP = """
 import time
 from jupyter_hvd.ranks import remote
 
-ranks = get_ipython().magics_manager.registry['HvdMagics'].session.ranks
+ranks = get_ipython().magics_manager.registry['HvdMagics'].session.held.cluster
 messages = ranks._messages
 call = messages.call
 

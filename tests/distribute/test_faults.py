@@ -180,7 +180,7 @@ def test_rank_that_is_stopped(ready: Any, after: Any, fault_told: Any) -> None:
 
 
 #: The kernel's end of the messages closes.
-CLOSED = "get_ipython().magics_manager.registry['HvdMagics'].session.ranks._messages.close()"
+CLOSED = "get_ipython().magics_manager.registry['HvdMagics'].session.held.cluster._messages.close()"
 
 
 def test_messages_break_off(ready: Any, after: Any, fault_told: Any) -> None:

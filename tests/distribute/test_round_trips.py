@@ -19,7 +19,7 @@ rounds = 1
 model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(1)])
 model.compile(tf.keras.optimizers.SGD(0.05), "mse")"""
 TRAIN = "losses = model.fit(x, y, batch_size=8, epochs=rounds, verbose=0).history['loss']"
-COUNT = "print(get_ipython().magics_manager.registry['HvdMagics'].session.ranks.calls)"
+COUNT = "print(get_ipython().magics_manager.registry['HvdMagics'].session.held.cluster.calls)"
 
 
 def calls_of(notebook: Notebook, source: str) -> int:

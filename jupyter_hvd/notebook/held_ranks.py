@@ -1,0 +1,246 @@
+"""The ranks that a notebook has, from their start to their end, and what its kernel knows of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from ..convert.rules.base import Batch
+from ..launch.diagnosis import StallReport
+from ..launch.hosts import LaunchError, is_local, parse_hosts
+from ..launch.progress import Stall
+from ..launch.rank_placement import Place, Where, place_ranks
+from ..ranks.forks import KeptForks
+from ..ranks.paths import weighted_objects
+from ..ranks.serialization import SerializedValue, digest_value, pack_value
+from .cell_names import names_of
+from .cell_output import CellOutput
+from .cluster import PRELOADED, Cluster
+from .errors import DistributeError, named_error
+from .gpu_memory import VARIABLE, kernel_gpus, kernel_warning
+from .history import History
+from .monitor import Run
+from .planning import RanksState
+from .reports import stall_report
+from .tracebacks import SentCell
+from .weights import shortest_path
+
+DEFAULT_SIZE = 2
+#: This machine, or the allocation inside which the notebook runs.
+ANYWHERE = Where()
+NO_RANKS = "there are no ranks; a cell with %%distribute starts them"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The ranks that a cell needs.
+
+    Attributes:
+        size: None for as many as there are. batch: which batches they share; None for ranks that share nothing.
+    """
+
+    size: int | None = None
+    where: Where = ANYWHERE
+    batch: Batch | None = None
+
+
+class HeldRanks:
+    """The ranks of one notebook.
+
+    Attributes:
+        cluster: None where there are none. state: what they have been sent.
+        files: the cells that they have been sent, by the files that their code is known by there.
+        rescued: weights of ended ranks, by access path, each with a digest of the notebook's copy at that time.
+        parted: names that refer to other objects there than in the notebook, and the number of the cell that parted them.
+    """
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.cluster: Cluster | None = None
+        self.state = RanksState()
+        self.files: dict[str, SentCell] = {}
+        self.rescued: dict[str, tuple[SerializedValue, int]] = {}
+        self.parted: dict[str, int] = {}
+        self._forks = KeptForks(PRELOADED)
+
+    @property
+    def batch(self) -> Batch | None:
+        """Which batches they share."""
+        return self.cluster.batch if self.cluster is not None else None
+
+    def require_cluster(self) -> Cluster:
+        """The ranks, whatever they do.
+
+        Raises:
+            DistributeError: there are none.
+        """
+        if self.cluster is None:
+            raise DistributeError(NO_RANKS)
+        return self.cluster
+
+    def make_screen(self, **options: Any) -> CellOutput:
+        """The output of a cell, options as for `CellOutput`."""
+        return CellOutput(self.history.shell, self._stall_report, **options)
+
+    def require_ready(self) -> Cluster:
+        """The ranks, ready; where one has gone, new ones.
+
+        Raises:
+            DistributeError: there are none, or they do not start.
+        """
+        return self.ensure_ready(Wanted(batch=self.require_cluster().batch), self.make_screen())
+
+    def ensure_ready(self, wanted: Wanted, screen: CellOutput) -> Cluster:
+        """Have the ranks that are wanted, ready.
+
+        Raises:
+            DistributeError: they do not start.
+        """
+        held = self.cluster
+        try:
+            size, where = self._resolve(wanted)
+            others = held is None or (held.size, held.where, held.batch) != (
+                size,
+                where,
+                wanted.batch,
+            )
+            new = (
+                place_ranks(size, where) if others else None
+            )  # what cannot be started ends nothing
+        except LaunchError as error:
+            raise DistributeError(str(error)) from None
+        try:
+            if held is not None and others:
+                screen.add_line(f"{held.size} ranks are stopped, their state goes with them")
+                self.stop()
+            self._end_broken(screen)
+            if self.cluster is None:
+                place = new or place_ranks(size, where)
+                warn_of_gpus(place, screen)
+                self.cluster = Cluster(place, self._forks, wanted.batch)
+            if not self.cluster.ready:
+                wait_ready(self.cluster, screen)
+            return self.cluster
+        except LaunchError as error:
+            self.stop()
+            raise DistributeError(str(error)) from None
+        except KeyboardInterrupt:
+            self.stop()
+            raise named_error(
+                "KeyboardInterrupt",
+                "interrupted",
+                ["the start of the ranks was interrupted; none is left"],
+            ) from None
+
+    def _resolve(self, wanted: Wanted) -> tuple[int, Where]:
+        """How many ranks are wanted, and where; those that there are, where nothing else is said.
+
+        Raises:
+            LaunchError: the hosts are not written as they should be.
+        """
+        size, where, held = wanted.size, wanted.where, self.cluster
+        if size is None and where.hosts is not None:
+            size = sum(host.slots for host in parse_hosts(where.hosts))
+        elif size is None:
+            size = held.size if held is not None else DEFAULT_SIZE
+        if where == ANYWHERE and held is not None and wanted.size in (None, held.size):
+            where = held.where
+        return size, where
+
+    def _end_broken(self, screen: CellOutput) -> None:
+        """End the ranks where one has gone."""
+        lost = self.cluster.find_lost() if self.cluster is not None else None
+        if lost is None:
+            return
+        rescued = self.rescue_weights(Run({}, lost=lost))
+        beside = (
+            f" but the weights that the others had of {quote_names(rescued)}" if rescued else ""
+        )
+        screen.add_line(
+            f"rank {lost[0]} had gone: {lost[1]}. New ranks are started, with nothing on them{beside}."
+        )
+        self.stop()
+
+    def stop(self) -> None:
+        """End the ranks; nothing of them is left."""
+        if self.cluster is not None:
+            self.cluster.stop()
+        self.cluster = None
+        self.state = RanksState()
+        self.parted.clear()
+        self.files.clear()
+
+    def end(self) -> None:
+        """End the ranks, and what they were forked from: the next start is as long as the first."""
+        self.stop()
+        self._forks.end_servers()
+
+    def renew(self) -> None:
+        """End the ranks and start as many new ones, without waiting for them."""
+        old = self.require_cluster()
+        self.stop()
+        self.cluster = Cluster(place_ranks(old.size, old.where), self._forks, old.batch)
+
+    def rescue_weights(self, run: Run) -> list[str]:
+        """Keep the weights that the ranks have trained and the notebook has not, before they are ended; under which names."""
+        cells = self.history.cells_before(len(self.history.texts))
+        there = {n for c in cells if c.number in self.state.ran for n in names_of(c.source).binds}
+        owned = weighted_objects(self.history.namespace, sorted(there))
+        paths = [path for each in owned for path in each.paths]
+        if not paths:
+            return []
+        values = self.require_cluster().rescue_values(paths, run.stuck)
+        found = {}
+        for each in owned:
+            own = digest_value(pack_value(each.value))
+            for path in map(str, each.paths):
+                packed = values.get(path)
+                if (
+                    packed
+                    and packed.kind == "weights"
+                    and packed.data
+                    and digest_value(packed) != own
+                ):
+                    found[path] = packed, own
+        self.rescued |= found
+        return sorted(
+            shortest_path(each.paths) for each in owned if found.keys() & {*map(str, each.paths)}
+        )
+
+    def rank_hosts(self) -> dict[int, str]:
+        cluster = self.require_cluster()
+        return {r: str(cluster.rank_report(r).get("host", "")) for r in range(cluster.size)}
+
+    def _stall_report(self, stall: Stall) -> StallReport:
+        return stall_report(stall, self.files, self.rank_hosts())
+
+
+def warn_of_gpus(place: Place, screen: CellOutput) -> None:
+    """Say so where the kernel holds the memory of the GPUs that its ranks use."""
+    if place.is_local or any(is_local(host.name) for host in place.hosts):
+        warning = kernel_warning(kernel_gpus(), os.environ.get(VARIABLE))
+        if warning:
+            screen.add_line(warning)
+
+
+def wait_ready(cluster: Cluster, screen: CellOutput) -> None:
+    """Wait for ranks, and show how far they are.
+
+    Raises:
+        LaunchError: they do not start.
+    """
+    name = f"{cluster.size} rank{'s' * (cluster.size != 1)}"
+    screen.add_line(f"starting {name}")
+
+    def show_stage(stage: str, seconds: float) -> None:
+        screen.replace_last(f"starting {name}: {stage} ({seconds:.0f} s)")
+
+    cluster.wait_ready(show_stage)
+    screen.replace_last(f"{name} ready after {time.monotonic() - cluster.started:.1f} s")
+
+
+def quote_names(names: Collection[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))

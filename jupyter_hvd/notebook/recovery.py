@@ -1,0 +1,133 @@
+"""After a call on the ranks: reports what went wrong, and makes the ranks usable for the next cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ranks import remote
+from ..ranks.paths import TRAINED, weighted_objects
+from ..ranks.serialization import is_plain, keras_kind
+from .cell_names import names_of
+from .cell_output import CellOutput
+from .errors import named_error
+from .held_ranks import HeldRanks, quote_names
+from .monitor import Run
+from .planning import CellPlan, find_recovery
+from .program import Program
+from .reports import failure_of, headed_failure
+
+
+def judge_run(
+    held: HeldRanks,
+    run: Run,
+    screen: CellOutput,
+    what: str | None = None,
+    timeout: float | None = None,
+    plan: CellPlan | None = None,
+    together: bool = True,
+) -> None:
+    """Report what went wrong in a run, and see to it that the ranks are usable.
+
+    Args:
+        what: a line above the report. timeout: the seconds that the run was given.
+        together: whether all ranks were to come to the same end.
+
+    Raises:
+        DistributeError: something did.
+    """
+    failure = failure_of(run, held.files, timeout)
+    if failure is None:
+        return
+    screen.show_rest()
+    if run.has_trained:
+        held.state = held.state.having_trained()
+    lines = [
+        *([what] if what else []),
+        *failure.lines,
+        *_recover_ranks(held, run, plan, together),
+    ]
+    raise named_error(failure.name, failure.message, lines)
+
+
+def compare_weights(held: HeldRanks, run: Run, program: Program, screen: CellOutput) -> None:
+    """Compare the ranks' weights where a run has trained.
+
+    Raises:
+        DistributeError: they differ.
+    """
+    if not run.has_trained or run.is_replicated:
+        return
+    met = held.require_cluster().run(remote.compare_weights)
+    judge_run(held, met, screen)
+    told: str = next(filter(None, met.replies.values()), "")
+    if told and program.uses_horovod:
+        screen.add_line(told)
+    elif told:
+        failure = headed_failure("RanksDiffer", told, "The notebook keeps the weights that it had.")
+        raise named_error(failure.name, failure.message, list(failure.lines))
+
+
+def _recover_ranks(held: HeldRanks, run: Run, plan: CellPlan | None, together: bool) -> list[str]:
+    """Make sure that the next cell finds usable ranks, with the state that they have if that can be; says which."""
+    cluster = held.require_cluster()
+    usable = run.is_usable and not run.waited and cluster.ranks_agree()
+    if usable and (run.in_step or not together):
+        return []
+    # Those that share each batch begin no training with a broadcast.
+    goes_on = not cluster.shares_batches
+    if goes_on and (usable or (run.is_usable and cluster.rejoin_horovod())):
+        found = _synchronize_ranks(held, plan)
+        if found is not None:
+            how = "are usable" if usable else "live on, and Horovod is restarted in them"
+            return [f"The ranks {how}: what is on them is kept.", *found]
+    rescued = held.rescue_weights(run)
+    held.renew()
+    lines = [
+        "The ranks are restarted; what was on them is gone. "
+        "The next %%distribute runs the cells that it needs again."
+    ]
+    if rescued:
+        lines.append(
+            f"It goes on with the weights that the ranks had of {quote_names(rescued)}; optimizers are as in the notebook. "
+            "`%hvd restart` forgets them."
+        )
+    return lines
+
+
+def _synchronize_ranks(held: HeldRanks, plan: CellPlan | None) -> list[str] | None:
+    """Let the ranks go on as one program after a cell was interrupted on them at different points.
+
+    Weights are broadcast by the next training. What the cell has changed beside them, and what gives its elements in an
+    order of its own, is made anew, by its cell, when it is needed: what it is on each rank, the notebook does not know.
+
+    Returns:
+        what the user must know, None where the ranks are not usable.
+    """
+    if plan is None or plan.program.uses_horovod:
+        return []  # what is as it was; and ranks that may mean to differ
+    namespace = held.history.namespace
+    cells = held.history.cells_before(plan.number)
+    bound = {name for cell in cells for name in names_of(cell.source).binds}
+    weights = {n for n in bound if n in namespace and is_trained(namespace[n])}
+    weights |= {
+        path.name for each in weighted_objects(namespace, sorted(bound)) for path in each.paths
+    }
+    data = {n for n in plan.needs.changed if n in namespace and is_plain(namespace[n])}
+    ordered = held.require_cluster().draw_level(plan.needs.names)
+    if ordered is None:
+        return None
+    again, left = find_recovery(held.state, cells, ordered | data, weights)
+    left |= data & held.state.given.keys()
+    held.state = held.state.without_cells(again, data)
+    lines = ["The next training begins with rank 0's weights on all of them."] * bool(weights)
+    if left:
+        lines.append(
+            f"They may have stopped at different points in {quote_names(left)}: `%hvd restart` starts all of them with the "
+            "notebook's weights."
+        )
+    return lines
+
+
+def is_trained(value: Any) -> bool:
+    """Whether a value keeps what training has made of it: a model, a layer, a variable, an optimizer."""
+    return keras_kind(value) in TRAINED or hasattr(value, "apply_gradients")
