@@ -2,9 +2,8 @@
 
 When it closes, each side knows that the other is gone, on any host. A process whose kernel has
 died, by SIGKILL or otherwise, ends itself and its children; a kernel notices at once that a rank
-has died. The connection also carries the few short messages that must reach a rank while it
-computes: the progress of the start, "interrupt", "abort", "where are you". A notebook's cells, answers and output
-are messages of `ranks/messages.py`.
+has died. A rank also reports by it how far its start is and, whenever it is asked, where it is. A notebook's cells, answers,
+output and interrupts are messages of `ranks/messages.py`.
 """
 
 from __future__ import annotations
@@ -256,11 +255,6 @@ class HeartbeatClient:
             end_self()
         #: Threads that are never idle, whether the rank computes or not: Horovod's own.
         self.busy_threads: Set[str] = frozenset()
-        #: What interrupts the call of a number.
-        self.interrupt: Callable[[int], None] = lambda _: None
-        #: What lets the call of a number come back from operations that heed no interrupt; from a thread of its own.
-        self.abort: Callable[[int], None] = lambda _: None
-        self._heard: dict[str, Any] = {}
         threading.Thread(target=self._listen_loop, name="hvd-lifeline", daemon=True).start()
 
     def send_message(self, message: Message) -> None:
@@ -278,10 +272,6 @@ class HeartbeatClient:
             **_position_or_unknown(),
         }
 
-    def last_message(self, key: str) -> Any:
-        """The kernel's last message `key`; None where there was none."""
-        return self._heard.get(key)
-
     def _listen_loop(self) -> None:
         try:
             with self._lines:
@@ -289,16 +279,6 @@ class HeartbeatClient:
                     message = decode_message(line)
                     if message is None:
                         break
-                    self._heard.update(message)
-                    if "interrupt" in message:
-                        self.interrupt(message["interrupt"])
-                    if "abort" in message:
-                        threading.Thread(
-                            target=self.abort,
-                            args=(message["abort"],),
-                            name="hvd-abort",
-                            daemon=True,
-                        ).start()
                     if "where" in message:
                         self.send_message(
                             {"place": {"call": message["where"], **self.report_position()}}

@@ -18,12 +18,13 @@ from ..ranks.paths import weighted_objects
 from ..ranks.serialization import SerializedValue, digest_value, pack_value
 from .cell_names import names_of
 from .cell_output import CellOutput
-from .cluster import PRELOADED, Cluster
+from .cluster import Cluster
 from .errors import DistributeError, named_error
 from .gpu_memory import VARIABLE, kernel_gpus, kernel_warning
 from .history import History
 from .monitor import Run
 from .planning import RanksState
+from .rank_processes import PRELOADED
 from .reports import stall_report
 from .tracebacks import SentCell
 from .weights import shortest_path

@@ -43,14 +43,12 @@ def main() -> None:
     remote.keep_outputs()
     signal.signal(signal.SIGINT, remote.heed_interrupt)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    held.interrupt = remote.interrupt_call
     held.send_message({"stage": "importing TensorFlow"})
     with pause_gc():
         import horovod.tensorflow as hvd
 
     held.send_message({"stage": "joining Horovod"})
     require_all_ranks(remote.join_horovod())
-    held.abort = remote.abort_call
     hvd.join = (
         join_ranks  # for cells that use Horovod by themselves: its own works once in a process
     )

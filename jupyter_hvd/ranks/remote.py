@@ -43,8 +43,9 @@ Watch = Literal["after", "never"]
 #: What ties this rank to the kernel; the engine sets it.
 lifeline: HeartbeatClient | None = None
 
-#: The number of the call that is answered.
+#: The numbers of the call that is answered, and of the one that was interrupted last.
 _call: int | None = None
+_interrupted: int | None = None
 
 
 def begin_call(call: int) -> None:
@@ -340,7 +341,9 @@ def heed_interrupt(*_: object) -> None:
 
 
 def interrupt_call(call: int) -> None:
-    """Interrupt a call if it is answered still; from another thread."""
+    """Interrupt a call if it is answered still, or is to be answered; from another thread."""
+    global _interrupted
+    _interrupted = call
     if call == _call:
         # The main thread itself: a signal to the process may wake another one.
         main = threading.main_thread().ident
@@ -354,11 +357,7 @@ def allow_interrupt() -> Iterator[None]:
     global _interruptible
     try:
         _interruptible = True
-        if (
-            lifeline is not None
-            and _call is not None
-            and lifeline.last_message("interrupt") == _call
-        ):
+        if _interrupted is not None and _interrupted == _call:
             raise KeyboardInterrupt
         yield
     finally:

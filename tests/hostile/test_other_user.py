@@ -167,7 +167,8 @@ def test_no_secret_of_a_job(open_folder: Path, aftermath: Aftermath) -> None:
 def living_ranks() -> Iterator[Any]:
     """Two ranks as `%%distribute` has them, while they start."""
     from jupyter_hvd.launch.rank_placement import place_ranks
-    from jupyter_hvd.notebook.cluster import PRELOADED, Cluster
+    from jupyter_hvd.notebook.cluster import Cluster
+    from jupyter_hvd.notebook.rank_processes import PRELOADED
     from jupyter_hvd.ranks.forks import KeptForks
 
     forks = KeptForks(PRELOADED)

@@ -1,0 +1,279 @@
+"""The processes of a notebook's ranks: started, watched and ended by its kernel.
+
+kernel ─┬─ heartbeat connections ──┬─ placement
+        │                          └─ rank 0 … rank N-1
+        └─ messages (ZeroMQ) ──────── rank 0 … rank N-1     (they find one another by Gloo's rendezvous)
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import secrets
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack, suppress
+from importlib.util import find_spec
+from typing import Any
+
+from ..convert.rules.base import Batch
+from ..launch.addresses import PORTS_VARIABLE, choose_ports
+from ..launch.base import (
+    HOROVODRUN,
+    Exit,
+    Orders,
+    Queued,
+    describe_exit,
+    parse_report,
+    rank_environment,
+    start_placement,
+)
+from ..launch.heartbeat import HeartbeatServer
+from ..launch.hosts import LaunchError
+from ..launch.processes import end_processes
+from ..launch.rank_placement import Place
+from ..launch.reaper import PrivateFolder
+from ..launch.temporary_files import make_notes_folder
+from ..ranks.forks import KeptForks
+from ..runtime.sharing.program import BATCH_VARIABLE, SEED_VARIABLE
+from .rank_messages import RankMessages
+
+#: What a rank runs, and what it imports besides TensorFlow.
+LIVING = "jupyter_hvd.ranks.notebook_rank"
+PRELOADED = (LIVING,)
+START_TIMEOUT = 120.0
+#: Seconds for a placement to end with its job, and for its last words.
+PLACEMENT_END, LAST_REPORT = 1.0, 0.3
+STAGES = ("starting", "importing TensorFlow", "joining Horovod", "joined")
+
+
+class RankProcesses:
+    """N ranks of one Horovod job. Started at once; ready some seconds later.
+
+    Attributes:
+        size: how many. where: as the user has asked. batch: which batches they share; None for ranks that share nothing.
+        job: its name. started: when, by the monotonic clock. ready: whether `wait_ready` has seen them ready.
+    """
+
+    def __init__(self, place: Place, forks: KeptForks, batch: Batch | None = None) -> None:
+        """Start them there.
+
+        Args:
+            forks: where ranks on this machine come from.
+
+        Raises:
+            LaunchError: they cannot be started, and why.
+        """
+        for module, name in (("tensorflow", "TensorFlow"), ("horovod", "Horovod")):
+            if find_spec(module) is None:
+                raise LaunchError(f"{name} is not installed here: see `jupyter hvd doctor`")
+        self._place, self.size, self.where, self.batch = place, place.size, place.where, batch
+        forked = place.is_local and place.launcher == HOROVODRUN
+        self._forks = forks.server_variables() if forked else {}
+        self.ready, self._stopped = False, False
+        self.started = self._placing = time.monotonic()
+        self._queued = ""
+        self._events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._log: deque[str] = deque(maxlen=60)
+        self._exits: dict[int, int] = {}
+        with ExitStack() as opened:
+            try:
+                self._open(opened)
+            except OSError as error:
+                raise LaunchError(f"the ranks cannot be started: {error}") from None
+            self._opened = opened.pop_all()
+
+    def _open(self, opened: ExitStack) -> None:
+        """Listen for the ranks and start their placement; what ends them is called in the reverse order."""
+        folder = PrivateFolder()
+        opened.callback(folder.remove_folder)
+        self.job = folder.job
+        opened.callback(
+            end_processes, self.job, 0.5
+        )  # they have had their time to end by themselves
+        opened.callback(self._await_placement)
+        self._placement: subprocess.Popen[str] | None = None
+        address = self._place.address
+        ports = choose_ports(address, os.environ.get(PORTS_VARIABLE)) or [0, 0, 0]
+        self._lifelines = HeartbeatServer(
+            address,
+            ports[0],
+            lambda: self._events.put(None),
+            ["launcher", *(f"rank {rank}" for rank in range(self.size))],
+        )
+        opened.callback(self._lifelines.close)
+        self._messages = RankMessages(address, ports[1], self._lifelines.token, self._events.put)
+        opened.callback(self._messages.close)
+        variables = {
+            **self._lifelines.variables,
+            **self._messages.variables,
+            **make_notes_folder(folder.path),
+            **self._forks,
+            **self._sharing_variables(),
+        }
+        orders = Orders(
+            self.job,
+            self.size,
+            self._place.hosts,
+            LIVING,
+            (),
+            rank_environment(self.job, variables),
+            os.getcwd(),  # noqa: PTH109 — as the notebook names it
+            address,
+            ports[2],
+            self._place.launcher,
+            outlive=True,
+        )
+        self._placement = start_placement(orders)
+        threading.Thread(
+            target=self._read_reports, args=(self._placement,), name="hvd-output", daemon=True
+        ).start()
+
+    def _await_placement(self) -> None:
+        if self._placement is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._placement.wait(PLACEMENT_END)
+            self._placement.kill()
+            self._placement.wait()
+
+    def stop(self) -> None:
+        """End every process of the job."""
+        if not self._stopped:
+            self._stopped = True
+            self._opened.close()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all ranks are on this machine."""
+        return self._place.is_local
+
+    @property
+    def shares_batches(self) -> bool:
+        """Whether the ranks share what cells compute."""
+        return self.batch is not None
+
+    def _sharing_variables(self) -> Mapping[str, str]:
+        """The variables by which ranks share what cells compute."""
+        if self.batch is None:
+            return {}
+        return {BATCH_VARIABLE: self.batch, SEED_VARIABLE: str(secrets.randbelow(2**31))}
+
+    def _read_reports(self, placement: subprocess.Popen[str]) -> None:
+        assert placement.stdout is not None
+        with suppress(ValueError, OSError):
+            for line in placement.stdout:
+                self._read_report(line.rstrip("\n"))
+        placement.wait()
+        self._events.put(None)
+
+    def _read_report(self, line: str) -> None:
+        report = parse_report(line)
+        if isinstance(report, Exit):
+            self._exits.setdefault(report.rank, report.code)
+        elif isinstance(report, Queued):
+            self._queued = report.text
+            self._placing = time.monotonic()
+        elif report is not None:
+            self._log.append(
+                report.text if report.rank is None else f"[{report.rank}] {report.text}"
+            )
+            self._events.put(report)
+
+    def wait_ready(self, progress: Callable[[str, float], None]) -> None:
+        """Wait until every rank has joined Horovod and listens.
+
+        Args:
+            progress: told what is going on, and for how many seconds.
+
+        Raises:
+            LaunchError: they did not start, and why; nothing is left running.
+        """
+        if self.ready:
+            return
+        try:
+            while not self._advance_start():
+                progress(self.describe_stage(), time.monotonic() - self.started)
+                with suppress(queue.Empty):
+                    self._events.get(timeout=0.05)
+        except BaseException:
+            self.stop()
+            raise
+        self.ready = True
+
+    def _advance_start(self) -> bool:
+        """Whether the ranks take requests.
+
+        Raises:
+            LaunchError: they will not.
+        """
+        lost = self.find_lost()
+        if lost is not None:
+            raise LaunchError(f"rank {lost[0]} did not start: {lost[1]}\n{self._log_tail()}")
+        if self._has_ended():
+            time.sleep(LAST_REPORT)
+            raise LaunchError(f"the ranks did not start\n{self._log_tail()}")
+        if not self._queued and time.monotonic() - self._placing > START_TIMEOUT:
+            raise LaunchError(
+                f"the ranks did not start within {START_TIMEOUT:g} s: {self.describe_stage()}\n{self._log_tail()}"
+            )
+        return len(self._messages.ready) == self.size
+
+    def describe_stage(self) -> str:
+        """How far the start is, in words."""
+        if self._queued:
+            return self._queued
+        told = [self.rank_report(rank).get("stage") for rank in self._living_ranks()]
+        if len(told) < self.size:
+            return "importing TensorFlow" if self._forks else "placing them"
+        return STAGES[min(STAGES.index(stage or STAGES[0]) for stage in told)]
+
+    def _log_tail(self) -> str:
+        lines = [line for line in self._log if line.strip()]
+        return "\n".join(lines[-12:])
+
+    # Who is there
+
+    def rank_report(self, rank: int) -> Mapping[str, Any]:
+        """The process id and host that a rank has reported."""
+        member = self._lifelines.members.get(f"rank {rank}") or self._lifelines.gone.get(
+            f"rank {rank}"
+        )
+        return member.told if member else {}
+
+    def find_lost(self, ranks: Collection[int] | None = None) -> tuple[int, str] | None:
+        """The rank that went first, of all or of some, and how, where one has gone."""
+        ranks = range(self.size) if ranks is None else ranks
+        for name, member in list(self._lifelines.gone.items()):
+            if name.startswith("rank ") and (rank := int(name.removeprefix("rank "))) in ranks:
+                if member.cut_off:
+                    return rank, f"its host {member.told.get('host', '')} does not answer any more"
+                self._await_exit(rank)
+                return rank, self._how_ended(rank)
+        for rank in [rank for rank in self._exits if rank in ranks]:
+            return rank, self._how_ended(rank)
+        if self._stopped or self._has_ended():
+            return 0, "the job was ended from outside"
+        return None
+
+    def _how_ended(self, rank: int) -> str:
+        code = self._exits.get(rank)
+        if code is None:
+            return "its process ended"
+        return describe_exit(code, self.rank_report(rank).get("host", ""))
+
+    def _await_exit(self, rank: int) -> None:
+        """The launcher names the exit code a moment after the connection has ended."""
+        deadline = time.monotonic() + 1.5
+        while rank not in self._exits and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    def _has_ended(self) -> bool:
+        """Whether the placement has ended, and so the job."""
+        return self._placement is not None and self._placement.poll() is not None
+
+    def _living_ranks(self) -> list[int]:
+        here = self._lifelines.members
+        return [r for r in range(self.size) if f"rank {r}" in here and r not in self._exits]
