@@ -94,13 +94,13 @@ def pytest_sessionfinish() -> None:
 def shared_forks() -> Mapping[str, str]:
     """One pair of servers for all ranks that tests of this process begin: each start by itself would import twice."""
     from jupyter_hvd.launch.reaper import private_folder
-    from jupyter_hvd.notebook import cluster
+    from jupyter_hvd.notebook import rank_processes
     from jupyter_hvd.verify.exact import verification
 
     kept = contextlib.ExitStack()
     atexit.register(kept.close)
     folder = kept.enter_context(private_folder())
-    modules = (*verification.PRELOADED, *cluster.PRELOADED)
+    modules = (*verification.PRELOADED, *rank_processes.PRELOADED)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(FORKED), prepend=os.pathsep)
         servers = start_forkservers(folder.path, folder.job, modules, without_horovod=True)
