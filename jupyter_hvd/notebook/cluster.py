@@ -24,7 +24,7 @@ from ..ranks.messages import dump
 from ..ranks.paths import AccessPath
 from ..ranks.reply import Reply
 from ..ranks.serialization import SerializedValue
-from .monitor import ABORT_PATIENCE, PATIENCE, Answer, CallMonitor, Reason, Run, Show
+from .monitor import ABORT_PATIENCE, Answer, CallMonitor, Run, Show
 from .rank_processes import RankProcesses
 
 #: Seconds without a call after which the ranks leave Horovod, whose threads never sleep; the next call lets them join it again.
@@ -35,8 +35,6 @@ KEEPS_MORE = ("HOROVOD_TIMELINE", "HOROVOD_AUTOTUNE", "HOROVOD_DYNAMIC_PROCESS_S
 REJOIN_TIMEOUT = 30.0
 #: Seconds for weights to come from a rank that is to be ended.
 RESCUE_TIMEOUT = 60.0
-#: Seconds between interrupts, one of which may be lost: what is raised in a callback of the garbage collector, Python ignores.
-INTERRUPT_AGAIN = 1.0
 #: Seconds for what ranks write last below Python, since they were heard last, and in all.
 LAST_WORDS, LATE_WORDS = 0.5, 10.0
 
@@ -119,54 +117,40 @@ class Cluster(RankProcesses):
 
         for rank in ranks:
             self._messages.call(rank, call, request, partial(note_answer, rank))
-        stopped: Reason | None = None
-        waited: tuple[int, ...] = ()
-        stopped_at = asked_at = started
-        lost = None
+        lost, asked_at = None, started
         while True:
             try:
                 self._pump_events(waiting)
-                now = time.monotonic()
                 if not waiting.open or (lost := self.find_lost(ranks)) is not None:
                     break
-                if stopped is None:
-                    if now - asked_at > 1:  # a short cell is not asked at all
-                        self._watch_ranks(waiting, now)
-                        asked_at = now
-                    stopped = waiting.reason_to_stop(now, timeout)
-                    if stopped is not None:
-                        self.interrupt_call(call)
-                        stopped_at = now
-                elif waited:
-                    if now - stopped_at > PATIENCE[stopped] + ABORT_PATIENCE:
-                        break
-                    if now - asked_at > INTERRUPT_AGAIN:
-                        self.interrupt_call(call)
-                        asked_at = now
-                elif now - stopped_at > PATIENCE[stopped]:
-                    if not aborts:
-                        break
-                    waited = tuple(sorted(waiting.open))
-                    self._ask_all(remote.abort_call, call)
-                    self.interrupt_call(call)
+                now = time.monotonic()
+                if waiting.stopped is None and now - asked_at > 1:  # a short cell is not asked
+                    self._watch_ranks(waiting, now)
                     asked_at = now
-            except KeyboardInterrupt:
-                if stopped is not None:
+                step = waiting.next_step(now, timeout, aborts)
+                if step == "give up":
                     break
-                stopped, stopped_at = "interrupt", time.monotonic()
-                self.interrupt_call(call)
+                if step == "abort":
+                    self._ask_all(remote.abort_call, call)
+                if step is not None:
+                    self._ask_all(remote.interrupt_call, call)
+            except KeyboardInterrupt:
+                if waiting.stopped is not None:
+                    break
+                waiting.note_stop("interrupt", time.monotonic())
+                self._ask_all(remote.interrupt_call, call)
         if lost is not None:
             self._abort_call(waiting)
-            return Run(waiting.replies, stopped, waited, tuple(sorted(waiting.open)), lost)
+            return waiting.end_call(lost)
         if not waiting.open:
             self._let_finish(waiting)
             if (
-                stopped == "deadlock"
+                waiting.stopped == "deadlock"
                 and all_well(waiting.replies)
-                and (not waited or self.rejoin_horovod())
+                and (not waiting.waited or self.rejoin_horovod())
             ):
                 return Run(waiting.replies)  # who was late has come after all
-        return Run(waiting.replies, stopped, waited, tuple(sorted(waiting.open)))
+        return waiting.end_call()
 
     def _rest_later(self, call: int) -> None:
         """Let the ranks leave Horovod when this was the last call for long."""
@@ -222,7 +206,7 @@ class Cluster(RankProcesses):
 
     def _abort_call(self, waiting: CallMonitor) -> None:
         """Let those come back from a call that are there, where one has gone."""
-        self.interrupt_call(waiting.call)
+        self._ask_all(remote.interrupt_call, waiting.call)
         self._ask_all(remote.abort_call, waiting.call)
         deadline = time.monotonic() + ABORT_PATIENCE
         while waiting.open & set(self._living_ranks()) and time.monotonic() < deadline:
@@ -301,10 +285,6 @@ class Cluster(RankProcesses):
         with suppress(queue.Empty):
             while True:
                 self._events.get_nowait()
-
-    def interrupt_call(self, call: int) -> None:
-        """Stop a call on the ranks, as the stop button does a cell, also on those that have not begun it."""
-        self._ask_all(remote.interrupt_call, call)
 
     def _ask_all(self, function: Callable[[int], None], call: int) -> None:
         """Let all ranks call a function beside what they run, without waiting for answers."""

@@ -28,6 +28,10 @@ PATIENCE: Mapping[Reason, float] = {
 }
 #: For how many seconds more they may come back then, before they are held to be stuck for good.
 ABORT_PATIENCE = 5.0
+#: Seconds between interrupts, one of which may be lost: what is raised in a callback of the garbage collector, Python ignores.
+INTERRUPT_AGAIN = 1.0
+#: What is to be done with the ranks of a call that does not end.
+Step = Literal["interrupt", "abort", "give up"]
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,7 @@ class CallMonitor:
 
     Attributes:
         call: its number. open: the ranks that have not answered.
+        stopped: why they are interrupted, if they are. waited: those that did not heed it, so that operations were aborted.
     """
 
     def __init__(
@@ -117,6 +122,9 @@ class CallMonitor:
         self.call = call
         self.open = set(ranks)
         self.replies: dict[int, Any] = {}
+        self.stopped: Reason | None = None
+        self.waited: tuple[int, ...] = ()
+        self._stopped_at = self._interrupted_at = now
         self._show = show
         self._marker = marker
         self._markers_due = 2 * len(ranks) if marker else 0
@@ -158,6 +166,38 @@ class CallMonitor:
 
     def all_marked(self) -> bool:
         return self._markers_due <= 0
+
+    def end_call(self, lost: tuple[int, str] | None = None) -> Run:
+        """How the call ended, as far as it has."""
+        stuck = tuple(sorted(self.open))
+        return Run(self.replies, self.stopped, self.waited, stuck, lost)
+
+    def note_stop(self, reason: Reason, now: float) -> None:
+        self.stopped, self._stopped_at = reason, now
+
+    def next_step(self, now: float, timeout: float | None, aborts: bool) -> Step | None:
+        """What is to be done now: interrupt, later abort collective operations and interrupt again and again, then give up.
+
+        Args:
+            timeout: seconds after which the call is stopped. aborts: whether collective operations may be aborted.
+        """
+        if self.stopped is None:
+            reason = self.reason_to_stop(now, timeout)
+            if reason is not None:
+                self.note_stop(reason, now)
+            return "interrupt" if reason is not None else None
+        late = now - self._stopped_at - PATIENCE[self.stopped]
+        if late <= 0:
+            return None
+        if late > ABORT_PATIENCE or not aborts:
+            return "give up"
+        if not self.waited:
+            self.waited, self._interrupted_at = tuple(sorted(self.open)), now
+            return "abort"
+        if now - self._interrupted_at > INTERRUPT_AGAIN:
+            self._interrupted_at = now
+            return "interrupt"
+        return None
 
     def reason_to_stop(self, now: float, timeout: float | None) -> Reason | None:
         if timeout is not None and now - self._started > timeout:

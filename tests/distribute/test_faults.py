@@ -326,7 +326,10 @@ ENDS = {"fit": KINDS["fit"].replace("4000", "1"), "a tape": KINDS["a tape"].repl
 def test_trainings_broken_off_at_any_time(open_notebook: Callable[..., Any], kind: str) -> None:
     """At random, `JUPYTER_HVD_BREAKS` times: new ranks train on as one."""
     notebook = open_notebook()
-    notebook.good("from jupyter_hvd.notebook import cluster\ncluster.ABORT_PATIENCE = 60")
+    notebook.good(
+        "from jupyter_hvd.notebook import cluster, monitor\n"
+        "cluster.ABORT_PATIENCE = monitor.ABORT_PATIENCE = 60"
+    )
     for cell in (MODEL + "model.compile(optimizer, 'mse')\n", DATA, FAULTS):
         notebook.good(cell)
     notebook.good(f"%%distribute -n 2\n{ENDS[kind]}")

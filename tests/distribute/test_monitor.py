@@ -65,6 +65,26 @@ def test_an_answer_to_an_earlier_call_does_not_count() -> None:
     assert scene.waiting.open == {0, 1}
 
 
+def test_ranks_that_heed_no_interrupt_are_aborted_and_given_up() -> None:
+    waiting = CallMonitor(7, {0, 1}, lambda _: None, None, now=0.0)
+    steps = [(now / 2, waiting.next_step(now / 2, 1.0, aborts=True)) for now in range(25)]
+    assert [step for step in steps if step[1] is not None] == [
+        (1.5, "interrupt"),
+        (3.5, "abort"),
+        *((now, "interrupt") for now in (5.0, 6.5, 8.0)),
+        *((now / 2, "give up") for now in range(17, 25)),
+    ]
+    assert waiting.end_call() == Run({}, "timeout", waited=(0, 1), stuck=(0, 1))
+
+
+def test_without_aborts_ranks_are_given_up_at_once() -> None:
+    waiting = CallMonitor(7, {0}, lambda _: None, None, now=0.0)
+    waiting.note_stop("interrupt", 0.0)
+    assert waiting.next_step(1.0, None, aborts=False) is None
+    assert waiting.next_step(2.0, None, aborts=False) == "give up"
+    assert waiting.waited == ()
+
+
 def test_a_rank_in_a_collective_that_the_others_have_left_waits_for_ever() -> None:
     scene = Scene()
     assert scene.play(20, ALLREDUCE, LOOP) is None  # rank 1 may still come
