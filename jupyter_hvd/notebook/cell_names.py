@@ -18,45 +18,14 @@ BUILTINS = frozenset(dir(builtins)) | {
 #: Methods that leave what they are called on as it is, as far as another process cares: they look,
 #: write, draw, or train (what training leaves behind travels as weights, not by running it again).
 LOOKING = frozenset(
-    [
-        "fit",
-        "evaluate",
-        "predict",
-        "train_on_batch",
-        "test_on_batch",
-        "predict_on_batch",
-        "apply_gradients",
-        "minimize",
-        "gradient",
-        "summary",
-        "save",
-        "save_weights",
-        "export",
-        "write",
-        "plot",
-        "show",
-        "head",
-        "tail",
-        "info",
-        "describe",
-        "hist",
-        "imshow",
-        "savefig",
-        "to_csv",
-        "numpy",
-        "print",
-        "get_config",
-        "count",
-        "items",
-        "keys",
-        "values",
-        "close",
-        "flush",
-        "map",
-        "batch",
-        "shuffle",
-        "take",
-    ]
+    {
+        *("fit", "evaluate", "predict", "train_on_batch", "test_on_batch"),
+        *("predict_on_batch", "apply_gradients", "minimize", "gradient", "summary"),
+        *("save", "save_weights", "export", "write", "plot", "show", "head", "tail"),
+        *("info", "describe", "hist", "imshow", "savefig", "to_csv", "numpy", "print"),
+        *("get_config", "count", "items", "keys", "values", "close", "flush", "map"),
+        *("batch", "shuffle", "take"),
+    }
 )
 #: Methods that train.
 TRAINING = frozenset({"apply_gradients", "fit", "minimize", "train_on_batch"})
@@ -65,15 +34,8 @@ WEIGHING = frozenset({"assign", "assign_add", "assign_sub", "load_weights", "set
 #: Methods that do the same when they are called again.
 SETTLING = frozenset(
     {
-        "assign",
-        "build",
-        "clear",
-        "compile",
-        "load_weights",
-        "set_weights",
-        "setdefault",
-        "sort",
-        "update",
+        *("assign", "build", "clear", "compile", "load_weights", "set_weights"),
+        *("setdefault", "sort", "update"),
     }
 )
 #: Calls of a module's functions that change how the module works from then on.
@@ -365,30 +327,11 @@ class _Scan(ast.NodeVisitor):
 
 
 COMMON_MODULES = frozenset(
-    [
-        "np",
-        "numpy",
-        "tf",
-        "tensorflow",
-        "plt",
-        "pd",
-        "pandas",
-        "sns",
-        "os",
-        "sys",
-        "keras",
-        "random",
-        "warnings",
-        "logging",
-        "K",
-        "sklearn",
-        "scipy",
-        "tqdm",
-        "time",
-        "math",
-        "json",
-        "re",
-    ]
+    {
+        *("np", "numpy", "tf", "tensorflow", "plt", "pd", "pandas", "sns", "os", "sys"),
+        *("keras", "random", "warnings", "logging", "K", "sklearn", "scipy", "tqdm"),
+        *("time", "math", "json", "re"),
+    }
 )
 
 

@@ -107,17 +107,9 @@ class Cluster(RankProcesses):
         ranks: Collection[int],
         aborts: bool,
     ) -> Run:
-        self._forget_events()
-        request = dump((function, *args))
-        started = time.monotonic()
-        waiting = CallMonitor(call, set(ranks), show, marker, started)
-
-        def note_answer(rank: int, value: Any) -> None:
-            self._events.put(Answer(rank, value, call))
-
-        for rank in ranks:
-            self._messages.call(rank, call, request, partial(note_answer, rank))
-        lost, asked_at = None, started
+        request, asked_at, lost = dump((function, *args)), time.monotonic(), None
+        waiting = CallMonitor(call, set(ranks), show, marker, asked_at)
+        self._send_request(call, request, ranks)
         while True:
             try:
                 self._pump_events(waiting)
@@ -151,6 +143,18 @@ class Cluster(RankProcesses):
             ):
                 return Run(waiting.replies)  # who was late has come after all
         return waiting.end_call()
+
+    def _send_request(self, call: int, request: bytes, ranks: Collection[int]) -> None:
+        """Forget what is left of earlier calls, and call the ranks; answers become events."""
+        with suppress(queue.Empty):
+            while True:
+                self._events.get_nowait()
+
+        def note_answer(rank: int, value: Any) -> None:
+            self._events.put(Answer(rank, value, call))
+
+        for rank in ranks:
+            self._messages.call(rank, call, request, partial(note_answer, rank))
 
     def _rest_later(self, call: int) -> None:
         """Let the ranks leave Horovod when this was the last call for long."""
@@ -280,11 +284,6 @@ class Cluster(RankProcesses):
                 waiting.take_event(self._events.get(timeout=LAST_WORDS), time.monotonic())
             while True:
                 waiting.take_event(self._events.get_nowait(), time.monotonic())
-
-    def _forget_events(self) -> None:
-        with suppress(queue.Empty):
-            while True:
-                self._events.get_nowait()
 
     def _ask_all(self, function: Callable[[int], None], call: int) -> None:
         """Let all ranks call a function beside what they run, without waiting for answers."""

@@ -1,8 +1,7 @@
 """Pushing values to the ranks: small ones in the message of a cell, large arrays through shared memory on this host.
 
-A large array would pass twice through sockets for each rank, by the controller. On
-this host it is written once, to memory that all ranks map: they share it until one
-of them writes to its array, which then has pages of its own there.
+A large array would pass through a socket for each rank. On this host it is written once, to memory that all ranks
+map: they share it until one of them writes to its array, which then has pages of its own there.
 """
 
 from __future__ import annotations

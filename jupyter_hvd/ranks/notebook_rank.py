@@ -83,10 +83,12 @@ class Requests:
         """Tell the kernel that this rank takes requests, and answer calls until the process ends."""
         self.messages.send_data(READY)
         while True:
-            call = self._calls.get()
-            shell.set_parent(call)
-            remote.begin_call(call["header"]["call"])
-            self._answer(call)
+            self._answer_call(shell, self._calls.get())
+
+    def _answer_call(self, shell: Any, call: Request) -> None:
+        shell.set_parent({"header": call["header"]})  # not what came with it, which may be large
+        remote.begin_call(call["header"]["call"])
+        self._answer(call)
 
     def _take_request(self, _: Sequence[bytes], request: Request) -> None:
         if request["msg_type"] == CALL:
