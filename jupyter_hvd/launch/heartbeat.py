@@ -1,4 +1,4 @@
-"""Heartbeat connections: an open connection from every process of a job to the process that started it, such as a kernel.
+"""Heartbeat connections: an open connection from every process of a job to the process that started it.
 
 When it closes, each side knows that the other is gone, on any host. A process whose kernel has
 died, by SIGKILL or otherwise, ends itself and its children; a kernel notices at once that a rank
