@@ -23,7 +23,7 @@ from .cell_names import names_of
 from .cell_output import CellOutput
 from .delta import apply_delta
 from .errors import DistributeError, named_error
-from .held_ranks import ANYWHERE, HeldRanks, Wanted, quote_names
+from .held_ranks import ANYWHERE, HeldRanks, quote_names
 from .history import History
 from .inspection import Inspector, silent_line, table_of_ranks
 from .network import Network, fit_network
@@ -105,7 +105,7 @@ class Session:
         try:
             if not request.dry_run:
                 before = self.held.state
-                self.held.ensure_ready(Wanted(request.size, request.where, batch), screen)
+                self.held.ensure_ready(request.size, request.where, batch, screen)
                 if self.held.state != before:  # new ranks need more cells
                     plan = self._plan_cell(number, source, request)
             self._report_conversion(plan, screen)
@@ -401,7 +401,7 @@ class Session:
         screen = self.held.make_screen()
         batch = self._conversion_options(Request(batch=batch)).batch
         try:
-            self.held.ensure_ready(Wanted(size, where, batch), screen)
+            self.held.ensure_ready(size, where, batch, screen)
         finally:
             screen.show_rest()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 from ..convert.rules.base import Batch
@@ -33,19 +32,6 @@ DEFAULT_SIZE = 2
 #: This machine, or the allocation inside which the notebook runs.
 ANYWHERE = Where()
 NO_RANKS = "there are no ranks; a cell with %%distribute starts them"
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The ranks that a cell needs.
-
-    Attributes:
-        size: None for as many as there are. batch: which batches they share; None for ranks that share nothing.
-    """
-
-    size: int | None = None
-    where: Where = ANYWHERE
-    batch: Batch | None = None
 
 
 class HeldRanks:
@@ -92,25 +78,27 @@ class HeldRanks:
         Raises:
             DistributeError: there are none, or they do not start.
         """
-        return self.ensure_ready(Wanted(batch=self.require_cluster().batch), self.make_screen())
+        batch = self.require_cluster().batch
+        return self.ensure_ready(None, ANYWHERE, batch, self.make_screen())
 
-    def ensure_ready(self, wanted: Wanted, screen: CellOutput) -> Cluster:
-        """Have the ranks that are wanted, ready.
+    def ensure_ready(
+        self, size: int | None, where: Where, batch: Batch | None, screen: CellOutput
+    ) -> Cluster:
+        """Have the ranks that are asked for, ready.
+
+        Args:
+            size: None for as many as there are. batch: which batches they share; None for ranks that share nothing.
 
         Raises:
             DistributeError: they do not start.
         """
         held = self.cluster
         try:
-            size, where = self._resolve(wanted)
-            others = held is None or (held.size, held.where, held.batch) != (
-                size,
-                where,
-                wanted.batch,
-            )
-            new = (
-                place_ranks(size, where) if others else None
-            )  # what cannot be started ends nothing
+            size, where = self._resolve(size, where)
+            asked = (size, where, batch)
+            others = held is None or (held.size, held.where, held.batch) != asked
+            # What cannot be started ends nothing.
+            new = place_ranks(size, where) if others else None
         except LaunchError as error:
             raise DistributeError(str(error)) from None
         try:
@@ -121,7 +109,7 @@ class HeldRanks:
             if self.cluster is None:
                 place = new or place_ranks(size, where)
                 warn_of_gpus(place, screen)
-                self.cluster = Cluster(place, self._forks, wanted.batch)
+                self.cluster = Cluster(place, self._forks, batch)
             if not self.cluster.ready:
                 wait_ready(self.cluster, screen)
             return self.cluster
@@ -136,18 +124,18 @@ class HeldRanks:
                 ["the start of the ranks was interrupted; none is left"],
             ) from None
 
-    def _resolve(self, wanted: Wanted) -> tuple[int, Where]:
-        """How many ranks are wanted, and where; those that there are, where nothing else is said.
+    def _resolve(self, asked: int | None, where: Where) -> tuple[int, Where]:
+        """How many ranks are asked for, and where; those that there are, where nothing else is said.
 
         Raises:
             LaunchError: the hosts are not written as they should be.
         """
-        size, where, held = wanted.size, wanted.where, self.cluster
-        if size is None and where.hosts is not None:
+        held, size = self.cluster, DEFAULT_SIZE if asked is None else asked
+        if asked is None and where.hosts is not None:
             size = sum(host.slots for host in parse_hosts(where.hosts))
-        elif size is None:
-            size = held.size if held is not None else DEFAULT_SIZE
-        if where == ANYWHERE and held is not None and wanted.size in (None, held.size):
+        elif asked is None and held is not None:
+            size = held.size
+        if where == ANYWHERE and held is not None and asked in (None, held.size):
             where = held.where
         return size, where
 
