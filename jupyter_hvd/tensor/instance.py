@@ -16,6 +16,7 @@ from .ssa.array_contraction import contract_arrays
 from .ssa.convert import to_ssa
 from .ssa.normalize import normalize
 from .ssa.program import Program
+from .ssa.repeated_axes import drop_repeated_axes
 from .ssa.resolved_derivatives import resolve_markers, resolve_markers_in_term
 from .ssa.simplify import simplify
 
@@ -81,7 +82,9 @@ class Instance:
             return self.derived
         places = {term: Origin(place=place) for term, place in self.traced.places.items()}
         with carry_origins(places):
-            return contract_arrays(simplify(to_ssa(normalize(self.traced.function.body))))
+            program = simplify(to_ssa(normalize(self.traced.function.body)))
+            fewer = drop_repeated_axes(program)
+            return contract_arrays(program if fewer is program else simplify(fewer))
 
     @cached_property
     @deep_recursion()

@@ -21,6 +21,7 @@ from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 from jupyter_hvd.tensor.ssa import convert as ssa
 from jupyter_hvd.tensor.ssa import normalize as normal
 from jupyter_hvd.tensor.ssa import simplify
+from jupyter_hvd.tensor.ssa.repeated_axes import drop_repeated_axes
 
 Pass = tuple[str, Callable[[Term], Term]]
 
@@ -30,8 +31,13 @@ PASSES: tuple[Pass, ...] = (
     ("pair elimination", normal.eliminate_pairs),
     ("gen push-out", normal.push_out_gens),
     ("Tensor SSA", lambda e: ssa.to_term(ssa.to_ssa(e))),
-    ("simplification", lambda e: ssa.to_term(simplify.simplify(ssa.to_ssa(normal.normalize(e))))),
+    ("simplification", lambda e: ssa.to_term(_simplified(e))),
+    ("dropping axes", lambda e: ssa.to_term(drop_repeated_axes(_simplified(e)))),
 )
+
+
+def _simplified(e: Term) -> ssa.Program:
+    return simplify.simplify(ssa.to_ssa(normal.normalize(e)))
 
 
 @dataclass
