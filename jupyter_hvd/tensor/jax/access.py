@@ -77,12 +77,39 @@ def read(array: Any, indices: Sequence[Affine], space: Space, ordered: bool = Tr
     The result has those of the space's axes that occur in them, with their extents: in the order
     of the space if `ordered`, else as they lie in memory.
     """
+    array, indices = _from_starts(array, indices, space)
     if any(a.names & space.entries.keys() for a in indices):
         array, axes = _looked_up(array, indices, space)
     else:
         array, axes = _affine(array, list(indices), space)
     order = tuple(n for n in space.extents if n in axes)
     return (align((array, axes), order), order) if ordered else (array, axes)
+
+
+def _from_starts(
+    array: Any, indices: Sequence[Affine], space: Space
+) -> tuple[Any, Sequence[Affine]]:
+    """The part of an array that is read at axes and numbers which are the same at every point, and less than something known; and the
+    indices in it. There are zeros where it reaches beyond the array.
+    """
+    found = list(indices)
+    for d, a in enumerate(indices):
+        numbers = [n for n in a.names & space.entries.keys() if not space.entries[n][1]]
+        start = sum((Affine.of(n) * a.coefficient(n) for n in numbers), Affine.of(a.constant))
+        if not numbers or not {*numbers} <= space.below.keys():
+            continue
+        axes = a - start
+        if not axes.names <= space.extents.keys():
+            continue
+        (low, high), (first, last) = axes.value_range(space.extents), start.value_range(space.below)
+        before, after = max(0, -low - first), max(0, high + last + 1 - array.shape[d])
+        padding = [(0, 0, 0)] * array.ndim
+        padding[d] = before, after, 0
+        array = lax.pad(array, jnp.zeros((), array.dtype), padding) if before or after else array
+        begin = space.index(start + low + before)[0]
+        array = lax.dynamic_slice_in_dim(array, begin, high - low + 1, d)
+        found[d] = axes - low
+    return array, found
 
 
 # Affine indices

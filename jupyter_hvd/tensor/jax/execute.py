@@ -38,11 +38,12 @@ from ..lowering.running_sums import solving_order
 from ..lowering.tiling import Blocks
 from ..ssa.program import Output, flatten_output, map_output
 from . import contraction, elementwise
+from .access import Space
 from .arguments import nested
 from .computed_indices import as_indices
 from .dense import applied
 from .linear import solved
-from .runtime import Values, always, can_have_barrier, hidden
+from .runtime import Values, always, can_have_barrier, entries, hidden
 
 
 def execute(plan: Plan, arrays: Sequence[Any]) -> Any:
@@ -372,6 +373,8 @@ def _by_place(starts: Carried, last: Carried, histories: Carried) -> tuple[Any, 
 
 def run_blocks(blocks: Blocks, values: Values) -> dict[str, Any]:
     """The results of steps that run block by block."""
+    if blocks.windows:
+        return _run_windows(blocks, values)
 
     def block(sums: Any, offset: Any) -> tuple[Any, Any]:
         arrays, offsets = dict(values.arrays), {**values.offsets, OFFSET: offset}
@@ -390,6 +393,38 @@ def run_blocks(blocks: Blocks, values: Values) -> dict[str, Any]:
         shape = (*rows.shape[:axis], blocks.count * blocks.rows, *rows.shape[axis + 2 :])
         found[name] = lax.slice_in_dim(rows.reshape(shape), 0, blocks.extent, 1, axis)
     return found
+
+
+def _run_windows(blocks: Blocks, values: Values) -> dict[str, Any]:
+    """The results of steps that run for one entry of windows after the other."""
+    names = [f"{OFFSET}{k}" for k in range(len(blocks.windows))]
+
+    def add_entry(totals: list[Any], number: Any) -> tuple[list[Any], None]:
+        places = jnp.unravel_index(number, blocks.windows)
+        bounds = dict(zip(names, blocks.windows, strict=True))
+        offsets = values.offsets | dict(zip(names, places, strict=True))
+        here = replace(
+            values,
+            arrays={**values.arrays},
+            inverted={},
+            under_shard_map=True,
+            offsets=offsets,
+            offsets_below=bounds,
+        )
+        run_all(blocks.steps, here)
+        space = Space({})
+        entries((), space, here)
+        found = []
+        for total, one in zip(totals, blocks.placed, strict=True):
+            starts = [space.index(a)[0] for a in one.starts]
+            part = here.arrays[one.name]
+            before = lax.dynamic_slice(total, starts, part.shape)
+            found.append(lax.dynamic_update_slice(total, before + part, starts))
+        return found, None
+
+    start = [jnp.zeros(one.shape, values.dtype) for one in blocks.placed]
+    totals, _ = lax.scan(add_entry, start, jnp.arange(blocks.count, dtype=jnp.int32))
+    return dict(zip([one.name for one in blocks.placed], totals, strict=True))
 
 
 def run_all(steps: Sequence[Step], values: Values) -> None:

@@ -33,7 +33,8 @@ class Values:
     `around` has arrays with zeros around them, and where in it they start. `both_ways` are the arrays
     that are read straight and turned round, `inverted` has of reciprocals what they are of, `turns` of
     relations that hold the iteration of a loop how many there are. `device` is the kind of device for which
-    strategies are chosen, `offsets` the first row of the block or the share that runs, scalars by name, `made` the types of
+    strategies are chosen, `offsets` the first row of the block or the share that runs, scalars by name, `offsets_below` what some
+    are below, `made` the types of
     the index arrays that steps make. `under_shard_map` says
     that XLA is to see the program without barriers, to divide it among devices.
     """
@@ -49,6 +50,7 @@ class Values:
     device: Device = CPU.without_windows
     under_shard_map: bool = False
     offsets: Mapping[str, Any] = field(default_factory=dict)
+    offsets_below: Mapping[str, int] = field(default_factory=dict)
     made: Mapping[str, ParameterType] = field(default_factory=dict)
 
     def relation(self, name: str) -> tuple[ParameterType, Any]:
@@ -168,6 +170,7 @@ def entries(lookups: Sequence[IndexLookup], space: Space, values: Values) -> Non
     """Look up the entries of index arrays that a space's indices use, and the offsets of blocks and shares."""
     for name, first in values.offsets.items():
         space.entries[name] = first, ()
+    space.below.update(values.offsets_below)
     for lookup in lookups:
         type_, array = values.relation(lookup.relation)
         if lookup.searched:

@@ -104,6 +104,7 @@ from .storage import (
     zero_outside,
 )
 from .tiling import Blocks, block_steps, row_by_row
+from .windows import sweep_windows
 
 _RELATIONS = Relation | IndexArray | TupleSet
 LITTLE = 1 << 16  # entries that may be made whole rather than be sought
@@ -141,12 +142,13 @@ class Lowered:
         run, device, output = self.fused, self.device, self.output
         if not choices.fused:
             run = Fused(by_value(self.steps) if device.by_value else self.steps, {})
-        if device.by_value:
+        swept = sweep_windows(run.steps, output) if device.by_value and choices.blocked else None
+        if device.by_value and swept is None:
             run = replace(run, steps=by_columns(run.steps, output)) if choices.columns else run
             run = replace(run, steps=part_by_part(run.steps)) if choices.apart else run
         barriers = fusion_barriers(run.steps) if choices.apart else frozenset[str]()
-        order: tuple[Step | Blocks, ...] = run.steps
-        if choices.blocked:
+        order: tuple[Step | Blocks, ...] = swept or run.steps
+        if choices.blocked and swept is None:
             loads = [s.name for s in run.steps if isinstance(s.action, Load)]
             order = block_steps(
                 run.steps, output, {x: self.storages[x].extents for x in loads}, device

@@ -90,7 +90,7 @@ class Plan:
     def sums_row_by_row(self) -> bool:
         """Whether a sum down long rows is in blocks of one row."""
         blocks = (part for part in self.order if isinstance(part, Blocks))
-        return any(one.rows == 1 and not one.joined for one in blocks)
+        return any(one.rows == 1 and not one.joined and not one.windows for one in blocks)
 
     @cached_property
     def quotients(self) -> frozenset[str]:
@@ -235,7 +235,7 @@ class Plan:
         shapes = self.shapes()
         for part in self.order:
             if isinstance(part, Blocks):
-                yield "", "", "", f"{part.count} times, {part.rows} rows of β at a time:", ""
+                yield "", "", "", _block_text(part), ""
             for step in part.steps if isinstance(part, Blocks) else (part,):
                 yield self._table_row(step, shapes, isinstance(part, Blocks))
                 for loop in step.action.loops:
@@ -255,6 +255,12 @@ class Plan:
             _domain_text(step.action),
             made,
         )
+
+
+def _block_text(part: Blocks) -> str:
+    if part.windows:
+        return f"{part.count} times, for each β of a window of {'×'.join(map(str, part.windows))}:"
+    return f"{part.count} times, {part.rows} rows of β at a time:"
 
 
 def _flat_steps(order: Sequence[Step | Blocks]) -> Iterator[Step]:

@@ -44,11 +44,21 @@ MANY = 16  # and so many of them
 
 
 @dataclass(frozen=True)
+class Placed:
+    """A result of a shape, to which a block adds entries from a place on, which the offsets say."""
+
+    name: str
+    starts: tuple[Affine, ...]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Blocks:
     """Steps that run for each `rows` rows out of `extent`; their indices use the offset β.
 
     Of the results that others read, `added` are summed over the blocks, and `joined` have one axis
-    (its position is given) along which the blocks follow each other.
+    (its position is given) along which the blocks follow each other. With `windows`, they run for each entry of
+    windows of these extents, whose place the offsets β0, β1, … say, and the results are `placed`.
     """
 
     steps: tuple[Step, ...]
@@ -56,6 +66,8 @@ class Blocks:
     rows: int
     added: tuple[str, ...]
     joined: tuple[tuple[str, int], ...]
+    windows: tuple[int, ...] = ()
+    placed: tuple[Placed, ...] = ()
 
     @property
     def count(self) -> int:
