@@ -548,10 +548,11 @@ class Statements(Recurrences):
         return self._one_after_the_other(turns, values, loop.body)
 
     def _as_one(self, loop: Loop, lasting: bool = False) -> tuple[Any, ...] | None:
-        """A loop that carries values, or that only adds up; None where it can be neither, or where a name that must be `lasting`
-        would have no value after it.
+        """A loop that only adds up, which needs no order, or one that carries values; None where it can be neither, or where a name that
+        must be `lasting` would have no value after it.
         """
-        for trace in (self.one_by_one, self._added_up):
+        ways = (self._added_up, True), (self.one_by_one, lasting), (self._added_up, lasting)
+        for trace, lasts in ways[: 2 if lasting else 3]:
             before = self.so_far()
             with suppress(TensorError):
                 after = trace(loop)
@@ -561,7 +562,7 @@ class Statements(Recurrences):
                     and old is not LOCAL
                     for old, new in zip(loop.values, after, strict=True)
                 )
-                if not (lasting and any(lost)):
+                if not (lasts and any(lost)):
                     return after
             self.at(loop.k)
             self.back_to(before)
