@@ -46,8 +46,7 @@ def spread(q, x):
 def test_what_repeats_entries_is_made_without_the_repetition():
     q, x = normal(4), normal(6, 4, seed=1)
     (row,) = (row for row in made(spread, q, x).values() if "exp(" in row)
-    assert "at [g1]" in row
-    assert "exp(X0[u1])" in row
+    assert "exp(X0[u0])" in row
     agrees(spread.grad("q", "x"), q, x)
 
 
@@ -393,7 +392,7 @@ def test_a_sum_of_windows_is_added_axis_by_axis(function, x):
     dy = normal(*np.shape(function(x)), seed=2)
     np.testing.assert_allclose(f(x), function(x), rtol=1e-5, atol=1e-5)
     agrees(f.vjp("x"), x, dy, tolerance=1e-5)
-    assert "slices added, axis by axis" in str(plan(f, x))
+    assert "sums of windows, axis by axis" in str(plan(f, x))
     for g, arguments in ((f, (x,)), (f.vjp("x"), (x, dy))):
         assert "gather" not in str(jax.make_jaxpr(g.jax)(*arguments))
 
@@ -537,7 +536,7 @@ def one_row_repeated(x, v):
 
 def test_an_array_without_a_dimension_lies_so_too():
     x, v = normal(5, 4), normal(4)
-    assert any("at [g2, g0]" in row for row in made(one_row_repeated, x, v).values())
+    assert any("at [g1, g0]" in row for row in made(one_row_repeated, x, v).values())
     agrees(one_row_repeated.grad("x", "v"), x, v)
 
 

@@ -89,8 +89,8 @@ def read(array: Any, indices: Sequence[Affine], space: Space, ordered: bool = Tr
 def _from_starts(
     array: Any, indices: Sequence[Affine], space: Space
 ) -> tuple[Any, Sequence[Affine]]:
-    """The part of an array that is read at axes and numbers which are the same at every point, and less than something known; and the
-    indices in it. There are zeros where it reaches beyond the array.
+    """The part of an array that is read at axes and numbers which are the same at every point, and of which a bound is known; and
+    the indices in it. There are zeros where it reaches beyond the array.
     """
     found = list(indices)
     for d, a in enumerate(indices):

@@ -31,6 +31,7 @@ from ..lowering.strategy import (
     Unrolled,
     choose_kernel,
     is_covered,
+    mask_axes,
     pair_axes,
     without_numbers,
 )
@@ -40,6 +41,7 @@ from .masks import mask
 from .runtime import Values, entries, fusion_barrier, inside, turned
 
 SLICES = 16  # of a long window that are added at once
+WRITTEN_OUT = 16  # and of several short ones
 
 
 def contract(step: Contract, values: Values) -> Any:
@@ -60,7 +62,7 @@ def _summed(step: Contract, values: Values) -> Any:
             return _convolved(step, convolution, values)
         case Swept() as sweep:
             return _swept(step, sweep, values)
-        case Boxed(windows, _):
+        case Boxed(windows):
             return _boxed(step, windows, values)
         case Unrolled(axis, _):
             return _unrolled(step, axis, values)
@@ -300,18 +302,21 @@ def _correlated(
 
 
 def _boxed(step: Contract, windows: Sequence[tuple[int, str, int]], values: Values) -> Any:
-    """`Σs. X[w + k·s]` as slices of X, then what is left to sum."""
+    """`Σs. X[w + k·s]` along one axis after the other, then what is left to sum."""
     (read_,) = step.reads
     array, indices, extents = values.arrays[read_.array], [*read_.indices], dict(step.extents)
     for d, s, k in windows:
         rest = indices[d] - Affine.of(s) * k
         count = extents.pop(s)
         low, high = rest.value_range(extents)
-        parts = [cut(array, d, low + k * v, high + k * v + 1) for v in range(count)]
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
-        array = fusion_barrier(total, values)
+        first, last = sorted((0, k * (count - 1)))
+        array = cut(array, d, low + first, high + last + 1)
+        window, apart = [1] * array.ndim, [1] * array.ndim
+        window[d], apart[d] = count, abs(k)
+        zero, once = np.zeros((), array.dtype), [1] * array.ndim
+        array = lax.reduce_window(
+            array, zero, lax.add, window, once, "VALID", window_dilation=apart
+        )
         indices[d] = rest - low
     left = replace(
         step,
@@ -322,6 +327,8 @@ def _boxed(step: Contract, windows: Sequence[tuple[int, str, int]], values: Valu
 
 
 def _unrolled(step: Contract, axis: str, values: Values) -> Any:
+    if axis not in step.axes and (swept := _window_by_window(step, axis, values)) is not None:
+        return swept
     parts = [_summed(_fixed(step, axis, value), values) for value in range(step.extents[axis])]
     if axis in step.axes:
         return jnp.stack(parts, step.axes.index(axis))
@@ -329,6 +336,49 @@ def _unrolled(step: Contract, axis: str, values: Values) -> Any:
     for part in parts[1:]:
         total = total + part
     return fusion_barrier(total, values)  # else it may be computed again for each reader
+
+
+def _window_by_window(step: Contract, axis: str, values: Values) -> Any:
+    """A sum along a window of which the terms are sums along others, in a loop: written out they would be as many slices as the
+    windows have entries, for each of which XLA takes time. None where they are few, or their conditions need the axis.
+    """
+    count, extents = step.extents[axis], dict(step.extents)
+    del extents[axis]
+    tested = {axis} & (
+        mask_axes(step.mask, step.lookups) | names_of(a for x in step.lookups for a in x.subscripts)
+    )
+    left = _fixed(step, axis, 0)
+    inner = choose_kernel(left, values.device)
+    if tested or not isinstance(inner, Unrolled) or count * inner.extent <= WRITTEN_OUT:
+        return None
+    arrays, reads, moved = dict[str, Any](), list[Access](), list[tuple[str, int, int, int, int]]()
+    for number, r in enumerate(step.reads):
+        name, indices = f"{r.array}·{number}", list[Affine]()
+        array = values.arrays[r.array]
+        for d, a in enumerate(r.indices):
+            k = a.coefficient(axis)
+            if not k:
+                indices.append(a)
+                continue
+            rest = a - Affine.of(axis) * k
+            (low, high), (first, last) = rest.value_range(extents), sorted((0, k * (count - 1)))
+            array = cut(array, d, low + first, high + last + 1)
+            moved.append((name, d, k, -first, high - low + 1))
+            indices.append(rest - low)
+        arrays[name] = array
+        reads.append(Access(name, tuple(indices)))
+    left = replace(left, reads=tuple(reads))
+
+    def add_term(total: Any, value: Any) -> tuple[Any, None]:
+        here = dict(arrays)
+        for name, d, k, first, size in moved:
+            here[name] = lax.dynamic_slice_in_dim(here[name], first + k * value, size, d)
+        return total + _summed(
+            left, replace(values, arrays=here, around={}, under_shard_map=True)
+        ), None
+
+    start = jnp.zeros(left.shape, values.dtype)
+    return lax.scan(add_term, start, jnp.arange(count, dtype=jnp.int32))[0]
 
 
 def _fixed(step: Contract, axis: str, value: int) -> Contract:

@@ -402,7 +402,7 @@ def _run_windows(blocks: Blocks, values: Values) -> dict[str, Any]:
     def add_entry(totals: list[Any], number: Any) -> tuple[list[Any], None]:
         places = jnp.unravel_index(number, blocks.windows)
         bounds = dict(zip(names, blocks.windows, strict=True))
-        offsets = values.offsets | dict(zip(names, places, strict=True))
+        offsets = {**values.offsets, **dict(zip(names, places, strict=True))}
         here = replace(
             values,
             arrays={**values.arrays},

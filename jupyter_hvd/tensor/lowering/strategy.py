@@ -97,10 +97,9 @@ class Boxed:
     """
 
     windows: tuple[tuple[int, str, int], ...]
-    slices: int
 
     def __str__(self) -> str:
-        return f"{self.slices} slices added, axis by axis"
+        return "sums of windows, axis by axis"
 
 
 Masks = tuple[tuple[Predicate, tuple[int, ...]], ...]
@@ -343,7 +342,7 @@ def _box_windows(action: Contract) -> Boxed | None:
                 found.append((dims[0], s, a.coefficient(s)))
     if not found:
         return None
-    return Boxed(tuple(found), sum(action.extents[s] for _, s, _ in found))
+    return Boxed(tuple(found))
 
 
 def _as_correlation(action: Contract) -> tuple[Access, Access] | None:

@@ -1,9 +1,9 @@
 """Arrays of all windows, one entry of the windows at a time.
 
-`f(x[i+p, j+q])`, summed over the p and q of a window, is for an expert a sum over p and q of slices of x. As an array over i, j, p
-and q it is many times as large, has short last axes, and XLA gathers it. So the steps that make and read such arrays run once for
-each p and q, on slices, and what sums over the window is added up. What a derivative reads once more, after such a sum, is computed
-once more: no array of all windows is stored.
+`f(x[i+p, j+q])`, summed over the p and q of a window, is a sum of slices of x. As an array over i, j, p and q it is many times
+as large, has short last axes, and XLA gathers it. So the steps that make and read such arrays run once for each p and q, on
+slices, and sums over the window are added up. What a derivative reads again after such a sum is computed again: no array of all
+windows is stored.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ class _Swept:
         return replace(step, action=made)
 
     def _place(self, fixed: Step, step: Step) -> tuple[Step, Placed]:
-        """What is read of windows by a sum, `out[i] += x[i - β]` for one entry of these, over all entries of x, and where the first of
-        them is added: then nothing is read outside of x. Along the windows it is one entry.
+        """What a sum reads of windows, `out[i] += x[i - β]` for one entry of these, over all entries of x, and where the first is
+        added: then nothing is read outside of x. Along the windows it is one entry.
         """
         action, whole = fixed.action, step.action
         assert isinstance(action, Contract)
