@@ -84,9 +84,9 @@ class _Swept:
             if not wrong:
                 break
             found -= wrong
-        seen = any(
-            _overlapping(r, s.action) for s in steps if s.name in found for r in s.action.accesses
-        )
+        actions = [s.action for s in steps if s.name in found]
+        entrywise = [a for a in actions if isinstance(a, Entrywise)]
+        seen = any(_overlapping(r, a) for a in entrywise for r in a.accesses)
         return _Swept(steps, frozenset(found if seen else ()), axes, shape)
 
     def order(self) -> tuple[Step | Blocks, ...]:

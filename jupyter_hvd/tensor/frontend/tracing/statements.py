@@ -548,8 +548,8 @@ class Statements(Recurrences):
         return self._one_after_the_other(turns, values, loop.body)
 
     def _as_one(self, loop: Loop, lasting: bool = False) -> tuple[Any, ...] | None:
-        """A loop that only adds up, which needs no order, or one that carries values; None where it can be neither, or where a name
-        that must be `lasting` would have no value after it.
+        """A loop that only adds up, or one that carries values; None where it can be neither, or where a name that must be
+        `lasting` would have no value after it.
         """
         ways = (self._added_up, True), (self.one_by_one, lasting), (self._added_up, lasting)
         for trace, lasts in ways[: 2 if lasting else 3]:
