@@ -1,6 +1,6 @@
 """Functions from practice in six fields, as their authors would write them in NumPy, written before any of them was tried: 23 of
-these 26 were taken as they stand, the other three are since there are `sliding_window_view`, one side of a full `svd` and
-`maximum.at`.
+the first 26 were taken as they stand, the other three are since there are `sliding_window_view`, one side of a full `svd` and
+`maximum.at`. The last four were taken as they stand.
 """
 
 from __future__ import annotations
@@ -377,3 +377,62 @@ def spectral_cut(W, Y):
     L = np.eye(len(A)) - Dm @ A @ Dm
     Q, _ = np.linalg.qr(Y)
     return np.trace(Q.T @ L @ Q)
+
+
+# loops over windows, pairs, triples and time
+@case(R.uniform(size=(7, 6)), 1.2, 0.3)
+def bilateral_filter(img, ss, sr):
+    n, m = img.shape
+    p = np.pad(img, 2, mode="edge")
+    num, den = np.zeros((n, m)), np.zeros((n, m))
+    for dy in range(-2, 3):
+        for dx in range(-2, 3):
+            q = p[2 + dy : 2 + dy + n, 2 + dx : 2 + dx + m]
+            w = np.exp(-(dy * dy + dx * dx) / (2 * ss**2) - (q - img) ** 2 / (2 * sr**2))
+            num = num + w * q
+            den = den + w
+    return np.sum((num / den) ** 2)
+
+
+@case(R.normal(size=(6, 3)), 2.0)
+def three_body(pos, lam):
+    n = len(pos)
+    energy = 0.0
+    for i in range(n):
+        for j in range(n):
+            for k in range(j):
+                if i != j and i != k:
+                    a, b = pos[j] - pos[i], pos[k] - pos[i]
+                    ra, rb = np.sqrt(np.sum(a * a)), np.sqrt(np.sum(b * b))
+                    cosine = np.sum(a * b) / (ra * rb)
+                    energy += lam * (cosine + 1 / 3) ** 2 * np.exp(-ra - rb)
+    return energy
+
+
+@case(R.normal(size=(9, 5)), np.array([1, 3, 3, 2]))
+def ctc(logp, labels):
+    size = 2 * len(labels) + 1
+    ext = np.zeros(size, dtype=int)
+    ext[1::2] = labels
+    skip = np.array([s >= 2 and s % 2 == 1 and ext[s] != ext[s - 2] for s in range(size)])
+    a = np.full(size, -1e30)
+    a[0] = logp[0, 0]
+    a[1] = logp[0, ext[1]]
+    for t in range(1, len(logp)):
+        s1 = np.concatenate([[-1e30], a[:-1]])
+        s2 = np.where(skip, np.concatenate([[-1e30, -1e30], a[:-2]]), -1e30)
+        m = np.maximum(a, np.maximum(s1, s2))
+        a = m + np.log(np.exp(a - m) + np.exp(s1 - m) + np.exp(s2 - m)) + logp[t, ext]
+    return -np.logaddexp(a[-1], a[-2])
+
+
+@case(R.normal(size=(8, 4)), np.arange(8) % 3, 0.5)
+def supervised_contrastive(z, labels, tau):
+    z = z / np.linalg.norm(z, axis=1, keepdims=True)
+    n = len(z)
+    loss = 0.0
+    for i in range(n):
+        den = sum(np.exp(z[i] @ z[a] / tau) for a in range(n) if a != i)
+        pos = [p for p in range(n) if p != i and labels[p] == labels[i]]
+        loss -= sum(z[i] @ z[p] / tau - np.log(den) for p in pos) / len(pos)
+    return loss / n
