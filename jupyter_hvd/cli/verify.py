@@ -254,9 +254,9 @@ def write_report(arguments: argparse.Namespace, verification: AgainstVerificatio
     Raises:
         UnusableInputError: the file cannot be written.
     """
-    from ..verify.against.report_page import describe_environment, report_page
+    from ..verify.against.report_page import describe_environment, render_report
 
-    page = report_page(
+    page = render_report(
         arguments.file.name, arguments.against.name, verification, describe_environment()
     )
     write_atomically(arguments.report, page.encode())

@@ -1,4 +1,4 @@
-"""A line of a verification's table."""
+"""The rows of a verification's table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MARKS: Mapping[Outcome, str] = {"pass": "✓", "fail": "✗", "unknown": "?", "r
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the table."""
+    """One row of the table."""
 
     check: str
     status: Outcome
@@ -23,12 +23,12 @@ class Check:
         return asdict(self)
 
 
-def files_untouched(refused: Sequence[str], changes: Sequence[str]) -> Check:
-    """The files beside the program are as they were: it has worked on copies.
+def check_files_untouched(refused: Sequence[str], changes: Sequence[str]) -> Check:
+    """Check that the files beside the program are unchanged: it has worked on copies.
 
     Args:
-        refused: files that the program was kept from changing.
-        changes: the files that are not what they were when the first run began.
+        refused: files that the program tried to change.
+        changes: files that changed since the first run began.
     """
     name = "your files untouched"
     if refused:

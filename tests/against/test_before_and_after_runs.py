@@ -11,7 +11,7 @@ from jupyter_hvd.files import UnusableInputError
 from jupyter_hvd.launch.job import TIMED_OUT
 from jupyter_hvd.verify.against.programs import names_processes, require_processes, require_python
 from jupyter_hvd.verify.against.steps import process_of
-from jupyter_hvd.verify.against.verification import judge_ending, line_in
+from jupyter_hvd.verify.against.verification import check_endings, find_traceback_line
 from jupyter_hvd.verify.exact.records import Record
 from jupyter_hvd.verify.exact.verification import Run
 
@@ -64,13 +64,13 @@ def test_a_rank_that_was_stopped_has_not_left_early() -> None:
     for stopped, kind in (("steps", None), ("", "early exit on one rank")):
         record = Record(rank=1, stopped=stopped)
         job = Run(TIMED_OUT, "", (record,))
-        check, fault = judge_ending(job, (process_of(record),), 2, 100.0, "train.py")
+        check, fault = check_endings(job, (process_of(record),), 2, 100.0, "train.py")
         assert (fault.kind if fault else None) == kind
         assert check.status == ("fail" if kind else "unknown")
 
 
 def test_the_line_of_a_failure() -> None:
     text = 'File "/tmp/a/train.py", line 3\n File "/tmp/b/model.py", line 9\n File "/tmp/a/train.py", line 7, in f\nKeyError: 1'
-    assert line_in(text, "train.py") == "train.py, line 7"
-    assert line_in(text, "other.py") == ""
-    assert line_in(text, "rain.py") == ""
+    assert find_traceback_line(text, "train.py") == "train.py, line 7"
+    assert find_traceback_line(text, "other.py") == ""
+    assert find_traceback_line(text, "rain.py") == ""

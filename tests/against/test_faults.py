@@ -11,7 +11,6 @@ from jupyter_hvd.verify.against.faults import (
     Mode,
     compare_ranks,
     compare_with_original,
-    draw_their_data,
     find_data_fault,
     find_exit_fault,
     find_metric_fault,
@@ -19,7 +18,8 @@ from jupyter_hvd.verify.against.faults import (
     find_overlap_fault,
     find_scaled_count_fault,
     find_scaling_fault,
-    have_same_data,
+    generate_own_data,
+    take_same_examples,
 )
 from jupyter_hvd.verify.against.judgement import Judgement, judge_runs
 from jupyter_hvd.verify.against.steps import Process, Step, process_of
@@ -143,8 +143,8 @@ def test_data() -> None:
     epochs = process(*[OWN] * 4)
     shared = [process(*[step] * 4) for step in RANKS]
     assert find_data_fault(epochs, shared)[0] is None
-    assert not have_same_data(shared)
-    assert have_same_data([shared[0], shared[0]])
+    assert not take_same_examples(shared)
+    assert take_same_examples([shared[0], shared[0]])
     assert compare_with_original(epochs, [shared[0], shared[0]], 1e-4).unjudged
     half = find_data_fault(epochs, [process(*[RANKS[0]] * 8)] * 2)[0]
     assert half is not None
@@ -228,10 +228,10 @@ def test_steps_of_ranks_that_draw_their_own_examples() -> None:
         for p in (own, *ranks)
     )
     seeded = (ranks[0], process(*[replace(OWN, rows=ROWS + 0.5)] * 3))
-    assert draw_their_data(own, seeded)
-    assert not draw_their_data(own, (ranks[0], process(*[replace(OWN, rows=ROWS[::-1])] * 3)))
+    assert generate_own_data(own, seeded)
+    assert not generate_own_data(own, (ranks[0], process(*[replace(OWN, rows=ROWS[::-1])] * 3)))
     augmented = process(*[replace(OWN, rows=ROWS + 10 * n) for n in range(4)])
-    assert not draw_their_data(augmented, seeded)
+    assert not generate_own_data(augmented, seeded)
     judged = judge_runs(own, tuple(ranks), (), "scaled", 1e-4)
     assert judged.needs_own_seeds
     judged = judge_runs(own, tuple(ranks), seeded, "scaled", 1e-4)

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from jupyter_hvd.verify.exact.measures import measure_part, measure_parts, row_projections
+from jupyter_hvd.verify.exact.measures import measure_part, measure_parts, project_batch_rows
 
 RNG = np.random.default_rng(0)
 KERNEL = RNG.normal(size=(5, 3, 2)).astype(np.float32)
@@ -54,8 +54,8 @@ def test_several_arrays_stand_one_after_another() -> None:
 
 def test_rows_are_found_again_in_another_batch() -> None:
     images, ages = RNG.integers(0, 255, (8, 4, 4), np.uint8), RNG.normal(size=8)
-    found = row_projections([images, ages])
+    found = project_batch_rows([images, ages])
     order = RNG.permutation(8)
-    assert row_projections([images[order], ages[order]]) == pytest.approx(found[order], abs=1e-9)
+    assert project_batch_rows([images[order], ages[order]]) == pytest.approx(found[order], abs=1e-9)
     assert np.min(np.diff(np.sort(found))) > 1e-6
-    assert row_projections([images[:0], ages[:0]]).shape == (0,)
+    assert project_batch_rows([images[:0], ages[:0]]).shape == (0,)

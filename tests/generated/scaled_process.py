@@ -50,7 +50,7 @@ def start() -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     # Batches and rates are enough; gradients and variables would take most of the time.
-    observer.measure_parts = observer.row_projections = lambda _: np.zeros(0)
+    observer.measure_parts = observer.project_batch_rows = lambda _: np.zeros(0)
     _Process.observer = observer.Observer(details=True)
     _Process.observer.install()
     gc.collect()

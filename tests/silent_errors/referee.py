@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from jupyter_hvd.verify.against.faults import Fault, find_exit_fault, find_mode
-from jupyter_hvd.verify.against.judgement import MoreRuns, judge_with
+from jupyter_hvd.verify.against.judgement import MoreRuns, judge_with_more_runs
 from jupyter_hvd.verify.against.steps import Process, process_of
 from jupyter_hvd.verify.against.verification import AgainstVerification
 from jupyter_hvd.verify.checks import Check
@@ -73,7 +73,7 @@ class Referee:
             one_rank=lambda: self.run(other, 1)[0],
             own_seeds=lambda: self.run(other, 2, apart=1, steps=3),
         )
-        found = judge_with(more, own, ranks, mode, TOLERANCE)
+        found = judge_with_more_runs(more, own, ranks, mode, TOLERANCE)
         return AgainstVerification(
             tuple(found.list_checks(2)),
             2,

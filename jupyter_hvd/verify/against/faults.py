@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exact.compare import LEAST, Scale, compare_histories, is_close, number_of
+from ..exact.compare import LEAST, RunningMaximum, compare_histories, is_close, number_of
 from ..exact.scaling import first_other_rate, rate_fault, steps_by_place
 from .steps import Numbers, Process, Step
 
@@ -77,10 +77,11 @@ REUSED = 0.7
 
 @dataclass(frozen=True)
 class Fault:
-    """One error.
+    """The first observed error of a distributed training.
 
     Attributes:
-        aspect: that shows it. step: at which it shows first, 0 where that is not known. line: of the program that is judged.
+        aspect: what was compared when it appeared, such as gradients. step: the first step with the error, 0 where unknown.
+        line: of the distributed program.
     """
 
     kind: Kind
@@ -97,12 +98,12 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Walk:
-    """How far programs were compared, step by step.
+class StepComparison:
+    """The result of a step-by-step comparison.
 
     Attributes:
-        counts: how many steps were compared, by aspect. unjudged: why the comparison ended before the first fault; "" where it
-            did not.
+        counts: the number of steps that were compared, by aspect.
+        unjudged: why the comparison ended before a fault was found; "" where it did not.
     """
 
     counts: Counter[str]
@@ -111,17 +112,17 @@ class Walk:
 
 
 class UnjudgedError(Exception):
-    """From here on nothing can be compared; the reason is the message."""
+    """Raised where no later step can be compared; the message is the reason."""
 
 
 @dataclass(frozen=True)
-class Moment:
-    """One step of all processes.
+class StepOfRanks:
+    """One training step: that of the original, and the same one on each rank.
 
     Attributes:
-        number: of the step, from 1. own: the step of the original; None where ranks are compared with one another alone.
-        ranks: the step on each rank. largest: norms of gradients until now.
-        ignored: names of variables that are not compared with those of the original.
+        number: of the step, from 1. own: the original's step; None where only the ranks are compared with each other.
+        ranks: the step of each rank. largest: the largest gradient norms up to this step.
+        ignored: names of variables that are not compared with the original's.
     """
 
     number: int
@@ -130,7 +131,7 @@ class Moment:
     original: Process
     tolerance: float
     equal_start: bool
-    largest: Scale = field(compare=False)
+    largest: RunningMaximum = field(compare=False)
     ignored: frozenset[str] = frozenset()
 
     @property
@@ -144,7 +145,7 @@ class Moment:
 
 
 #: Whether an aspect was observed and is right, or what is wrong with it.
-Check = Callable[[Moment], "Fault | bool"]
+Check = Callable[[StepOfRanks], "Fault | bool"]
 
 
 def compare_steps(
@@ -155,19 +156,19 @@ def compare_steps(
     paired: bool,
     ignored: frozenset[str] = frozenset(),
     first: int = 0,
-) -> Walk:
-    """Compare step by step until the first fault.
+) -> StepComparison:
+    """Run the checks on each step in order, until the first fault.
 
     Args:
-        paired: each step is compared with that of the original. first: how many steps are left out.
+        paired: compare each step with the original's step of the same number. first: the number of steps to skip.
     """
     counts: Counter[str] = Counter()
     together = [original, *ranks] if paired else ranks
-    largest = Scale(0.0)
+    largest = RunningMaximum(0.0)
     steps = min((len(p.steps) for p in together), default=0)
     equal_start = not steps or find_rank_divergence([p.steps[0].before for p in ranks]) is None
     for index in range(first, steps):
-        moment = Moment(
+        moment = StepOfRanks(
             index + 1,
             original.steps[index] if paired else None,
             tuple(p.steps[index] for p in ranks),
@@ -178,20 +179,20 @@ def compare_steps(
             ignored,
         )
         if len({len(s.names) for s in (*moment.ranks, *([moment.own] if moment.own else []))}) > 1:
-            if are_updated_at_once(original) and all(map(are_updated_at_once, ranks)):
-                return Walk(counts, find_variables_fault(moment))
-            return Walk(counts, unjudged=f"step {index + 1} updates other variables")
+            if is_single_update(original) and all(map(is_single_update, ranks)):
+                return StepComparison(counts, find_variables_fault(moment))
+            return StepComparison(counts, unjudged=f"step {index + 1} updates other variables")
         for aspect, check in checks:
             try:
                 found = check(moment)
             except UnjudgedError as reason:
-                return Walk(counts, unjudged=str(reason))
+                return StepComparison(counts, unjudged=str(reason))
             if isinstance(found, Fault):
-                return Walk(counts, found)
+                return StepComparison(counts, found)
             counts[aspect] += found
     if paired and min((p.record.steps for p in together), default=0) > steps:
-        return Walk(counts, unjudged=f"step {steps + 1} was not fully observed")
-    return Walk(counts)
+        return StepComparison(counts, unjudged=f"step {steps + 1} was not fully observed")
+    return StepComparison(counts)
 
 
 def compare_with_original(
@@ -199,8 +200,8 @@ def compare_with_original(
     ranks: Sequence[Process],
     tolerance: float,
     ignored: frozenset[str] = frozenset(),
-) -> Walk:
-    """Compare a training that is meant to be exact: ranks share each batch of the original.
+) -> StepComparison:
+    """Compare a training that should equal the original exactly: the ranks shard each batch of the original.
 
     Args:
         ignored: names of the original's variables whose values are not compared.
@@ -216,10 +217,10 @@ def compare_with_original(
     return compare_steps(original, ranks, checks, tolerance, paired=True, ignored=ignored)
 
 
-def compare_ranks(original: Process, ranks: Sequence[Process], tolerance: float) -> Walk:
-    """Check what holds for data-parallel training whatever its batches: ranks average gradients, and stay equal.
+def compare_ranks(original: Process, ranks: Sequence[Process], tolerance: float) -> StepComparison:
+    """Check what every data-parallel training must satisfy: ranks average their gradients and keep equal weights.
 
-    A first step whose weights are overwritten with those of one rank may go without averaging: it makes the optimizer's state, as
+    The first step need not average if its weights are overwritten with one rank's: it only creates the optimizer's state, as
     in Horovod's elastic examples.
     """
     checks = (
@@ -248,13 +249,13 @@ def is_first_step_overwritten(ranks: Sequence[Process]) -> bool:
 # Variables
 
 
-def are_updated_at_once(process: Process) -> bool:
-    """Whether one statement updates all variables, so that it can be compared with another program's."""
+def is_single_update(process: Process) -> bool:
+    """Whether one statement updates all variables, so that its steps can be compared with another program's."""
     return len({(step.update_line, step.names) for step in process.steps}) == 1
 
 
-def find_variables_fault(moment: Moment) -> Fault:
-    """A step that updates more or fewer variables than another does."""
+def find_variables_fault(moment: StepOfRanks) -> Fault:
+    """Return a fault if the step updates more or fewer variables than the original's."""
     counts = [len(s.names) for s in moment.ranks]
     said = " and ".join(map(str, dict.fromkeys(counts)))
     own = f"; one process {len(moment.own.names)}" if moment.own is not None else ""
@@ -267,7 +268,7 @@ def find_variables_fault(moment: Moment) -> Fault:
 
 
 def find_rank_divergence(values: Sequence[Numbers]) -> tuple[int, int, float] | None:
-    """Rank, variable and difference of the values that differ most from those of rank 0; None where all are equal."""
+    """Return the rank, variable and difference of the values that differ most from rank 0's; None where all are equal."""
     zero = values[0]
     allowed = RANKS_TOLERANCE * np.maximum(1.0, zero[:, 1:2])
     worst = None
@@ -280,8 +281,8 @@ def find_rank_divergence(values: Sequence[Numbers]) -> tuple[int, int, float] | 
     return worst
 
 
-def check_weights_before(moment: Moment) -> Fault | bool:
-    """Before the first step all weights are those of the original, and nothing changes them between steps."""
+def check_weights_before(moment: StepOfRanks) -> Fault | bool:
+    """Check that the weights before the first step equal the original's, and that nothing else changes them between steps."""
     assert moment.own is not None
     if find_rank_divergence([s.before for s in moment.ranks]) is not None:
         if moment.number == 1:
@@ -289,7 +290,7 @@ def check_weights_before(moment: Moment) -> Fault | bool:
         return check_ranks_before(moment)
     own, theirs = moment.own.before, moment.ranks[0].before
     allowed = moment.tolerance * np.maximum(1.0, own[:, 1:2])
-    apart = np.abs(theirs - own) / allowed * compared_variables(moment)[:, np.newaxis]
+    apart = np.abs(theirs - own) / allowed * mask_compared_variables(moment)[:, np.newaxis]
     if not apart.size or np.nanmax(apart) <= 1.0:
         return True
     place = int(np.nanargmax(apart.max(axis=1)))
@@ -302,8 +303,8 @@ def check_weights_before(moment: Moment) -> Fault | bool:
     return moment.make_fault("weights changed between steps", BEFORE, detail, place=place)
 
 
-def check_ranks_before(moment: Moment) -> Fault | bool:
-    """Ranks begin each step with equal weights; the first, too, unless they are broadcast right after it."""
+def check_ranks_before(moment: StepOfRanks) -> Fault | bool:
+    """Check that ranks begin each step with equal weights. In the first step they may be broadcast right after it instead."""
     found = find_rank_divergence([s.before for s in moment.ranks])
     if found is None:
         return True
@@ -321,14 +322,14 @@ def check_ranks_before(moment: Moment) -> Fault | bool:
 # Data
 
 
-def check_batch(moment: Moment) -> Fault | bool:
-    """The ranks' rows are together those of the original's batch, in any order."""
+def check_batch(moment: StepOfRanks) -> Fault | bool:
+    """Check that the ranks' rows together are those of the original's batch, in any order."""
     assert moment.own is not None
     rows = [s.rows for s in moment.ranks]
     if moment.own.rows is None or any(r is None for r in rows):
         return False
     together = np.concatenate([r for r in rows if r is not None])
-    if equal_rows(moment.own.rows, together):
+    if have_equal_rows(moment.own.rows, together):
         return True
     raise UnjudgedError(
         f"step {moment.number} has other examples than in one process, {len(together)} over all ranks instead of "
@@ -340,28 +341,32 @@ def row_tolerance(rows: Numbers) -> float:
     return ROW_TOLERANCE * max(1e-30, float(np.max(np.abs(rows), initial=0.0)))
 
 
-def equal_rows(one: Numbers, two: Numbers) -> bool:
+def have_equal_rows(one: Numbers, two: Numbers) -> bool:
     """Whether two batches have the same rows, in any order."""
     allowed = row_tolerance(one)
     return len(one) == len(two) and bool(np.all(np.abs(np.sort(one) - np.sort(two)) <= allowed))
 
 
-def have_same_data(ranks: Sequence[Process]) -> bool:
-    """Whether all ranks take the same examples at each step."""
+def take_same_examples(ranks: Sequence[Process]) -> bool:
+    """Whether all ranks train on the same examples at each step."""
     steps = list(zip(*(p.steps for p in ranks), strict=False))
     seen = [[s.rows for s in step] for step in steps]
     return bool(seen) and all(
-        all(r is not None and first is not None and equal_rows(first, r) for r in rest)
+        all(r is not None and first is not None and have_equal_rows(first, r) for r in rest)
         for first, *rest in seen
     )
 
 
 def find_data_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fault | None, str]:
-    """A fault in what examples the ranks take over the whole run, or in words what these are; "" where that is not known."""
+    """Compare the examples that the ranks take over the whole run with the original's.
+
+    Returns:
+        the fault or None, and a description of what was compared; "" where batches were not observed.
+    """
     own = original.rows
     if not len(own) or any(not len(p.rows) for p in ranks):
         return None, ""
-    examples = distinct_rows(own)
+    examples = sort_distinct_rows(own)
     reused = len(examples) <= REUSED * len(own)
     foreign = [rows_missing_in(examples, p.rows) for p in ranks]
     if not original.record.stopped and (
@@ -370,7 +375,7 @@ def find_data_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fault 
         for rank, count in enumerate(foreign):
             if count:
                 detail = f"{count} of {len(ranks[rank].rows)} examples of rank {rank} are none of one process's"
-                first = first_foreign(examples, ranks[rank])
+                first = find_foreign_row(examples, ranks[rank])
                 return Fault("other data on a rank", DATA, detail, *first), ""
     if not reused:
         return None, "not judged: one process takes each example once, or changes it at random"
@@ -382,8 +387,8 @@ def find_data_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fault 
         return None, ""
     never = int(np.sum((taken == 0) & (wanted > 0)))
     # With equal seeds, ranks that draw their examples at random draw the same ones.
-    draws = len(ranks[0].rows) if have_same_data(ranks) else int(taken.sum())
-    if never > most_never_drawn(len(examples), draws):
+    draws = len(ranks[0].rows) if take_same_examples(ranks) else int(taken.sum())
+    if never > bound_undrawn_examples(len(examples), draws):
         detail = f"{never} of {len(examples)} examples of one process are never taken"
         return Fault("other data on a rank", DATA, detail, 0, ranks[0].data_line), ""
     if np.max(np.abs(taken - wanted)) > 1:
@@ -393,15 +398,15 @@ def find_data_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fault 
 
 
 def find_overlap_fault(original: Process, ranks: Sequence[Process]) -> Fault | None:
-    """Shards that overlap: two ranks take an example before the ranks have taken each once, as one process does.
+    """Return a fault if shards overlap: two ranks take the same example before all examples were taken once.
 
-    That is no fault of a program which does not shard its data: each of its ranks may take any examples.
+    A program that does not shard its data has no such fault: each of its ranks may take any examples.
     """
     line, own = ranks[0].record.shard_line, original.rows
     if not line or not len(own):
         return None
-    count = len(distinct_rows(own))
-    if len(distinct_rows(own[:count])) < count:
+    count = len(sort_distinct_rows(own))
+    if len(sort_distinct_rows(own[:count])) < count:
         return None
     taken: list[list[Numbers]] = [[] for _ in ranks]
     for number, steps in enumerate(zip(*(p.steps for p in ranks), strict=False), 1):
@@ -410,8 +415,8 @@ def find_overlap_fault(original: Process, ranks: Sequence[Process]) -> Fault | N
         each = [np.concatenate(rows) for rows in taken]
         if sum(map(len, each)) > count:
             return None
-        twice = sum(len(distinct_rows(rows)) for rows in each) - len(
-            distinct_rows(np.concatenate(each))
+        twice = sum(len(sort_distinct_rows(rows)) for rows in each) - len(
+            sort_distinct_rows(np.concatenate(each))
         )
         if twice:
             detail = (
@@ -422,14 +427,14 @@ def find_overlap_fault(original: Process, ranks: Sequence[Process]) -> Fault | N
     return None
 
 
-def most_never_drawn(examples: int, draws: int) -> float:
-    """How many examples may never be taken where each is drawn at random, with room for three times as many and a tenth."""
+def bound_undrawn_examples(examples: int, draws: int) -> float:
+    """Return how many examples may be left out by `draws` random draws: three times the expected number, and a tenth of all."""
     return examples * (3.0 * float(np.exp(-draws / examples)) + 0.1)
 
 
-def draw_their_data(original: Process, seeded: Sequence[Process]) -> bool:
-    """Whether ranks draw the examples themselves that they take: those of ranks with other seeds are none of the original's."""
-    examples = distinct_rows(original.rows)
+def generate_own_data(original: Process, seeded: Sequence[Process]) -> bool:
+    """Whether ranks generate their examples at random: with other seeds, none of their examples are the original's."""
+    examples = sort_distinct_rows(original.rows)
     if not len(examples) or len(examples) > REUSED * len(original.rows):
         return False  # the examples may be changed at random
     others = [p.rows for p in seeded[1:]]  # rank 0 has the seed of the original
@@ -438,8 +443,8 @@ def draw_their_data(original: Process, seeded: Sequence[Process]) -> bool:
     )
 
 
-def distinct_rows(rows: Numbers) -> Numbers:
-    """Rows in order, once each."""
+def sort_distinct_rows(rows: Numbers) -> Numbers:
+    """Return each distinct row once, sorted."""
     if not len(rows):
         return rows
     ordered = np.sort(rows)
@@ -447,8 +452,8 @@ def distinct_rows(rows: Numbers) -> Numbers:
     return found
 
 
-def places_of_rows(examples: Numbers, rows: Numbers) -> tuple[NDArray[np.intp], Numbers]:
-    """For each row the nearest of the ordered examples, and how far from it that is."""
+def find_nearest_examples(examples: Numbers, rows: Numbers) -> tuple[NDArray[np.intp], Numbers]:
+    """Return, for each row, the index of the nearest of the sorted examples, and the distance to it."""
     after = np.clip(np.searchsorted(examples, rows), 1, max(1, len(examples) - 1))
     before = after - 1
     after = np.minimum(after, len(examples) - 1)
@@ -458,16 +463,16 @@ def places_of_rows(examples: Numbers, rows: Numbers) -> tuple[NDArray[np.intp], 
 
 
 def rows_missing_in(examples: Numbers, rows: Numbers) -> int:
-    return int(np.sum(places_of_rows(examples, rows)[1] > 2 * row_tolerance(examples)))
+    return int(np.sum(find_nearest_examples(examples, rows)[1] > 2 * row_tolerance(examples)))
 
 
 def count_rows(examples: Numbers, rows: Numbers) -> NDArray[np.intp]:
-    """How often each example is among the rows."""
-    return np.bincount(places_of_rows(examples, rows)[0], minlength=len(examples))
+    """Count how often each example occurs among the rows."""
+    return np.bincount(find_nearest_examples(examples, rows)[0], minlength=len(examples))
 
 
-def first_foreign(examples: Numbers, process: Process) -> tuple[int, str]:
-    """Number and line of the first step with a row that is not among the examples."""
+def find_foreign_row(examples: Numbers, process: Process) -> tuple[int, str]:
+    """Return the number and the data line of the first step with a row that is not among the examples; 0 and "" for none."""
     for number, step in enumerate(process.steps, 1):
         if step.rows is not None and rows_missing_in(examples, step.rows):
             return number, process.data_line
@@ -477,18 +482,18 @@ def first_foreign(examples: Numbers, process: Process) -> tuple[int, str]:
 # Rates
 
 
-def check_rates_equal(moment: Moment) -> Fault | bool:
-    """All ranks have one learning rate."""
+def check_rates_equal(moment: StepOfRanks) -> Fault | bool:
+    """Check that all ranks have the same learning rate."""
     rates = [s.rate for s in moment.ranks]
     for rank, rate in enumerate(rates):
         if not is_close(rates[0], rate, 1e-6 * abs(rates[0])):
             detail = f"it is {rates[0]:.6g} on rank 0 and {rate:.6g} on rank {rank}"
-            return moment.make_fault("other rate", RATE, detail, rate_line(moment))
+            return moment.make_fault("other rate", RATE, detail, locate_rate(moment))
     return True
 
 
-def check_rate(moment: Moment) -> Fault | bool:
-    """Where a batch is that of the original, so is the rate."""
+def check_rate(moment: StepOfRanks) -> Fault | bool:
+    """Check that the learning rate equals the original's wherever the batch does."""
     assert moment.own is not None
     if isinstance(found := check_rates_equal(moment), Fault):
         return found
@@ -498,18 +503,22 @@ def check_rate(moment: Moment) -> Fault | bool:
     detail = f"it is {rate:.6g}; {own:.6g} in one process"
     if own and is_close(rate / own, moment.size, 1e-3):
         detail += ", where all ranks together take no more examples a step"
-        return moment.make_fault("rate scaled, batch not", RATE, detail, rate_line(moment))
-    return moment.make_fault("other rate", RATE, detail, rate_line(moment))
+        return moment.make_fault("rate scaled, batch not", RATE, detail, locate_rate(moment))
+    return moment.make_fault("other rate", RATE, detail, locate_rate(moment))
 
 
-def rate_line(moment: Moment) -> str:
-    """The line to look at where a rate is wrong: that of the optimizer, unless it was right at first."""
+def locate_rate(moment: StepOfRanks) -> str:
+    """Return the line to blame for a wrong learning rate: the optimizer's in the first step, else the update's."""
     first = moment.ranks[0]
     return first.optimizer_line if moment.number == 1 else first.update_line
 
 
 def find_scaling_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fault | None, str]:
-    """A fault in how the rate was scaled where each rank takes a whole batch, or in words what was found."""
+    """Check how the learning rate was scaled, where each rank takes a full batch.
+
+    Returns:
+        the fault or None, and what was found, in words.
+    """
     own = {s.rate for s in original.steps}
     if not own or not ranks[0].steps:
         return None, ""
@@ -533,7 +542,11 @@ def find_scaling_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fau
 
 
 def find_schedule_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fault | None, str]:
-    """A fault in the rates of a schedule, compared at as many examples seen; or in words what was found."""
+    """Compare the learning rates of a schedule at equal numbers of examples seen.
+
+    Returns:
+        the fault or None, and what was found, in words.
+    """
     size = len(ranks)
     before, after = steps_by_place(original.record), steps_by_place(ranks[0].record)
     if len(before) != 1 or len(after) != 1 or not all(s.rows for s in (*before[0], *after[0])):
@@ -565,8 +578,8 @@ def find_schedule_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fa
 # Losses
 
 
-def check_loss(moment: Moment) -> Fault | bool:
-    """The mean of the ranks' losses is the loss of the original, or their sum is where each was divided by more rows."""
+def check_loss(moment: StepOfRanks) -> Fault | bool:
+    """Check that the mean of the ranks' losses is the original's loss, or their sum if each was divided by the global batch."""
     own = moment.own
     assert own is not None
     losses = [s.loss for s in moment.ranks]
@@ -597,8 +610,8 @@ def check_loss(moment: Moment) -> Fault | bool:
 # Gradients
 
 
-def factor_between(theirs: Numbers, own: Numbers, allowed: float) -> float | None:
-    """The factor between two vectors; None if they are not proportional."""
+def fit_factor(theirs: Numbers, own: Numbers, allowed: float) -> float | None:
+    """Return the factor by which one vector is a multiple of the other; None if they are not proportional."""
     square = float(own @ own)
     if not square:
         return None
@@ -608,30 +621,30 @@ def factor_between(theirs: Numbers, own: Numbers, allowed: float) -> float | Non
 
 
 def step_factor(own: Step, other: Step, aspect: str) -> float | None:
-    """By what the loss, or the gradients, of one step are multiplied in another; None where no number does that."""
+    """Return the factor between the losses, or the gradients, of two steps; None where they are not proportional."""
     if aspect == LOSS:
         return other.loss / own.loss if own.loss else None
     allowed = 1e-3 * float(np.max(own.applied[:, 1], initial=0.0))
-    return factor_between(other.applied[:, 0], own.applied[:, 0], allowed)
+    return fit_factor(other.applied[:, 0], own.applied[:, 0], allowed)
 
 
 def is_factor(found: float | None, wanted: float) -> bool:
     return found is not None and abs(found / wanted - 1.0) <= 1e-2
 
 
-def local_mean(ranks: Sequence[Step]) -> Numbers | None:
-    """The projections of the mean of the gradients that the ranks have computed."""
+def average_local_gradients(ranks: Sequence[Step]) -> Numbers | None:
+    """Average the projections of the gradients that each rank computed."""
     found = [s.gradients[:, 0] for s in ranks if s.gradients is not None]
     return np.mean(found, axis=0) if len(found) == len(ranks) else None
 
 
-def scale_of(moment: Moment, step: Step) -> float:
+def scale_of(moment: StepOfRanks, step: Step) -> float:
     norms = step.applied[:, 1]
     return moment.largest.of((step.update_line, len(step.names)), *map(float, norms))
 
 
-def gradients_apart(moment: Moment, allowed: float) -> Fault | None:
-    """Whether ranks apply different gradients."""
+def find_gradient_divergence(moment: StepOfRanks, allowed: float) -> Fault | None:
+    """Return a fault if a rank applies other gradients than rank 0."""
     zero = moment.ranks[0].applied[:, 0]
     for rank, step in enumerate(moment.ranks):
         apart = np.abs(step.applied[:, 0] - zero)
@@ -646,14 +659,14 @@ def gradients_apart(moment: Moment, allowed: float) -> Fault | None:
     return None
 
 
-def check_gradients(moment: Moment) -> Fault | bool:
-    """Each rank applies the gradients that the original applies."""
+def check_gradients(moment: StepOfRanks) -> Fault | bool:
+    """Check that each rank applies the gradients that the original applies."""
     own = moment.own
     assert own is not None
     wanted = own.applied[:, 0]
     scale = scale_of(moment, own)
     allowed = moment.tolerance * scale
-    if found := gradients_apart(moment, max(allowed, RANKS_TOLERANCE * scale)):
+    if found := find_gradient_divergence(moment, max(allowed, RANKS_TOLERANCE * scale)):
         return found
     given = moment.ranks[0].applied[:, 0]
     apart = np.abs(given - wanted)
@@ -661,10 +674,10 @@ def check_gradients(moment: Moment) -> Fault | bool:
         return True
     place = int(np.nanargmax(apart))
     name = moment.ranks[0].names[place]
-    factor = factor_between(given, wanted, allowed)
+    factor = fit_factor(given, wanted, allowed)
     detail = f"the gradient for `{name}` differs by {apart[place] / scale:.2g} of its size from that of one process"
     rows = {len(s.rows) for s in moment.ranks if s.rows is not None}
-    mean = local_mean(moment.ranks)
+    mean = average_local_gradients(moment.ranks)
     changes = own.gradients is not None and np.any(np.abs(own.gradients[:, 0] - wanted) > allowed)
     kind: Kind = "other gradients"
     if is_factor(factor, moment.size):
@@ -692,14 +705,14 @@ def check_gradients(moment: Moment) -> Fault | bool:
     return moment.make_fault(kind, GRADIENTS, detail, place=place)
 
 
-def check_averaging(moment: Moment) -> Fault | bool:
-    """All ranks apply the mean of the gradients that they have computed, where the original applies its own unchanged."""
+def check_averaging(moment: StepOfRanks) -> Fault | bool:
+    """Check that all ranks apply the mean of the gradients that they computed, if the original applies its own unchanged."""
     first = moment.ranks[0]
     scale = scale_of(moment, first)
     allowed = moment.tolerance * scale
-    if found := gradients_apart(moment, allowed):
+    if found := find_gradient_divergence(moment, allowed):
         return found
-    mean = local_mean(moment.ranks)
+    mean = average_local_gradients(moment.ranks)
     own = moment.original.steps[0] if moment.original.steps else None
     if mean is None or own is None or own.gradients is None:
         return True
@@ -708,7 +721,7 @@ def check_averaging(moment: Moment) -> Fault | bool:
         return True  # it clips, so that no more than equal gradients can be asked for
     if np.all(np.abs(first.applied[:, 0] - mean) <= max(HALF_PRECISION, moment.tolerance) * scale):
         return True  # `hvd.Compression.fp16` rounds them
-    factor = factor_between(first.applied[:, 0], mean, allowed)
+    factor = fit_factor(first.applied[:, 0], mean, allowed)
     size = moment.size
     if is_factor(factor, size):
         losses = [s.loss for s in moment.ranks]
@@ -728,8 +741,8 @@ def check_averaging(moment: Moment) -> Fault | bool:
 # Updates
 
 
-def check_ranks_after(moment: Moment) -> Fault | bool:
-    """Equal gradients and rates make equal weights of equal weights."""
+def check_ranks_after(moment: StepOfRanks) -> Fault | bool:
+    """Check that ranks with equal weights, gradients and rates have equal weights after the step."""
     found = find_rank_divergence([s.after for s in moment.ranks])
     if found is None:
         return True
@@ -744,14 +757,14 @@ def check_ranks_after(moment: Moment) -> Fault | bool:
     return moment.make_fault("optimizer state not broadcast", UPDATE, detail, place=place)
 
 
-def check_update(moment: Moment) -> Fault | bool:
-    """Each variable changes as it does in one process."""
+def check_update(moment: StepOfRanks) -> Fault | bool:
+    """Check that each variable changes as it does in one process."""
     own = moment.own
     assert own is not None
     if isinstance(found := check_ranks_after(moment), Fault):
         return found
     apart, largest = update_difference(own, moment.ranks[0])
-    excess = apart / allowed_difference(own) * compared_variables(moment)
+    excess = apart / allowed_difference(own) * mask_compared_variables(moment)
     if not excess.size or not np.nanmax(excess) > 1.0:
         return True
     place = int(np.nanargmax(excess))
@@ -763,11 +776,12 @@ def check_update(moment: Moment) -> Fault | bool:
 
 
 def update_difference(own: Step, other: Step) -> tuple[Numbers, float]:
-    """By how much the changes of each variable differ, and the largest change."""
+    """Return how much the changes of each variable differ, and the largest change."""
     return np.abs(other.change - own.change), float(np.max(np.abs(own.change), initial=0.0))
 
 
 def allowed_difference(own: Step) -> Numbers:
+    """Return the tolerated difference for each variable of the original's step."""
     largest = np.max(np.abs(own.change), initial=0.0)
     allowed: Numbers = UPDATE_TOLERANCE * largest + VALUE_ROUNDING * np.maximum(
         1.0, own.after[:, 1]
@@ -775,16 +789,16 @@ def allowed_difference(own: Step) -> Numbers:
     return allowed
 
 
-def compared_variables(moment: Moment) -> Numbers:
-    """1 for each variable that is compared with that of the original, else 0."""
+def mask_compared_variables(moment: StepOfRanks) -> Numbers:
+    """Return 1 for each variable that is compared with the original's, 0 for the others."""
     assert moment.own is not None
     return np.array([float(name not in moment.ignored) for name in moment.own.names])
 
 
-def variables_of_rounding(original: Process, rounded: Process) -> frozenset[str]:
-    """Variables that rounding alone moves in the first step.
+def find_rounding_variables(original: Process, rounded: Process) -> frozenset[str]:
+    """Return the names of the variables whose first change is only rounding error.
 
-    The true gradient of a bias before a normalisation is 0, and Adam divides what rounding leaves of it by its own size.
+    The true gradient of a bias before a normalization is 0, and Adam divides its rounding error by its own size.
     """
     if not (original.steps and rounded.steps):
         return frozenset()
@@ -799,7 +813,7 @@ def variables_of_rounding(original: Process, rounded: Process) -> frozenset[str]
 
 
 def find_exit_fault(ranks: Sequence[Process]) -> Fault | None:
-    """A rank that ends before the others."""
+    """Return a fault if a rank ends before the others."""
     begun = [p.begun for p in ranks]
     if len(set(begun)) < 2:
         return None
@@ -815,7 +829,7 @@ def find_exit_fault(ranks: Sequence[Process]) -> Fault | None:
 
 
 def find_count_fault(original: Process, ranks: Sequence[Process]) -> Fault | None:
-    """Another number of steps than in one process, for a training that is meant to be exact."""
+    """Return a fault if an exact training makes another number of steps than the original."""
     own, theirs = original.record.steps, ranks[0].record.steps
     if own == theirs:
         return None
@@ -825,7 +839,7 @@ def find_count_fault(original: Process, ranks: Sequence[Process]) -> Fault | Non
 
 
 def find_scaled_count_fault(original: Process, ranks: Sequence[Process]) -> Fault | None:
-    """As many steps as one process makes, where all ranks together take N times as many examples in each."""
+    """Return a fault if ranks with full batches make as many steps as one process, instead of an N-th."""
     own, theirs = len(original.rows), sum(len(p.rows) for p in ranks)
     steps = ranks[0].record.steps
     if not own or original.record.stopped or steps < original.record.steps:
@@ -841,7 +855,11 @@ def find_scaled_count_fault(original: Process, ranks: Sequence[Process]) -> Faul
 
 
 def find_metric_fault(original: Process, ranks: Sequence[Process], tolerance: float) -> tuple[Fault | None, str]:  # fmt: skip
-    """A curve of rank 0 that is its own, where the mean over ranks is that of one process; or in words what was found."""
+    """Compare rank 0's curves with the original's: a metric must be the mean over ranks.
+
+    Returns:
+        the fault or None, and what was found, in words.
+    """
     own = original.record
     compared = compare_histories(own, ranks[0].record, tolerance)
     if not compared.differences:
@@ -869,7 +887,7 @@ Curve = Sequence[float]
 
 
 def curve_differs(curve: Curve, theirs: Sequence[Curve], tolerance: float) -> bool:
-    """Whether rank 0's curve is another than one process's; curves of other lengths are not compared."""
+    """Whether rank 0's curve differs from the original's; curves of different lengths are not compared."""
     if any(len(values) != len(curve) for values in theirs):
         return False
     return bool(
@@ -878,7 +896,7 @@ def curve_differs(curve: Curve, theirs: Sequence[Curve], tolerance: float) -> bo
 
 
 def is_mean(curve: Curve, theirs: Sequence[Curve], tolerance: float) -> bool:
-    """Whether a curve is the mean of those of the ranks."""
+    """Whether a curve is the mean of the ranks' curves."""
     apart = np.abs(np.mean(theirs, axis=0) - np.array(curve))
     return bool(np.all(apart <= curve_tolerance(curve, tolerance)))
 
@@ -888,7 +906,7 @@ def curve_tolerance(curve: Curve, tolerance: float) -> float:
 
 
 def find_mode(original: Process, ranks: Sequence[Process]) -> tuple[Mode | None, str]:
-    """Whether the ranks are to share the original's batches, or to take one each; and why that was concluded."""
+    """Infer whether the ranks should shard the original's batches ("exact") or take a batch each ("scaled"), and say why."""
     size = len(ranks)
     if not any(p.steps for p in ranks):
         return None, "no update by an optimizer was observed in the other program"

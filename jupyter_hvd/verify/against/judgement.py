@@ -22,20 +22,20 @@ from .faults import (
     Fault,
     Kind,
     Mode,
-    Walk,
+    StepComparison,
     compare_ranks,
     compare_with_original,
-    draw_their_data,
     find_count_fault,
     find_data_fault,
     find_exit_fault,
     find_metric_fault,
     find_overlap_fault,
+    find_rounding_variables,
     find_scaled_count_fault,
     find_scaling_fault,
-    have_same_data,
+    generate_own_data,
     step_factor,
-    variables_of_rounding,
+    take_same_examples,
 )
 from .steps import Process
 
@@ -59,24 +59,24 @@ SECOND_STEP = 2
 
 @dataclass(frozen=True)
 class Judgement:
-    """The findings, by aspect.
+    """The findings about a distributed program, by aspect.
 
     Attributes:
-        paired: the comparison with the original, step by step. between: that of the ranks with one another.
-        faults: of whole runs. said: what else was found.
-        noise: why a difference from the original says nothing.
-        one_rank: the comparison of the other program on one rank with the original, which tells apart what N ranks do
-            differently; None where that was not run. own_fault: what is wrong there already.
-        steps: how many the original made. made: how many the ranks made.
-        mode: what the batches of the ranks are meant to be.
+        paired: the step-by-step comparison with the original. between: the comparison of the ranks with each other.
+        faults: those of full runs. said: other findings, in words.
+        noise: why a difference from the original proves nothing.
+        one_rank: the comparison of the distributed program on one rank with the original, which isolates what N ranks do
+            differently; None where it was not run. own_fault: the fault that exists on one rank already.
+        steps: how many steps the original made. made: how many the ranks made.
+        mode: whether ranks shard the original's batches or take a batch each.
     """
 
-    paired: Walk
-    between: Walk
+    paired: StepComparison
+    between: StepComparison
     faults: tuple[Fault, ...]
     said: Mapping[str, str]
     noise: str = ""
-    one_rank: Walk | None = None
+    one_rank: StepComparison | None = None
     own_fault: Fault | None = None
     steps: int = 0
     made: int = 0
@@ -84,7 +84,7 @@ class Judgement:
 
     @property
     def all_faults(self) -> list[Fault]:
-        """Faults, those of whole runs first; of the two comparisons by step, the earlier one counts."""
+        """All faults, those of full runs first; of the two step-by-step comparisons only the earlier fault counts."""
         paired = None if self.noise or self.design_difference else self.paired.fault
         if paired is not None and paired.kind == MOMENTS and self.own_fault is not None:
             paired = None
@@ -93,9 +93,9 @@ class Judgement:
 
     @property
     def design_difference(self) -> str:
-        """What differs by design: batch normalisation over the rows of each rank, as Horovod's pages have it; "" for nothing.
+        """A difference by design, in words: batch normalization with local moments, as in Horovod's examples; "" for none.
 
-        That nothing else makes the difference is shown by one rank, which has all rows.
+        The run on one rank, which has all rows, shows that nothing else differs.
         """
         fault = self.paired.fault
         if fault is None or fault.kind != MOMENTS or self.one_rank is None or self.own_fault:
@@ -110,7 +110,7 @@ class Judgement:
 
     @property
     def first_fault(self) -> Fault | None:
-        """The fault that shows first; one of data explains others."""
+        """The earliest fault; a data fault goes first since it explains others."""
         order = lambda f: (f.aspect != DATA, f.step or float("inf"))  # noqa: E731
         return min(self.all_faults, key=order, default=None)
 
@@ -121,7 +121,7 @@ class Judgement:
 
     @property
     def compared_steps(self) -> int:
-        """How many steps were, and are equal."""
+        """The number of steps that were compared and are equal."""
         return self.paired.counts[UPDATE]
 
     @property
@@ -140,20 +140,20 @@ class Judgement:
 
     @property
     def needs_own_seeds(self) -> bool:
-        """Whether ranks with a seed each may show a fault before the one that is known, or excuse it."""
+        """Whether a run with different seeds on each rank may find an earlier fault, or explain the known one."""
         fault = self.first_fault
         return fault is None or fault.aspect in (DATA, COUNT) or not 0 < fault.step <= SECOND_STEP
 
     @property
     def needs_one_rank(self) -> bool:
-        """Whether a run on one rank shows what N ranks cannot be compared in."""
+        """Whether a run on one rank could show what the comparison of N ranks cannot."""
         fault = self.first_fault
         if self.one_rank is not None or self.noise:
             return False
         return bool(self.paired.unjudged) if fault is None else fault.kind == MOMENTS
 
     def list_checks(self, size: int) -> Iterator[Check]:
-        """A check for each aspect."""
+        """Return the table's checks, one for each aspect."""
         faults = {fault.aspect: fault for fault in reversed(self.all_faults)}
         if self.one_rank is not None:
             yield self.one_rank_check()
@@ -170,9 +170,11 @@ class Judgement:
                 enough = max(paired, between) >= ENOUGH * self.made
                 texts = []
                 if paired:
-                    texts.append(f"as in one process in {of_steps(paired, self.steps)}")
+                    texts.append(f"as in one process in {describe_step_count(paired, self.steps)}")
                 if between > paired:
-                    texts.append(f"right between ranks in {of_steps(between, self.made)}")
+                    texts.append(
+                        f"right between ranks in {describe_step_count(between, self.made)}"
+                    )
                 texts += [] if paired else ["not compared with one process"]
                 yield Check(name, "pass" if enough else "unknown", "; ".join(texts))
             else:
@@ -180,7 +182,7 @@ class Judgement:
                 yield Check(name, "unknown", text)
 
     def check_coverage(self, size: int) -> Check:
-        """How many steps were compared with those of the original."""
+        """Return the check that says how many steps were compared with the original's."""
         text = f"{self.compared_steps} of {number_of_steps(self.steps)} on {size} ranks"
         if self.one_rank is not None:
             text += f", {self.one_rank.counts[UPDATE]} on 1 rank"
@@ -191,7 +193,7 @@ class Judgement:
         )
 
     def one_rank_check(self) -> Check:
-        """The check of the other program on one rank."""
+        """Return the check for the distributed program on one rank."""
         assert self.one_rank is not None
         if self.own_fault is not None:
             return Check(ONE_RANK, "fail", str(self.own_fault))
@@ -211,8 +213,8 @@ def number_of_steps(count: int) -> str:
     return number_of(count, "step", "steps")
 
 
-def of_steps(count: int, total: int) -> str:
-    """`3 steps`, or `3 of 21 steps`."""
+def describe_step_count(count: int, total: int) -> str:
+    """Return `3 steps`, or `3 of 21 steps`."""
     return f"{count} of {number_of_steps(total)}" if count < total else number_of_steps(count)
 
 
@@ -225,25 +227,28 @@ def judge_runs(
     noise: tuple[Process, ...] = (),
     alone: Process | None = None,
 ) -> Judgement:
-    """Judge runs of both programs.
+    """Judge a distributed program from the records of all runs.
 
     Args:
-        own: of the original. ranks: with equal seeds. seeded: with a seed each; empty where that run failed.
-        noise: the original again, and where it rounds otherwise.
-        alone: the other program on one rank; None where that was not run.
+        own: the original's run. ranks: the run with equal seeds. seeded: the run with a seed for each rank; empty where it
+            failed.
+        noise: two more runs of the original, the second with other rounding.
+        alone: the distributed program on one rank; None where it was not run.
     """
     faults: list[Fault | None] = [find_exit_fault(ranks)]
     said: dict[str, str] = {}
-    paired = Walk(Counter(), unjudged="each rank takes a full batch, and one process one of them")
+    paired = StepComparison(
+        Counter(), unjudged="each rank takes a full batch, and one process one of them"
+    )
     if mode == "exact":
         paired = compare_with_original(own, ranks, tolerance)
     reason = ""
     if noise and paired.fault is not None:
-        ignored = variables_of_rounding(own, noise[-1])
+        ignored = find_rounding_variables(own, noise[-1])
         paired = compare_with_original(own, ranks, tolerance, ignored)
         again = (compare_with_original(own, [p], tolerance, ignored) for p in noise)
         reason = explain_by_noise(paired.fault, *again) if paired.fault is not None else ""
-    if have_same_data(ranks) and (not seeded or have_same_data(seeded)):
+    if take_same_examples(ranks) and (not seeded or take_same_examples(seeded)):
         line = ranks[0].data_line
         detail = f"all {len(ranks)} ranks take equal examples at each step"
         faults.append(Fault("the same data on all ranks", DATA, detail, 1, line))
@@ -256,7 +261,7 @@ def judge_runs(
             fault, said[DATA] = None, f"not judged: {reason}"
         faults.append(fault)
     between = compare_ranks(own, ranks, tolerance)
-    own_seeds = compare_ranks(own, seeded, tolerance) if seeded else Walk(Counter())
+    own_seeds = compare_ranks(own, seeded, tolerance) if seeded else StepComparison(Counter())
     if own_seeds.fault is not None and between.fault is None:
         faults.append(replace(own_seeds.fault, aspect=BROADCAST))
     elif own_seeds.fault is None and own_seeds.counts[UPDATE]:
@@ -268,7 +273,7 @@ def judge_runs(
         faults.append(fault)
         fault = find_scaled_count_fault(own, ranks)
         said[COUNT] = f"{ranks[0].record.steps} on each rank; {own.record.steps} in one process"
-        if fault is not None and draw_their_data(own, seeded):
+        if fault is not None and generate_own_data(own, seeded):
             said[COUNT] = (
                 f"not judged: each rank makes {ranks[0].record.steps} steps, as one process does, on examples of its own, "
                 "as in a benchmark; a training would make 1/N of them"
@@ -291,11 +296,12 @@ def judge_runs(
 
 @dataclass(frozen=True)
 class MoreRuns:
-    """Runs that are made where a judgement needs them.
+    """Functions that make additional runs if the judgement needs them.
 
     Attributes:
-        again: the original again, and where it rounds otherwise. one_rank: the other program on one rank; None for none.
-        own_seeds: the first steps of ranks that have a seed each; none where they fail.
+        again: runs the original twice more, the second time with other rounding.
+        one_rank: runs the distributed program on one rank; returns None where that is not possible.
+        own_seeds: runs a few steps with a seed for each rank; returns () where that fails.
     """
 
     again: Callable[[], tuple[Process, ...]]
@@ -303,10 +309,10 @@ class MoreRuns:
     own_seeds: Callable[[], tuple[Process, ...]]
 
 
-def judge_with(
+def judge_with_more_runs(
     more: MoreRuns, own: Process, ranks: tuple[Process, ...], mode: Mode, tolerance: float
 ) -> Judgement:
-    """Judge runs of both programs, with as many more as that needs. See `judge_runs`."""
+    """Judge a distributed program, and make more runs as long as the judgement needs them. See `judge_runs`."""
     noise: tuple[Process, ...] = ()
     alone: Process | None = None
     judgement = judge_runs(own, ranks, (), mode, tolerance)
@@ -324,7 +330,7 @@ def judge_with(
 def find_step_fault(
     own: Process, ranks: tuple[Process, ...], mode: Mode | None, tolerance: float
 ) -> Fault | None:
-    """The first fault of a step that all ranks have made; what comes of it may be that they fail later."""
+    """Return the first fault of a step that all ranks completed; a later failure of the ranks may be its consequence."""
     between = compare_ranks(own, ranks, tolerance)
     walks = (
         [compare_with_original(own, ranks, tolerance), between] if mode == "exact" else [between]
@@ -333,10 +339,12 @@ def find_step_fault(
     return min(faults, key=lambda fault: fault.step, default=None)
 
 
-def find_own_fault(own: Process, alone: Process, one_rank: Walk | None, size: int) -> Fault | None:
-    """The fault of the other program on one rank, for any number of ranks that it was written for.
+def find_own_fault(
+    own: Process, alone: Process, one_rank: StepComparison | None, size: int
+) -> Fault | None:
+    """Return the fault that the distributed program has on one rank already, whatever number of ranks it was written for.
 
-    A program that has N written into it divides a loss or a gradient by N here, too, or has N times the rate.
+    A program with a hard-coded number of ranks N divides its loss or gradients by N, or multiplies its rate by N, here too.
     """
     fault = None if one_rank is None else one_rank.fault
     if fault is None or fault.aspect not in (LOSS, GRADIENTS):
@@ -352,11 +360,11 @@ def find_own_fault(own: Process, alone: Process, one_rank: Walk | None, size: in
 RANDOM_ORIGINAL = "two runs of the original with equal seeds differ"
 
 
-def explain_by_noise(fault: Fault, again: Walk, rounded: Walk) -> str:
-    """Why a difference from the original says nothing about the ranks; "" where it does.
+def explain_by_noise(fault: Fault, again: StepComparison, rounded: StepComparison) -> str:
+    """Say why a difference from the original proves nothing about the ranks; "" where it does prove a fault.
 
     Args:
-        again, rounded: comparisons of the original with itself, and with itself where it rounds otherwise.
+        again: the comparison of the original with a second run. rounded: with a run that has other rounding.
     """
     said = RANDOM_ORIGINAL
     for noise, slack in ((again, 1), (rounded, SLACK)):

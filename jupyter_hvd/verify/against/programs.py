@@ -29,12 +29,13 @@ CALLS_ELSEWHERE = re.compile(rf"^[^#\n]*\b({'|'.join(ELSEWHERE)})\(", re.MULTILI
 
 
 def require_python(path: Path, document: Document) -> None:
-    """
+    """Check that a program is non-empty, valid Python.
+
     Args:
-        path: what it is called in the error.
+        path: the file's name in the error message.
 
     Raises:
-        UnusableInputError: the program is empty, or no Python.
+        UnusableInputError: it is not.
     """
     if not any(text.strip() for text in document.sources.values()):
         raise UnusableInputError(f"{path}: it is empty")
@@ -47,9 +48,10 @@ def require_python(path: Path, document: Document) -> None:
 
 
 def require_processes(path: Path, document: Document) -> None:
-    """
+    """Check that a program that distributes its training does so among several processes.
+
     Raises:
-        UnusableInputError: the program shares its training, and not among N processes.
+        UnusableInputError: it distributes in another way, such as among the GPUs of one process.
     """
     for text in document.sources.values():
         if found := CALLS_ELSEWHERE.search(text):
@@ -60,7 +62,7 @@ def require_processes(path: Path, document: Document) -> None:
 
 
 def names_processes(document: Document) -> bool:
-    """Whether the text names what connects processes; a module beside it may do so, too."""
+    """Whether the text names Horovod or `tf.distribute`. A program that does not may still import a module that does."""
     texts = document.sources.values()
     return any(name in text for name in ("horovod", BY_TENSORFLOW) for text in texts)
 

@@ -1,4 +1,4 @@
-"""The outcome of a comparison as one HTML file that needs no network: verdict, losses, checks, environment."""
+"""Writes the outcome of a comparison as one HTML file without external resources: verdict, losses, checks, environment."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ footer { color: var(--soft); margin-top: 2rem; }
 
 
 def describe_environment() -> Mapping[str, str]:
-    """The environment of this machine: versions, processor, operating system."""
+    """Return the versions, processor and operating system of this machine."""
     found = {"Python": sys.version.split()[0], "system": platform.platform()}
     found["processors"] = str(os.cpu_count())
     return {**found, **computing_versions()}
 
 
-def report_page(
+def render_report(
     original: str, other: str, verification: AgainstVerification, around: Mapping[str, str]
 ) -> str:
-    """The page.
+    """Render the outcome of a comparison as an HTML page.
 
     Args:
-        original, other: the names of the programs. around: what is said of the environment.
+        original, other: the names of the programs. around: the facts about the environment.
     """
     status = "pass" if verification.holds else "fail" if verification.fails else "unknown"
     facts = {
@@ -76,7 +76,7 @@ def report_page(
 </head>
 <body>
 <h1>{escape(title)}</h1>
-<p class="verdict {status}">{text_of(verification.verdict)}</p>
+<p class="verdict {status}">{render_message(verification.verdict)}</p>
 {facts_table(facts)}
 <h2>Losses</h2>
 {loss_plot(verification.curves)}
@@ -95,24 +95,26 @@ def report_page(
 
 
 def facts_table(facts: Mapping[str, str]) -> str:
+    """Render facts as an HTML table, one row each."""
     rows = (
-        f"<tr><th>{escape(name)}</th><td>{text_of(said)}</td></tr>" for name, said in facts.items()
+        f"<tr><th>{escape(name)}</th><td>{render_message(said)}</td></tr>"
+        for name, said in facts.items()
     )
     return f"<table><tbody>\n{''.join(rows)}\n</tbody></table>"
 
 
 def check_row(check: Check) -> str:
     mark = f'<td class="{check.status}">{MARKS[check.status]}</td>'
-    return f"<tr>{mark}<th>{escape(check.check)}</th><td>{text_of(check.detail)}</td></tr>\n"
+    return f"<tr>{mark}<th>{escape(check.check)}</th><td>{render_message(check.detail)}</td></tr>\n"
 
 
-def text_of(message: str) -> str:
-    """A message as HTML, what stands between backticks as code."""
+def render_message(message: str) -> str:
+    """Render a message as HTML, text in backticks as code."""
     return re.sub("`([^`\n]+)`", r"<code>\1</code>", escape(message)).replace("\n", "<br>")
 
 
 def loss_plot(curves: Curves) -> str:
-    """Both curves over one another, as SVG; a sentence where no loss was observed."""
+    """Draw both loss curves in one SVG plot; return a sentence where no loss was observed."""
     finite = [value for curve in curves for value in curve if math.isfinite(value)]
     if not finite:
         return "<p>No loss was observed.</p>"

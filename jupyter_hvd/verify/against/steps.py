@@ -1,4 +1,4 @@
-"""The training steps of an observed process: what each computed from what."""
+"""Groups the events of a process into training steps."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Step:
-    """One update by an optimizer, and what led to it.
+    """One update by an optimizer, with its inputs.
 
     Attributes:
         names: of the variables. rate: the learning rate.
-        update_line, gradient_line, optimizer_line: of the program; the last is where the optimizer was made.
-        before, applied, after: a projection and a norm of each variable before the update, of the gradient that it is given, and
-            of the variable after it, shape `(variables, 2)`.
+        update_line, gradient_line, optimizer_line: the program's lines that update, take gradients, and create the optimizer.
+        before, applied, after: a projection and a norm of each variable before the update, of the gradient that the optimizer
+            gets, and of the variable after it; shape `(variables, 2)`.
         gradients: the same of the gradients that this process computed; None where these were for other variables.
-        loss: that they were taken of; nan where there was none.
-        rows: a projection of each row of the batch; None where no batch was seen.
+        loss: whose gradients were taken; nan where there was none.
+        rows: a projection of each row of the batch; None where no batch was observed.
     """
 
     names: tuple[str, ...]
@@ -42,7 +42,7 @@ class Step:
 
     @property
     def change(self) -> Numbers:
-        """The projection of what the update has added to each variable, shape `(variables,)`."""
+        """The projection of each variable's change in this update, shape `(variables,)`."""
         added: Numbers = self.after[:, 0] - self.before[:, 0]
         return added
 
@@ -52,7 +52,7 @@ class Process:
     """One process of a training.
 
     Attributes:
-        begun: how many steps it has at least begun; a rank that waits for others has begun one that it does not end.
+        begun: the number of steps that it began; a rank that waits for others has begun one that it does not complete.
     """
 
     record: Record
@@ -65,28 +65,28 @@ class Process:
 
     @cached_property
     def rows(self) -> Numbers:
-        """A projection of each row of all batches, in their order."""
+        """The projections of the rows of all batches, in order."""
         return np.concatenate([np.zeros(0), *(s.rows for s in self.steps if s.rows is not None)])
 
     @property
     def data_line(self) -> str:
-        """Where its data are distributed or batched, if that is one place, or else where gradients are taken of them."""
+        """The line that distributes or batches the data, if it is only one, else the line that takes gradients."""
         if len(self.record.data_lines) == 1:
             return self.record.data_lines[0]
         return self.steps[0].gradient_line if self.steps else ""
 
     @property
     def batch_size(self) -> int:
-        """Rows of its largest batch, 0 where none was seen."""
+        """The rows of the largest batch, 0 where none was observed."""
         return max((len(s.rows) for s in self.steps if s.rows is not None), default=0)
 
 
 def process_of(record: Record) -> Process:
-    return Process(record, tuple(steps_of(record)))
+    return Process(record, tuple(read_steps(record)))
 
 
-def steps_of(record: Record) -> Sequence[Step]:
-    """The steps of which everything that an update has was observed; the first that was not ends them."""
+def read_steps(record: Record) -> Sequence[Step]:
+    """Return the training steps in a record, up to the first that was not observed completely."""
     found: list[Step] = []
     latest: dict[str, Event] = {}
     for event in record.events:

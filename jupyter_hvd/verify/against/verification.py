@@ -1,4 +1,4 @@
-"""Runs a program in one process, another one for the same training on N ranks, and judges the other."""
+"""Runs the original in one process and a distributed program on N ranks, and judges the distributed one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,14 @@ from ..exact.verification import (
 )
 from ..workspace import changed_files, check_room, state_beside
 from .faults import BROADCAST, COUNT, GRADIENTS, UPDATE, Fault, Mode, find_exit_fault, find_mode
-from .judgement import COMPARED, ONE_RANK, RANDOM_ORIGINAL, MoreRuns, find_step_fault, judge_with
+from .judgement import (
+    COMPARED,
+    ONE_RANK,
+    RANDOM_ORIGINAL,
+    MoreRuns,
+    find_step_fault,
+    judge_with_more_runs,
+)
 from .programs import (
     NOT_DISTRIBUTED,
     is_distributed_by_tensorflow,
@@ -59,10 +66,10 @@ class AgainstVerification:
     """The outcome of all checks.
 
     Attributes:
-        mode: whether the ranks share the original's batches ("exact") or take one each ("scaled"); None where that is not known.
-        fault: the first one, of which others may be consequences. steps: how many one process made.
-        compared: how many of them were compared with steps of the other program. unjudged: why not all of them.
-        design: what differs from one process by design; "" for nothing. curves: the losses of both programs, step by step.
+        mode: "exact" if the ranks shard the original's batches, "scaled" if they take a batch each; None where unknown.
+        fault: the first one; others may be its consequences. steps: how many steps one process made.
+        compared: how many of them were compared with the distributed program's. unjudged: why the others were not.
+        design: what differs from one process by design; "" for nothing. curves: the losses of both programs at each step.
     """
 
     checks: tuple[Check, ...]
@@ -81,14 +88,14 @@ class AgainstVerification:
 
     @property
     def holds(self) -> bool:
-        """Whether no check fails, ranks were seen to average their gradients and to stay equal, and most steps were compared."""
+        """Whether no check failed, ranks were observed to average gradients and stay equal, and most steps were compared."""
         seen = {check.check for check in self.checks if check.status == "pass"}
         required = (*REQUIRED, *([COMPARED] if self.mode == "exact" else []))
         return not self.fails and all(name_check(self.size, aspect) in seen for aspect in required)
 
     @property
     def verdict(self) -> str:
-        """The outcome in a sentence or two."""
+        """The outcome in one or two sentences."""
         if self.fault is not None:
             return (
                 f"The other program does not train as it should. It looks like this: {self.fault}."
@@ -96,7 +103,7 @@ class AgainstVerification:
         if self.fails:
             return "The other program does not train as it should."
         if not self.holds:
-            return f"This training cannot be judged: {self._comparison_gap}."
+            return f"This training cannot be judged: {self._why_inconclusive}."
         if self.design:
             return (
                 f"On {self.size} ranks the other program is right by Horovod's documentation, and differs from one process "
@@ -117,14 +124,15 @@ class AgainstVerification:
         return f"{between} Losses and weights were not compared with the original: {self.unjudged}."
 
     @property
-    def _comparison_gap(self) -> str:
-        """Why a training without a fault is not called right."""
+    def _why_inconclusive(self) -> str:
+        """Why a training without a fault is not confirmed as right."""
         if self.mode != "exact" or not self.steps:
             return "too little of it could be compared"
         reason = f": {self.unjudged}" if self.unjudged else ""
         return f"{self.compared} of {self.steps} steps could be compared with the original{reason}"
 
     def as_json(self) -> dict[str, Any]:
+        """Return the outcome as the JSON object that docs/json.md describes."""
         return {
             "mode": self.mode,
             "verdict": self.verdict,
@@ -141,7 +149,7 @@ class AgainstVerification:
 
 @dataclass(frozen=True)
 class Program:
-    """A notebook or script, and what it holds."""
+    """A notebook or script and its contents."""
 
     path: Path
     document: Document
@@ -163,28 +171,29 @@ def verify_against(
     known: KnownRuns | None = None,
     launcher: Sequence[str] | None = None,
 ) -> AgainstVerification:
-    """Judge a program that distributes its training itself, by running it beside the original.
+    """Judge a program that distributes its training itself, by running it and the original.
 
-    The other program runs twice: with equal seeds on all ranks, to be compared with one process, and for a few steps with other
-    seeds, as its ranks have them in a real job.
+    The distributed program runs twice: with equal seeds on all ranks, to be compared with one process, and for a few steps
+    with
+    different seeds, as in a real job.
 
     Args:
-        original: for one process. other: for `size` ranks; both are only read.
-        variables: the environment of all processes, the seed among them.
-        mode: what the batches of the ranks are meant to be; found out if None.
-        steps: each run ends after so many training steps; None for the whole program.
+        original: for one process. other: for `size` ranks. Both are only read.
+        variables: the environment of all processes, including the seed.
+        mode: whether ranks shard the original's batches or take a batch each; inferred if None.
+        steps: the number of training steps after which each run ends; None for the full program.
         timeout: seconds for each run.
-        tolerance: the part of the largest number of its kind by which a loss or gradient may differ.
-        beside: the folder whose files the original has copies of, that of its file if None.
-        confirmed: the user knows that there is much to copy.
-        listener: hears of each check as it begins and ends.
-        launcher: the words of a command that starts the ranks of the other program; this package starts them if None.
-        known: runs of the original by verifications before, with the same variables; runs of this one are added.
+        tolerance: the allowed difference of a loss or gradient, relative to the largest of its kind.
+        beside: the folder whose files are copied for the runs; the original's folder if None.
+        confirmed: the user has agreed to copy many files.
+        listener: called with each check when it begins and when it ends.
+        launcher: the user's command that starts the ranks of the distributed program; this package starts them if None.
+        known: earlier runs of the original with the same variables; new runs are added.
 
     Raises:
-        UnusableInputError: one of them is no program that can be judged, or there is no room for the copies.
+        UnusableInputError: one of the programs cannot be judged, or there is no room for the copies.
         LaunchError: the job cannot be started.
-        UnconfirmedError: there is much to copy.
+        UnconfirmedError: there are many files to copy.
     """
     hosts_for(size, None)
     if size < 2 or (steps is not None and steps < 1) or not timeout > 0:
@@ -219,7 +228,7 @@ def verify_against(
                 for name in changed_files(before, state_beside(source, folder.path))
                 if source / name not in (original.path.resolve(), other.path.resolve())
             ]
-            report_check(checks.files_untouched(refused, changes))
+            report_check(checks.check_files_untouched(refused, changes))
             return AgainstVerification(tuple(found), size, steps=made, **found_out)
 
         seconds = timeout / size
@@ -239,7 +248,7 @@ def verify_against(
         own = process_of(one)
 
         def run_other(name: str, ranks: int, limit: Mapping[str, str], most: int) -> Run:
-            variables = {**limit, **workers_for(other.document, ranks)}
+            variables = {**limit, **cluster_variables(other.document, ranks)}
             if launcher is not None:
                 return distributed.by_launcher(name, launcher, ranks, variables, most)
             return distributed.on_ranks(name, ranks, variables, most)
@@ -251,7 +260,7 @@ def verify_against(
         ranks = processes_of(job)
         refused += [name for p in ranks for name in p.record.refused]
         if job.code or len(ranks) < size:
-            check, fault = judge_ending(job, ranks, size, timeout, other.path.name)
+            check, fault = check_endings(job, ranks, size, timeout, other.path.name)
             earlier = find_step_fault(own, ranks, mode or find_mode(own, ranks)[0], tolerance)
             if earlier is not None and len(ranks) == size:
                 check, fault = (
@@ -274,7 +283,7 @@ def verify_against(
             report_check(Check(name_check(size, "batches"), "pass", f"{mode}: {reason}"))
 
         def run_one_rank() -> Process | None:
-            """Run the other program on one rank. None with a launcher, or where the run leaves no record."""
+            """Run the distributed program on one rank. Return None with a launcher, or where the run leaves no record."""
             if launcher is not None:
                 return None
             return next(iter(processes_of(run_other(ONE_RANK, 1, same, one.steps))), None)
@@ -288,7 +297,7 @@ def verify_against(
             return runs.repeat_run(one.steps if one.stopped else None, one.steps)
 
         more = MoreRuns(repeat_original, run_one_rank, own_seeds)
-        judgement = judge_with(more, own, ranks, mode, tolerance)
+        judgement = judge_with_more_runs(more, own, ranks, mode, tolerance)
         for check in judgement.list_checks(size):
             report_check(check)
         return make_conclusion(
@@ -304,7 +313,7 @@ def verify_against(
 
 @dataclass(frozen=True)
 class OriginalRuns:
-    """Runs of the original in one process, each of which is made once."""
+    """Runs of the original in one process, each made at most once."""
 
     runner: Runner
     known: KnownRuns
@@ -318,7 +327,10 @@ class OriginalRuns:
         rounding: int = 0,
         most: int = 0,
     ) -> Run:
-        """A run that ends after so many steps or seconds. The rest: see `limit_variables` and `Runner.run_alone`."""
+        """Run the original until `steps` or `seconds` are reached.
+
+        For the other arguments see `limit_variables` and `Runner.run_in_one_process`.
+        """
         key = (self.runner.path.resolve(), name, steps)
         if key not in self.known:
             limit = limit_variables(steps, seconds, rounding, details=True)
@@ -327,7 +339,7 @@ class OriginalRuns:
         return self.known[key]
 
     def repeat_run(self, steps: int | None, most: int) -> tuple[Process, ...]:
-        """Two more runs: one just the same, and one that rounds otherwise; none where they fail."""
+        """Run the original twice more, the second time with other rounding; return () where that fails."""
         names = (("one process again", 0), ("one process, rounded otherwise", 1))
         runs = [
             self.make_run(name, steps, rounding=rounding, most=most) for name, rounding in names
@@ -336,8 +348,8 @@ class OriginalRuns:
         return tuple(process_of(r) for r in records if r is not None) if all(records) else ()
 
 
-def workers_for(document: Document, size: int) -> Mapping[str, str]:
-    """The variable that tells the ranks how to reach one another, where a program is distributed by `tf.distribute`."""
+def cluster_variables(document: Document, size: int) -> Mapping[str, str]:
+    """Return the environment variable that lists the ranks' addresses, if the program uses `tf.distribute`."""
     if not is_distributed_by_tensorflow(document):
         return {}
     with ExitStack() as stack:
@@ -349,10 +361,10 @@ def processes_of(job: Run) -> tuple[Process, ...]:
     return tuple(map(process_of, job.records))
 
 
-def judge_ending(
+def check_endings(
     job: Run, ranks: tuple[Process, ...], size: int, timeout: float, program: str
 ) -> tuple[Check, Fault | None]:
-    """The report of ranks that did not all reach their end.
+    """Return the check for ranks of which some did not complete the program.
 
     Args:
         program: the name of its file.
@@ -370,13 +382,15 @@ def judge_ending(
     elif job.code != TIMED_OUT:
         who = "" if job.rank is None else f"rank {job.rank}: "
         error = last_line(job.report) or "no message"
-        fault = Fault("the ranks fail", "ending", who + error, 0, line_in(job.report, program))
+        fault = Fault(
+            "the ranks fail", "ending", who + error, 0, find_traceback_line(job.report, program)
+        )
         check = replace(check, detail=str(fault))
     return check, fault
 
 
-def line_in(traceback: str, program: str) -> str:
-    """The last line of a script that a traceback names; "" for none.
+def find_traceback_line(traceback: str, program: str) -> str:
+    """Return the last line of a script that a traceback names; "" for none.
 
     Args:
         program: the name of its file.
@@ -386,7 +400,7 @@ def line_in(traceback: str, program: str) -> str:
 
 
 def loss_curves(own: Process, ranks: tuple[Process, ...]) -> Curves:
-    """The loss of each step of the original, and the mean of the ranks' losses; nan where there was none."""
+    """Return the loss of each step of the original, and the mean of the ranks' losses; nan where there was none."""
     steps = zip(*(p.steps for p in ranks), strict=False)
     theirs = tuple(sum(s.loss for s in step) / len(ranks) for step in steps)
     return tuple(s.loss for s in own.steps), theirs

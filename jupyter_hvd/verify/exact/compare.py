@@ -1,4 +1,4 @@
-"""Where two records differ. Pure functions, which do not know how the programs were distributed."""
+"""Finds the differences between two records. The functions are pure, and do not depend on how the programs were distributed."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ BY_ENTRY = (PRINTED, FILES)
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing in which two records differ.
+    """One difference between two records.
 
     Attributes:
-        key: names the thing, the same for any two records.
-        detail: what it is in both. step: at which it shows first, 0 where that is not known. line: of the program.
+        key: identifies what differs, equally in any two records.
+        detail: its value in both. step: the first step with the difference, 0 where unknown. line: of the program.
         ends: whether nothing after it could be compared.
-        kind: the same for numbers that a text has again and again, as those of each epoch; "" for none.
+        kind: equal for numbers that a text repeats, such as one for each epoch; "" for none.
         size: by how much such a number differs.
     """
 
@@ -59,11 +59,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One aspect of two records.
+    """The comparison of one aspect of two records.
 
     Attributes:
-        observed: what was compared, "" where there was nothing. count: how many things that were.
-        differences: in the order in which they show.
+        observed: what was compared, "" for nothing. count: how many values were compared.
+        differences: in the order in which they appear.
     """
 
     aspect: str
@@ -75,7 +75,7 @@ class Comparison:
 def compare_records(
     one: Record, two: Record, tolerance: float = TOLERANCE
 ) -> tuple[Comparison, ...]:
-    """Compare two records of one program, aspect by aspect; the first one is what it should be."""
+    """Compare two records of one program, aspect by aspect. The first record is the reference."""
     return (
         compare_endings(one, two),
         *compare_steps(one, two, tolerance),
@@ -87,7 +87,7 @@ def compare_records(
 
 
 def first_difference(comparisons: Iterable[Comparison]) -> Difference | None:
-    """The difference that shows at the first step; of several, that of the first aspect."""
+    """Return the difference at the earliest step; of several, that of the first aspect."""
     found = [d for comparison in comparisons for d in comparison.differences]
     return min(found, key=lambda d: d.step or float("inf"), default=None)
 
@@ -99,7 +99,7 @@ def describe_ending(record: Record) -> str:
 
 
 def compare_endings(one: Record, two: Record) -> Comparison:
-    """Both come to the end, or fail with the same error."""
+    """Check that both programs complete, or fail with the same error."""
     _, differing = compare_texts(
         compared_lines([describe_ending(one)]), compared_lines([describe_ending(two)]), TOLERANCE
     )
@@ -116,14 +116,15 @@ def compare_endings(one: Record, two: Record) -> Comparison:
 # Step by step
 
 
-class Scale:
-    """The largest number of each kind until now."""
+class RunningMaximum:
+    """Stores the largest absolute value so far for each key; `least` is the smallest maximum."""
 
     def __init__(self, least: float) -> None:
         self._least = least
         self._largest: dict[Any, float] = {}
 
     def of(self, key: Any, *values: float) -> float:
+        """Update the key's maximum with the values, and return it."""
         finite = [abs(v) for v in values if np.isfinite(v)]
         known = max([self._largest.get(key, self._least), *finite])
         self._largest[key] = known
@@ -135,32 +136,32 @@ def is_close(a: float, b: float, allowed: float) -> bool:
 
 
 @dataclass(frozen=True)
-class Scales:
-    """The largest loss, rate and gradient of each statement until now, and the largest value of each variable."""
+class Maxima:
+    """The largest loss, rate and gradient of each statement so far, and the largest value of each variable."""
 
-    losses: Scale = field(default_factory=lambda: Scale(LEAST))
-    rates: Scale = field(default_factory=lambda: Scale(0.0))
-    gradients: Scale = field(default_factory=lambda: Scale(0.0))
-    values: Scale = field(default_factory=lambda: Scale(1.0))
+    losses: RunningMaximum = field(default_factory=lambda: RunningMaximum(LEAST))
+    rates: RunningMaximum = field(default_factory=lambda: RunningMaximum(0.0))
+    gradients: RunningMaximum = field(default_factory=lambda: RunningMaximum(0.0))
+    values: RunningMaximum = field(default_factory=lambda: RunningMaximum(1.0))
 
 
 def compare_steps(one: Record, two: Record, tolerance: float) -> tuple[Comparison, ...]:
-    """The way of both programs through their steps, losses, learning rates, and each variable's gradient and value."""
+    """Compare losses, learning rates, and each variable's gradient and value, step by step."""
     found: dict[str, dict[str, Difference]] = {a: {} for a in (STEPS, *BY_STEP)}
     by = "update" if any(site.kind == "update" for site in one.sites) else "gradient"
     counts: Counter[str] = Counter()
-    scales, others = Scales(), events_by_site(two)
+    scales, others = Maxima(), events_by_site(two)
     measured = 0
     for ours in one.events:
         site = one.sites[ours.site]
         step = counts[by] + 1
-        theirs = next(others[place_of(site)], None)
+        theirs = next(others[site_key(site)], None)
         if theirs is None:
             detail = f"the {site.kind} does not run any more; it does in one process"
-            found[STEPS].setdefault(place_of(site), Difference(place_of(site), detail, step, site.line))  # fmt: skip
+            found[STEPS].setdefault(site_key(site), Difference(site_key(site), detail, step, site.line))  # fmt: skip
             continue
         counts[site.kind] += 1
-        measured += len(pairs_of(ours, theirs))
+        measured += len(pair_measures(ours, theirs))
         for aspect, key, detail in compare_events(site, ours, theirs, scales, tolerance):
             found[aspect].setdefault(key, Difference(key, detail, step, site.line))
     for key, rest in others.items():
@@ -185,9 +186,9 @@ def compare_steps(one: Record, two: Record, tolerance: float) -> tuple[Compariso
 
 
 def compare_events(
-    site: Site, ours: Event, theirs: Event, scales: Scales, tolerance: float
+    site: Site, ours: Event, theirs: Event, scales: Maxima, tolerance: float
 ) -> Iterator[tuple[str, str, str]]:
-    """Aspect, key and detail of each difference between one time that a statement ran and the same time in the other record."""
+    """Yield aspect, key and detail of each difference between two events of the same site and number."""
     a, b = ours.value, theirs.value
     if site.kind == "gradient":
         if not is_close(a, b, tolerance * scales.losses.of(site, a)):
@@ -195,7 +196,7 @@ def compare_events(
     elif not is_close(a, b, tolerance * scales.rates.of(site, a)):
         yield RATES, site.line, f"the learning rate is {b:.6g}; {a:.6g} in one process"
     largest = scales.gradients.of(site, *ours.measures[1::2]) if site.kind == "gradient" else 0.0
-    for place, (mine, yours) in enumerate(pairs_of(ours, theirs)):
+    for place, (mine, yours) in enumerate(pair_measures(ours, theirs)):
         scale = largest or scales.values.of((site, place), mine[1])
         if all(is_close(x, y, tolerance * scale) for x, y in zip(mine, yours, strict=True)):
             continue
@@ -207,10 +208,10 @@ def compare_events(
 
 
 def compare_counts(one: Record, two: Record, others: Iterable[Difference]) -> Comparison:
-    """How many steps and epochs there are.
+    """Compare the numbers of steps and epochs.
 
     Args:
-        others: statements that run more or less often.
+        others: the statements that run more or less often.
     """
     found = list(others)
     epochs = [sum(fit.epochs for fit in record.fits) for record in (one, two)]
@@ -232,21 +233,21 @@ def number_of(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}" if count else ""
 
 
-def place_of(site: Site) -> str:
-    """The key of a site; a statement that is compiled again has the same one."""
+def site_key(site: Site) -> str:
+    """Return the key of a site. A statement that is compiled again has the same key."""
     return f"{site.kind} {site.line} {len(site.names)}"
 
 
 def events_by_site(record: Record) -> dict[str, Iterator[Event]]:
-    """The events of each site, in their order; that of several sites in one compiled step is not certain."""
+    """Return the events of each site in order; the order of several sites in one compiled step is not defined."""
     found: dict[str, list[Event]] = {}
     for event in record.events:
-        found.setdefault(place_of(record.sites[event.site]), []).append(event)
+        found.setdefault(site_key(record.sites[event.site]), []).append(event)
     return defaultdict(lambda: iter(()), {place: iter(events) for place, events in found.items()})
 
 
-def pairs_of(ours: Event, theirs: Event) -> list[tuple[list[float], list[float]]]:
-    """Projection and norm of each variable in both; none where there was no room for those of one."""
+def pair_measures(ours: Event, theirs: Event) -> list[tuple[list[float], list[float]]]:
+    """Return the projection and norm of each variable in both events; empty where one of the events stored none."""
     if len(ours.measures) != len(theirs.measures):
         return []
     both = (event.measures.reshape(-1, 2).tolist() for event in (ours, theirs))
@@ -257,7 +258,7 @@ def pairs_of(ours: Event, theirs: Event) -> list[tuple[list[float], list[float]]
 
 
 def compare_histories(one: Record, two: Record, tolerance: float) -> Comparison:
-    """Every curve of every History."""
+    """Compare every curve of every Keras `History`."""
     found = []
     count = 0
     for number, fit in enumerate(one.fits):
@@ -281,6 +282,7 @@ def compare_histories(one: Record, two: Record, tolerance: float) -> Comparison:
 
 
 def compare_printed(one: Record, two: Record, tolerance: float) -> Comparison:
+    """Compare the printed lines: numbers within the tolerance."""
     ours, theirs = (
         compared_lines(line.replace(r.folder, "") if r.folder else line for line in r.printed)
         for r in (one, two)
@@ -296,7 +298,7 @@ def compare_printed(one: Record, two: Record, tolerance: float) -> Comparison:
 
 
 def compare_files(one: Record, two: Record, tolerance: float) -> Comparison:
-    """Files that were written: arrays and numbers within the tolerance, others by their size."""
+    """Compare the written files: arrays and numbers within the tolerance, other contents by size."""
     ours, theirs = (read_contents(Path(r.folder), r.files) if r.folder else {} for r in (one, two))
     found = []
     for name in sorted({*ours, *theirs}):
@@ -310,6 +312,7 @@ def compare_files(one: Record, two: Record, tolerance: float) -> Comparison:
 
 
 def compare_content(name: str, one: Content, two: Content, tolerance: float) -> list[Difference]:
+    """Compare the contents of one file in both records."""
     if (one.lines is None) != (two.lines is None) or one.size != two.size:
         sizes = f"{two.size} bytes; {one.size} in one process"
         return [Difference(name, f"{name} has {sizes if one.size != two.size else 'another form'}")]
@@ -326,14 +329,18 @@ def compare_content(name: str, one: Content, two: Content, tolerance: float) -> 
     ]
     for key in sorted({*one.arrays, *two.arrays}):
         a, b = one.arrays.get(key), two.arrays.get(key)
-        apart = "it is missing" if a is None or b is None else array_difference(a, b, tolerance)
+        apart = (
+            "it is missing"
+            if a is None or b is None
+            else describe_array_difference(a, b, tolerance)
+        )
         if apart:
             found.append(Difference(f"{name} {key}", f"{name}{f', `{key}`' * bool(key)}: {apart}"))
     return found
 
 
-def array_difference(one: NDArray[Any], two: NDArray[Any], tolerance: float) -> str:
-    """In what two arrays differ, "" where they do not: whole numbers are compared to the digit."""
+def describe_array_difference(one: NDArray[Any], two: NDArray[Any], tolerance: float) -> str:
+    """Say how two arrays differ, "" where they are equal. Integers must be equal exactly."""
     if one.shape != two.shape:
         return f"its shape is {two.shape}; {one.shape} in one process"
     if one.dtype.kind not in "fc" or two.dtype.kind not in "fc":
@@ -349,7 +356,7 @@ def array_difference(one: NDArray[Any], two: NDArray[Any], tolerance: float) -> 
 
 
 def compare_weights(one: Record, two: Record, tolerance: float) -> Comparison:
-    """All variables at the end, those of models and optimizers among them, in the order in which they were made."""
+    """Compare all variables at the end, including those of models and optimizers, in the order of their creation."""
     ours, theirs = number_variables(one.variables), number_variables(two.variables)
     found = []
     count = 0
@@ -360,7 +367,7 @@ def compare_weights(one: Record, two: Record, tolerance: float) -> Comparison:
                 found.append(Difference(f"{key}", f"`{variable.name}` is missing"))
             continue
         count += 1
-        if apart := array_difference(variable.value, other.value, tolerance):
+        if apart := describe_array_difference(variable.value, other.value, tolerance):
             found.append(Difference(f"{key}", f"`{variable.name}` {apart}"))
     observed = number_of(count, "variable", "variables")
     if one.unheld and observed:
@@ -371,7 +378,7 @@ def compare_weights(one: Record, two: Record, tolerance: float) -> Comparison:
 def number_variables(
     variables: Sequence[Variable],
 ) -> dict[tuple[str, tuple[int, ...], int], Variable]:
-    """Variables by name, shape, and how many like them there were before."""
+    """Key each variable by its name, its shape, and the number of earlier ones with the same name and shape."""
     before: Counter[tuple[str, tuple[int, ...]]] = Counter()
     found = {}
     for variable in variables:

@@ -1,4 +1,4 @@
-"""The contents of files that a program has written: text, arrays, or nothing comparable but their size."""
+"""Reads the files that a program has written: as text, as arrays, or only their sizes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Content:
     """The contents of a file.
 
     Attributes:
-        lines: of text. arrays: by name. size: of what is neither; None where the size is not compared.
+        lines: of a text. arrays: by name. size: of any other file; None where sizes are not compared.
     """
 
     lines: tuple[str, ...] | None = None
@@ -46,30 +46,31 @@ class Content:
 
 
 def read_contents(folder: Path, names: Iterable[str]) -> dict[str, Content]:
-    """The contents of a folder's files, by name, with `#` for long numbers."""
+    """Read a folder's files by name; long numbers in the names become `#`."""
     return {LONG_NUMBER.sub("#", name): read_content(folder, name) for name in names}
 
 
 def read_content(folder: Path, name: str) -> Content:
+    """Read a file as text or arrays, depending on its name; only its size where that fails."""
     path = folder / name
     with suppress(Exception):  # it is not what its name says
         if BY_EXISTENCE.search(name):
             return Content()
         if name.endswith((".npy", ".npz")):
-            return Content(arrays=numpy_arrays(path))
+            return Content(arrays=read_numpy_file(path))
         if name.endswith(".index"):
-            return Content(arrays=checkpoint_arrays(path))
+            return Content(arrays=read_checkpoint(path))
         if name.endswith((".h5", ".hdf5")):
-            return Content(arrays=hdf5_arrays(path))
+            return Content(arrays=read_hdf5_file(path))
         if name.endswith(".keras"):
-            return keras_content(path, folder)
-        if (lines := text_lines(path.read_bytes(), folder)) is not None:
+            return read_keras_file(path, folder)
+        if (lines := decode_lines(path.read_bytes(), folder)) is not None:
             return Content(lines=lines)
     return Content(size=path.stat().st_size if path.exists() else REMOVED)
 
 
-def text_lines(data: bytes, folder: Path) -> tuple[str, ...] | None:
-    """The lines of a text, without the path of the folder; None where it is none."""
+def decode_lines(data: bytes, folder: Path) -> tuple[str, ...] | None:
+    """Decode the lines of a text without the folder's path; None where the data are not text."""
     if len(data) > LARGEST_TEXT or b"\0" in data:
         return None
     try:
@@ -79,7 +80,8 @@ def text_lines(data: bytes, folder: Path) -> tuple[str, ...] | None:
     return tuple(compared_lines(text.replace(str(folder), "").splitlines()))
 
 
-def numpy_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def read_numpy_file(path: Path) -> dict[str, NDArray[Any]]:
+    """Read the arrays of a `.npy` or `.npz` file by name."""
     found = np.load(path)
     if isinstance(found, np.ndarray):
         return {"": found}
@@ -87,7 +89,8 @@ def numpy_arrays(path: Path) -> dict[str, NDArray[Any]]:
         return {name: found[name] for name in found.files}
 
 
-def hdf5_arrays(file: Any) -> dict[str, NDArray[Any]]:
+def read_hdf5_file(file: Any) -> dict[str, NDArray[Any]]:
+    """Read the datasets of an HDF5 file by name."""
     import h5py
 
     arrays: dict[str, NDArray[Any]] = {}
@@ -101,15 +104,15 @@ def hdf5_arrays(file: Any) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def keras_content(path: Path, folder: Path) -> Content:
-    """The configuration and the weights of a `.keras` file; its date is left out."""
+def read_keras_file(path: Path, folder: Path) -> Content:
+    """Read the configuration and weights of a `.keras` file, without its date."""
     with zipfile.ZipFile(path) as archive:
-        lines = text_lines(SHARED_OBJECT.sub(b"", archive.read("config.json")), folder)
-        return Content(lines, hdf5_arrays(io.BytesIO(archive.read("model.weights.h5"))))
+        lines = decode_lines(SHARED_OBJECT.sub(b"", archive.read("config.json")), folder)
+        return Content(lines, read_hdf5_file(io.BytesIO(archive.read("model.weights.h5"))))
 
 
-def checkpoint_arrays(index: Path) -> dict[str, NDArray[Any]]:
-    """The variables of a checkpoint of TensorFlow's, whose table of contents this is."""
+def read_checkpoint(index: Path) -> dict[str, NDArray[Any]]:
+    """Read the variables of a TensorFlow checkpoint, given its `.index` file."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # it would describe the machine
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Finds the line of the user's program that runs now, or that made an operation of a compiled function."""
+"""Finds the line of the user's program that is running, or that created an operation of a compiled function."""
 
 from __future__ import annotations
 
@@ -17,50 +17,53 @@ INSTALLED = tuple({*sysconfig.get_paths().values(), str(Path(__file__).parents[2
 GENERATED = "__autograph_generated_file"
 
 
-def line_now() -> str:
-    """The line of the user's program that runs now."""
-    return first_line(places_of(sys._getframe(1)))
+def find_running_line() -> str:
+    """Return the line of the user's program that is running now, as `train.py, line 12`."""
+    return find_user_line(walk_stack(sys._getframe(1)))
 
 
-def own_line() -> str:
-    """The line of the user's program that calls an observed function, asked by its listener; "" where a library's does."""
+def find_calling_line() -> str:
+    """Return the line of the user's program that called the observed function; "" where a library called it.
+
+    Call it from a listener only: it skips three frames of the call stack.
+    """
     frame = sys._getframe(3)
-    return user_line(frame.f_code.co_filename, frame.f_lineno)
+    return format_user_line(frame.f_code.co_filename, frame.f_lineno)
 
 
-def line_of(operation: Any) -> str:
-    """The line of the user's program that made an operation, also within a compiled function."""
-    return first_line((frame.filename, frame.lineno) for frame in reversed(operation.traceback))
+def find_operation_line(operation: Any) -> str:
+    """Return the line of the user's program that created an operation, also within a compiled function."""
+    return find_user_line((frame.filename, frame.lineno) for frame in reversed(operation.traceback))
 
 
-def first_line(places: Iterator[tuple[str, int]]) -> str:
-    """The first of some places that is the user's.
+def find_user_line(places: Iterator[tuple[str, int]]) -> str:
+    """Return the first of some source locations that is in the user's program, "" for none.
 
-    Where a thread has none, it is that at which the main thread waits for it: `tf.distribute` traces steps in threads of its own.
+    If none is, take the line where the main thread waits: `tf.distribute` traces steps in threads of its own.
     """
     from ...runtime.sharing.keras_versions import converted_lines
 
     converted: dict[tuple[str, int], tuple[str, int]] | None = None
     waiting = sys._current_frames().get(threading.main_thread().ident or 0)
-    for own in (places, places_of(waiting)):
+    for own in (places, walk_stack(waiting)):
         for file, number in own:
             if GENERATED in file:
                 converted = converted_lines() if converted is None else converted
                 file, number = converted.get((file, number), (file, number))
-            if found := user_line(file, number):
+            if found := format_user_line(file, number):
                 return found
     return ""
 
 
-def places_of(frame: Any) -> Iterator[tuple[str, int]]:
-    """Where a frame is, and those that have called it."""
+def walk_stack(frame: Any) -> Iterator[tuple[str, int]]:
+    """Yield file and line of a frame and of each of its callers."""
     while frame is not None:
         yield frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
 
 
-def user_line(file: str, number: int) -> str:
-    """`train.py, line 12` or `cell 3, line 2`; "" for a line that is none of the user's."""
+def format_user_line(file: str, number: int) -> str:
+    """Format a location as `train.py, line 12` or `cell 3, line 2`; "" for a file that is not the user's."""
     if file.startswith((*INSTALLED, "<frozen")) or GENERATED in file:
         return ""
     cell = own_files.get(file)

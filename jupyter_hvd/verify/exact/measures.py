@@ -1,9 +1,4 @@
-"""The stored measures of arrays: a projection and a norm of each, and a number for each row of a batch.
-
-Projections are linear, so that the mean of several is the projection of the mean. NumPy computes them: most arrays of a step are
-small, and an operation of TensorFlow takes longer to start than all of this. `einsum` computes in the calling thread; threads of
-a linear algebra library would wait for work beside those of TensorFlow, and take the processors from them.
-"""
+"""Computes the stored measures of arrays: a projection and a norm of each, and a projection of each row of a batch."""
 
 from __future__ import annotations
 
@@ -22,18 +17,18 @@ Part = Sequence[Any]
 
 @lru_cache(maxsize=256)
 def projection_weights(length: int, frequency: float, phase: float, single: bool) -> NDArray[Any]:
-    """The weights of a vector's entries in a projection."""
+    """Return the weights of a vector's entries in its projection."""
     found: NDArray[Any] = np.cos(frequency * np.arange(length) + phase)
     return found.astype(np.float32) if single else found
 
 
 def measure_parts(parts: Sequence[Part]) -> Numbers:
-    """A projection and a norm of each part, shape `(2 * parts,)`."""
+    """Return a projection and a norm of each part, shape `(2 * parts,)`."""
     return np.array([number for part in parts for number in measure_part(part)], np.float64)
 
 
 def measure_part(part: Part) -> tuple[float, float]:
-    """A projection and a norm; of a sparse gradient, what its order and repeated rows do not change."""
+    """Compute projection and norm; those of a sparse gradient do not depend on the order or repetition of its rows."""
     if not part:
         return 0.0, 0.0
     values, *indices = map(np.asarray, part)
@@ -61,13 +56,14 @@ def vector_norm(flat: NDArray[Any]) -> float:
     return math.sqrt(np.sum(np.einsum("ij,ij->i", flat, flat), dtype=np.float64))
 
 
-def row_projections(parts: Sequence[Any]) -> Numbers:
-    """A number for each row of some arrays side by side, which does not depend on the other rows: shape `(rows,)`."""
-    found: Numbers = sum((rows_of(np.asarray(part)) for part in parts), np.zeros(()))
+def project_batch_rows(parts: Sequence[Any]) -> Numbers:
+    """Project each row of some arrays, concatenated, to a number that does not depend on the other rows: shape `(rows,)`."""
+    found: Numbers = sum((project_rows_of_array(np.asarray(part)) for part in parts), np.zeros(()))
     return found
 
 
-def rows_of(part: NDArray[Any]) -> Numbers:
+def project_rows_of_array(part: NDArray[Any]) -> Numbers:
+    """Project each row of one array to a number, shape `(rows,)`."""
     rows = part.reshape(len(part), math.prod(part.shape[1:])).astype(np.float64)
     projected: Numbers = np.einsum(
         "ij,j->i", rows, projection_weights(rows.shape[1], 0.7, 0.3, False)

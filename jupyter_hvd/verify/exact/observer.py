@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from ...runtime.observe import Function, Observation
 from ...runtime.sharing.context import sharing
 from ...runtime.sharing.program import compile_without_xla
-from .lines import line_now, line_of, own_line
-from .measures import Part, measure_parts, row_projections
+from .lines import find_calling_line, find_operation_line, find_running_line
+from .measures import Part, measure_parts, project_batch_rows
 from .records import KINDS, Event, Fit, Kind, Record, Site, Variable
 from .rounding import look_up_gradient, rounded_otherwise
 
@@ -340,11 +340,11 @@ class Observer:
         import tensorflow as tf
 
         if tf.executing_eagerly():
-            site = self._site_number(Site(kind, line_now(), names, made))
+            site = self._site_number(Site(kind, find_running_line(), names, made))
             arrays = [[array_of(part) for part in parts_of_one] for parts_of_one in parts]
             return Seen(site, float(value), self._measured_by(site, arrays))
         value = tf.identity(value)
-        site = self._site_number(Site(kind, line_of(value.op), names, made))
+        site = self._site_number(Site(kind, find_operation_line(value.op), names, made))
         tensors = [[tf.convert_to_tensor(part) for part in parts_of_one] for parts_of_one in parts]
         return Seen(site, value, tensors)
 
@@ -353,7 +353,7 @@ class Observer:
         if self._measured >= MOST_MEASURES:
             return np.zeros(0)
         is_batch = self._kinds[site] == "batch"
-        numbers = row_projections(arrays[0]) if is_batch else measure_parts(arrays)
+        numbers = project_batch_rows(arrays[0]) if is_batch else measure_parts(arrays)
         self._measured += len(numbers)
         return numbers
 
@@ -445,7 +445,7 @@ class Observer:
             str(name): tuple(float(np.mean(value)) for value in values)
             for name, values in history.history.items()
         }
-        self._fits.append(Fit(line_now(), len(history.epoch), curves))
+        self._fits.append(Fit(find_running_line(), len(history.epoch), curves))
         return history
 
     def _observe_print(self, write: Function, /, *values: Any, **options: Any) -> Any:
@@ -454,7 +454,7 @@ class Observer:
             with suppress(Exception):
                 text = (options.get("sep") or " ").join(map(str, values))
                 first = next((line for line in text.splitlines() if line.strip()), "")
-                self._prints.append((first.strip(), line_now()))
+                self._prints.append((first.strip(), find_running_line()))
 
     def _observe_load(self, load: Function, /, *args: Any, **options: Any) -> Any:
         """A SavedModel's variables come in the order of a set, so they are not held."""
@@ -476,7 +476,7 @@ class Observer:
     # Data
 
     def _observe_batching(self, batch: Function, /, *args: Any, **options: Any) -> Any:
-        if line := own_line():
+        if line := find_calling_line():
             self._batch_lines[line] = None
         return batch(*args, **options)
 
@@ -490,7 +490,7 @@ class Observer:
         self, distribute: Function, strategy: Any, given: Any, *args: Any, **options: Any
     ) -> Any:
         """A method of a strategy that gives each worker its part of a dataset, or lets a function make that."""
-        line = own_line()
+        line = find_calling_line()
         if not line:
             return distribute(strategy, given, *args, **options)
         self._distribution_lines[line] = None
@@ -511,7 +511,7 @@ class Observer:
         return "" if "" in lines else min(lines, default="")
 
     def _note_optimizer(self, optimizer: Any) -> None:
-        self._optimizer_lines[id(optimizer)] = line_now()
+        self._optimizer_lines[id(optimizer)] = find_running_line()
 
     def _hold_variable(self, variable: Any) -> None:
         if type(variable).__name__ in OTHERS:
@@ -554,7 +554,7 @@ def note_created(
 
 def observe_sharding(shard: Function, /, *args: Any, **options: Any) -> Any:
     """`shard` of a dataset, which notes in what it returns where the user's program calls it."""
-    line, dataset = own_line(), shard(*args, **options)
+    line, dataset = find_calling_line(), shard(*args, **options)
     if line:
         setattr(dataset, SHARDED, line)
     return dataset

@@ -387,7 +387,7 @@ def verify_exact(
             for name in changed_files(untouched, state_beside(beside, folder.path))
             if beside / name not in edited
         ]
-        report_check(checks.files_untouched(refused, changes))
+        report_check(checks.check_files_untouched(refused, changes))
     return ExactVerification(
         tuple(found), tuple(sizes), one.steps, firsts[0] if firsts else None, scaled=detailed
     )
