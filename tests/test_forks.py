@@ -22,7 +22,7 @@ from jupyter_hvd.launch.rank_placement import place_ranks
 from jupyter_hvd.launch.reaper import PrivateFolder, private_folder
 from jupyter_hvd.ranks.forks import FORKS_VARIABLE, KeptForks, start_forkservers
 from jupyter_hvd.verify.exact.rank import limit_variables
-from jupyter_hvd.verify.workspace import make_orders
+from jupyter_hvd.verify.workspace import prepare_working_folders
 
 pytestmark = [pytest.mark.slow, pytest.mark.own_forks]
 
@@ -71,7 +71,7 @@ def run(folder: PrivateFolder, forks: Mapping[str, str], tmp_path: Path) -> Run:
     def run_it(source: str, forks: Mapping[str, str] = forks, **more: str) -> tuple:
         path = tmp_path / "program.py"
         path.write_text(source)
-        ordered = {**make_orders(tmp_path, tmp_path, ranks=0), **limit_variables()}
+        ordered = {**prepare_working_folders(tmp_path, tmp_path, ranks=0), **limit_variables()}
         (tmp_path / "cwd-0").mkdir(exist_ok=True)
         program = Program(path, path, ("one", "two"), module="jupyter_hvd.verify.exact.rank")
         return run_single(program, folder, timeout=60, environment={**ordered, **forks, **more})
@@ -132,7 +132,11 @@ def test_ranks_order_sets_in_one_way(
         folder,
         timeout=60,
         listener=lambda rank, _, text: hashes.setdefault(rank, text),
-        environment={**make_orders(work, beside, ranks=2), **limit_variables(), **forks},
+        environment={
+            **prepare_working_folders(work, beside, ranks=2),
+            **limit_variables(),
+            **forks,
+        },
     )
     assert result.code == 0, result.report
     assert hashes.keys() == {0, 1}

@@ -1,9 +1,4 @@
-"""Keeps a program that is being verified from the user's own files, and notes what it writes.
-
-It works on a copy; what it would change in the original folder by a full path is refused.
-Python tells of each such call beforehand (`sys.addaudithook`). Code that is not Python is not
-seen here: `workspace.changed_files` finds what it did.
-"""
+"""Keeps a program under verification from changing the user's files, and notes the files that it writes."""
 
 from __future__ import annotations
 
@@ -15,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .workspace import is_left_out
+from .workspace import is_ignored
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 REFUSAL = (
@@ -29,63 +24,63 @@ def _opened_path(path: Any, _: Any, flags: Any) -> Iterator[tuple[Any, int, bool
         yield path, -1, True
 
 
-def _named_path(path: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
-    """Something that is done to a name: a link is not followed."""
-    yield path, _folder_descriptor(rest), False
+def _find_entry(path: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
+    """Yield a directory entry that a call changes, such as `remove`: a link is not followed."""
+    yield path, _get_folder_descriptor(rest), False
 
 
-def _created_path(path: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
-    """A new folder; one that is there already is left as it is."""
+def _find_new_folder(path: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
+    """Yield a folder that a call creates; nothing for an existing one, which stays as it is."""
     if not os.path.isdir(path):  # noqa: PTH112
-        yield path, _folder_descriptor(rest), False
+        yield path, _get_folder_descriptor(rest), False
 
 
-def _changed_path(path: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
-    """Something that is done to the file behind a name."""
-    yield path, _folder_descriptor(rest), True
+def _find_target(path: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
+    """Yield a file that a call changes: a link is followed."""
+    yield path, _get_folder_descriptor(rest), True
 
 
 def _both_paths(source: Any, target: Any, *folders: Any) -> Iterator[tuple[Any, int, bool]]:
-    yield source, _folder_descriptor(folders[:1]), False
-    yield target, _folder_descriptor(folders[1:]), False
+    yield source, _get_folder_descriptor(folders[:1]), False
+    yield target, _get_folder_descriptor(folders[1:]), False
 
 
 def _target_path(_: Any, target: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
-    yield target, _folder_descriptor(rest), False
+    yield target, _get_folder_descriptor(rest), False
 
 
-def _folder_descriptor(rest: tuple[Any, ...]) -> int:
-    """The folder's descriptor that a path is relative to; -1 where there is none."""
+def _get_folder_descriptor(rest: tuple[Any, ...]) -> int:
+    """Return the descriptor of the folder that a path is relative to; -1 for the working folder."""
     return rest[-1] if rest and isinstance(rest[-1], int) else -1
 
 
 #: For each event, from its arguments: path, descriptor of the folder that it is relative to, follow a link.
 EVENTS: dict[str, Callable[..., Iterator[tuple[Any, int, bool]]]] = {
     "open": _opened_path,
-    "os.chmod": _changed_path,
-    "os.chown": _changed_path,
+    "os.chmod": _find_target,
+    "os.chown": _find_target,
     "os.link": _both_paths,
-    "os.mkdir": _created_path,
-    "os.remove": _named_path,
-    "os.removexattr": lambda path, *_: _changed_path(path),
+    "os.mkdir": _find_new_folder,
+    "os.remove": _find_entry,
+    "os.removexattr": lambda path, *_: _find_target(path),
     "os.rename": _both_paths,
-    "os.rmdir": _named_path,
-    "os.setxattr": lambda path, *_: _changed_path(path),
+    "os.rmdir": _find_entry,
+    "os.setxattr": lambda path, *_: _find_target(path),
     "os.symlink": _target_path,
-    "os.truncate": lambda path, *_: _changed_path(path),
-    "os.utime": _changed_path,
-    "shutil.rmtree": _named_path,
+    "os.truncate": lambda path, *_: _find_target(path),
+    "os.utime": _find_target,
+    "shutil.rmtree": _find_entry,
 }
 
 
 class Guard:
-    """An audit hook.
+    """An audit hook that refuses changes to files below `protected`, except those below `work`.
 
     Args:
-        temporary: where programs may put what is new though it lies in the protected folder; the system's if None.
+        temporary: the folder in which programs may create new files, even below `protected`; the system's if None.
 
     Attributes:
-        written: the files that were opened for writing. refused: what was not let through.
+        written: the files that were opened for writing. refused: the files whose change was refused.
     """
 
     def __init__(self, protected: Path, work: Path, temporary: Path | None = None) -> None:
@@ -99,7 +94,7 @@ class Guard:
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         find = EVENTS.get(event)
         for path, folder, follow in find(*arguments) if find is not None else ():
-            real = real_path(path, folder, follow)
+            real = resolve_argument(path, folder, follow)
             if real is None or str(real).startswith(("/dev/", "/proc/")):
                 continue
             if self.protects_path(real):
@@ -109,9 +104,12 @@ class Guard:
                 self.written.add(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100 — quick, and links stay
 
     def protects_path(self, path: Path) -> bool:
+        """Whether a path must not be changed: it is below `protected`, and is neither a work file, a cache, nor a new temporary
+        file.
+        """
         if path.is_relative_to(self.work) or not path.is_relative_to(self.protected):
             return False
-        if any(map(is_left_out, path.relative_to(self.protected).parts)):
+        if any(map(is_ignored, path.relative_to(self.protected).parts)):
             return False
         if not self.temporary.is_relative_to(self.protected):
             return True
@@ -121,8 +119,8 @@ class Guard:
         return path.relative_to(self.temporary).parts[0] in self.there
 
 
-def real_path(path: Any, folder: int, follow: bool) -> Path | None:
-    """The real path of a call's argument; None for a descriptor or an unknown path."""
+def resolve_argument(path: Any, folder: int, follow: bool) -> Path | None:
+    """Resolve a call's path argument, relative to a folder's descriptor; None for a file descriptor or an unknown path."""
     with suppress(TypeError, ValueError, OSError):
         if isinstance(path, int):
             return None

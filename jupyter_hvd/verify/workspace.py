@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ..files import UnusableInputError
 
-#: Where a rank reads which folders are its own, as JSON (`make_orders`).
+#: Where a rank reads which folders are its own, as JSON (`prepare_working_folders`).
 ORDERS_VARIABLE = "JUPYTER_HVD_FOLDERS"
 #: More than this is copied only for one who was asked.
 MAX_BYTES = 1024**3
@@ -30,11 +30,11 @@ State = dict[str, tuple[int, int, int]]
 
 @dataclass(frozen=True)
 class Entry:
-    """A file or folder to be copied.
+    """A file or folder to copy.
 
     Attributes:
-        path: relative to the folder that is copied. source: what it is read from.
-        link: for a link within that folder, where it leads; None for everything else.
+        path: relative to the copied folder. source: the file to read.
+        link: the target of a link within that folder; None for anything else.
     """
 
     path: Path
@@ -51,16 +51,16 @@ class Entry:
         return self.link is None and stat.S_ISREG(self.status.st_mode)
 
 
-def is_left_out(name: str) -> bool:
-    """Whether a file or folder is neither copied nor looked after: hidden ones and caches."""
+def is_ignored(name: str) -> bool:
+    """Whether a file or folder is neither copied nor watched: hidden files and caches."""
     return name.startswith(".") or name in LEFT_OUT
 
 
 def list_entries(folder: Path, besides: Path | None = None) -> Iterator[Entry]:
-    """The files and folders below a folder, each folder before what is in it.
+    """List the files and folders below a folder, each folder before its contents.
 
-    Links that lead out of the folder are followed, since nothing may be written through them.
-    What cannot be read, and what is neither file nor folder, is left out.
+    Links that lead out of the folder are followed, since writing through them would change the user's files.
+    Unreadable files are left out, and so are devices, sockets and the like.
 
     Args:
         besides: a folder to leave out.
@@ -72,11 +72,16 @@ def list_entries(folder: Path, besides: Path | None = None) -> Iterator[Entry]:
 def _walk_entries(
     root: Path, relative: Path, place: Path, above: tuple[Path, ...], besides: Path | None
 ) -> Iterator[Entry]:
+    """Yield the entries below `place`, a folder that is `relative` to the root.
+
+    Args:
+        above: the real paths of the enclosing folders, so that no link is followed in a circle.
+    """
     found: list[Path] = []
     with suppress(OSError):
         found = sorted(place.iterdir())
     for source in found:
-        if is_left_out(source.name) or source == besides:
+        if is_ignored(source.name) or source == besides:
             continue
         try:
             is_link, real = source.is_symlink(), source.resolve(strict=True)
@@ -84,30 +89,30 @@ def _walk_entries(
         except (OSError, RuntimeError):  # it has gone, or is a link that leads nowhere
             continue
         path = relative / source.name
-        if is_link and (inside := _place_inside(real, root)) is not None:
+        if is_link and (inside := _relative_to_root(real, root)) is not None:
             yield Entry(path, source, status, os.path.relpath(inside, relative))
         elif stat.S_ISREG(status.st_mode):
             yield Entry(path, source, status)
-        elif is_entered(real, status) and real not in above:
+        elif is_copied_folder(real, status) and real not in above:
             yield Entry(path, source, status)
             yield from _walk_entries(root, path, source, (*above, real), besides)
 
 
-def is_entered(path: Path, status: os.stat_result) -> bool:
-    """Whether it is a folder, and not a virtual environment."""
+def is_copied_folder(path: Path, status: os.stat_result) -> bool:
+    """Whether a path is a folder whose contents are copied: any but a virtual environment."""
     return stat.S_ISDIR(status.st_mode) and not (path / "pyvenv.cfg").exists()
 
 
-def _place_inside(real: Path, root: Path) -> Path | None:
-    """The place of a file below the folder that is copied, None where it is not copied."""
-    if not real.is_relative_to(root) or any(map(is_left_out, real.relative_to(root).parts)):
+def _relative_to_root(real: Path, root: Path) -> Path | None:
+    """Return a file's path relative to the copied folder; None where the file is not copied."""
+    if not real.is_relative_to(root) or any(map(is_ignored, real.relative_to(root).parts)):
         return None
     return real.relative_to(root)
 
 
 @dataclass(frozen=True)
-class Size:
-    """How much is to be copied; where it is too much, counting may have ended early."""
+class CopySize:
+    """How much there is to copy. Counting may have stopped early where it is too much."""
 
     bytes: int
     files: int
@@ -117,25 +122,25 @@ class Size:
         return self.bytes > MAX_BYTES or self.files > MAX_FILES
 
 
-def measure_folder(folder: Path, besides: Path | None = None, *, whole: bool = False) -> Size:
-    """How much there is to copy.
+def measure_folder(folder: Path, besides: Path | None = None, *, whole: bool = False) -> CopySize:
+    """Count the files and bytes to copy.
 
     Args:
-        whole: count on where it is too much to be copied without asking.
+        whole: continue to count where it is too much to be copied without asking.
     """
-    size = Size(0, 0)
+    size = CopySize(0, 0)
     for entry in list_entries(folder, besides):
-        size = Size(size.bytes + entry.status.st_size * entry.is_file, size.files + 1)
+        size = CopySize(size.bytes + entry.status.st_size * entry.is_file, size.files + 1)
         if size.is_large and not whole:
             break
     return size
 
 
 def make_copy(folder: Path, target: Path, besides: Path | None = None) -> None:
-    """Copy what is below a folder into a new one.
+    """Copy a folder's contents to a new folder.
 
     Raises:
-        OSError: there is no room for it.
+        OSError: there is no room.
     """
     target.mkdir()
     for entry in list_entries(folder, besides):
@@ -152,6 +157,7 @@ def make_copy(folder: Path, target: Path, besides: Path | None = None) -> None:
 
 
 def _copy_file(source: Path, target: Path) -> None:
+    """Copy a file with its times; share the data blocks (reflink) where the file system can."""
     with source.open("rb") as read, target.open("wb") as write:
         try:
             fcntl.ioctl(write.fileno(), FICLONE, read.fileno())
@@ -160,17 +166,17 @@ def _copy_file(source: Path, target: Path) -> None:
     shutil.copystat(source, target)
 
 
-def state_beside(folder: Path, besides: Path | None = None) -> State:
-    """The state of the files that are copied."""
+def read_folder_state(folder: Path, besides: Path | None = None) -> State:
+    """Return the state of the files that are copied."""
     return _file_states((e.path, e.status) for e in list_entries(folder, besides) if e.is_file)
 
 
-def state_within(folder: Path) -> State:
-    """The state of all files in a working folder, hidden ones too; links are not its own."""
-    return _file_states(_files_within(folder))
+def read_working_state(folder: Path) -> State:
+    """Return the state of all files in a working folder, including hidden ones; links are not followed."""
+    return _file_states(_iterate_files(folder))
 
 
-def _files_within(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+def _iterate_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
     for path in folder.rglob("*"):
         with suppress(OSError):  # a program that runs may remove it meanwhile
             status = path.lstat()
@@ -182,20 +188,20 @@ def _file_states(files: Iterable[tuple[Path, os.stat_result]]) -> State:
     return {str(path): (s.st_size, s.st_mtime_ns, s.st_ino) for path, s in files}
 
 
-def changed_files(before: State, after: State) -> list[str]:
-    """The files that are new, gone or no longer the same."""
+def list_changed_files(before: State, after: State) -> list[str]:
+    """Return the files that are new, deleted or changed."""
     return sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
 
 
 class UnconfirmedError(Exception):
-    """There is much to copy; the message says how much, for the user to say whether it is meant."""
+    """Raised where there are many files to copy; the message says how many, and asks the user to confirm."""
 
 
 def check_room(beside: Path, own: Path, *, copies: int, confirmed: bool) -> None:
-    """See to it that the files beside the program can be copied.
+    """Check that the files beside the program can be copied.
 
     Raises:
-        UnconfirmedError: there is much to copy, and the user has not been asked.
+        UnconfirmedError: there are many files to copy, and the user has not agreed.
         UnusableInputError: there is no room.
     """
     size = measure_folder(beside, own, whole=confirmed)
@@ -212,17 +218,17 @@ def check_room(beside: Path, own: Path, *, copies: int, confirmed: bool) -> None
         )
 
 
-def make_orders(
+def prepare_working_folders(
     folder: Path, beside: Path, *, ranks: int, own: Path | None = None
 ) -> dict[str, str]:
-    """Make a working folder for each rank, one for temporary files, and the environment that tells a rank of them.
+    """Create a working folder for each rank and one for temporary files; return the environment that names them to the ranks.
 
-    What TensorFlow compiles it writes to temporary files first, and a rank that is ended leaves them.
+    TensorFlow writes compiled code to temporary files, and a rank that is ended early leaves them.
 
     Args:
         folder: where the ranks work and leave their records.
-        beside: the folder of the program. Each rank has a copy of what is in it; it is not touched.
-        own: a folder that belongs to this job, wherever it lies; `folder` if None.
+        beside: the program's folder. Each rank gets a copy of its contents; the folder itself is not changed.
+        own: a folder that belongs to this job, wherever it is; `folder` if None.
 
     Raises:
         OSError: there is no room for the copies.
@@ -242,5 +248,5 @@ def make_orders(
 
 
 def working_folder(folder: Path, rank: int) -> Path:
-    """Where a rank works: a copy of the files beside the program, made before it starts."""
+    """Return the folder in which a rank works: a copy of the files beside the program, made before it starts."""
     return folder / f"cwd-{rank}"

@@ -37,13 +37,13 @@ from jupyter_hvd.verify.exact.records import (
     read_record,
     save_record,
 )
-from jupyter_hvd.verify.exact.text_comparison import compare_texts, compared_lines
+from jupyter_hvd.verify.exact.text_comparison import compare_texts, select_compared_lines
 from jupyter_hvd.verify.exact.verification import (
     ExactVerification,
     Noise,
+    do_records_agree,
     find_differences,
     judge_comparison,
-    records_agree,
 )
 
 NAMES = ("dense/kernel", "dense/bias")
@@ -193,7 +193,7 @@ def test_rounding_is_no_difference() -> None:
     ],
 )
 def test_texts(one: str, two: str, equal: bool) -> None:
-    _, found = compare_texts(compared_lines([one]), compared_lines([two]), 1e-4)
+    _, found = compare_texts(select_compared_lines([one]), select_compared_lines([two]), 1e-4)
     assert (not found) == equal, found
 
 
@@ -281,10 +281,10 @@ def test_what_varies_from_run_to_run_is_not_judged() -> None:
     assert check.status == "pass"
     assert "1 that vary" in check.detail
     assert judged(timed[0], noise(), PRINTED).status == "fail"
-    assert noise(again=timed[1]).from_run_to_run is None
+    assert noise(again=timed[1]).first_run_difference is None
     cut = replace(training(), printed=("another line",))
     assert judged(cut, noise(again=cut), PRINTED).status == "unknown"
-    other = noise(again=changed(training(), 2, value=0.9)).from_run_to_run
+    other = noise(again=changed(training(), 2, value=0.9)).first_run_difference
     assert other is not None
     assert other.step == 2
 
@@ -363,13 +363,13 @@ def test_rounding_changes_the_same_number_of_another_epoch() -> None:
 def test_what_was_not_compared_is_not_equal() -> None:
     two = replace(training(), printed=(*training().printed, "more"))
     compared = find_differences(training(), two, TOLERANCE)
-    assert records_agree(compared, LOSSES, "any")
-    assert not records_agree(compared, PRINTED, "0.1")
+    assert do_records_agree(compared, LOSSES, "any")
+    assert not do_records_agree(compared, PRINTED, "0.1")
     larger = Comparison(FILES, "", differences=(Difference("a.npz", "4 bytes; 3 in one process"),))
-    assert not records_agree({**compared, FILES: larger}, FILES, "a.npz kernel")
-    assert records_agree({**compared, FILES: larger}, FILES, "b.npz kernel")
+    assert not do_records_agree({**compared, FILES: larger}, FILES, "a.npz kernel")
+    assert do_records_agree({**compared, FILES: larger}, FILES, "b.npz kernel")
     failed = find_differences(training(), replace(two, code=1), TOLERANCE)
-    assert not records_agree(failed, LOSSES, "any")
+    assert not do_records_agree(failed, LOSSES, "any")
 
 
 def test_what_holds() -> None:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from scaled_grammar import BATCH, ScaledProgram
 from scaled_process import ScaledRun
 
-from jupyter_hvd.verify.exact.scaling import check_scaling, steps_by_place
+from jupyter_hvd.verify.exact.scaling import check_scaling, steps_by_statement
 
 #: By how much of its range a value may differ, and at least: decays and averages are made in coarser steps.
 SLACK, LEAST = 0.02, 1e-3
@@ -56,7 +56,7 @@ def differences(
         yield from _other_values(name, one, values, window, unit, rounding, 2 * slack)
     if rounding:
         rates = [
-            [(step.seen, step.rate) for steps in steps_by_place(run.record) for step in steps]
+            [(step.seen, step.rate) for steps in steps_by_statement(run.record) for step in steps]
             for run in (original, scaled)
         ]
         yield from _other_values("rate", *rates, window, 1 / factor, rounding)

@@ -18,12 +18,12 @@ from jupyter_hvd.verify import workspace
 from jupyter_hvd.verify.guard import Guard
 from jupyter_hvd.verify.workspace import (
     UnconfirmedError,
-    changed_files,
     check_room,
+    list_changed_files,
     make_copy,
     measure_folder,
-    state_beside,
-    state_within,
+    read_folder_state,
+    read_working_state,
 )
 
 TRAINING = """
@@ -242,10 +242,10 @@ def test_copies(user: Path, tmp_path: Path) -> None:
     assert not names & {"pipe", "nowhere", ".hidden", "venv"}
     assert not (copy / "linked").is_symlink()
     assert (copy / "through_link.txt").readlink() == Path("target.txt")
-    state = state_within(copy)
+    state = read_working_state(copy)
     (copy / "through_link.txt").write_text("mine")
     (copy / "linked" / "data.txt").write_text("mine")
-    assert changed_files(state, state_within(copy)) == ["linked/data.txt", "target.txt"]
+    assert list_changed_files(state, read_working_state(copy)) == ["linked/data.txt", "target.txt"]
     (user / "venv" / "pyvenv.cfg").unlink()
     (user / "venv").rmdir()
     (tmp_path / "venv").rmdir()
@@ -254,11 +254,11 @@ def test_copies(user: Path, tmp_path: Path) -> None:
 
 
 def test_what_changes_in_the_user_s_folder_is_seen(user: Path) -> None:
-    before = state_beside(user)
+    before = read_folder_state(user)
     (user / "notes.csv").write_text("by a library that is not Python")
     (user / "old.txt").unlink()
     (user / ".hidden").write_text("no matter")
-    assert changed_files(before, state_beside(user)) == ["notes.csv", "old.txt"]
+    assert list_changed_files(before, read_folder_state(user)) == ["notes.csv", "old.txt"]
 
 
 def test_much_is_not_copied_unasked(user: Path, tmp_path: Path, monkeypatch) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exact.compare import LEAST, RunningMaximum, compare_histories, is_close, number_of
-from ..exact.scaling import first_other_rate, rate_fault, steps_by_place
+from ..exact.scaling import describe_rate_fault, find_wrong_rate, steps_by_statement
 from .steps import Numbers, Process, Step
 
 Mode = Literal["exact", "scaled"]
@@ -548,16 +548,16 @@ def find_schedule_fault(original: Process, ranks: Sequence[Process]) -> tuple[Fa
         the fault or None, and what was found, in words.
     """
     size = len(ranks)
-    before, after = steps_by_place(original.record), steps_by_place(ranks[0].record)
+    before, after = steps_by_statement(original.record), steps_by_statement(ranks[0].record)
     if len(before) != 1 or len(after) != 1 or not all(s.rows for s in (*before[0], *after[0])):
         return None, "not known: one process changes its rate"
     together = [replace(s, rows=s.rows * size, seen=s.seen * size) for s in after[0]]
-    place = first_other_rate(before[0], together, size)
+    place = find_wrong_rate(before[0], together, size)
     line = ranks[0].steps[0].optimizer_line or after[0][0].line
     if place is None:
         return None, f"{size} times that of one process at as many examples seen"
     first = together[place]
-    wrong = rate_fault(before[0], together, size)
+    wrong = describe_rate_fault(before[0], together, size)
     if not wrong and place == 0 and is_close(first.rate, before[0][0].rate, 1e-3 * first.rate):
         later = (s.rate for s in together)
         wrong = "it is not scaled" * (max(later) <= (1 + 1e-3) * max(s.rate for s in before[0]))

@@ -30,7 +30,7 @@ from ..exact.verification import (
     explain_missing_reference,
     name_check,
 )
-from ..workspace import changed_files, check_room, state_beside
+from ..workspace import check_room, list_changed_files, read_folder_state
 from .faults import BROADCAST, COUNT, GRADIENTS, UPDATE, Fault, Mode, find_exit_fault, find_mode
 from .judgement import (
     COMPARED,
@@ -213,7 +213,7 @@ def verify_against(
     with private_folder() as folder, separate_forkservers(PRELOADED) as forks:
         for source in dict.fromkeys(folders):
             check_room(source, folder.path, copies=3 + 2 * size, confirmed=confirmed)
-        untouched = {source: state_beside(source, folder.path) for source in folders}
+        untouched = {source: read_folder_state(source, folder.path) for source in folders}
         environment = {**variables, **forks}
         alone, distributed = (
             Runner(p.path, p.document, folder, source, timeout, environment, listener)
@@ -225,7 +225,7 @@ def verify_against(
             changes = [
                 name
                 for source, before in untouched.items()
-                for name in changed_files(before, state_beside(source, folder.path))
+                for name in list_changed_files(before, read_folder_state(source, folder.path))
                 if source / name not in (original.path.resolve(), other.path.resolve())
             ]
             report_check(checks.check_files_untouched(refused, changes))
@@ -250,8 +250,8 @@ def verify_against(
         def run_other(name: str, ranks: int, limit: Mapping[str, str], most: int) -> Run:
             variables = {**limit, **cluster_variables(other.document, ranks)}
             if launcher is not None:
-                return distributed.by_launcher(name, launcher, ranks, variables, most)
-            return distributed.on_ranks(name, ranks, variables, most)
+                return distributed.run_with_launcher(name, launcher, ranks, variables, most)
+            return distributed.run_on_ranks(name, ranks, variables, most)
 
         # A program that trains for ever shows after some more steps that it makes too many.
         most = one.steps if one.stopped else MORE_STEPS * one.steps + 1
@@ -334,7 +334,7 @@ class OriginalRuns:
         key = (self.runner.path.resolve(), name, steps)
         if key not in self.known:
             limit = limit_variables(steps, seconds, rounding, details=True)
-            self.known[key] = self.runner.run_alone(name, limit, most)
+            self.known[key] = self.runner.run_in_one_process(name, limit, most)
             self.runner.forget_run(name)
         return self.known[key]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .file_contents import Content, read_contents
 from .records import Event, Record, Site, Variable
-from .text_comparison import compare_texts, compared_lines
+from .text_comparison import compare_texts, select_compared_lines
 
 #: Numbers are equal when they differ by no more than this part of the largest number of their kind until then.
 TOLERANCE = 1e-4
@@ -101,7 +101,9 @@ def describe_ending(record: Record) -> str:
 def compare_endings(one: Record, two: Record) -> Comparison:
     """Check that both programs complete, or fail with the same error."""
     _, differing = compare_texts(
-        compared_lines([describe_ending(one)]), compared_lines([describe_ending(two)]), TOLERANCE
+        select_compared_lines([describe_ending(one)]),
+        select_compared_lines([describe_ending(two)]),
+        TOLERANCE,
     )
     found = (
         Difference("ending", f"it {describe_ending(two)}; one process {describe_ending(one)}"),
@@ -284,11 +286,15 @@ def compare_histories(one: Record, two: Record, tolerance: float) -> Comparison:
 def compare_printed(one: Record, two: Record, tolerance: float) -> Comparison:
     """Compare the printed lines: numbers within the tolerance."""
     ours, theirs = (
-        compared_lines(line.replace(r.folder, "") if r.folder else line for line in r.printed)
+        select_compared_lines(
+            line.replace(r.folder, "") if r.folder else line for line in r.printed
+        )
         for r in (one, two)
     )
     count, differing = compare_texts(ours, theirs, tolerance)
-    lines = {text: line for text, line in reversed(one.prints) for text in compared_lines([text])}
+    lines = {
+        text: line for text, line in reversed(one.prints) for text in select_compared_lines([text])
+    }
     found = tuple(
         Difference(d.key, d.detail, 0, lines.get(d.ours, ""), d.ends, d.kind, d.size)
         for d in differing

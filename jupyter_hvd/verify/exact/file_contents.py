@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .text_comparison import compared_lines
+from .text_comparison import select_compared_lines
 
 #: Text files up to this size are compared line by line.
 LARGEST_TEXT = 20_000_000
@@ -77,7 +77,7 @@ def decode_lines(data: bytes, folder: Path) -> tuple[str, ...] | None:
         text = data.decode()
     except UnicodeDecodeError:
         return None
-    return tuple(compared_lines(text.replace(str(folder), "").splitlines()))
+    return tuple(select_compared_lines(text.replace(str(folder), "").splitlines()))
 
 
 def read_numpy_file(path: Path) -> dict[str, NDArray[Any]]:

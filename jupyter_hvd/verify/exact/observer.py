@@ -1,8 +1,4 @@
-"""Watches one process while it trains, and makes a record of it.
-
-It listens to functions of TensorFlow and Keras (`runtime/observe.py`). A compiled step is observed, too: it calls back with a
-few numbers for each variable. Nothing is drawn from any generator, so that a program computes what it computes unobserved.
-"""
+"""Observes one process while it trains, and makes a record of it."""
 
 from __future__ import annotations
 
@@ -26,7 +22,7 @@ from ...runtime.sharing.program import compile_without_xla
 from .lines import find_calling_line, find_operation_line, find_running_line
 from .measures import Part, measure_parts, project_batch_rows
 from .records import KINDS, Event, Fit, Kind, Record, Site, Variable
-from .rounding import look_up_gradient, rounded_otherwise
+from .rounding import look_up_gradient, perturb_last_bits
 
 #: What is observed. All but the last two are public; all were tested with `keras_versions.TESTED`.
 HOOKS = (
@@ -72,8 +68,8 @@ OTHERS = ("_UnreadVariable", "UninitializedVariable")
 REPORTED_EACH = 0.5
 
 
-class Seen(NamedTuple):
-    """An observation at a site: a value, and the parts whose measures are stored, or these measures."""
+class ObservedValue(NamedTuple):
+    """One observation at a site: its value, and the arrays to measure, or their measures."""
 
     site: int
     value: Any
@@ -81,18 +77,19 @@ class Seen(NamedTuple):
 
 
 class EnoughStepsError(SystemExit):
-    """Ends the program, in order, when it has made the steps that were asked for."""
+    """Raised to end the program cleanly after the requested number of steps."""
 
 
 class Observer:
     """Makes the record of this process.
 
     Args:
-        steps: the program ends, in order, after so many training steps. seconds: or after this time.
-        rounding: gradients are changed in their last bit, for each number above 0 in another pattern.
-        pieces: gradients are added up as so many ranks do. Both show what rounding makes of the training (`rounding.py`).
-        details: observe the rows of each batch, too, the gradients that each update is given, and variables before it.
-        report: a file that gets the number of steps.
+        steps: the number of training steps after which the program ends cleanly. seconds: or the time after which it does.
+        rounding: a number above 0 changes the last bit of gradients, in another pattern for each number.
+        pieces: sum gradients in this many parts, as that number of ranks would. Both show the effect of rounding
+            (`rounding.py`).
+        details: also observe the rows of each batch, the gradients that the optimizer gets, and variables before the update.
+        report: a file to which the number of steps is written.
     """
 
     def __init__(
@@ -112,7 +109,7 @@ class Observer:
         self.begin_program()
 
     def begin_program(self) -> None:
-        """Forget what was observed: another program begins."""
+        """Forget all observations before another program begins."""
         self._sites: dict[Site, int] = {}
         self._kinds: list[Kind] = []
         self._events: list[Event] = []
@@ -139,10 +136,10 @@ class Observer:
         self._began = self._reported = time.monotonic()
 
     def install(self) -> None:
-        """Begin to watch.
+        """Begin to observe.
 
         Raises:
-            UntestedVersionError: the functions that are observed were not tested with this TensorFlow or Keras.
+            UntestedVersionError: observation was not tested with this version of TensorFlow or Keras.
         """
         import tensorflow as tf
 
@@ -190,27 +187,27 @@ class Observer:
         random.setstate(state)
 
     def uninstall(self) -> None:
-        """Put everything back."""
+        """Stop observing, and restore the observed functions."""
         self.observation.end()
         sharing.listener = None
 
     def make_record(self, **known: Any) -> Record:
-        """The observations until now.
+        """Return a record of all observations so far.
 
         Args:
-            known: fields of the record that others have observed.
+            known: fields of the record that the caller has observed.
         """
         return Record(
             prints=tuple(self._prints),
             sites=tuple(self._sites),
             events=tuple(self._events),
             fits=tuple(self._fits),
-            variables=tuple(self._variable_values()),
+            variables=tuple(self._read_variables()),
             unheld=self._unheld,
             rows=tuple(sorted(self._rows)),
             shared=sharing.has_shared,
-            normalizations=self._names_of(self._is_normalization),
-            random_layers=self._names_of(draws_random_numbers),
+            normalizations=self._list_layers(self._is_normalization),
+            random_layers=self._list_layers(draws_random_numbers),
             data_lines=tuple(self._distribution_lines or self._batch_lines),
             shard_line=self._shard_line(),
             stopped=self._stopped,
@@ -226,7 +223,7 @@ class Observer:
     def _observe_gradient(
         self, gradient: Function, tape: Any, target: Any, sources: Any, *args: Any, **options: Any
     ) -> Any:
-        """The loss that a gradient for variables is taken of, and the gradient; it is the ranks' average by now."""
+        """Note a gradient for variables, already averaged over the ranks, and its loss."""
         import tensorflow as tf
 
         flat = tf.nest.flatten(sources)
@@ -237,16 +234,18 @@ class Observer:
         found = gradient(tape, target, sources, *args, **options)
         gradients = tf.nest.flatten(found)
         if self._rounding:
-            gradients = rounded_otherwise(gradients, self._rounding)
+            gradients = perturb_last_bits(gradients, self._rounding)
             found = tf.nest.pack_sequence_as(found, gradients)
         names = tuple(map(name_of, flat))
         self._write_events(
-            self._see_value("gradient", names, loss_total(target), map(parts_of, gradients))
+            self._make_observation(
+                "gradient", names, sum_loss(target), map(list_gradient_tensors, gradients)
+            )
         )
         return found
 
     def _observe_update(self, apply: Function, optimizer: Any, *args: Any, **options: Any) -> Any:
-        """The learning rate of an update, and the variables after it."""
+        """Note the learning rate of an update, and the variables after it."""
         import tensorflow as tf
 
         if not self._is_observing():
@@ -258,9 +257,13 @@ class Observer:
         if self._details:
             known = variables or optimizer._trainable_variables
             names = tuple(map(name_of, known))
-            seen.append(self._see_value("before", names, rate, map(values_of, known)))
-            if not in_worker():
-                seen.append(self._see_value("applied", names, rate, map(given_parts, args[0])))
+            seen.append(self._make_observation("before", names, rate, map(read_variable, known)))
+            if not is_in_worker():
+                seen.append(
+                    self._make_observation(
+                        "applied", names, rate, map(list_argument_tensors, args[0])
+                    )
+                )
         self._suspended += 1  # an optimizer may hand on to another one
         try:
             result = apply(optimizer, *args, **options)
@@ -269,23 +272,27 @@ class Observer:
         if variables is None:
             variables = optimizer._trainable_variables
         names = tuple(map(name_of, variables))
-        if self._details and in_worker():
+        if self._details and is_in_worker():
             given = self._reduced or args[0]
-            seen.append(self._see_value("applied", names, rate, map(given_parts, given)))
+            seen.append(
+                self._make_observation("applied", names, rate, map(list_argument_tensors, given))
+            )
         made = self._optimizer_lines.get(id(optimizer), "")
-        seen.append(self._see_value("update", names, rate, map(values_of, variables), made))
+        seen.append(
+            self._make_observation("update", names, rate, map(read_variable, variables), made)
+        )
         self._write_events(*seen)
         if tf.executing_eagerly():
             self._stop_if_enough()
         return result
 
     def _observe_reduction(self, reduce: Function, /, *args: Any, **options: Any) -> Any:
-        """The gradients of all processes that `tf.distribute` shares a step among, added up by the optimizer."""
+        """Sum the gradients of all `tf.distribute` processes, without observing what happens inside."""
         self._reduced = list(reduce(*args, **options))
         return self._reduced
 
     def _observe_batch(self, call: Function, layer: Any, *args: Any, **options: Any) -> Any:
-        """The rows that a model is called with: a projection of each, by which it is found again in another batch."""
+        """Note a projection of each row that a model is called with, so that the row can be found in another batch."""
         if self._calls or not args or not self._is_observing():
             return call(layer, *args, **options)
         if isinstance(layer, self._keras.Model):
@@ -300,22 +307,27 @@ class Observer:
             self._calls -= 1
 
     def _note_batch(self, given: Any) -> None:
+        """Note the rows of the arrays in a batch."""
         import tensorflow as tf
 
-        parts = [row_sums(part) for part in tf.nest.flatten(given) if is_array(part)]
+        parts = [sum_sparse_rows(part) for part in tf.nest.flatten(given) if is_array(part)]
         if parts:
-            self._write_events(self._see_value("batch", ("row",), tf.shape(parts[0])[0], [parts]))
+            self._write_events(
+                self._make_observation("batch", ("row",), tf.shape(parts[0])[0], [parts])
+            )
 
     def _is_normalization(self, layer: Any) -> bool:
         return isinstance(layer, self._keras.batch_normalization)
 
-    def _names_of(self, predicate: Callable[[Any], bool]) -> tuple[str, ...]:
-        """Names of the layers, of models that were called, for which a predicate holds."""
+    def _list_layers(self, predicate: Callable[[Any], bool]) -> tuple[str, ...]:
+        """Return the names of the layers, in models that were called, for which a predicate holds."""
         layers = (part for model in self._models.values() for part in self._keras.layers_of(model))
         return tuple(dict.fromkeys(part.name for part in layers if predicate(part)))
 
     def _is_observing(self) -> bool:
-        """Whether what runs now also runs where nothing is shared, and can be observed."""
+        """Whether the running code can be observed: it would also run in one process, and is not inside a shared call or
+        dataset.
+        """
         import tensorflow as tf
 
         from ...runtime.sharing.calls import in_dataset
@@ -324,32 +336,32 @@ class Observer:
             self._suspended
             or sharing.checking
             or sharing.region is not None
-            or (threading.get_ident() != self._thread and not in_worker())
-            or (tf.distribute.has_strategy() and not (self._details and in_worker()))
+            or (threading.get_ident() != self._thread and not is_in_worker())
+            or (tf.distribute.has_strategy() and not (self._details and is_in_worker()))
             or in_dataset()
         )
 
-    def _see_value(
+    def _make_observation(
         self, kind: Kind, names: tuple[str, ...], value: Any, parts: Iterable[Part], made: str = ""
-    ) -> Seen:
-        """A value and some arrays, as they are now or at this place of a compiled step.
+    ) -> ObservedValue:
+        """Make an observation of a value and arrays: their current values, or symbolic ones in a compiled step.
 
         Args:
-            made: the line of an optimizer.
+            made: the line that created the optimizer.
         """
         import tensorflow as tf
 
         if tf.executing_eagerly():
-            site = self._site_number(Site(kind, find_running_line(), names, made))
-            arrays = [[array_of(part) for part in parts_of_one] for parts_of_one in parts]
-            return Seen(site, float(value), self._measured_by(site, arrays))
+            site = self._register_site(Site(kind, find_running_line(), names, made))
+            arrays = [[read_tensor(part) for part in parts_of_one] for parts_of_one in parts]
+            return ObservedValue(site, float(value), self._measure_arrays(site, arrays))
         value = tf.identity(value)
-        site = self._site_number(Site(kind, find_operation_line(value.op), names, made))
+        site = self._register_site(Site(kind, find_operation_line(value.op), names, made))
         tensors = [[tf.convert_to_tensor(part) for part in parts_of_one] for parts_of_one in parts]
-        return Seen(site, value, tensors)
+        return ObservedValue(site, value, tensors)
 
-    def _measured_by(self, site: int, arrays: Sequence[Part]) -> NDArray[np.float64]:
-        """The numbers that are stored of some arrays."""
+    def _measure_arrays(self, site: int, arrays: Sequence[Part]) -> NDArray[np.float64]:
+        """Compute the measures that are stored for the arrays of a site."""
         if self._measured >= MOST_MEASURES:
             return np.zeros(0)
         is_batch = self._kinds[site] == "batch"
@@ -357,8 +369,8 @@ class Observer:
         self._measured += len(numbers)
         return numbers
 
-    def _write_events(self, *seen: Seen) -> None:
-        """Make events of what was seen, now or whenever the compiled step runs."""
+    def _write_events(self, *seen: ObservedValue) -> None:
+        """Add an event for each observation: now, or whenever the compiled step runs."""
         import tensorflow as tf
 
         if tf.executing_eagerly():
@@ -372,7 +384,7 @@ class Observer:
             for one in seen:
                 value = float(next(left))
                 own = [[next(left) for _ in part] for part in one.parts]
-                self._add_event(one.site, value, self._measured_by(one.site, own))
+                self._add_event(one.site, value, self._measure_arrays(one.site, own))
 
         # TensorFlow would run the notes of a graph in any order.
         graph = seen[0].value.graph
@@ -380,7 +392,8 @@ class Observer:
             note = tf.numpy_function(noted, flat, [])
         setattr(graph, LAST_NOTE, [note])
 
-    def _site_number(self, site: Site) -> int:
+    def _register_site(self, site: Site) -> int:
+        """Return the position of a site among the sites; add it if it is new."""
         if site not in self._sites:
             self._sites[site] = len(self._sites)
             self._kinds.append(site.kind)
@@ -395,7 +408,8 @@ class Observer:
             self._report.write_text(str(self.steps))
 
     @contextmanager
-    def _nothing_observed(self) -> Iterator[None]:
+    def _suspend_observation(self) -> Iterator[None]:
+        """Observe nothing within the block."""
         self._suspended += 1
         try:
             yield
@@ -403,8 +417,8 @@ class Observer:
             self._suspended -= 1
 
     def _suspend_within(self, function: Function, /, *args: Any, **options: Any) -> Any:
-        """A function within which nothing is observed: it may be computed for all rows at once, or for one after another."""
-        with self._nothing_observed():
+        """Call a function without observing inside, since it may compute all rows at once or one after another."""
+        with self._suspend_observation():
             return function(*args, **options)
 
     # Early end
@@ -422,10 +436,10 @@ class Observer:
         return result
 
     def _stop_if_enough(self) -> None:
-        """End the program after enough steps, but only right after one, so that all processes end at the same step.
+        """End the program after enough steps; always right after a step, so that all processes end at the same one.
 
         Raises:
-            EnoughStepsError: they have.
+            EnoughStepsError: to end the program.
         """
         if self.steps == self._seen_steps or threading.get_ident() != self._thread:
             return
@@ -457,7 +471,7 @@ class Observer:
                 self._prints.append((first.strip(), find_running_line()))
 
     def _observe_load(self, load: Function, /, *args: Any, **options: Any) -> Any:
-        """A SavedModel's variables come in the order of a set, so they are not held."""
+        """Load a SavedModel without registering its variables, whose order is that of a set."""
         before = len(self._variables)
         try:
             return load(*args, **options)
@@ -481,15 +495,15 @@ class Observer:
         return batch(*args, **options)
 
     def _observe_iteration(self, iterate: Function, dataset: Any) -> Any:
-        """Iteration over a dataset; what is iterated before the first update has the data of that."""
+        """Note the line that begins to iterate over a dataset, for the data of the first update."""
         if not self._counts["update"]:
-            self._iterated.add(shard_line_of(dataset))
+            self._iterated.add(find_shard_line(dataset))
         return iterate(dataset)
 
     def _observe_distribution(
         self, distribute: Function, strategy: Any, given: Any, *args: Any, **options: Any
     ) -> Any:
-        """A method of a strategy that gives each worker its part of a dataset, or lets a function make that."""
+        """Note the line at which a strategy distributes a dataset, or calls a function that creates one for each worker."""
         line = find_calling_line()
         if not line:
             return distribute(strategy, given, *args, **options)
@@ -500,13 +514,15 @@ class Observer:
 
         def made(context: Any) -> Any:
             dataset = given(context)
-            self._distributed.add(shard_line_of(dataset))
+            self._distributed.add(find_shard_line(dataset))
             return dataset
 
         return distribute(strategy, made, *args, **options)
 
     def _shard_line(self) -> str:
-        """Where the first data were sharded; "" where some were not. Of distributed datasets, workers iterate over copies."""
+        """Return the line that sharded the first data; "" where some were not sharded. Workers iterate over copies of
+        distributed data.
+        """
         lines = self._distributed or self._iterated
         return "" if "" in lines else min(lines, default="")
 
@@ -527,8 +543,8 @@ class Observer:
         if self._bytes <= MOST_BYTES:
             self._keras_variables.append(variable)
 
-    def _variable_values(self) -> Iterator[Variable]:
-        """Variables and what they hold; those of a dataset's graph hold nothing here."""
+    def _read_variables(self) -> Iterator[Variable]:
+        """Return the variables with their current values, except those in a dataset's graph."""
         paths = {}
         for variable in self._keras_variables:
             with suppress(Exception):
@@ -546,28 +562,28 @@ class Observer:
 def note_created(
     note: Callable[[Any], None], init: Function, made: Any, *args: Any, **options: Any
 ) -> None:
-    """Initialize an object, and note it."""
+    """Initialize an object, and pass it to `note`."""
     init(made, *args, **options)
     if not sharing.checking:
         note(made)
 
 
 def observe_sharding(shard: Function, /, *args: Any, **options: Any) -> Any:
-    """`shard` of a dataset, which notes in what it returns where the user's program calls it."""
+    """Call a dataset's `shard`, and store the line of the call in the dataset that it returns."""
     line, dataset = find_calling_line(), shard(*args, **options)
     if line:
         setattr(dataset, SHARDED, line)
     return dataset
 
 
-def shard_line_of(dataset: Any) -> str:
-    """Where a dataset, or one of those that it is made from, was sharded; "" where none was."""
+def find_shard_line(dataset: Any) -> str:
+    """Return the line that sharded a dataset or one of its sources; "" for none."""
     found = getattr(dataset, SHARDED, "")
-    return found or max(map(shard_line_of, dataset._inputs()), default="")
+    return found or max(map(find_shard_line, dataset._inputs()), default="")
 
 
 def is_sharded_by_tensorflow(dataset: Any) -> bool:
-    """Whether each worker takes a part of the dataset when it is distributed, as `tf.distribute` does by default."""
+    """Whether `tf.distribute` shards the dataset among the workers when it distributes it, which is its default."""
     import tensorflow as tf
 
     policy = dataset.options().experimental_distribute.auto_shard_policy
@@ -575,7 +591,7 @@ def is_sharded_by_tensorflow(dataset: Any) -> bool:
 
 
 def is_array(given: Any) -> bool:
-    """Whether it holds numbers in rows; a placeholder of Keras does not."""
+    """Whether the value holds numbers in rows. Placeholders of Keras do not."""
     import tensorflow as tf
 
     if isinstance(given, np.ndarray):
@@ -589,8 +605,8 @@ def is_array(given: Any) -> bool:
     return has_rows and bool(given.dtype.is_floating or given.dtype.is_integer)
 
 
-def row_sums(part: Any) -> Any:
-    """The sum of each row of a sparse matrix, shape `(rows, 1)`; anything else as it is."""
+def sum_sparse_rows(part: Any) -> Any:
+    """Return the sum of each row of a sparse matrix, shape `(rows, 1)`; any other value unchanged."""
     import tensorflow as tf
 
     if isinstance(part, tf.SparseTensor):
@@ -598,8 +614,8 @@ def row_sums(part: Any) -> Any:
     return part
 
 
-def parts_of(gradient: Any) -> Part:
-    """The tensors of a gradient: of a sparse one, values and indices."""
+def list_gradient_tensors(gradient: Any) -> Part:
+    """Return the tensors of a gradient: of a sparse one, values and indices."""
     import tensorflow as tf
 
     if gradient is None:
@@ -609,30 +625,30 @@ def parts_of(gradient: Any) -> Part:
     return [gradient]
 
 
-def given_parts(given: Any) -> Part:
-    """The tensors of what an optimizer is given: a gradient, or a pair of one and its variable."""
-    return parts_of(given[0] if isinstance(given, tuple) else given)
+def list_argument_tensors(given: Any) -> Part:
+    """Return the tensors of an optimizer's argument: a gradient, or a pair of a gradient and its variable."""
+    return list_gradient_tensors(given[0] if isinstance(given, tuple) else given)
 
 
-def values_of(variable: Any) -> Part:
-    """The current value of a variable."""
+def read_variable(variable: Any) -> Part:
+    """Return a variable's current value."""
     import tensorflow as tf
 
     return [tf.convert_to_tensor(tensorflow_variable(variable))]
 
 
-def array_of(part: Any) -> NDArray[Any]:
-    """The current value of a tensor; not a copy if it is in this process's memory."""
+def read_tensor(part: Any) -> NDArray[Any]:
+    """Return a tensor's current value, without a copy if it is in this process's memory."""
     return np.asarray(part)
 
 
 def draws_random_numbers(layer: Any) -> bool:
-    """Whether a layer is one of Keras' that draw at each call, such as dropout."""
+    """Whether a layer is one of Keras' layers that draw random numbers at each call, such as dropout."""
     return hasattr(layer, "seed_generator") or bool(getattr(layer, "_random_generator", None))
 
 
-def in_worker() -> bool:
-    """Whether a step runs that `tf.distribute` shares among processes."""
+def is_in_worker() -> bool:
+    """Whether a step is running that `tf.distribute` shares among processes."""
     import tensorflow as tf
 
     return bool(tf.distribute.has_strategy()) and tf.distribute.get_replica_context() is not None
@@ -648,13 +664,13 @@ def name_of(variable: Any) -> str:
 
 
 def tensorflow_variable(variable: Any) -> Any:
-    """The TensorFlow variable in a variable of Keras; TensorFlow's own have a method of that name."""
+    """Return the TensorFlow variable inside a Keras variable; a TensorFlow variable unchanged."""
     value = getattr(variable, "value", None)
     return variable if value is None or callable(value) else value
 
 
-def loss_total(target: Any) -> Any:
-    """The sum of what a gradient is taken of, most often a loss."""
+def sum_loss(target: Any) -> Any:
+    """Return the sum of the values whose gradient is taken, usually a loss."""
     import tensorflow as tf
 
     parts = [tf.convert_to_tensor(part) for part in tf.nest.flatten(target)]

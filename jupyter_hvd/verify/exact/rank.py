@@ -1,8 +1,4 @@
-"""One observed process: `python -P -m jupyter_hvd.verify.exact.rank PROGRAM STATUS_DIR ORIGINAL [ARGS]`.
-
-A rank of a job shares the program, as `jupyter hvd run --batch global` does, or runs it as it is, where it distributes its
-training itself; one process without a job is the reference.
-"""
+"""Runs the program in one observed process: `python -P -m jupyter_hvd.verify.exact.rank PROGRAM STATUS_DIR ORIGINAL [ARGS]`."""
 
 from __future__ import annotations
 
@@ -44,10 +40,10 @@ def limit_variables(
     pieces: int = 1,
     details: bool = False,
 ) -> Mapping[str, str]:
-    """The variables that tell an observed process when to end.
+    """Return the environment variables that tell an observed process when to end.
 
     Args:
-        steps, seconds: it ends, in order, after these; None and 0 for never. rounding, pieces, details: see `Observer`.
+        steps, seconds: it ends cleanly after these; None and 0 for no limit. rounding, pieces, details: see `Observer`.
     """
     given = {
         "steps": steps or sys.maxsize,
@@ -60,17 +56,17 @@ def limit_variables(
 
 
 def record_stem(folder: Path, rank: int) -> Path:
-    """How the names of the files of a record begin."""
+    """Return the path of a record without its suffixes."""
     return folder / f"record-{rank}"
 
 
 def report_file(folder: Path) -> Path:
-    """Where rank 0 says how many steps it has made."""
+    """Return the file to which rank 0 writes its step count."""
     return folder / "steps"
 
 
 def main() -> int:
-    """Run what the command line says, observed; the exit code."""
+    """Run the program on the command line under observation; return its exit code."""
     from ...ranks.job_rank import hold_heartbeat, run_arguments
     from ...ranks.shared_rank import explain_failure
     from ...runtime.sharing.program import (
@@ -80,12 +76,12 @@ def main() -> int:
         share_program,
     )
     from ..guard import Guard
-    from ..workspace import ORDERS_VARIABLE, changed_files, state_within, working_folder
+    from ..workspace import ORDERS_VARIABLE, list_changed_files, read_working_state, working_folder
     from .observer import Observer
     from .records import save_record
 
     hold_heartbeat()
-    tell_workers()
+    set_cluster_variable()
     ordered = json.loads(os.environ[ORDERS_VARIABLE])
     folder, rank = Path(ordered["folder"]), int(os.environ.get("HOROVOD_RANK", "0"))
     here = working_folder(folder, rank)
@@ -109,7 +105,7 @@ def main() -> int:
     observer = Observer(**json.loads(os.environ[LIMITS_VARIABLE]), report=report)
     observer.install()
     guard = Guard(*(Path(ordered[name]) for name in ("beside", "own", "temporary")))
-    before = state_within(here)
+    before = read_working_state(here)
     sys.addaudithook(guard)
     errors: list[str] = []
 
@@ -118,7 +114,7 @@ def main() -> int:
         return errors[-1]
 
     def write_record() -> None:
-        files = changed_files(before, state_within(here))
+        files = list_changed_files(before, read_working_state(here))
         record = observer.make_record(
             rank=rank,
             error=last_line(errors[-1] if errors else ""),
@@ -140,7 +136,9 @@ def main() -> int:
 
 
 def await_records(folder: Path, size: int) -> None:
-    """Wait for the records of all ranks, where all fail as one process does: the launcher ends them with the first."""
+    """Wait for the records of all ranks if all fail with one process's error: the launcher ends the others when the first
+    fails.
+    """
     end = time.monotonic() + FAILING_SECONDS
     others = [record_stem(folder, rank).with_suffix(".npz") for rank in range(size)]
     while time.monotonic() < end and not all(file.exists() for file in others):
@@ -148,7 +146,7 @@ def await_records(folder: Path, size: int) -> None:
 
 
 def adopt_rank() -> None:
-    """Take rank and size from the variables of a launcher of the user's, as `horovodrun` would give them."""
+    """Set Horovod's variables for rank and size from those of the user's launcher."""
     if LAUNCHED_VARIABLE in os.environ:
         for name, given in (("HOROVOD_RANK", RANK_VARIABLES), ("HOROVOD_SIZE", SIZE_VARIABLES)):
             found = next((os.environ[other] for other in given if other in os.environ), None)
@@ -156,8 +154,8 @@ def adopt_rank() -> None:
                 os.environ[name] = found
 
 
-def tell_workers() -> None:
-    """Tell `tf.distribute` which workers there are, and which this is, as a cluster's scheduler would."""
+def set_cluster_variable() -> None:
+    """Set TF_CONFIG, as a cluster's scheduler would, from the addresses of the ranks and this rank's number."""
     workers = os.environ.get(WORKERS_VARIABLE)
     if workers and "HOROVOD_RANK" in os.environ:
         task = {"type": "worker", "index": int(os.environ["HOROVOD_RANK"])}

@@ -1,4 +1,4 @@
-"""The observations of one process: immutable, and stored as a JSON file beside one of arrays."""
+"""The observations of one process. Records are immutable; each is stored as a JSON file and a file of arrays."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True)
 class Site:
-    """A statement that takes gradients for variables, or lets an optimizer update them.
+    """A statement that takes gradients for variables, updates them, or calls a model.
 
     Attributes:
         kind: `batch`, `before` and `applied` only where steps are observed in detail.
         line: of the user's program, as `train.py, line 12`. names: of the variables.
-        optimizer_line: where the optimizer of an update was made; "" where steps are not observed in detail.
+        optimizer_line: the line that created the optimizer of an update; "" where steps are not observed in detail.
     """
 
     kind: Kind
@@ -34,12 +34,12 @@ class Site:
 
 @dataclass(frozen=True)
 class Event:
-    """One time that a site ran.
+    """One execution of a site.
 
     Attributes:
-        site: its position among the sites. value: the loss of a gradient, the learning rate of an update, the rows of a batch.
-        measures: a projection and a norm for each variable, of its gradient, or of itself before or after an update; a
-            projection of each row of a batch; empty where there was no room for them.
+        site: its position among the sites. value: a gradient's loss, an update's learning rate, or a batch's number of rows.
+        measures: a projection and a norm of each variable or its gradient, or a projection of each row of a batch; empty where
+            there was no room for them.
     """
 
     site: int
@@ -49,7 +49,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Fit:
-    """The result of a call of `fit`: the curves of its History, and the line of the call."""
+    """The curves of the `History` that a call of `fit` returns, and the line of the call."""
 
     line: str
     epochs: int
@@ -67,19 +67,19 @@ class Variable:
 
 @dataclass(frozen=True)
 class Record:
-    """The observed actions of one process.
+    """The observations of one process.
 
     Attributes:
-        error: the last line of its traceback; "" where it came to its end. code: the exit code.
-        printed: lines of its standard output. prints: the first line of what each `print` has written, and where that stands.
-        unheld: how many more variables there were, for which there was no room.
-        files: new or changed ones, relative to `folder`. refused: files that it was kept from changing.
-        rows: the sizes of the batches that were shared. shared: whether any was.
-        told: what sharing has reported, such as the calls that run unsharded.
-        stopped: why it was ended before its end: "", "steps" or "time".
-        normalizations, random_layers: names of layers that compute with the moments of a batch, and that draw random numbers.
-        data_lines: where `tf.distribute` distributes datasets, or else where these are batched; only observed in detail, too.
-        shard_line: where the data of the first step were sharded; "" where they were not, or that is not known.
+        error: the last line of its traceback; "" where it completed. code: the exit code.
+        printed: lines of its standard output. prints: the first line that each `print` wrote, and the line of its call.
+        unheld: the number of further variables, for which there was no room.
+        files: new or changed ones, relative to `folder`. refused: files that it tried to change, and could not.
+        rows: the sizes of the sharded batches. shared: whether any batch was.
+        told: messages about sharding, such as the calls that run unsharded.
+        stopped: why it was ended early: "", "steps" or "time".
+        normalizations, random_layers: names of layers that use the moments of a batch, and that draw random numbers.
+        data_lines: the lines where `tf.distribute` distributes datasets, or else where they are batched; only with details.
+        shard_line: the line that sharded the data of the first step; "" for none or unknown.
     """
 
     rank: int = 0
@@ -106,7 +106,7 @@ class Record:
 
     @property
     def steps(self) -> int:
-        """How many training steps it made: updates by optimizers, or gradients where there are none."""
+        """The number of training steps: updates by optimizers, or gradients where there are none."""
         return count_steps([self.sites[event.site].kind for event in self.events])
 
 
@@ -115,7 +115,7 @@ def count_steps(kinds: list[str]) -> int:
 
 
 def save_record(record: Record, stem: Path) -> None:
-    """Write a record into two files whose names begin with `stem`; the `.npz` is there when both are whole."""
+    """Write a record to two files whose names begin with `stem`. The `.npz` file appears when both are complete."""
     plain = asdict(replace(record, events=(), variables=()))
     plain["variables"] = [(v.name, v.trainable) for v in record.variables]
     stem.with_suffix(".json").write_text(json.dumps(plain))
@@ -134,6 +134,7 @@ def save_record(record: Record, stem: Path) -> None:
 
 
 def read_record(stem: Path) -> Record:
+    """Read the record whose files have this path without their suffixes."""
     plain = json.loads(stem.with_suffix(".json").read_text())
     with np.load(stem.with_suffix(".npz")) as arrays:
         ends = np.cumsum(arrays["lengths"])

@@ -1,8 +1,4 @@
-"""Changes the rounding of a training: gradients get other last bits, and sums over rows are added up in another order.
-
-Ranks that share a batch differ from one process in such sums: each adds up the gradients of its own rows. Where the terms of a
-sum nearly cancel, as in a convolution, its rounding is many times the last bit of the outcome.
-"""
+"""Varies the rounding errors of a training: changes the last bits of gradients, and sums over rows in another order."""
 
 from __future__ import annotations
 
@@ -38,11 +34,11 @@ class OperationOnRows:
         return getattr(self._operation, name)
 
 
-def gradient_in_pieces(name: str, gradient: GradientFunction, pieces: int) -> GradientFunction:
-    """The gradient function of an operation in `SUMS` or `BROADCASTS`, which adds up each n-th row by itself first.
+def sum_gradient_in_pieces(name: str, gradient: GradientFunction, pieces: int) -> GradientFunction:
+    """Wrap the gradient function of an operation in `SUMS` or `BROADCASTS` so that it first sums every n-th row separately.
 
     Args:
-        pieces: the number of such sums, at least 2.
+        pieces: the number of partial sums, at least 2.
     """
     rows_of = (SUMS | BROADCASTS)[name]
 
@@ -50,7 +46,7 @@ def gradient_in_pieces(name: str, gradient: GradientFunction, pieces: int) -> Gr
         import tensorflow as tf
 
         found = gradient(operation, *received)
-        if not sums_rows(name, operation, received[0], pieces):
+        if not is_sum_over_rows(name, operation, received[0], pieces):
             return found
         first, whole, *more = found
         if not isinstance(whole, tf.Tensor):
@@ -70,11 +66,11 @@ def gradient_in_pieces(name: str, gradient: GradientFunction, pieces: int) -> Gr
     return summed
 
 
-def sums_rows(name: str, operation: Any, received: Any, pieces: int) -> bool:
-    """Whether the gradient for the second input of an operation is a sum over enough rows.
+def is_sum_over_rows(name: str, operation: Any, received: Any, pieces: int) -> bool:
+    """Whether the gradient for an operation's second input is a sum over enough rows.
 
     Args:
-        received: the gradient for what it returns, which has these rows.
+        received: the gradient for the operation's output, which has these rows.
     """
     import tensorflow as tf
 
@@ -88,22 +84,22 @@ def sums_rows(name: str, operation: Any, received: Any, pieces: int) -> bool:
 
 
 def look_up_gradient(registry: Any, pieces: int, lookup: Function, other: Any, name: str) -> Any:
-    """Find a function in one of TensorFlow's registries; one that computes a gradient adds it up in pieces.
+    """Look up a function in a TensorFlow registry, and wrap it with `sum_gradient_in_pieces` if it is a gradient function.
 
     Args:
-        registry: that of gradients. lookup: TensorFlow's method. other: the registry that is looked in.
+        registry: the registry of gradients. lookup: TensorFlow's method. other: the registry in which `lookup` searches.
     """
     found = lookup(other, name)
     if other is not registry or name not in SUMS | BROADCASTS:
         return found
-    return gradient_in_pieces(name, found, pieces)
+    return sum_gradient_in_pieces(name, found, pieces)
 
 
-def rounded_otherwise(gradients: list[Any], pattern: int = 1) -> list[Any]:
-    """Gradients with other last bits; what is exactly zero stays so.
+def perturb_last_bits(gradients: list[Any], pattern: int = 1) -> list[Any]:
+    """Change the last bits of gradients; exact zeros stay.
 
     Args:
-        pattern: chooses which entries become larger, and which smaller.
+        pattern: decides which entries become larger, and which smaller.
     """
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Scales a program up, and checks the outcome."""
+"""Verifies that a program is scaled up correctly."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def verify_scaled(
     listener: Callable[[Check], None] = lambda _: None,
     conversion_seconds: float = CONVERSION_SECONDS,
 ) -> ExactVerification:
-    """Check that N ranks give what the scaled program gives in one process, and that this is scaled as it should be.
+    """Check that N ranks compute what the scaled program computes in one process, and that the program is scaled correctly.
 
-    Lines are those of the scaled program, which is called by its name with `_hvd`. Its rate is N times that of one process from
-    the beginning, also where it is to grow in the first epochs.
+    Line numbers are those of the scaled program, named NAME_hvd. Its learning rate is N times the original's from the
+    beginning, also where the conversion would warm it up.
 
     Args:
-        path: a notebook or script for one process; it is only read. document: what it holds.
-        part: what the user has made of it by leaving changes out; None for all changes. The rest: see `verify_exact`.
+        path: a notebook or script for one process; it is only read. document: its contents.
+        part: the conversion with the changes that the user accepted; None for all. The others: see `verify_exact`.
 
     Raises:
-        UnusableInputError: it is not converted, or there is no room for the copies.
+        UnusableInputError: the program cannot be converted, or there is no room for the copies.
         LaunchError: the job cannot be started.
-        UnconfirmedError: there is much to copy.
+        UnconfirmedError: there are many files to copy.
     """
     require_single_process(path, document)
     with conversion_limit(path, conversion_seconds):

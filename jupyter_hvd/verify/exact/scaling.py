@@ -21,12 +21,12 @@ FEW = 3
 
 @dataclass(frozen=True)
 class ScaledStep:
-    """An update by an optimizer, or a gradient where the program changes its weights by itself.
+    """An update by an optimizer, or a gradient where the program updates its weights without one.
 
     Attributes:
-        rate: by which it changes weights; 0 where that is the program's own.
-        rows: of the batch; 0 where that was not seen. line: of the program.
-        seen: how many examples the updates at this place were made of before.
+        rate: the optimizer's learning rate; 0 without an optimizer.
+        rows: of the batch; 0 where it was not observed. line: of the program.
+        seen: the number of examples in the earlier updates of this statement.
     """
 
     rate: float
@@ -36,12 +36,12 @@ class ScaledStep:
 
 
 def check_scaling(original: Record, scaled: Record, size: int) -> list[Check]:
-    """Compares batches, rates and the number of examples.
+    """Compare batch sizes, learning rates, and the number of examples.
 
     Args:
-        original, scaled: of one process each, observed in detail; the second pretends to be `size` ranks.
+        original, scaled: records of one process each, observed in detail; the second pretends to be `size` ranks.
     """
-    before, after = steps_by_place(original), steps_by_place(scaled)
+    before, after = steps_by_statement(original), steps_by_statement(scaled)
     pairs = list(zip(before, after, strict=False)) if len(before) == len(after) else []
     if not pairs:
         told = "not observed" if not (before and after) else "the optimizers are not the same ones"
@@ -63,13 +63,13 @@ def name_check(size: int, what: str) -> str:
 
 
 def without_details(record: Record) -> Record:
-    """A record as it is of a process that is not observed in detail."""
+    """Return a record without the observations that `details` adds."""
     kept = (e for e in record.events if record.sites[e.site].kind not in DETAILS)
     return replace(record, events=tuple(kept))
 
 
-def steps_by_place(record: Record) -> list[list[ScaledStep]]:
-    """The updates of each optimizer's call, in the order in which these are first made; without optimizers, the gradients."""
+def steps_by_statement(record: Record) -> list[list[ScaledStep]]:
+    """Return the updates of each optimizer call, in the order of their first execution; the gradients if there are none."""
     found: dict[int, list[tuple[float, int]]] = {}
     rows = 0
     has_updates = any(record.sites[event.site].kind == "update" for event in record.events)
@@ -96,7 +96,7 @@ Pairs = Sequence[tuple[Sequence[ScaledStep], Sequence[ScaledStep]]]
 
 
 def check_batches(pairs: Pairs, size: int) -> Check:
-    """The largest batches, which are as many times as large, or those of all rows as before."""
+    """Check that the largest batches are `size` times as large, or unchanged where each is the full data."""
     name, told = name_check(size, "batches"), []
     for before, after in pairs:
         one, many = (max(step.rows for step in steps) for steps in (before, after))
@@ -105,16 +105,16 @@ def check_batches(pairs: Pairs, size: int) -> Check:
         factor, said = many / one, f"{one} → {many} rows a step"
         if factor == 1 and not has_rates(before):  # of all rows, perhaps
             return Check(name, "unknown", said)
-        if abs(factor - size) > CLOSE * size and not are_kept(before, after):
-            wrong = f"{said}, {factor_in_words(factor, size)}: {after[0].line}"
+        if abs(factor - size) > CLOSE * size and not is_unscaled(before, after):
+            wrong = f"{said}, {describe_factor(factor, size)}: {after[0].line}"
             cut = 1 < factor < size and after[0].rows == many  # all rows there are
             return Check(name, "unknown" if cut else "fail", wrong)
         told.append(said)
     return Check(name, "pass", "; ".join(dict.fromkeys(told)))
 
 
-def are_kept(before: Sequence[ScaledStep], after: Sequence[ScaledStep]) -> bool:
-    """Whether neither the batch nor the rate was scaled, as where each batch has all rows."""
+def is_unscaled(before: Sequence[ScaledStep], after: Sequence[ScaledStep]) -> bool:
+    """Whether neither batch nor rate was scaled, as in full-batch training."""
     same_rate = abs(after[0].rate - before[0].rate) <= CLOSE * abs(before[0].rate)
     return same_rate and [s.rows for s in before] == [s.rows for s in after]
 
@@ -124,30 +124,30 @@ def has_rates(steps: Sequence[ScaledStep]) -> bool:
 
 
 def check_rates(pairs: Pairs, size: int) -> Check:
-    """The rate of the first step, and of later ones at as many examples seen; of rates that begin at 0, the largest."""
+    """Check the learning rate of the first step, and those at equal numbers of examples; of rates that begin at 0, the largest."""
     name, told, agree = name_check(size, "rates"), list[str](), True
     if not any(has_rates(before) for before, _ in pairs):
         return Check(name, "unknown", "not observed: the program changes its weights by itself")
     for before, after in pairs:
-        if are_kept(before, after):
+        if is_unscaled(before, after):
             told.append(f"{before[0].rate:.6g}, as before")
             continue
         begins = before[0].rate != 0
         one, many = (s[0].rate if begins else max(step.rate for step in s) for s in (before, after))
         said = f"{one:.6g} → {many:.6g}" if begins else f"0 at first, up to {one:.6g} → {many:.6g}"
-        place = first_other_rate(before, after, size)
+        place = find_wrong_rate(before, after, size)
         # The first of N steps may have the rate of the N-th step of one process, as in a warm-up by `(step + 1) / warm`.
         if place == 0 and begins and abs(many / one - size) > CLOSE * size:
-            wrong = f"{said}, {factor_in_words(many / one, size)}: {after[0].line}"
+            wrong = f"{said}, {describe_factor(many / one, size)}: {after[0].line}"
             return Check(name, "fail", wrong)
         if place is not None:
-            factor = factor_in_words(many / one, size) if one else ""
+            factor = describe_factor(many / one, size) if one else ""
             is_wrong = factor in {n for f, n in factor_names(size).items() if f != size}
             if not begins and is_wrong:
                 return Check(name, "fail", f"{said}, {factor}: {after[0].line}")
             first = f"{said} at first" if begins else said
             line = f"from step {place + 1} on ({after[place].line})"
-            fault = rate_fault(before, after, size)
+            fault = describe_rate_fault(before, after, size)
             if fault:
                 return Check(name, "fail", f"{first}; {line} {fault}")
             told.append(f"{first}; {line} they are others than one process has")
@@ -157,12 +157,12 @@ def check_rates(pairs: Pairs, size: int) -> Check:
     return Check(name, "pass" if agree else "unknown", "; ".join(dict.fromkeys(told)))
 
 
-def first_other_rate(
+def find_wrong_rate(
     before: Sequence[ScaledStep], after: Sequence[ScaledStep], size: int
 ) -> int | None:
-    """The first step whose rate is not the multiple of one between those that one process has at as many examples seen.
+    """Return the first step whose rate is not `size` times any of the original's rates near the same number of examples.
 
-    A program that sets the rate of the next step sets it a step ahead, which is `size` steps of one process.
+    A program that sets the rate of the next step sets it one step ahead, which is `size` steps of one process.
     """
     for place, step in enumerate(after):
         near = max((n for n, own in enumerate(before) if own.seen <= step.seen), default=0)
@@ -173,13 +173,15 @@ def first_other_rate(
     return None
 
 
-def rate_fault(before: Sequence[ScaledStep], after: Sequence[ScaledStep], size: int) -> str:
-    """The fault of rates that differ later independently of the loss; "" where they may depend on it."""
+def describe_rate_fault(
+    before: Sequence[ScaledStep], after: Sequence[ScaledStep], size: int
+) -> str:
+    """Describe a difference of later rates; "" where the rates may depend on the loss, and so prove nothing."""
     for factor, words in ((size, "late"), (1 / size, "early")):
         moved = [replace(step, seen=int(step.seen / factor)) for step in after]
         moved = [step for step in moved if step.seen <= before[-1].seen]
         changes = len({round(step.rate, 9) for step in moved}) >= FEW
-        if changes and first_other_rate(before, moved, size) is None:
+        if changes and find_wrong_rate(before, moved, size) is None:
             return f"they change {size} times too {words}: steps are not counted in one unit"
     own = [step.rate for step in before]
     change = max((abs(b - a) for a, b in pairwise(own)), default=0.0)
@@ -190,7 +192,7 @@ def rate_fault(before: Sequence[ScaledStep], after: Sequence[ScaledStep], size: 
     lowest, highest = (bound(step.rate for step in after) / size for bound in (min, max))
     if highest > max(own) + max(change, CLOSE * max(own)):
         return f"they are up to {highest * size:.6g}, where {max(own) * size:.6g} is the most"
-    divided = factor_in_words(lowest / min(own), size) if min(own) > 0 else ""
+    divided = describe_factor(lowest / min(own), size) if min(own) > 0 else ""
     falls = {round(b / a, 3) for a, b in pairwise(own) if a and b < a}
     if divided == f"divided by {size}" and round(1 / size, 3) not in falls:
         return f"the least is {divided}: a bound is not scaled"
@@ -198,7 +200,7 @@ def rate_fault(before: Sequence[ScaledStep], after: Sequence[ScaledStep], size: 
 
 
 def check_examples(pairs: Pairs, size: int) -> Check:
-    """How many examples all steps together are made of."""
+    """Check that all steps together train on as many examples as the original."""
     name = name_check(size, "examples")
     one, many = (
         sum(steps[-1].seen + steps[-1].rows for steps in part) for part in zip(*pairs, strict=True)
@@ -217,7 +219,7 @@ def check_examples(pairs: Pairs, size: int) -> Check:
 
 
 def check_epochs(original: Record, scaled: Record, size: int) -> list[Check]:
-    """The epochs of each `fit`; none where there is no `fit`. They are no steps, so they stay as many."""
+    """Check that each `fit` runs as many epochs as before; no check without a `fit`."""
     before, after = ([fit.epochs for fit in record.fits] for record in (original, scaled))
     if not before and not after:
         return []
@@ -229,7 +231,7 @@ def check_epochs(original: Record, scaled: Record, size: int) -> list[Check]:
         factors = {many / one for one, many in zip(before, after, strict=True)}
         if factors <= {float(size), 1 / size}:
             lines = "; ".join(dict.fromkeys(fit.line for fit in scaled.fits))
-            words = factor_in_words(factors.pop(), size)
+            words = describe_factor(factors.pop(), size)
             return [Check(name, "fail", f"{said}, {words}: epochs are not steps: {lines}")]
     return [
         Check(
@@ -241,9 +243,9 @@ def check_epochs(original: Record, scaled: Record, size: int) -> list[Check]:
 
 
 def check_evaluations(original: Record, scaled: Record, size: int) -> list[Check]:
-    """How often models are called between two steps, beside the calls that the steps need; none where they never are.
+    """Check that models are evaluated equally often, whatever the number of ranks; no check without evaluations.
 
-    What is evaluated each few steps, or each epoch, is evaluated as often on any number of ranks.
+    Evaluations are calls of a model between two steps, besides those that the steps need.
     """
     found = [count_evaluations(record) for record in (original, scaled)]
     (one, before), (many, after) = ((each or (0, 0)) for each in found)
@@ -256,7 +258,7 @@ def check_evaluations(original: Record, scaled: Record, size: int) -> list[Check
     if (one, many) == (original.steps, scaled.steps):
         return [Check(name, "pass", f"{said}, after each step")]  # there is no shorter period
     if one and many in (one * size, one // size):
-        words = factor_in_words(many / one, size) if one % size == 0 else f"divided by {size}"
+        words = describe_factor(many / one, size) if one % size == 0 else f"divided by {size}"
         wrong = f"{said}, {words}: a period or a patience is not counted in its unit"
         return [Check(name, "fail", wrong)]
     return [
@@ -269,11 +271,11 @@ def check_evaluations(original: Record, scaled: Record, size: int) -> list[Check
 
 
 def count_evaluations(record: Record) -> tuple[int, int] | None:
-    """The updates before which models are called more often than before others at the same place, or calls at the end.
+    """Count the updates before which models are called more often than before other updates of the same statement.
 
     Returns:
-        how many there are, and how many calls more these are; None where a place makes one update alone, so that nothing
-        tells how often that needs a model.
+        how many there are, with calls at the end of the program, and how many additional calls these are; None where a
+        statement makes one update only, so that the calls it needs are unknown.
     """
     calls, before = 0, dict[int, list[int]]()
     for event in record.events:
@@ -289,8 +291,8 @@ def count_evaluations(record: Record) -> tuple[int, int] | None:
     return sum(map(bool, extra)), sum(extra)
 
 
-def factor_in_words(factor: float, size: int) -> str:
-    """A factor as people name it who have multiplied by the number of ranks never, twice, or by its root."""
+def describe_factor(factor: float, size: int) -> str:
+    """Name a wrong factor by its usual cause: multiplied by the number of ranks never, twice, or by its square root."""
     for value, name in factor_names(size).items():
         if abs(factor - value) <= CLOSE * value:
             return name

@@ -1,4 +1,4 @@
-"""Compares two texts line by line: numbers within a tolerance, the rest word for word, times and progress bars not at all."""
+"""Compares two texts line by line: numbers within a tolerance, other words exactly. Times and progress bars are ignored."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ MOST_SHOWN, LEFT_OF = 70, 30
 
 @dataclass(frozen=True)
 class TextDifference:
-    """Where two texts differ.
+    """A difference between two texts.
 
     Attributes:
-        key: `LINE` or `LINE.NUMBER`, counted from 0, among the lines that are compared.
-        ours: the line of the first text, "" where there is none. ends: whether nothing after it was compared.
-        kind: of a number: its place in a line of such words. size: by how much it differs.
+        key: `LINE` or `LINE.NUMBER`, counted from 0, among the compared lines.
+        ours: the line of the first text, "" for none. ends: whether nothing after it was compared.
+        kind: of a number: the words of its line and its position among the numbers. size: the absolute difference.
     """
 
     key: str
@@ -43,8 +43,8 @@ class TextDifference:
     size: float = 0.0
 
 
-def compared_lines(lines: Iterable[str]) -> list[str]:
-    """The lines that are compared, without what a terminal would not show, times and progress bars."""
+def select_compared_lines(lines: Iterable[str]) -> list[str]:
+    """Return the lines to compare, without invisible characters, times and progress bars."""
     found = []
     for line in lines:
         pieces = [p for p in re.split(r"[\r\x08]+", ESCAPE.sub("", line)) if not BAR.search(p)]
@@ -57,15 +57,15 @@ def compared_lines(lines: Iterable[str]) -> list[str]:
 def compare_texts(
     one: Sequence[str], two: Sequence[str], tolerance: float
 ) -> tuple[int, list[TextDifference]]:
-    """How many lines were compared, and where they differ.
+    """Return the number of compared lines, and their differences.
 
     Args:
-        one, two: lines, as `compared_lines` gives them.
+        one, two: lines from `select_compared_lines`.
     """
     found: list[TextDifference] = []
     for number, (ours, theirs) in enumerate(zip(one, two, strict=False)):
         if replace_numbers(ours) != replace_numbers(theirs):
-            start = start_shown(ours, theirs)
+            start = find_excerpt_start(ours, theirs)
             detail = f"{shorten_line(theirs[start:])} instead of {shorten_line(ours[start:])}"
             return number, [*found, TextDifference(str(number), detail, ours, ends=True)]
         pairs = zip(NUMBER.findall(ours), NUMBER.findall(theirs), strict=True)
@@ -78,7 +78,7 @@ def compare_texts(
                 size=abs(float(a) - float(b)),
             )
             for place, (a, b) in enumerate(pairs)
-            if not equal_numbers(a, b, tolerance)
+            if not are_numbers_equal(a, b, tolerance)
         ]
     least = min(len(one), len(two))
     if len(one) > least:
@@ -93,8 +93,8 @@ def replace_numbers(line: str) -> str:
     return re.sub(r"\s", "", NUMBER.sub("#", line))
 
 
-def start_shown(one: str, two: str) -> int:
-    """From where two lines are shown, so that a difference far within them is seen."""
+def find_excerpt_start(one: str, two: str) -> int:
+    """Return the position from which two lines are shown, so that a difference late in the line is visible."""
     pairs = enumerate(zip(one, two, strict=False))
     first = next((place for place, (a, b) in pairs if a != b), min(len(one), len(two)))
     return first - LEFT_OF if first > MOST_SHOWN else 0
@@ -104,8 +104,8 @@ def shorten_line(line: str) -> str:
     return repr(line if len(line) <= MOST_SHOWN else f"{line[: MOST_SHOWN - 1]}…")
 
 
-def equal_numbers(one: str, two: str, tolerance: float) -> bool:
-    """Whether two printed numbers are equal: whole ones to the digit, others within the tolerance or one in the last digit."""
+def are_numbers_equal(one: str, two: str, tolerance: float) -> bool:
+    """Whether two printed numbers are equal: integers exactly, others within the tolerance or one unit in the last digit."""
     if one == two:
         return True
     if not (is_decimal(one) or is_decimal(two)):
@@ -113,7 +113,9 @@ def equal_numbers(one: str, two: str, tolerance: float) -> bool:
     a, b = float(one), float(two)
     if a != a or b != b:
         return a != a and b != b
-    allowed = max(tolerance * max(1.0, abs(a)), LAST_DIGIT * max(last_digit(one), last_digit(two)))
+    allowed = max(
+        tolerance * max(1.0, abs(a)), LAST_DIGIT * max(last_digit_value(one), last_digit_value(two))
+    )
     return a == b or abs(a - b) <= allowed
 
 
@@ -121,8 +123,8 @@ def is_decimal(number: str) -> bool:
     return any(c in number.lower() for c in ".en")
 
 
-def last_digit(number: str) -> float:
-    """The value of the last digit behind the point; 0 where there is none."""
+def last_digit_value(number: str) -> float:
+    """Return the value of one unit in the last decimal place; 0 for an integer."""
     digits, _, exponent = number.lower().partition("e")
     places = len(digits.partition(".")[2])
     return 10.0 ** (int(exponent or 0) - places) if "." in digits else 0.0

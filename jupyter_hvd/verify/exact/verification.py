@@ -1,4 +1,4 @@
-"""Runs a program in one process and, as it is, on N ranks, and shows where these differ."""
+"""Runs a program in one process and on N ranks, and reports where the results differ."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ...runtime.scaling import VIRTUAL_SIZE_VARIABLE
 from ...source.lines import origin_finder
 from .. import checks
 from ..checks import Check
-from ..workspace import changed_files, check_room, make_orders, state_beside
+from ..workspace import check_room, list_changed_files, prepare_working_folders, read_folder_state
 from .compare import (
     ASPECTS,
     BY_ENTRY,
@@ -67,10 +67,10 @@ FEW_SAMPLES, SAMPLES = 2, 4
 
 @dataclass(frozen=True)
 class Run:
-    """How some processes that ran a program ended, and the record of each that left one.
+    """The outcome of a run, and the record of each process that left one.
 
     Attributes:
-        report, rank: the traceback of the rank that failed first, and which one that is; "" and None where none is known.
+        report, rank: the traceback and number of the rank that failed first; "" and None where unknown.
     """
 
     code: int
@@ -81,7 +81,7 @@ class Run:
 
     @property
     def first_record(self) -> Record | None:
-        """The record of one process, or of rank 0; it ends as the run does."""
+        """The record of the single process, or of rank 0, with the error and exit code of the run."""
         if not self.records or self.records[0].rank:
             return None
         return replace(self.records[0], code=self.code, error=last_line(self.report))
@@ -89,13 +89,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Noise:
-    """The variation in one process: between runs, and by rounding.
+    """The variation of one process's results: between equal runs, and with other rounding.
 
     Attributes:
-        again: the differences of a second run just the same, by aspect; None where there was none yet, and needs none as long as
+        again: the differences of a second, equal run, by aspect; None where it was not made, which is not needed as long as
             rounding changes nothing.
-        rounded: the differences of those that round otherwise. samples: how many these were.
-        of_ranks: what differs between each of these and the ranks, by aspect.
+        rounded: the differences of runs with other rounding. samples: the number of these runs.
+        of_ranks: the differences between each of them and the ranks, by aspect.
     """
 
     again: Mapping[str, Comparison] | None = None
@@ -104,24 +104,24 @@ class Noise:
     of_ranks: tuple[Mapping[str, Comparison], ...] = ()
 
     @property
-    def from_run_to_run(self) -> Difference | None:
-        """The first difference of two runs in one process, beyond single entries of what is printed or written."""
+    def first_run_difference(self) -> Difference | None:
+        """The first difference between two equal runs in one process, except single entries of printed or written output."""
         return first_difference(c for a, c in (self.again or {}).items() if a not in BY_ENTRY)
 
     @property
-    def rounding_changes(self) -> bool:
-        """Whether a run that rounds otherwise differs from the first in anything."""
+    def has_rounding_differences(self) -> bool:
+        """Whether any run with other rounding differs from the first run."""
         return any(c.differences for c in self.rounded.values())
 
     @property
     def needs_samples(self) -> bool:
-        """Whether more runs show better what rounding does to the training."""
-        return self.samples < (SAMPLES if self.rounding_changes else FEW_SAMPLES)
+        """Whether more runs would show the effect of rounding more reliably."""
+        return self.samples < (SAMPLES if self.has_rounding_differences else FEW_SAMPLES)
 
     def with_sample(
         self, one: Record, rounded: Record | None, ranks: Record, tolerance: float
     ) -> Noise:
-        """This noise, with what one more run that rounds otherwise changes; None for a run that has left no record."""
+        """Return this noise with the differences of another run with other rounding; None for a run that left no record."""
         more = find_differences(one, rounded, tolerance / SAMPLE)
         before = self.rounded or find_differences(one, None, tolerance)
         both = {
@@ -133,31 +133,31 @@ class Noise:
             self, rounded=both, samples=self.samples + 1, of_ranks=self.of_ranks + of_ranks
         )
 
-    def for_other_ranks(self) -> Noise:
-        """The knowledge about one process, for the comparison with another number of ranks."""
+    def forget_ranks(self) -> Noise:
+        """Return this noise for the comparison with another number of ranks: what is known about one process stays."""
         return replace(self, samples=0, of_ranks=())
 
     def explains_difference(self, aspect: str, difference: Difference) -> bool:
-        """Whether one process makes such a difference, too, or has done just what the ranks do."""
+        """Whether equal runs or other rounding in one process make such a difference, or a rounded run equals the ranks in it."""
         again, rounded = (
             found[aspect].differences if found else () for found in (self.again, self.rounded)
         )
         return (
             any(d.key == difference.key for d in again)
             or any(d.key == difference.key and d.step <= SLACK * difference.step for d in rounded)
-            or any(is_of_kind(difference, d) for d in rounded)
-            or any(records_agree(compared, aspect, difference.key) for compared in self.of_ranks)
+            or any(is_rounding_of_kind(difference, d) for d in rounded)
+            or any(do_records_agree(compared, aspect, difference.key) for compared in self.of_ranks)
         )
 
 
-def is_of_kind(difference: Difference, rounded: Difference) -> bool:
-    """Whether rounding changes a number that is printed in the same words, as in another epoch, by as much or more."""
+def is_rounding_of_kind(difference: Difference, rounded: Difference) -> bool:
+    """Whether rounding changes a number printed in the same words, such as in another epoch, by at least as much."""
     same = bool(rounded.kind) and rounded.kind == difference.kind
     return same and difference.size <= SAMPLE * rounded.size
 
 
-def records_agree(compared: Mapping[str, Comparison], aspect: str, key: str) -> bool:
-    """Whether two records were compared to the end, and are equal in one thing, or in the file that it is a part of."""
+def do_records_agree(compared: Mapping[str, Comparison], aspect: str, key: str) -> bool:
+    """Whether two records were compared completely and agree in this key, or in the file that it belongs to."""
     found = compared[aspect].differences
     whole = not (compared[ENDING].differences or compared[STEPS].differences)
     differs = any(d.ends or d.key == key or key.startswith(f"{d.key} ") for d in found)
@@ -165,7 +165,7 @@ def records_agree(compared: Mapping[str, Comparison], aspect: str, key: str) -> 
 
 
 def find_differences(one: Record, two: Record | None, tolerance: float) -> Mapping[str, Comparison]:
-    """The differences by aspect; none where the second run has left no record."""
+    """Return the differences by aspect; no differences where the second run left no record."""
     compared = compare_records(one, two, tolerance) if two is not None else ()
     nothing = {aspect: Comparison(aspect, "") for aspect in ASPECTS}
     return nothing | {comparison.aspect: comparison for comparison in compared}
@@ -176,8 +176,8 @@ class ExactVerification:
     """The outcome of all checks.
 
     Attributes:
-        steps: how many training steps one process made. first: where the ranks first differ from it.
-        scaled: the program was scaled up, and one process that pretends to be as many ranks is what they are compared with.
+        steps: the number of training steps of one process. first: the first difference of the ranks.
+        scaled: the program was scaled up, and its ranks are compared with one process that pretends to be as many ranks.
     """
 
     checks: tuple[Check, ...]
@@ -192,7 +192,7 @@ class ExactVerification:
 
     @property
     def holds(self) -> bool:
-        """Whether no check fails, and on each number of ranks a result was seen to be equal."""
+        """Whether no check failed, and for each number of ranks at least one result was observed to be equal."""
         seen = {check.check for check in self.checks if check.status == "pass"}
         return not self.fails and all(
             any(name_check(size, aspect) in seen for aspect in RESULTS) for size in self.sizes
@@ -200,7 +200,7 @@ class ExactVerification:
 
     @property
     def verdict(self) -> str:
-        """The outcome in a sentence."""
+        """The outcome in one sentence."""
         sizes = " and ".join(map(str, self.sizes))
         if self.scaled and self.holds:
             same = "the scaled program gives the results of one process that trains on batches as large"
@@ -217,6 +217,7 @@ class ExactVerification:
         return "This training cannot be judged: no result of it was observed that one process gives twice."
 
     def as_json(self) -> dict[str, Any]:
+        """Return the outcome as the JSON object that docs/json.md describes."""
         return {
             "batch": "per-rank" if self.scaled else "global",
             "verdict": self.verdict,
@@ -229,16 +230,17 @@ class ExactVerification:
 
 
 def pretend_ranks(size: int) -> Mapping[str, str]:
-    """The environment of one process that pretends to be so many ranks."""
+    """Return the environment of one process that pretends to be `size` ranks."""
     return {VIRTUAL_SIZE_VARIABLE: str(size)}
 
 
 def rounding_limits(steps: int | None, ranks: int, sample: int) -> Mapping[str, str]:
-    """The variables that tell an observed process to round otherwise.
+    """Return the environment variables that give an observed process other rounding.
 
     Args:
-        ranks: the first such process adds up gradients as so many ranks do.
-        sample: how many there were before. Others change the last bits of gradients, in another pattern each time.
+        ranks: sample 0 sums gradients as this number of ranks does.
+        sample: the number of earlier samples. Samples after the first change the last bits of gradients, each in another
+            pattern.
     """
     return limit_variables(steps, rounding=sample, pieces=1 if sample == 1 else ranks)
 
@@ -262,29 +264,29 @@ def verify_exact(
     original: Document | None = None,
     listener: Callable[[Check], None] = lambda _: None,
 ) -> ExactVerification:
-    """Check that a program gives on N ranks what it gives in one process, by running it.
+    """Check that a program computes on N ranks what it computes in one process, by running it.
 
-    Where they differ, it runs in one process again, and some more times with other last bits: what differs there, too, is
-    not judged.
+    Where they differ, it runs in one process again, and several times with other rounding. Differences that these runs show
+    too are not judged.
 
     Args:
-        path: a notebook or script. It is only read. document: what it holds.
+        path: a notebook or script; it is only read. document: its contents.
         sizes: the numbers of ranks.
-        variables: the environment of all processes, the seed among them.
-        steps: each run ends after so many training steps; None for the whole program.
-        timeout: seconds for each run. One process ends, in order, early enough for the ranks to come as far.
+        variables: the environment of all processes, including the seed.
+        steps: the number of training steps after which each run ends; None for the full program.
+        timeout: seconds for each run. One process ends early enough, and cleanly, for the ranks to get as far.
         tolerance: see `compare.TOLERANCE`.
-        beside: the folder whose files the programs have copies of, that of `path` if None.
-        confirmed: the user knows that there is much to copy.
-        opened: the user's own file, where `path` is that of its conversion.
-        original: what the program was scaled up from. Then one process that pretends to be N ranks is the reference of N
-            ranks, and is compared with the original, too.
-        listener: hears of each check as it begins and ends.
+        beside: the folder whose files are copied for the runs; that of `path` if None.
+        confirmed: the user has agreed to copy many files.
+        opened: the user's file, where `path` is its conversion.
+        original: the program before it was scaled up. The reference of N ranks is then one process that pretends to be N ranks,
+            which is itself compared with the original.
+        listener: called with each check when it begins and when it ends.
 
     Raises:
         UnusableInputError: there is no room for the copies.
         LaunchError: the job cannot be started.
-        UnconfirmedError: there is much to copy.
+        UnconfirmedError: there are many files to copy.
     """
     for size in sizes:
         hosts_for(size, None)
@@ -300,7 +302,7 @@ def verify_exact(
 
     with private_folder() as folder, separate_forkservers(PRELOADED) as forks:
         check_room(beside, folder.path, copies=3 + max(sizes), confirmed=confirmed)
-        untouched = state_beside(beside, folder.path)
+        untouched = read_folder_state(beside, folder.path)
         environment = {**variables, **forks}
         runner = Runner(path, document, folder, beside, timeout, environment, listener)
         refused: list[str] = []
@@ -309,9 +311,9 @@ def verify_exact(
         detailed = original is not None
 
         def run_reference(own: Runner, name: str, size: int) -> Record | None:
-            """Run one process, report the outcome, and return its record; None where it has left none."""
+            """Run one process, report the outcome, and return its record; None where it left none."""
             nonlocal steps
-            run = own.run_alone(
+            run = own.run_in_one_process(
                 name, {**limit_variables(steps, seconds, details=detailed), **pretend_ranks(size)}
             )
             if run.first_record is None:
@@ -342,9 +344,11 @@ def verify_exact(
                 if scaled is None:
                     continue
                 for check in check_scaling(one, scaled, size):
-                    report_check(cut_short(check) if one.stopped or scaled.stopped else check)
+                    report_check(
+                        ignore_length_difference(check) if one.stopped or scaled.stopped else check
+                    )
                 compared, noise = without_details(scaled), Noise()
-            job = runner.on_ranks(
+            job = runner.run_on_ranks(
                 name_check(size, "training"), size, limit_variables(steps), compared.steps
             )
             refused += [name for record in job.records for name in record.refused]
@@ -354,21 +358,23 @@ def verify_exact(
                 continue
             comparisons = compare_records(compared, two, tolerance)
             pretended = pretend_ranks(size) if detailed else {}
-            noise = noise.for_other_ranks()
+            noise = noise.forget_ranks()
             judged = [judge_comparison(comparison, noise, size) for comparison in comparisons]
             while noise.needs_samples and any(left for _, left in judged):
                 limit = {**rounding_limits(steps, size, noise.samples), **pretended}
-                with runner.once_more("one process, rounded otherwise", limit, compared) as record:
+                with runner.rerun_single_process(
+                    "one process, rounded otherwise", limit, compared
+                ) as record:
                     noise = noise.with_sample(compared, record, two, tolerance)
-                if noise.again is None and noise.rounding_changes:
+                if noise.again is None and noise.has_rounding_differences:
                     limit = {**limit_variables(steps), **pretended}
-                    with runner.once_more("one process again", limit, compared) as again:
+                    with runner.rerun_single_process("one process again", limit, compared) as again:
                         noise = replace(noise, again=find_differences(compared, again, tolerance))
-                if noise.from_run_to_run is not None:
+                if noise.first_run_difference is not None:
                     break
                 judged = [judge_comparison(comparison, noise, size) for comparison in comparisons]
-            if noise.from_run_to_run is not None:
-                told = f"two runs in one process with equal seeds differ, so nothing can be judged: {noise.from_run_to_run}"
+            if noise.first_run_difference is not None:
+                told = f"two runs in one process with equal seeds differ, so nothing can be judged: {noise.first_run_difference}"
                 report_check(Check("reproducible", "unknown", told))
                 break
             for check, _ in judged:
@@ -378,13 +384,13 @@ def verify_exact(
                 for c, (_, left) in zip(comparisons, judged, strict=True)
             )
             firsts += [first] if first is not None else []
-            alone = noise.for_other_ranks()
-            report_check(ranks_equal(job, size, alone, is_notebook(path) or detailed))
-            report_check(work_shared(two, size))
+            alone = noise.forget_ranks()
+            report_check(check_ranks_equal(job, size, alone, is_notebook(path) or detailed))
+            report_check(check_sharding(two, size))
             runner.forget_run(name_check(size, "training"))
         changes = [
             name
-            for name in changed_files(untouched, state_beside(beside, folder.path))
+            for name in list_changed_files(untouched, read_folder_state(beside, folder.path))
             if beside / name not in edited
         ]
         report_check(checks.check_files_untouched(refused, changes))
@@ -402,15 +408,15 @@ def explain_missing_reference(run: Run, timeout: float) -> str:
     return f"the original does not run: {last_line(run.report) or 'no message'}"
 
 
-def cut_short(check: Check) -> Check:
-    """A check of programs that were ended before their ends: how long they would have gone on is not judged."""
+def ignore_length_difference(check: Check) -> Check:
+    """Set a failed length check to "unknown": the programs were stopped early."""
     if check.status == "fail" and check.check.endswith(LENGTHS):
         return replace(check, status="unknown", detail="not judged: they did not run to their ends")
     return check
 
 
 def describe_reference(one: Record, seconds: float) -> str:
-    """How one process came through the training."""
+    """Describe how one process came through the training: its steps, time, and error if any."""
     text = f"{one.steps} steps" if one.steps else "no training step was observed"
     if one.error:
         text += f", ends with {one.error[:200]}"
@@ -427,7 +433,7 @@ def describe_reference(one: Record, seconds: float) -> str:
 
 
 def check_unfinished_ranks(job: Run, size: int, timeout: float, expected: str = "") -> Check:
-    """What to say of ranks that did not come to an end by themselves, or of which rank 0 was ended as another failed.
+    """Return the check for ranks that did not complete, or of which rank 0 was ended because another failed.
 
     Args:
         expected: the error with which one process ends; "" for none.
@@ -448,7 +454,7 @@ def check_unfinished_ranks(job: Run, size: int, timeout: float, expected: str = 
 def judge_comparison(
     comparison: Comparison, noise: Noise, size: int
 ) -> tuple[Check, tuple[Difference, ...]]:
-    """The verdict of a comparison on the ranks, and the differences that only they have."""
+    """Return the check for a comparison with the ranks, and the differences that only the ranks show."""
     name = name_check(size, comparison.aspect)
     if not comparison.observed and not comparison.differences:
         return Check(name, "unknown", "not observed"), ()
@@ -477,11 +483,11 @@ def judge_comparison(
     return Check(name, "unknown", told), ()
 
 
-def ranks_equal(job: Run, size: int, noise: Noise, quiet: bool) -> Check:
-    """All ranks do what rank 0 does.
+def check_ranks_equal(job: Run, size: int, noise: Noise, quiet: bool) -> Check:
+    """Check that all ranks compute what rank 0 computes.
 
     Args:
-        quiet: ranks other than 0 show no values, as in a notebook, or print less, as in a converted program.
+        quiet: ranks other than 0 print less, as in a converted program, or show no values, as in a notebook.
     """
     name = name_check(size, "ranks agree")
     if len(job.records) < 2:
@@ -508,8 +514,8 @@ def ranks_equal(job: Run, size: int, noise: Noise, quiet: bool) -> Check:
     return Check(name, "pass", "in all of this")
 
 
-def work_shared(two: Record, size: int) -> Check:
-    """Whether ranks shared what they computed, and batches of which sizes."""
+def check_sharding(two: Record, size: int) -> Check:
+    """Check whether the ranks sharded the batches, and report the batch sizes."""
     name = name_check(size, "work shared")
     whole = "; ".join(line.removeprefix("jupyter_hvd: ") for line in two.told)
     if not two.shared:
@@ -531,7 +537,7 @@ def work_shared(two: Record, size: int) -> Check:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs a program as it is, each process in a folder of its own with copies of the user's files."""
+    """Runs a program; each process works in its own folder with copies of the user's files."""
 
     path: Path
     document: Document
@@ -544,7 +550,7 @@ class Runner:
     def prepare_run(
         self, name: str, ranks: int, limit: Mapping[str, str]
     ) -> tuple[Path, Program, Mapping[str, str]]:
-        """A folder for a run, what it runs, and its environment.
+        """Make the folder of a run, and return it with the program to run and its environment.
 
         Raises:
             UnusableInputError: the user's files cannot be copied.
@@ -554,7 +560,9 @@ class Runner:
         program = folder / f"{self.path.stem}{self.document.suffix}"
         write_document(program, self.document)
         try:
-            ordered = make_orders(folder, self.beside, ranks=ranks, own=self.folder.path)
+            ordered = prepare_working_folders(
+                folder, self.beside, ranks=ranks, own=self.folder.path
+            )
         except OSError as error:
             raise UnusableInputError(
                 f"{self.beside}: cannot be copied ({error.strerror})"
@@ -563,24 +571,28 @@ class Runner:
         return folder, Program(program, self.path.resolve(), module=RANK_MODULE), environment
 
     def forget_run(self, name: str) -> None:
-        """Remove the folder of a run, with its copies."""
+        """Remove a run's folder and its copies."""
         shutil.rmtree(
             self.folder.path / name.replace(" ", "-").replace(":", ""), ignore_errors=True
         )
 
-    def run_alone(self, name: str, limit: Mapping[str, str], most: int = 0) -> Run:
-        """One process without a launcher."""
+    def run_in_one_process(self, name: str, limit: Mapping[str, str], most: int = 0) -> Run:
+        """Run the program in one process without a launcher.
+
+        Args:
+            most: the expected number of steps, for progress messages; 0 where unknown.
+        """
         folder, program, environment = self.prepare_run(name, 1, limit)
         with self.report_steps(folder, name, most):
             result, printed = run_single(
                 program, self.folder, timeout=self.timeout, environment=environment
             )
-        return Run(result.code, result.report, records_of(folder, {0: printed}, []))
+        return Run(result.code, result.report, read_rank_records(folder, {0: printed}, []))
 
-    def by_launcher(
+    def run_with_launcher(
         self, name: str, launcher: Sequence[str], size: int, limit: Mapping[str, str], most: int
     ) -> Run:
-        """At most `size` processes that a command of the user's starts."""
+        """Run at most `size` processes with the user's launcher command."""
         folder, program, environment = self.prepare_run(name, size, limit)
         with self.report_steps(folder, name, most), ended_with(self.folder.job):
             result, _ = run_single(
@@ -591,9 +603,10 @@ class Runner:
                 launcher=launcher,
                 size=size,
             )
-        return Run(result.code, result.report, records_of(folder, {}, []))
+        return Run(result.code, result.report, read_rank_records(folder, {}, []))
 
-    def on_ranks(self, name: str, size: int, limit: Mapping[str, str], most: int) -> Run:
+    def run_on_ranks(self, name: str, size: int, limit: Mapping[str, str], most: int) -> Run:
+        """Run the program on `size` local ranks. `most` is the expected number of steps."""
         folder, program, environment = self.prepare_run(name, size, limit)
         printed: dict[int, list[str]] = defaultdict(list)
         told: list[str] = []
@@ -619,22 +632,28 @@ class Runner:
                 stalled=hear_stall,
                 environment=environment,
             )
-        records = records_of(folder, printed, told)
+        records = read_rank_records(folder, printed, told)
         return Run(result.code, result.report, records, tuple(stalls), result.rank)
 
     @contextmanager
-    def once_more(
+    def rerun_single_process(
         self, name: str, limit: Mapping[str, str], one: Record
     ) -> Iterator[Record | None]:
-        """The record of one more run of one process; None where it has left none. Its files are there for the block."""
+        """Run the program once more in one process, and yield its record, or None if it left none.
+
+        The run's folder is removed after the block.
+
+        Args:
+            one: an earlier record; its step count is the total in progress messages.
+        """
         try:
-            yield self.run_alone(name, limit, one.steps).first_record
+            yield self.run_in_one_process(name, limit, one.steps).first_record
         finally:
             self.forget_run(name)
 
     @contextmanager
     def report_steps(self, folder: Path, name: str, most: int) -> Iterator[None]:
-        """Tell how many steps a run has made, while it runs."""
+        """Report the number of steps while a run is in progress."""
         over = threading.Event()
 
         def follow_steps() -> None:
@@ -657,8 +676,8 @@ class Runner:
             thread.join()
 
 
-def records_of(folder: Path, printed: Mapping[int, Sequence[str]], told: Sequence[str]) -> tuple[Record, ...]:  # fmt: skip
-    """The records of a run's processes, by rank, with their output."""
+def read_rank_records(folder: Path, printed: Mapping[int, Sequence[str]], told: Sequence[str]) -> tuple[Record, ...]:  # fmt: skip
+    """Read the records of a run's processes by rank, and add their output."""
     found = []
     for file in folder.glob("record-*.npz"):
         record = read_record(record_stem(folder, int(file.stem.removeprefix("record-"))))
